@@ -30,7 +30,7 @@ def main() -> int:
 def write(experiments: Path, out: Path, paths: list[Path]) -> None:
     """Reads everything, then writes the page and its figures."""
     theory = [] if paths else sorted(experiments.glob("*/theory*.csv"))  # claims, then curves
-    results = Results(read(paths or sorted({*experiments.glob("*/*.csv")} - {*theory})))
+    results = Results(read(paths or sorted({*experiments.glob("*/*.csv"), *experiments.glob("*/*.csv.gz")} - {*theory})))
     if not results.trials:
         raise ResultsError(f"{experiments}: no results; run optibfm-lab eval first")
     gc.freeze()  # statsmodels collects garbage in every call of multipletests

@@ -136,23 +136,30 @@ def _limit(axes) -> None:
 def _dots(results: Results, rows: list[Row], view: dict) -> bytes:
     """Draws a dot with its interval for each row, a panel for each robot."""
     names = sorted({row.env for row in rows})
-    most = max(sum(row.env == name for row in rows) for name in names)
-    figure, axes = plt.subplots(1, len(names), figsize=(WIDTH, 1 + 0.24 * most), squeeze=False)
+    several = len({row.method for row in rows}) > 1
+    labels = list(dict.fromkeys(_dot_label(row, view, several) for row in sorted(rows, key=lambda r: order(r.method))))
+    figure, axes = plt.subplots(1, len(names), figsize=(WIDTH, 1 + 0.27 * len(labels)), sharey=True, squeeze=False)
     for ax, name in zip(axes[0], names):
-        shown = [row for row in rows if row.env == name]
-        for at, row in enumerate(shown):
+        for row in (row for row in rows if row.env == name):
             colour, marker = LOOKS.get(row.method, OTHER)
+            at = labels.index(_dot_label(row, view, several))
             if found := row.estimate(results, view):
-                ax.plot([found[1].low, found[1].high], [at, at], color=colour)
-                ax.plot(found[1].value, at, marker, color=colour)
-        several = len({row.method for row in shown}) > 1
-        labels = [(f"{row.method}: " if several else "") + (describe(row.keys) or view["label"]) for row in shown]
-        unbroken = [label.replace(" ", "\xa0").replace(",\xa0", ", ") for label in labels]
-        ax.set_yticks(range(len(shown)), ["\n".join(textwrap.wrap(label, 48)) for label in unbroken])
-        ax.invert_yaxis()
+                shown = found[view.get("statistic") != "mean"]
+                ax.plot([shown.low, shown.high], [at, at], color=colour)
+                ax.plot(shown.value, at, marker, color=colour)
         ax.axvline(1, **GUIDE)
-        ax.set(xlabel=f"{MEASURES[view['measure']][1]} (IQM)", title=name if several else f"{name}, {shown[0].method}")
+        ax.set_title(name if several else f"{name}, {rows[0].method}")
+    axes[0][0].set_yticks(range(len(labels)), labels)
+    axes[0][0].invert_yaxis()
+    statistic = "mean" if view.get("statistic") == "mean" else "IQM"
+    figure.supxlabel(f"{MEASURES[view['measure']][1]} ({statistic})", fontsize=9)
     return svg(figure)
+
+
+def _dot_label(row: Row, view: dict, several: bool) -> str:
+    text = (f"{row.method}: " if several else "") + (describe(row.keys) or view["label"])
+    unbroken = text.replace(" ", "\xa0").replace(",\xa0", ", ")
+    return "\n".join(textwrap.wrap(unbroken, 40))
 
 
 def draw_theory(curves: list[dict], view: dict) -> bytes:

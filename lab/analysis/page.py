@@ -46,9 +46,16 @@ def _written(e: Estimate, digits: int) -> str:
 
 
 def _table(results: Results, section: dict, view: dict) -> str:
-    """Returns a table, empty if nothing was run."""
-    rows, key = rows_of(results, section, view), view.get("across")
-    columns = view.get("columns", [])
+    """Returns a table, empty if nothing was run. Robots with tasks of their own have tables of their own."""
+    rows = rows_of(results, section, view)
+    groups = [[row for row in rows if row.env == env] for env in sorted({row.env for row in rows})]
+    tables = [_lines(results, group, view) for group in (groups if view.get("across") == "task" else [rows])]
+    title = f"{view['head']}:\n\n" if "head" in view and any(tables) else ""
+    return title + "\n".join(filter(None, tables))
+
+
+def _lines(results: Results, rows: list[Row], view: dict) -> str:
+    key, columns = view.get("across"), view.get("columns", [])
     for value in values_of([t for row in rows for t in row.trials], key) if key else []:
         columns = [*columns, {**view, "head": f"{value:g}" if isinstance(value, float) else value, "value": value}]
     lines = []
@@ -57,8 +64,7 @@ def _table(results: Results, section: dict, view: dict) -> str:
         if any(cells):
             written = [_cell(cell, column["measure"], key is None) for cell, column in zip(cells, columns)]
             lines.append([row.env, row.label, _settings(row, view), *written, max(cell[2] for cell in cells if cell)])
-    title = f"{view['head']}:\n\n" if "head" in view and lines else ""
-    return title + grid(lines, ["robot", "method", "settings", *(column["head"] for column in columns), "runs"])
+    return grid(lines, ["robot", "method", "settings", *(column["head"] for column in columns), "runs"])
 
 
 def _cell(cell: tuple[Estimate, Estimate, int] | None, measure: str, whole: bool) -> str:

@@ -1,6 +1,7 @@
-"""Reads the CSV files of `optibfm-lab eval` and groups their rows into trials."""
+"""Reads the CSV files of `optibfm-lab eval`, or such files with gzip, and groups their rows into trials."""
 
 import csv
+import gzip
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -61,7 +62,7 @@ def read(paths: list[Path]) -> list[Trial]:
 
 def _rows(path: Path) -> Iterator[tuple[str, dict]]:
     """Yields where each row is, and its fields."""
-    with open(path, newline="", encoding="utf-8") as file:
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="", encoding="utf-8") as file:
         reader = csv.reader(file)
         header = next(reader, [])
         if missing := [name for name in COLUMNS if name not in header]:

@@ -18,7 +18,7 @@ WORDS = {"beta": "β = {}", "kappa": "κ = {}", "rho": "ρ = {}", "sigma": "σ =
          "gradient_steps": "gradient steps = {}", "replan_every": "{} steps per z",
          "silence": "away {}", "mistakes": "mistaken {}", "levels": "{} buttons", "by": "by {}"}
 SECTION_KEYS = {"id", "title", "question", "experiments", "methods", "apart", "tables", "figure", "always"}
-VIEW_KEYS = {"head", "rows", "columns", "across", "measure", "episodes", "steps"}
+VIEW_KEYS = {"head", "rows", "columns", "across", "measure", "episodes", "steps", "methods"}
 
 
 def load(path: Path, known: set[str], inner: str, known_inner: set[str]) -> list[dict]:

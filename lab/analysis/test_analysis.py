@@ -1,6 +1,7 @@
 """Tests of lab.analysis: python -m unittest lab.analysis.test_analysis"""
 
 import contextlib
+import gzip
 import io
 import tempfile
 import unittest
@@ -12,7 +13,16 @@ from rliable import library, metrics
 from scipy import stats
 
 from lab.analysis import __main__ as command
-from lab.analysis import claims, estimates, figures, priors, rows, samples, sections
+from lab.analysis import (
+    claims,
+    estimates,
+    figures,
+    learnt,
+    priors,
+    rows,
+    samples,
+    sections,
+)
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 HEAD = ",".join(rows.COLUMNS)
@@ -99,6 +109,12 @@ class TestRows(Folder):
         for order in (paths, paths[::-1]):
             (trial,) = rows.read(order)
             self.assertEqual(trial.curves, {"return": [(0, 1), (1, 2), (2, 3)]})
+
+    def test_reads_gzip(self):
+        plain = self.file(HEAD, line(value=1), line(x=1, value=2))
+        packed = plain.with_name("results.csv.gz")
+        packed.write_bytes(gzip.compress(plain.read_bytes()))
+        self.assertEqual(rows.read([packed]), rows.read([plain]))
 
     def test_conflicting_rows_name_both_places(self):
         paths = [self.file(HEAD, line(value=1), name="a.csv"), self.file(HEAD, line(value=2), name="b.csv")]
@@ -472,6 +488,44 @@ class TestCommitted(unittest.TestCase):
         for section in shown:
             for name in section.get("experiments", [section["id"]] if section["id"] != "theory" else []):
                 self.assertIn(name, protocols, section["id"])
+
+
+class LearntTasks(Folder):
+    """Trials of eight episodes of ten steps and five labels. The oracle's return is 10."""
+
+    def trial(self, number: int, returns: list[float], method="thompson", **measures) -> list[str]:
+        common = {"experiment": "learnt", "env": "rover", "task": "spin", "trial": number}
+        made = [line(method, value, x, **common) for x, value in enumerate(returns)]
+        made += [line(method, 5 * e, 10 * e, measure="labels", **common) for e in range(1, len(returns) + 1)]
+        return made + [line(method, value, x, measure=name, **common) for name, pairs in measures.items() for x, value in pairs]
+
+    def read(self, *trials: list[str]) -> list[rows.Trial]:
+        return rows.read([self.file(HEAD, *(each for trial in trials for each in trial))])
+
+    def test_an_announcement_is_wrong_if_later_episodes_fall_short(self):
+        oracle = self.trial(0, [10] * 8, "oracle")
+        right = self.trial(0, [2, 4, 9, 9, 9, 9, 9, 9], learnt=[(35, 1)])  # from the fifth episode on: 0.9
+        wrong = self.trial(1, [9, 9, 9, 9, 2, 2, 2, 2], learnt=[(25, 1), (45, 0)])
+        silent = self.trial(2, [9] * 8)
+        late = self.trial(3, [9] * 8, learnt=[(79, 1)])  # no episode follows
+        (found,) = learnt.announcements(self.read(oracle, right, wrong, silent, late))
+        self.assertEqual(found[1:], [4, 3, 2, 2, 1, "15"])  # labels at steps 35, 25, 79: 15, 10, 35
+
+    def test_counts_the_labels_until_a_changed_task_is_learnt(self):
+        spin, walk = (self.trial(0, [value] * 8, "oracle") for value in (10, 20))
+        oracles = self.read(spin, [text.replace("spin", "walk") for text in walk])
+        trial = self.read(self.trial(0, [1, 9, 9, 9, 0, 0, 0, 15]))  # 0.75 of walk's at the end
+        ((_, tasks, runs, first, labels, second, more, last),) = learnt.changes(trial, oracles, {"rover": "walk"})
+        self.assertEqual((tasks, runs), ("spin, walk", 1))
+        self.assertEqual((first, labels), (1, "10"))  # after two episodes
+        self.assertEqual((second, more, last), (0, "20", "0.75"))  # not in four
+
+    def test_draws_the_appraisal_only_where_it_was_recorded(self):
+        oracle = self.trial(0, [10] * 8, "oracle")
+        known = self.trial(0, list(range(8)), known=[(e, 0.35) for e in range(8)])
+        self.assertIn(b"<svg", learnt.draw(self.read(oracle, known)))
+        self.assertIsNone(learnt.draw(self.read(oracle, self.trial(0, [1] * 8))))
+
 
 
 if __name__ == "__main__":

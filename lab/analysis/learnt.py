@@ -1,0 +1,125 @@
+"""The tables and the figure about announcements of a learnt task and about changed tasks."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy import stats
+
+from .figures import DASHES, GUIDE, LOOKS, STYLE, WIDTH, svg
+from .rows import Trial
+from .sections import describe
+
+LEARNT = 0.8  # share of the oracle's return
+SETTINGS = ("sigma", "stop_when_learnt", "preset")  # that all trials share
+
+
+class Shares:
+    """The returns of trials in units of the oracle's mean return for a task of a robot."""
+
+    def __init__(self, trials: list[Trial]):
+        returns = defaultdict(list)
+        for t in trials:
+            if t.method == "oracle":
+                returns[t.env, t.task] += _values(t, "return")
+        self.oracle = {key: np.mean(values) for key, values in returns.items()}
+
+    def of(self, t: Trial, task: str = "") -> np.ndarray:
+        """Returns the share of each episode, [episodes]."""
+        return np.array(_values(t, "return")) / self.oracle[t.env, task or t.task]
+
+
+def announcements(trials: list[Trial]) -> list[list[str]]:
+    """Returns a row of texts for each combination of settings: see HEAD_LEARNT."""
+    shares, rows = Shares(trials), []
+    for settings, of in _by_settings(trials):
+        reached = {id(t): shares.of(t)[-(len(t.curves["return"]) // 4):].mean() >= LEARNT for t in of}
+        announced = [(t, x) for t in of for x, value in t.curves.get("learnt", []) if value == 1]
+        found = {id(t) for t, _ in announced}
+        later = [after.mean() for t, x in announced if (after := shares.of(t)[int(x / _steps(t)) + 1:]).size]
+        first = {id(t): (t, x) for t, x in reversed(announced)}
+        rows.append([
+            settings, len(of), sum(reached.values()), sum(reached[key] for key in found),
+            len(later), sum(share < LEARNT for share in later),
+            f"{np.median([_labels(t, x) for t, x in first.values()]):.0f}" if first else "–"])
+    return rows
+
+
+HEAD_LEARNT = ["labels", "runs", f"runs that reach {LEARNT}", "of these announced", "announcements", "of these wrong",
+               "labels at the first (median)"]
+
+
+def changes(trials: list[Trial], oracles: list[Trial], becomes: dict[str, str]) -> list[list[str]]:
+    """Returns a row of texts for each task and combination of settings: see HEAD_CHANGES. The task becomes another
+    after half of the episodes."""
+    shares, rows = Shares(oracles), []
+    for settings, of_settings in _by_settings(trials):
+        for task in sorted({t.task for t in of_settings}):
+            of = [t for t in of_settings if t.task == task]
+            first = [_until_learnt(t, shares.of(t), 0) for t in of]
+            second = [_until_learnt(t, shares.of(t, becomes[t.env]), len(t.curves["return"]) // 2) for t in of]
+            last = np.mean([shares.of(t, becomes[t.env])[-1] for t in of])
+            rows.append([settings, f"{task}, {becomes[of[0].env]}", len(of), *_summary(first), *_summary(second), f"{last:.2f}"])
+    return rows
+
+
+HEAD_CHANGES = ["labels", "tasks", "runs", f"first task: reach {LEARNT}", "labels (mean)", f"second task: reach {LEARNT}",
+                "labels (mean)", "share in the last episode"]
+
+
+def draw(trials: list[Trial]) -> bytes | None:
+    """Draws the share of each episode against the appraisal at the end of the previous one, None without any."""
+    shares = Shares(trials)
+    with plt.rc_context(STYLE):
+        figure, ax = plt.subplots(figsize=(WIDTH * 0.75, 3.6))
+        for at, (settings, of) in enumerate(_by_settings(trials)):
+            pairs = [(known, shares.of(t)[int(e) + 1]) for t in of for e, known in t.curves.get("known", [])
+                     if int(e) + 1 < len(t.curves["return"])]
+            if not pairs:
+                return plt.close(figure)
+            known, share = np.array(pairs).T
+            bins = [(known[here].mean(), share[here]) for low in np.arange(0, 1, 0.1)
+                    if np.count_nonzero(here := (known >= low) & ((known < low + 0.1) | (low > 0.85))) >= 5]
+            x, y = [x for x, _ in bins], [values.mean() for _, values in bins]
+            side = [stats.sem(values) * stats.t.ppf(0.975, len(values) - 1) for _, values in bins]
+            colour, marker = list(LOOKS.values())[at]
+            ax.errorbar(x, y, side, color=colour, marker=marker, linestyle=DASHES[at], label=settings or "exact")
+        ax.plot([0, 1], [0, 1], **GUIDE, label="equal")
+        ax.set(xlabel="appraisal: lower bound of the share", ylabel="share in the next episode (mean)", ylim=(0, 1.3))
+        figure.legend(loc="outside upper center")
+        return svg(figure)
+
+
+def _by_settings(trials: list[Trial]) -> Iterator[tuple[str, list[Trial]]]:
+    groups = defaultdict(list)
+    for t in trials:
+        if t.method != "oracle":
+            groups[describe({k: v for k, v in t.params.items() if k not in SETTINGS})].append(t)
+    yield from sorted(groups.items(), key=lambda item: len(item[0]))
+
+
+def _values(t: Trial, measure: str) -> list[float]:
+    return [value for _, value in t.curves[measure]]
+
+
+def _steps(t: Trial) -> float:
+    """Returns the steps of an episode."""
+    return t.curves["labels"][-1][0] / len(t.curves["return"])
+
+
+def _labels(t: Trial, step: float) -> float:
+    """Returns the labels used up to a step."""
+    return max((value for x, value in t.curves["labels"] if x <= step), default=0)
+
+
+def _until_learnt(t: Trial, share: np.ndarray, since: int) -> tuple[bool, float]:
+    """Returns whether an episode since one reaches LEARNT, among half of the trial's, and the labels used until then."""
+    until = since + len(share) // 2
+    reached = np.flatnonzero(share[since:until] >= LEARNT)
+    end = since + reached[0] + 1 if reached.size else until
+    return bool(reached.size), _labels(t, end * _steps(t)) - _labels(t, since * _steps(t))
+
+
+def _summary(found: list[tuple[bool, float]]) -> tuple[int, str]:
+    return sum(reached for reached, _ in found), f"{np.mean([labels for _, labels in found]):.0f}"
