@@ -305,9 +305,11 @@ func (s *Socket) countController(problem byte) {
 }
 
 // lose marks the socket as lost, unless the interface is only down: the socket works again when it
-// is up.
+// is up. Setting it up ends bus-off without an error frame.
 func (s *Socket) lose(cause error) error {
-	if cause != unix.ENETDOWN {
+	if cause == unix.ENETDOWN {
+		s.busOff = false
+	} else {
 		s.lost = true
 	}
 	return s.errLost

@@ -36,6 +36,7 @@ func (d *Device) Arm() error {
 		}
 	}
 	d.armed = false
+	d.receiveArrived() // also the error of an interface that was down
 	for i := range d.motors {
 		if err := d.arm(&d.motors[i]); err != nil {
 			for i := range d.motors {

@@ -1,11 +1,12 @@
-// Package cantest is a CAN bus without hardware: a Unix socket that carries the kernel's frames. A
-// test answers on it.
+// Package cantest is a CAN bus without hardware: a Unix socket that carries the kernel's frames, or,
+// with OPTIBFM_VM in the environment, a virtual interface of the kernel. A test answers on it.
 package cantest
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,17 +21,19 @@ import (
 type Bus struct {
 	Address string // for can.Open
 
-	folder   string
-	listener *net.UnixListener
-	done     sync.WaitGroup
+	remove func() error
+	done   sync.WaitGroup
 
 	mu   sync.Mutex
-	conn *net.UnixConn
+	conn io.ReadWriteCloser
 	raw  [can.Size]byte
 }
 
 // New creates a bus. It passes every frame that the driver sends to handle, which may call Send.
 func New(handle func(b *Bus, f can.Frame)) (*Bus, error) {
+	if os.Getenv("OPTIBFM_VM") != "" {
+		return newVirtual(handle)
+	}
 	folder, err := os.MkdirTemp("", "can")
 	if err != nil {
 		return nil, fmt.Errorf("cantest: %w", err)
@@ -41,29 +44,28 @@ func New(handle func(b *Bus, f can.Frame)) (*Bus, error) {
 		_ = os.RemoveAll(folder)
 		return nil, fmt.Errorf("cantest: %w", err)
 	}
-	b := &Bus{Address: "unix:" + path, folder: folder, listener: listener}
-	b.done.Add(1)
-	go b.serve(handle)
+	b := &Bus{Address: "unix:" + path}
+	b.remove = func() error { return errors.Join(listener.Close(), os.RemoveAll(folder)) }
+	b.done.Go(func() { b.serve(listener, handle) })
 	return b, nil
 }
 
 // Close removes the interface.
 func (b *Bus) Close() error {
-	err := b.listener.Close()
+	err := b.remove()
 	b.mu.Lock()
 	if b.conn != nil {
 		_ = b.conn.Close()
 	}
 	b.mu.Unlock()
 	b.done.Wait()
-	return errors.Join(err, os.RemoveAll(b.folder))
+	return err
 }
 
 // serve serves one connection after the other.
-func (b *Bus) serve(handle func(*Bus, can.Frame)) {
-	defer b.done.Done()
+func (b *Bus) serve(listener *net.UnixListener, handle func(*Bus, can.Frame)) {
 	for {
-		conn, err := b.listener.AcceptUnix()
+		conn, err := listener.AcceptUnix()
 		if err != nil {
 			return
 		}
@@ -74,10 +76,13 @@ func (b *Bus) serve(handle func(*Bus, can.Frame)) {
 	}
 }
 
-func (b *Bus) receive(conn *net.UnixConn, handle func(*Bus, can.Frame)) {
+func (b *Bus) receive(conn io.Reader, handle func(*Bus, can.Frame)) {
 	var raw [can.Size]byte
 	for {
 		n, err := conn.Read(raw[:])
+		if errors.Is(err, unix.ENETDOWN) { // once, until the interface is up again
+			continue
+		}
 		if err != nil || n == 0 {
 			return
 		}

@@ -1,8 +1,10 @@
-// Package serialtest provides a serial line without hardware: a pseudo-terminal. The driver opens
-// one end as its port; the test, or a fake device, holds the far end.
+// Package serialtest provides a serial line without hardware: a pseudo-terminal, or, with OPTIBFM_VM
+// in the environment, two USB adapters with their lines crossed. The driver opens one end as its port;
+// the test, or a fake device, holds the far end.
 package serialtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -17,10 +19,14 @@ type Line struct {
 
 	near int // keeps the near end alive while no port has it open
 	once sync.Once
+	pair *pair // of adapters
 }
 
 // Open creates a line.
 func Open() (*Line, error) {
+	if os.Getenv("OPTIBFM_VM") != "" {
+		return openAdapters()
+	}
 	far, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("serialtest: %w", err)
@@ -71,6 +77,10 @@ func disableEcho(fd int) error {
 func (l *Line) Close() error {
 	var err error
 	l.once.Do(func() {
+		if l.pair != nil {
+			err = errors.Join(l.File.Close(), l.pair.unplug())
+			return
+		}
 		err = l.File.Close()
 		_ = unix.Close(l.near)
 	})

@@ -1,0 +1,48 @@
+package mit_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"optibfm/hal"
+	"optibfm/hal/mit"
+)
+
+func TestDevice_ArmsAfterKernelInterfaceWasDown(t *testing.T) {
+	if os.Getenv("OPTIBFM_VM") == "" {
+		t.Skip("not in the machine of scripts/vm")
+	}
+	inBoth(t, func(t *testing.T, c mit.Config) {
+		motors := start(t, &c)
+		d := open(t, c)
+		link, err := netlink.LinkByName(c.Interface)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, busOff := range []bool{false, true} {
+			if err := d.Arm(); err != nil {
+				t.Fatal(err)
+			}
+			if busOff {
+				motors.Bus.Report(unix.CAN_ERR_BUSOFF, 0)
+				var err error
+				for err == nil {
+					_, err = d.Read(make([]float64, 12))
+				}
+				if !errors.Is(err, hal.ErrBus) {
+					t.Error(err)
+				}
+			}
+			if err := errors.Join(netlink.LinkSetDown(link), netlink.LinkSetUp(link)); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Arm(); err != nil {
+				t.Errorf("after bus-off %v: %v", busOff, err)
+			}
+		}
+	})
+}
