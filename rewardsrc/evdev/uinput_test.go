@@ -1,54 +1,274 @@
 package evdev_test
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	names "github.com/holoplot/go-evdev"
+	"golang.org/x/sys/unix"
 
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/evdev/evdevtest"
+	"optibfm/rewardsrc/panel"
 	"optibfm/rewardsrc/rewardsrctest"
 )
 
-// TestKernel_UinputDevice makes a device in the kernel and presses its button:
-// sysfs, ioctls, the clock and unplugging are the real ones.
-func TestKernel_UinputDevice(t *testing.T) {
-	if f, err := os.OpenFile("/dev/uinput", os.O_WRONLY, 0); err != nil {
+// uinput is a device in the kernel: sysfs, ioctls, the clock and unplugging are the real ones.
+type uinput struct {
+	t    *testing.T
+	file *os.File
+}
+
+// Requests of the kernel's include/uapi/linux/uinput.h.
+const (
+	uinputCreate = 0x5501
+	uinputSetEv  = 0x40045564
+	uinputSetKey = 0x40045565
+	uinputSetAbs = 0x40045567
+)
+
+// uinputDevice is struct uinput_user_dev.
+type uinputDevice struct {
+	Name                          [80]byte
+	Bus, Vendor, Product, Version uint16
+	Effects                       uint32
+	Max, Min, Fuzz, Flat          [64]int32
+}
+
+// plugKernel connects a device that has the keys of pad, and with limits its axis.
+func plugKernel(t *testing.T, info evdev.Info, limits *evdev.Range) *uinput {
+	t.Helper()
+	file, err := os.OpenFile("/dev/uinput", os.O_WRONLY, 0)
+	if err != nil {
 		t.Skipf("no uinput here: %v", err)
-	} else if err := f.Close(); err != nil {
+	}
+	d := &uinput{t, file}
+	t.Cleanup(func() { _ = file.Close() })
+	set := func(request uint, value int) {
+		t.Helper()
+		if err := unix.IoctlSetInt(int(file.Fd()), request, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	user := uinputDevice{Bus: info.Bus, Vendor: info.Vendor, Product: info.Product}
+	copy(user.Name[:], info.Name)
+	set(uinputSetEv, evdevtest.EvKey)
+	for _, key := range info.Keys.Codes() {
+		set(uinputSetKey, int(key))
+	}
+	if limits != nil {
+		set(uinputSetEv, evdevtest.EvAbs)
+		set(uinputSetAbs, absY)
+		user.Min[absY], user.Max[absY] = limits.Min, limits.Max
+	}
+	var raw bytes.Buffer
+	if err := binary.Write(&raw, binary.NativeEndian, user); err != nil {
 		t.Fatal(err)
 	}
-	const name = "optibfm test pedal"
-	device, err := names.CreateDevice(name, names.InputID{BusType: names.BUS_VIRTUAL, Vendor: 1, Product: 2},
-		map[names.EvType][]names.EvCode{names.EV_KEY: {names.BTN_A, names.BTN_B}})
-	if err != nil {
-		t.Skipf("uinput makes no device: %v", err)
+	d.write(raw.Bytes())
+	set(uinputCreate, 0)
+	return d
+}
+
+func (d *uinput) write(raw []byte) {
+	d.t.Helper()
+	if _, err := d.file.Write(raw); err != nil {
+		d.t.Error(err)
 	}
-	defer func() { _ = names.DestroyDevice(device) }() // it may be gone
-	cfg := evdev.DefaultConfig()
-	cfg.Device, cfg.Good, cfg.Bad = evdev.Match{Bus: "virtual", Name: name}, "BTN_A", "BTN_B"
+}
+
+// send writes events in one system call.
+func (d *uinput) send(events ...evdevtest.Event) {
+	d.t.Helper()
+	var raw []byte
+	for _, e := range events {
+		raw = append(raw, e.Bytes()...)
+	}
+	d.write(raw)
+}
+
+func (d *uinput) press(code uint16) {
+	d.t.Helper()
+	for _, value := range []int32{1, 0} {
+		d.send(evdevtest.Event{Kind: evdevtest.EvKey, Code: code, Value: value}, evdevtest.Event{})
+	}
+}
+
+func (d *uinput) move(value int32) {
+	d.t.Helper()
+	d.send(evdevtest.Event{Kind: evdevtest.EvAbs, Code: absY, Value: value}, evdevtest.Event{})
+}
+
+func (d *uinput) unplug() {
+	d.t.Helper()
+	if err := d.file.Close(); err != nil {
+		d.t.Error(err)
+	}
+}
+
+// kernelRig is a panel on a gamepad in the kernel.
+func kernelRig(t *testing.T, change func(*evdev.Config)) (*rig, *uinput) {
+	t.Helper()
+	info, cfg := pad()
+	if change != nil {
+		change(&cfg)
+	}
+	d := plugKernel(t, info, &evdev.Range{Min: -100, Max: 100})
 	r := &rig{t: t}
 	p, err := evdev.Open(cfg, evdev.Options{Display: r.shown.show, Retry: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Halt()
 	r.panel = p
-	rewardsrctest.Eventually(t, "the device", p.Reachable)
-	for value := range int32(2) {
-		for _, e := range []names.InputEvent{{Type: names.EV_KEY, Code: names.BTN_B, Value: 1 - value}, {}} {
-			if err := device.WriteOne(&e); err != nil {
-				t.Fatal(err)
-			}
+	t.Cleanup(func() {
+		if err := p.Halt(); err != nil {
+			t.Error(err)
 		}
-	}
-	if got := r.labels(1)[0]; got.Value != -1 || got.Kind != rewardsrc.Value {
+	})
+	rewardsrctest.Eventually(t, "the device", p.Reachable)
+	return r, d
+}
+
+func TestKernel_PressHasTime(t *testing.T) {
+	r, d := kernelRig(t, nil)
+	before := rewardsrc.Monotonic()
+	d.press(keyBad)
+	got := r.labels(1)[0]
+	if got.Value != -1 || got.Kind != rewardsrc.Value || got.At < before/1000*1000 || got.At > rewardsrc.Monotonic() {
 		t.Errorf("label %+v", got)
 	}
-	if err := names.DestroyDevice(device); err != nil {
+}
+
+func TestKernel_DeviceReturnsAtAnotherNode(t *testing.T) {
+	r, d := kernelRig(t, nil)
+	first := node(t)
+	d.unplug()
+	rewardsrctest.Eventually(t, "the loss", func() bool { return !r.panel.Reachable() })
+	mouse := evdev.Info{Bus: 3, Vendor: 1, Product: 2, Name: "A Mouse"}
+	mouse.Keys.Set(272)
+	plugKernel(t, mouse, nil) // takes the node
+	info, _ := pad()
+	d = plugKernel(t, info, &evdev.Range{Min: -100, Max: 100})
+	if second := node(t); second == first {
+		t.Errorf("it is at %s again", second)
+	}
+	rewardsrctest.Eventually(t, "the return", r.panel.Reachable)
+	d.press(keyGoal)
+	if got := r.labels(1)[0]; got.Kind != rewardsrc.Goal {
+		t.Errorf("label %+v", got)
+	}
+}
+
+// node returns the node of the gamepad.
+func node(t *testing.T) string {
+	t.Helper()
+	all, err := evdev.Kernel{}.List()
+	if err != nil {
 		t.Fatal(err)
 	}
-	rewardsrctest.Eventually(t, "the loss", func() bool { return !p.Reachable() })
+	pad, _ := pad()
+	for _, info := range all {
+		if pad.Match().Fits(info) {
+			return info.Node
+		}
+	}
+	t.Fatalf("no gamepad in %v", all)
+	return ""
+}
+
+func TestKernel_ReportsDroppedEvents(t *testing.T) {
+	r, d := kernelRig(t, nil)
+	var flood []evdevtest.Event // one system call: the buffer of the reader overflows
+	for i := range 10_000 {
+		flood = append(flood, evdevtest.Event{Kind: evdevtest.EvKey, Code: keyGood, Value: int32(i+1) % 2})
+	}
+	d.send(append(flood, evdevtest.Event{})...)
+	d.press(keyGoal)
+	rewardsrctest.Eventually(t, "the goal", func() bool {
+		return slices.ContainsFunc(r.take(), func(l rewardsrc.Label) bool { return l.Kind == rewardsrc.Goal })
+	})
+	if r.panel.Missing() == 0 || !strings.Contains(r.shown.text(rewardsrc.Ignored), "presses may be lost") {
+		t.Errorf("%d missing, told %q", r.panel.Missing(), r.shown.text(rewardsrc.Ignored))
+	}
+}
+
+func TestKernel_StreamsAxis(t *testing.T) {
+	r, d := kernelRig(t, func(c *evdev.Config) {
+		c.Axis.Code, c.Axis.Inverted, c.Axis.DeadZone = "ABS_Y", true, 0.2
+		c.Labels.IntervalMS = 20
+	})
+	d.move(-60)
+	var all []rewardsrc.Label
+	rewardsrctest.Eventually(t, "a stream", func() bool { all = append(all, r.take()...); return len(all) > 2 })
+	for _, l := range all {
+		if l.Mode != rewardsrc.Held || math.Abs(l.Value-0.5) > 1e-12 {
+			t.Errorf("label %+v", l)
+		}
+	}
+}
+
+func TestKernel_RefusesGrabbedDevice(t *testing.T) {
+	info, cfg := pad()
+	d := plugKernel(t, info, nil)
+	found := evdev.Info{Node: node(t)}
+	other, err := evdev.Kernel{}.Open(found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Grab(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := evdev.Open(cfg, evdev.Options{}); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("error %v", err)
+	}
+	d.unplug()
+	if _, err := other.Keys(); !errors.Is(err, unix.ENODEV) {
+		t.Errorf("error %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := (evdev.Kernel{}).Open(found); !errors.Is(err, panel.ErrAbsent) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestKernel_Bind(t *testing.T) {
+	info, _ := pad()
+	limits := evdev.Range{Min: 0, Max: 255} // a pedal
+	d := plugKernel(t, info, &limits)
+	clicker := evdev.Info{Bus: 3, Vendor: 1, Product: 2, Name: "A Clicker"}
+	clicker.Keys.Set(104)
+	other := plugKernel(t, clicker, nil)
+	roles := []panel.Role{panel.Good, panel.Bad}
+	cfg, said, err := bind(evdev.BindOptions{Roles: roles, Axis: true, Timeout: rewardsrctest.HangGuard},
+		func(text string) {
+			switch {
+			case strings.HasPrefix(text, "press the button for GOOD"):
+				d.press(keyGood)
+			case strings.HasPrefix(text, "press the button for BAD"):
+				other.press(104)
+			case strings.HasPrefix(text, "that was usb 0001:0002"):
+				d.press(keyBad)
+			case strings.HasPrefix(text, "push the stick"):
+				d.move(200)
+				d.move(0)
+			}
+		})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, strings.Join(said, "\n"))
+	}
+	want := evdev.DefaultConfig()
+	want.Device, want.Good, want.Bad = info.Match(), "BTN_A", "BTN_B"
+	want.Axis.Code, want.Axis.Rest = "ABS_Y", evdev.RestLow
+	if cfg != want {
+		t.Errorf("configuration %+v\nwant %+v", cfg, want)
+	}
 }

@@ -86,7 +86,7 @@ initramfs() {
 boot() {
   local machine=(qemu-system-x86_64 -M q35 -cpu max) console=ttyS0 devices=(-object "can-bus,id=can") pair end
   [ "$arch" = amd64 ] || { machine=(qemu-system-aarch64 -M virt -cpu cortex-a72) console=ttyAMA0; }
-  devices+=(-device "kvaser_pci,canbus=can" -device "kvaser_pci,canbus=can" -device qemu-xhci)
+  devices+=(-device "kvaser_pci,canbus=can" -device "kvaser_pci,canbus=can" -device "qemu-xhci,p2=8")
   for pair in a b; do
     devices+=(-chardev "socket,id=${pair}1,path=$work/$pair,server=on,wait=off" -chardev "socket,id=${pair}2,path=$work/$pair")
     for end in 1 2; do devices+=(-device "usb-serial,chardev=$pair$end,always-plugged=on"); done

@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usb has a folder for each USB interface.
-const usb = "/sys/bus/usb/drivers/ftdi_sio"
+const (
+	devices = "/sys/bus/usb/devices"
+	driver  = "/sys/bus/usb/drivers/ftdi_sio"
+)
 
 // pair is two adapters of the machine of scripts/vm, by the names of their USB interfaces.
 type pair struct{ near, far string }
@@ -54,7 +56,7 @@ func take() (*pair, error) {
 	adapters.Lock()
 	defer adapters.Unlock()
 	if !found {
-		interfaces, err := filepath.Glob(usb + "/*:1.0")
+		interfaces, err := filepath.Glob(devices + "/*-[1-9]:1.0") // port 0 is a hub
 		if err != nil {
 			return nil, err
 		}
@@ -73,23 +75,23 @@ func take() (*pair, error) {
 
 // plug connects an adapter that was unplugged, and returns its device.
 func plug(name string) (string, error) {
-	if _, err := os.Stat(filepath.Join(usb, name)); err != nil {
-		if err := os.WriteFile(usb+"/bind", []byte(name), 0); err != nil {
+	if _, err := os.Stat(filepath.Join(driver, name)); err != nil {
+		if err := os.WriteFile(driver+"/bind", []byte(name), 0); err != nil {
 			return "", err
 		}
 	}
-	devices, err := filepath.Glob(filepath.Join(usb, name, "ttyUSB*"))
-	if err != nil || len(devices) != 1 {
-		return "", fmt.Errorf("%s has no device: %w", name, err)
+	ports, err := filepath.Glob(filepath.Join(devices, name, "ttyUSB*"))
+	if err != nil || len(ports) != 1 {
+		return "", fmt.Errorf("%s has %d ports: %w", name, len(ports), err)
 	}
-	return "/dev/" + filepath.Base(devices[0]), nil
+	return "/dev/" + filepath.Base(ports[0]), nil
 }
 
 // unplug removes both adapters' devices.
 func (p *pair) unplug() error {
 	err := errors.Join(
-		os.WriteFile(usb+"/unbind", []byte(p.near), 0),
-		os.WriteFile(usb+"/unbind", []byte(p.far), 0),
+		os.WriteFile(driver+"/unbind", []byte(p.near), 0),
+		os.WriteFile(driver+"/unbind", []byte(p.far), 0),
 	)
 	adapters.Lock()
 	defer adapters.Unlock()
