@@ -1,10 +1,15 @@
 package gpioline
 
 import (
+	"errors"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"periph.io/x/conn/v3/gpio"
+
+	"optibfm/hal/cp2112test"
 )
 
 func TestFind_ParsesChipAndNumber(t *testing.T) {
@@ -29,5 +34,35 @@ func TestOpen_ReportsMissingLineWithFix(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "gpioinfo") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestOutput_DrivesKernelLine(t *testing.T) {
+	if os.Getenv("OPTIBFM_VM") == "" {
+		t.Skip("not in the machine of scripts/vm")
+	}
+	adapter, err := cp2112test.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer adapter.Close()
+	name := adapter.Chip + ":2"
+	o, err := Open(name, gpio.High)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, level := range []gpio.Level{gpio.Low, gpio.High} {
+		if err := o.Out(level); err != nil {
+			t.Error(err)
+		}
+		if lines, levels := adapter.Outputs(); lines != 1<<2 || levels>>2 != byte(value(level)) {
+			t.Errorf("%v: outputs %b, levels %b", level, lines, levels)
+		}
+	}
+	if _, err := Open(name, gpio.High); !errors.Is(err, syscall.EBUSY) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := o.Close(); err != nil {
+		t.Error(err)
 	}
 }

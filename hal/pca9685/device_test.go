@@ -99,7 +99,7 @@ func TestNew_TurnsAllOff(t *testing.T) {
 }
 
 func TestWrite_ConvertsToTicks(t *testing.T) {
-	channels := []Channel{{Name: "servo", Pin: 15}, {Name: "motor", Pin: 0, Kind: Duty}}
+	channels := []Channel{{Name: "servo", Pin: 15}, {Name: "motor", Pin: 1, Kind: Duty}}
 	b := newBench(t, Config{FrequencyHz: 50, Channels: channels})
 	must(t, b.pwm.Arm())
 	perTick := 122 / 25.0 // µs, with the prescaler at 121
@@ -114,11 +114,11 @@ func TestWrite_ConvertsToTicks(t *testing.T) {
 		{perTick, 1.0 / 4096, 1, 1},
 	} {
 		must(t, b.pwm.Write([]float64{c.pulse, c.duty}))
-		if servo, motor := b.chip.Ticks(15), b.chip.Ticks(0); servo != c.servo || motor != c.motor {
+		if servo, motor := b.chip.Ticks(15), b.chip.Ticks(1); servo != c.servo || motor != c.motor {
 			t.Errorf("%g us and %g: %d and %d ticks, want %d and %d", c.pulse, c.duty, servo, motor, c.servo, c.motor)
 		}
 	}
-	for pin := 1; pin < 15; pin++ {
+	for pin := 2; pin < 15; pin++ {
 		if n := b.chip.Ticks(pin); n != 0 {
 			t.Errorf("pin %d, which is not used, has %d ticks", pin, n)
 		}

@@ -1,0 +1,121 @@
+package gpio
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/hal/cp2112test"
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/panel"
+	"optibfm/rewardsrc/rewardsrctest"
+)
+
+// lineBoard is a chip of the kernel with a button at line 3, which pulls it low, and outputs at 5 and 6.
+type lineBoard struct {
+	*cp2112test.Adapter
+	t *testing.T
+}
+
+const released = 1 << 3 // the levels
+
+func kernelBoard(t *testing.T) (lineBoard, Config) {
+	t.Helper()
+	if os.Getenv("OPTIBFM_VM") == "" {
+		t.Skip("not in the machine of scripts/vm")
+	}
+	a, err := cp2112test.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	a.Set(released)
+	cfg := DefaultConfig()
+	cfg.Chip, cfg.Good, cfg.LED, cfg.Buzzer = a.Chip, "3", "5", "6"
+	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
+	return lineBoard{a, t}, cfg
+}
+
+func (b lineBoard) open(cfg Config) *panel.Panel {
+	b.t.Helper()
+	p, err := Open(cfg, Options{Retry: 20 * time.Millisecond})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		if err := p.Halt(); err != nil {
+			b.t.Error(err)
+		}
+	})
+	return p
+}
+
+// press presses and releases the button, each until the kernel, which polls, has read it.
+func (b lineBoard) press() {
+	b.t.Helper()
+	for _, levels := range []byte{0, released} {
+		b.Set(levels)
+		reads := b.Reads()
+		rewardsrctest.Eventually(b.t, "the kernel's poll", func() bool { return b.Reads() > reads+1 })
+	}
+}
+
+// shows waits for levels of the outputs.
+func (b lineBoard) shows(what string, want byte) {
+	b.t.Helper()
+	rewardsrctest.Eventually(b.t, what, func() bool {
+		_, levels := b.Outputs()
+		return levels == want
+	})
+}
+
+func TestKernel_LinePressesAndLamps(t *testing.T) {
+	b, cfg := kernelBoard(t)
+	p := b.open(cfg)
+	if lines, levels := b.Outputs(); lines != 1<<5|1<<6 || levels != 0 {
+		t.Errorf("outputs %b, levels %b", lines, levels)
+	}
+	p.Ask(rewardsrc.Request{ID: 1, Tick: 40, State: rewardsrc.Open})
+	b.shows("the light", 1<<5) // after the buzzer
+	b.shows("its pause", 0)
+	before := rewardsrc.Monotonic()
+	b.press()
+	l := rewardsrctest.Labels(t, p, 1)[0]
+	if l.Value != cfg.Labels.GoodValue || l.Request != 1 || l.At < before || l.At > rewardsrc.Monotonic() {
+		t.Errorf("label %+v", l)
+	}
+	if p.Missing() != 0 {
+		t.Errorf("%d presses missing", p.Missing())
+	}
+}
+
+func TestKernel_LineIsActiveLow(t *testing.T) {
+	b, cfg := kernelBoard(t)
+	cfg.LEDActiveLow = true
+	p := b.open(cfg)
+	b.shows("the light off", 1<<5)
+	if err := p.Halt(); err != nil {
+		t.Error(err)
+	}
+	b.shows("the light off", 1<<5)
+}
+
+func TestKernel_LineInUseIsBusy(t *testing.T) {
+	b, cfg := kernelBoard(t)
+	b.open(cfg)
+	if _, err := Open(cfg, Options{}); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestKernel_LossOfChipIsReported(t *testing.T) {
+	b, cfg := kernelBoard(t)
+	p := b.open(cfg)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rewardsrctest.Eventually(t, "the loss", func() bool { return !p.Reachable() })
+}
