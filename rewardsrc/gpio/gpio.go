@@ -135,9 +135,13 @@ func (c *conn) Signal(s panel.Signal, now int64) {
 	}
 }
 
+// lossCheck is the longest time until the loss of the chip is noticed, in ns: Linux 6.1 does not wake
+// poll when a chip is unplugged.
+const lossCheck = 1e9
+
 // Tick implements panel.Lamp. It also debounces the buttons.
 func (c *conn) Tick(now int64) (next int64) {
-	next = math.MaxInt64
+	next = now + lossCheck
 	for _, r := range panel.Roles() {
 		c.settle(r, now)
 		if b := &c.buttons[r]; b.level != b.down {

@@ -15,8 +15,8 @@ modules=(vcan can-raw kvaser_pci evdev uinput uhid hid-cp2112 i2c-dev xhci-pci f
 
 # The other tests of these packages have short timeouts, or need a C compiler. With a port that nobody
 # reads QEMU stops the machine.
-servos='TestServos/(Arm|Write|Read|Halt_|Unplugged|Echo|Tick)'
-drivers=(hal/can hal/mit 'hal/serial:Open|Port_(Trans|Read|Drain|Report|Reopen|Does|Inter)' "hal/dynamixel:$servos"
+servos='TestServos/(Arm_K|Write|Read_Repeats|Halt_Repeats|Unplugged|Echo|Tick_DoesNotAllocate$)'
+drivers=(hal/can hal/mit:'Kernel|Moves|BusOff|ArmSets|Ends' 'hal/serial:Open|Port_(Trans|Read|Drain|Report|Reopen|Does|Inter)' "hal/dynamixel:$servos"
   "hal/feetech:$servos" 'hal/mcu:TestDevice/^[^C]' hal/bno055 hal/mpu6050 hal/pca9685 hal/gpioline
   rewardsrc/evdev:Kernel rewardsrc/gpio:Kernel_L)
 
