@@ -190,12 +190,13 @@ func TestKernel_ReportsDroppedEvents(t *testing.T) {
 		flood = append(flood, evdevtest.Event{Kind: evdevtest.EvKey, Code: keyGood, Value: int32(i+1) % 2})
 	}
 	d.send(append(flood, evdevtest.Event{})...)
-	d.press(keyGoal)
+	rewardsrctest.Eventually(t, "the report", func() bool { r.take(); return r.panel.Missing() > 0 })
 	rewardsrctest.Eventually(t, "the goal", func() bool {
+		d.press(keyGoal) // lost too while the buffer is full
 		return slices.ContainsFunc(r.take(), func(l rewardsrc.Label) bool { return l.Kind == rewardsrc.Goal })
 	})
-	if r.panel.Missing() == 0 || !strings.Contains(r.shown.text(rewardsrc.Ignored), "presses may be lost") {
-		t.Errorf("%d missing, told %q", r.panel.Missing(), r.shown.text(rewardsrc.Ignored))
+	if text := r.shown.text(rewardsrc.Ignored); !strings.Contains(text, "presses may be lost") {
+		t.Errorf("told %q", text)
 	}
 }
 
