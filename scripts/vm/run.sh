@@ -99,8 +99,8 @@ boot() {
     devices+=(-chardev "socket,id=${pair}1,path=$work/$pair,server=on,wait=off" -chardev "socket,id=${pair}2,path=$work/$pair")
     for end in 1 2; do devices+=(-device "usb-serial,chardev=$pair$end,always-plugged=on"); done
   done
-  timeout --foreground --kill-after 10 "$deadline" "${machine[@]}" -accel tcg -smp 2 -m 1024 -nodefaults -display none -serial stdio -no-reboot \
-    "${devices[@]}" -kernel "$1"/boot/vmlinuz-* -initrd "$work/initramfs" \
+  timeout --foreground --kill-after 10 "$deadline" "${machine[@]}" -accel tcg -smp 2 -m 1024 -nodefaults \
+    -display none -serial stdio -no-reboot "${devices[@]}" -kernel "$1"/boot/vmlinuz-* -initrd "$work/initramfs" \
     -append "console=$console quiet panic=-1 oops=panic" </dev/null | tee "$work/log" || true
 }
 

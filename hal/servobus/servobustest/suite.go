@@ -53,7 +53,7 @@ type Settings struct {
 
 // patient is a timeout that a busy machine meets. Tests that wait for it to pass use shorter.
 const (
-	patient = 1000
+	patient = 300
 	short   = 100
 )
 
