@@ -16,7 +16,8 @@ modules=(vcan can-raw kvaser_pci evdev uinput uhid hid-cp2112 i2c-dev xhci-pci f
 # The other tests of these packages have short timeouts, or need a C compiler. With a port that nobody
 # reads QEMU stops the machine.
 servos='TestServos/(Arm_K|Write|Read_Repeats|Halt_Repeats|Unplugged|Echo|Tick_DoesNotAllocate$)'
-drivers=(hal/can hal/mit:'Kernel|Moves|BusOff|ArmSets|Ends' 'hal/serial:Open|Port_(Trans|Read|Drain|Report|Reopen|Does|Inter)' "hal/dynamixel:$servos"
+drivers=(hal/can hal/mit:'Kernel|Moves|BusOff|ArmSets|Ends'
+  'hal/serial:Open|Port_(Trans|Read|Drain|Report|Reopen|Does|Inter)' "hal/dynamixel:$servos"
   "hal/feetech:$servos" 'hal/mcu:TestDevice/^[^C]' hal/bno055 hal/mpu6050 hal/pca9685 hal/gpioline
   rewardsrc/evdev:Kernel rewardsrc/gpio:Kernel_L)
 
@@ -96,7 +97,8 @@ boot() {
   [ "$arch" = amd64 ] || { machine=(qemu-system-aarch64 -M virt -cpu cortex-a72) console=ttyAMA0; }
   devices+=(-device "kvaser_pci,canbus=can" -device "kvaser_pci,canbus=can" -device "qemu-xhci,p2=8")
   for pair in a b; do
-    devices+=(-chardev "socket,id=${pair}1,path=$work/$pair,server=on,wait=off" -chardev "socket,id=${pair}2,path=$work/$pair")
+    devices+=(-chardev "socket,id=${pair}1,path=$work/$pair,server=on,wait=off")
+    devices+=(-chardev "socket,id=${pair}2,path=$work/$pair")
     for end in 1 2; do devices+=(-device "usb-serial,chardev=$pair$end,always-plugged=on"); done
   done
   timeout --foreground --kill-after 10 "$deadline" "${machine[@]}" -accel tcg -smp 2 -m 1024 -nodefaults \
