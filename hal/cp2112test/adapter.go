@@ -131,8 +131,6 @@ const (
 	uhidInput          = 12
 	uhidSetReport      = 13
 	uhidSetReportReply = 14
-
-	uhidData = 4096
 )
 
 // Reports.
