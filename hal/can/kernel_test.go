@@ -75,11 +75,13 @@ func TestSocket_KernelFiltersIDs(t *testing.T) {
 
 func TestSocket_WorksAfterInterfaceWasDown(t *testing.T) {
 	needKernel(t)
-	for _, busOff := range []bool{false, true} {
+	for _, before := range []string{"traffic", "bus-off", "bus-off that was not read"} {
 		s, bus := connect(t)
 		var f can.Frame
-		if busOff {
+		if before != "traffic" {
 			bus.Report(unix.CAN_ERR_BUSOFF, 0)
+		}
+		if before == "bus-off" {
 			if err := s.Receive(&f, soon()); !errors.Is(err, hal.ErrBus) || !s.BusOff() {
 				t.Fatal(err)
 			}
@@ -93,7 +95,10 @@ func TestSocket_WorksAfterInterfaceWasDown(t *testing.T) {
 		}
 		setUp(t, bus.Address, true)
 		if err := s.Send(&frames[0], soon()); err != nil || s.BusOff() {
-			t.Errorf("up again, after bus-off %v: %v", busOff, err)
+			t.Errorf("up again, after %s: %v", before, err)
+		}
+		if err := s.Receive(&f, 0); !errors.Is(err, hal.ErrTimeout) || s.BusOff() {
+			t.Errorf("after %s: %+v, %v", before, f, err)
 		}
 		if l, err := can.LinkState(bus.Address); err != nil || !l.CAN || !l.Virtual || !l.Up {
 			t.Errorf("%+v, %v", l, err)

@@ -308,11 +308,22 @@ func (s *Socket) countController(problem byte) {
 // is up. Setting it up ends bus-off without an error frame.
 func (s *Socket) lose(cause error) error {
 	if cause == unix.ENETDOWN {
+		s.discard()
 		s.busOff = false
 	} else {
 		s.lost = true
 	}
 	return s.errLost
+}
+
+// discard reads the frames from before the interface was down: the kernel reports ENETDOWN first, and
+// an old error frame would report bus-off again.
+func (s *Socket) discard() {
+	for range maxDrain {
+		if _, err := unix.Read(s.fd, s.raw[:]); err != nil && err != unix.EINTR {
+			return
+		}
+	}
 }
 
 // wait waits until the socket can be read or written. After a failure the next read or write

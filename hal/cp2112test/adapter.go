@@ -60,7 +60,8 @@ func New(transact func(addr uint16, w, r []byte) error) (*Adapter, error) {
 			return a, nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("cp2112test: the kernel's driver does not accept the adapter")
+			err := errors.New("the kernel's driver does not accept the adapter")
+			return nil, fmt.Errorf("cp2112test: %w", errors.Join(err, file.Close()))
 		}
 	}
 }

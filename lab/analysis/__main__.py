@@ -30,7 +30,8 @@ def main() -> int:
 def write(experiments: Path, out: Path, paths: list[Path]) -> None:
     """Reads everything, then writes the page and its figures."""
     theory = [] if paths else sorted(experiments.glob("*/theory*.csv"))  # claims, then curves
-    results = Results(read(paths or sorted({*experiments.glob("*/*.csv"), *experiments.glob("*/*.csv.gz")} - {*theory})))
+    found = {*experiments.glob("*/*.csv"), *experiments.glob("*/*.csv.gz")} - {*theory}
+    results = Results(read(paths or sorted(found)))
     if not results.trials:
         raise ResultsError(f"{experiments}: no results; run optibfm-lab eval first")
     gc.freeze()  # statsmodels collects garbage in every call of multipletests
@@ -49,9 +50,11 @@ def write(experiments: Path, out: Path, paths: list[Path]) -> None:
     announced, changed = ([t for t in results.trials if t.experiment == name] for name in ("learnt", "relearn"))
     if announced:
         other["learnt"] = page.grid(learnt.announcements(announced), learnt.HEAD_LEARNT)
-        pictures["learnt"] = learnt.draw(announced)
+        if svg := learnt.draw(announced):
+            pictures["learnt"] = svg
     if announced and changed:
-        becomes = {e["name"]: e["becomes"] for e in yaml.safe_load((experiments / "relearn.yaml").read_text())["environments"]}
+        protocol = yaml.safe_load((experiments / "relearn.yaml").read_text())
+        becomes = {e["name"]: e["becomes"] for e in protocol["environments"]}
         other["relearn"] = page.grid(learnt.changes(changed, announced, becomes), learnt.HEAD_CHANGES)
     text = page.markdown(results, shown, judgements, page.read_notes(experiments / "notes.md"), set(pictures), other)
     (out / "results").mkdir(parents=True, exist_ok=True)

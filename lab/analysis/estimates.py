@@ -1,6 +1,6 @@
 """Point estimates with 95 % intervals: the stratified bootstrap of rliable, widened for few runs.
 
-rliable calls the statistic once for each of the 2,000 draws. Here one call computes BATCH of them.
+One call of the statistic computes BATCH draws; rliable's calls compute one.
 
 Percentiles of a bootstrap over 3 to 5 runs cover the truth in 70 to 90 % of cases, not in 95 %. So an interval is
 widened about its estimate by sqrt(n / (n - 1)) (Rao and Wu, 1988) and by the ratio of Student's t to the normal
@@ -118,7 +118,7 @@ def _freedom(whole: list[np.ndarray], drawn: Callable) -> np.ndarray:
     for b, all_runs in enumerate(whole):
         n, width = all_runs.shape
         for task in range(width):
-            chosen = [np.tile(runs, (n, n - 1, 1)) for runs in whole]  # each run left out once: [n, runs (n - 1), width]
+            chosen = [np.tile(runs, (n, n - 1, 1)) for runs in whole]  # a run left out: [n, runs (n - 1), width]
             chosen[b][:, :, task] = [np.tile(np.delete(np.arange(n), run), n) for run in range(n)]
             variances.append(np.var(drawn(*chosen), axis=0) * (n - 1))
             own.append(n - 1)

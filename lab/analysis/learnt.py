@@ -1,5 +1,6 @@
 """The tables and the figure about announcements of a learnt task and about changed tasks."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -8,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from .figures import DASHES, GUIDE, LOOKS, STYLE, WIDTH, svg
-from .rows import Trial
+from .rows import ResultsError, Trial
 from .sections import describe
 
 LEARNT = 0.8  # share of the oracle's return
@@ -27,7 +28,10 @@ class Shares:
 
     def of(self, t: Trial, task: str = "") -> np.ndarray:
         """Returns the share of each episode, [episodes]."""
-        return np.array(_values(t, "return")) / self.oracle[t.env, task or t.task]
+        key = t.env, task or t.task
+        if key not in self.oracle:
+            raise ResultsError(f"{t.experiment}: {key[0]}: {key[1]}: no trial of the oracle; add the method oracle")
+        return np.array(_values(t, "return")) / self.oracle[key]
 
 
 def announcements(trials: list[Trial]) -> list[list[str]]:
@@ -37,7 +41,7 @@ def announcements(trials: list[Trial]) -> list[list[str]]:
         reached = {id(t): shares.of(t)[-(len(t.curves["return"]) // 4):].mean() >= LEARNT for t in of}
         announced = [(t, x) for t in of for x, value in t.curves.get("learnt", []) if value == 1]
         found = {id(t) for t, _ in announced}
-        later = [after.mean() for t, x in announced if (after := shares.of(t)[int(x / _steps(t)) + 1:]).size]
+        later = [after.mean() for t, x in announced if (after := shares.of(t)[math.ceil(x / _steps(t)):]).size]
         first = {id(t): (t, x) for t, x in reversed(announced)}
         rows.append([
             settings, len(of), sum(reached.values()), sum(reached[key] for key in found),
@@ -60,35 +64,48 @@ def changes(trials: list[Trial], oracles: list[Trial], becomes: dict[str, str]) 
             first = [_until_learnt(t, shares.of(t), 0) for t in of]
             second = [_until_learnt(t, shares.of(t, becomes[t.env]), len(t.curves["return"]) // 2) for t in of]
             last = np.mean([shares.of(t, becomes[t.env])[-1] for t in of])
-            rows.append([settings, f"{task}, {becomes[of[0].env]}", len(of), *_summary(first), *_summary(second), f"{last:.2f}"])
+            tasks = f"{task}, {becomes[of[0].env]}"
+            rows.append([settings, tasks, len(of), *_summary(first), *_summary(second), f"{last:.2f}"])
     return rows
 
 
-HEAD_CHANGES = ["labels", "tasks", "runs", f"first task: reach {LEARNT}", "labels (mean)", f"second task: reach {LEARNT}",
-                "labels (mean)", "share in the last episode"]
+HEAD_CHANGES = ["labels", "tasks", "runs", f"first task: reach {LEARNT}", "labels (mean)",
+                f"second task: reach {LEARNT}", "labels (mean)", "share in the last episode"]
 
 
 def draw(trials: list[Trial]) -> bytes | None:
-    """Draws the share of each episode against the appraisal at the end of the previous one, None without any."""
+    """Draws the share of each episode against the appraisal at the end of the previous one. Returns None without
+    appraisals."""
     shares = Shares(trials)
     with plt.rc_context(STYLE):
         figure, ax = plt.subplots(figsize=(WIDTH * 0.75, 3.6))
         for at, (settings, of) in enumerate(_by_settings(trials)):
-            pairs = [(known, shares.of(t)[int(e) + 1]) for t in of for e, known in t.curves.get("known", [])
-                     if int(e) + 1 < len(t.curves["return"])]
-            if not pairs:
-                return plt.close(figure)
-            known, share = np.array(pairs).T
-            bins = [(known[here].mean(), share[here]) for low in np.arange(0, 1, 0.1)
-                    if np.count_nonzero(here := (known >= low) & ((known < low + 0.1) | (low > 0.85))) >= 5]
-            x, y = [x for x, _ in bins], [values.mean() for _, values in bins]
-            side = [stats.sem(values) * stats.t.ppf(0.975, len(values) - 1) for _, values in bins]
+            bins = [(np.mean(x), y) for low in np.arange(0, 1, 0.1) if (pairs := _pairs(shares, of, low))
+                    for x, y in [zip(*pairs)] if len(x) >= 3]
+            if not bins:
+                continue
+            side = [stats.sem(y) * stats.t.ppf(0.975, len(y) - 1) for _, y in bins]
             colour, marker = list(LOOKS.values())[at]
-            ax.errorbar(x, y, side, color=colour, marker=marker, linestyle=DASHES[at], label=settings or "exact")
+            ax.errorbar([x for x, _ in bins], [np.mean(y) for _, y in bins], side, color=colour, marker=marker,
+                        linestyle=DASHES[at], label=settings or "exact")
+        if not ax.containers:
+            return plt.close(figure)
         ax.plot([0, 1], [0, 1], **GUIDE, label="equal")
         ax.set(xlabel="appraisal: lower bound of the share", ylabel="share in the next episode (mean)", ylim=(0, 1.3))
         figure.legend(loc="outside upper center")
         return svg(figure)
+
+
+def _pairs(shares: Shares, trials: list[Trial], low: float) -> list[tuple[float, float]]:
+    """Returns, of each trial with appraisals in a tenth from low, their mean and that of the next episodes' shares."""
+    pairs = []
+    for t in trials:
+        share = shares.of(t)
+        found = [(known, share[int(e) + 1]) for e, known in t.curves.get("known", [])
+                 if int(e) + 1 < len(share) and low <= known < low + 0.1 + (low > 0.85)]
+        if found:
+            pairs.append(tuple(np.mean(found, axis=0)))
+    return pairs
 
 
 def _by_settings(trials: list[Trial]) -> Iterator[tuple[str, list[Trial]]]:

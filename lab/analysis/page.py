@@ -46,7 +46,7 @@ def _written(e: Estimate, digits: int) -> str:
 
 
 def _table(results: Results, section: dict, view: dict) -> str:
-    """Returns a table, empty if nothing was run. Robots with tasks of their own have tables of their own."""
+    """Returns a table, empty if nothing was run. With across: task each robot has a separate table."""
     rows = rows_of(results, section, view)
     groups = [[row for row in rows if row.env == env] for env in sorted({row.env for row in rows})]
     tables = [_lines(results, group, view) for group in (groups if view.get("across") == "task" else [rows])]

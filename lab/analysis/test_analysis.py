@@ -490,14 +490,16 @@ class TestCommitted(unittest.TestCase):
                 self.assertIn(name, protocols, section["id"])
 
 
-class LearntTasks(Folder):
+class TestLearnt(Folder):
     """Trials of eight episodes of ten steps and five labels. The oracle's return is 10."""
 
     def trial(self, number: int, returns: list[float], method="thompson", **measures) -> list[str]:
         common = {"experiment": "learnt", "env": "rover", "task": "spin", "trial": number}
         made = [line(method, value, x, **common) for x, value in enumerate(returns)]
         made += [line(method, 5 * e, 10 * e, measure="labels", **common) for e in range(1, len(returns) + 1)]
-        return made + [line(method, value, x, measure=name, **common) for name, pairs in measures.items() for x, value in pairs]
+        for name, pairs in measures.items():
+            made += [line(method, value, x, measure=name, **common) for x, value in pairs]
+        return made
 
     def read(self, *trials: list[str]) -> list[rows.Trial]:
         return rows.read([self.file(HEAD, *(each for trial in trials for each in trial))])
@@ -522,10 +524,9 @@ class LearntTasks(Folder):
 
     def test_draws_the_appraisal_only_where_it_was_recorded(self):
         oracle = self.trial(0, [10] * 8, "oracle")
-        known = self.trial(0, list(range(8)), known=[(e, 0.35) for e in range(8)])
-        self.assertIn(b"<svg", learnt.draw(self.read(oracle, known)))
+        known = [self.trial(n, list(range(n, n + 8)), known=[(e, 0.35) for e in range(8)]) for n in range(3)]
+        self.assertIn(b"<svg", learnt.draw(self.read(oracle, *known)))
         self.assertIsNone(learnt.draw(self.read(oracle, self.trial(0, [1] * 8))))
-
 
 
 if __name__ == "__main__":

@@ -135,8 +135,8 @@ func (c *conn) Signal(s panel.Signal, now int64) {
 	}
 }
 
-// lossCheck is the longest time until the loss of the chip is noticed, in ns: Linux 6.1 does not wake
-// poll when a chip is unplugged.
+// lossCheck is the interval, in ns, at which poll runs again to notice an unplugged chip: Linux 6.1
+// does not wake poll.
 const lossCheck = 1e9
 
 // Tick implements panel.Lamp. It also debounces the buttons.

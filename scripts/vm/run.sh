@@ -6,6 +6,8 @@
 # Without packages it runs the tests of the drivers. A test that skips is a failure, as are a panic of
 # the kernel and a missing module. In the machine OPTIBFM_VM is set.
 set -euo pipefail
+shopt -s inherit_errexit
+PATH=$PATH:/usr/sbin:/sbin # depmod
 cd "$(dirname "$0")/../.."
 
 arch=amd64
@@ -13,8 +15,8 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/optibfm-vm
 deadline=${OPTIBFM_VM_SECONDS:-600} # a hang guard
 modules=(vcan can-raw kvaser_pci evdev uinput uhid hid-cp2112 i2c-dev xhci-pci ftdi_sio)
 
-# The other tests of these packages have short timeouts, or need a C compiler. With a port that nobody
-# reads QEMU stops the machine.
+# The other tests of these packages have short timeouts, or need a C compiler. QEMU stops the machine
+# when no program reads a port.
 servos='TestServos/(Arm_K|Write|Read_Repeats|Halt_Repeats|Unplugged|Echo|Tick_DoesNotAllocate$)'
 drivers=(hal/can hal/mit:'Kernel|Moves|BusOff|ArmSets|Ends'
   'hal/serial:Open|Port_(Trans|Read|Drain|Report|Reopen|Does|Inter)' "hal/dynamixel:$servos"
@@ -31,7 +33,7 @@ installed() {
   apt-get install -y -qq --no-install-recommends "$2" >/dev/null 2>&1 || fail "$2 cannot be installed"
 }
 
-# debian TOOL ARGUMENT...: apt-get or apt-cache for Debian 12 of $arch, apart from this machine's packages.
+# debian TOOL ARGUMENT...: apt-get or apt-cache for Debian 12 of $arch, without this machine's package lists.
 debian() {
   local tool=$1 apt="$cache/$arch/apt"
   shift
@@ -54,6 +56,7 @@ unpacked() {
   [ -n "$file" ] || fail "$1 is not in Debian 12 for $arch"
   folder="$cache/$arch/${file%.deb}"
   if [ ! -d "$folder" ]; then
+    rm -rf "$folder.part"
     (cd "$work" && debian apt-get download -qq "$1" && dpkg-deb -x "$file" "$folder.part" && rm "$file") >&2
     mv "$folder.part" "$folder"
   fi
@@ -66,7 +69,7 @@ addModules() {
   version=$(ls "$1/lib/modules")
   [ -e "$1/lib/modules/$version/modules.dep.bin" ] || depmod -b "$1" "$version"
   for module in "${modules[@]}"; do
-    modprobe -d "$1" -S "$version" --show-depends "$module" || fail "$version has no module $module"
+    modprobe -C /dev/null -d "$1" -S "$version" --show-depends "$module" || fail "$version has no module $module"
   done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' >"$work/modules"
   mkdir "$work/root/modules"
   xargs -a "$work/modules" cp -t "$work/root/modules"
@@ -120,6 +123,8 @@ case $arch in
   arm64) installed qemu-system-aarch64 qemu-system-arm ;;
   *) fail "--arch is $arch; use amd64 or arm64" ;;
 esac
+command -v apt-get >/dev/null || fail "apt-get is missing; use Debian"
+[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || fail "the keyring is missing; install debian-archive-keyring"
 installed cpio cpio
 installed depmod kmod
 
@@ -139,5 +144,6 @@ boot "$kernel"
 status=$(sed -n 's/^vm: status //p' "$work/log")
 [ -n "$status" ] || fail "the machine ended without a status: a panic, or a hang of more than $deadline s"
 ! grep -q '^ *--- SKIP' "$work/log" || fail "a test skipped: the machine lacks its interface"
+! grep -q 'no tests to run' "$work/log" || fail "a pattern matches no test"
 echo "status $status at $SECONDS s"
 exit "$status"

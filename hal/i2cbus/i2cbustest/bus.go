@@ -4,6 +4,7 @@
 package i2cbustest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -25,7 +26,9 @@ type Bus struct {
 	nacks  int
 	count  int
 	closed bool
-	kernel *i2cbus.Bus // nil: none
+
+	adapter *cp2112test.Adapter // with kernel; nil: none
+	kernel  *i2cbus.Bus
 }
 
 var _ i2c.BusCloser = (*Bus)(nil)
@@ -36,11 +39,11 @@ func New(chips map[uint16]*Chip) *Bus {
 	if os.Getenv("OPTIBFM_VM") == "" {
 		return b
 	}
-	adapter, err := cp2112test.New(b.transact)
-	if err != nil {
+	var err error
+	if b.adapter, err = cp2112test.New(b.transact); err != nil {
 		panic(err)
 	}
-	if b.kernel, err = i2cbus.Open(adapter.Bus, i2cbus.DefaultTimeout); err != nil {
+	if b.kernel, err = i2cbus.Open(b.adapter.Bus, i2cbus.DefaultTimeout); err != nil {
 		panic(err)
 	}
 	return b
@@ -55,8 +58,12 @@ func (b *Bus) SetSpeed(physic.Frequency) error { return nil }
 func (b *Bus) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	again := b.closed
 	b.closed = true
-	return nil
+	if b.kernel == nil || again {
+		return nil
+	}
+	return errors.Join(b.kernel.Close(), b.adapter.Close())
 }
 
 // Closed reports whether Close was called.

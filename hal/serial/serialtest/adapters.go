@@ -30,24 +30,34 @@ func openAdapters() (*Line, error) {
 	if err != nil {
 		return nil, fmt.Errorf("serialtest: %w", err)
 	}
+	l, err := p.open()
+	if err != nil {
+		return nil, fmt.Errorf("serialtest: %w", errors.Join(err, p.unplug()))
+	}
+	return l, nil
+}
+
+func (p *pair) open() (*Line, error) {
 	near, err := plug(p.near)
 	if err != nil {
-		return nil, fmt.Errorf("serialtest: %w", err)
+		return nil, err
 	}
 	path, err := plug(p.far)
 	if err != nil {
-		return nil, fmt.Errorf("serialtest: %w", err)
+		return nil, err
 	}
 	far, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("serialtest: %w", err)
+		return nil, err
 	}
 	raw, err := far.SyscallConn()
 	if err != nil {
-		return nil, fmt.Errorf("serialtest: %w", err)
+		return nil, errors.Join(err, far.Close())
 	}
-	if err := errors.Join(raw.Control(func(fd uintptr) { err = disableEcho(int(fd)) }), err); err != nil {
-		return nil, fmt.Errorf("serialtest: %s: %w", path, err)
+	var echo error
+	err = raw.Control(func(fd uintptr) { echo = disableEcho(int(fd)) })
+	if err := errors.Join(err, echo); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), far.Close())
 	}
 	return &Line{File: far, Path: near, pair: p}, nil
 }
@@ -81,8 +91,11 @@ func plug(name string) (string, error) {
 		}
 	}
 	ports, err := filepath.Glob(filepath.Join(devices, name, "ttyUSB*"))
-	if err != nil || len(ports) != 1 {
-		return "", fmt.Errorf("%s has %d ports: %w", name, len(ports), err)
+	if err != nil {
+		return "", err
+	}
+	if len(ports) != 1 {
+		return "", fmt.Errorf("%s has %d ports, not 1", name, len(ports))
 	}
 	return "/dev/" + filepath.Base(ports[0]), nil
 }
