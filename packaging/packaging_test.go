@@ -54,7 +54,7 @@ func TestService_StopsInOrderAndWatchdogIsLast(t *testing.T) {
 	for key, want := range map[string]string{
 		"Type": "notify", "NotifyAccess": "main", "KillMode": "mixed", "Restart": "on-failure",
 		"LimitMEMLOCK": "infinity", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "User": "optibfm",
-		"WatchdogSec": "2",
+		"WatchdogSec": "2", "TimeoutAbortSec": "5",
 	} {
 		if got := unit(t, key); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %q, want %q", key, got, want)
@@ -66,6 +66,14 @@ func TestService_StopsInOrderAndWatchdogIsLast(t *testing.T) {
 	}
 	if file.Loop.WatchdogMS <= 0 || file.Loop.WatchdogMS >= 2000/2 {
 		t.Errorf("loop.watchdog_ms is %g, want it to expire before WatchdogSec", file.Loop.WatchdogMS)
+	}
+}
+
+func TestService_SeesTheAncestorsOfCallers(t *testing.T) {
+	for _, key := range []string{"ProtectProc", "ProcSubset"} {
+		if found := unit(t, key); len(found) > 0 {
+			t.Errorf("%s=%s: the control socket refuses callers whose /proc entries it cannot read", key, found[0])
+		}
 	}
 }
 
