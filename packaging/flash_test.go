@@ -36,8 +36,10 @@ esac`,
 	"systemd-run": `exit 1`,
 	"systemctl": `[ "$1" != --quiet ] || shift
 case "$1" in
-is-active) [ -e "$R/active" ] ;;
-stop) rm -f "$R/active" ;;
+is-active)
+  [ ! -e "$R/restarts" ] || { echo activating; exit 3; }
+  [ -e "$R/active" ] && echo active ;;
+stop) rm -f "$R/active" "$R/restarts" ;;
 restart)
   rm -f "$R/active"
   ! grep -q unready "$R/installed" || exit 1
@@ -165,6 +167,14 @@ func TestFlash_RollbackDoesNotStartAStoppedService(t *testing.T) {
 	}
 	status, out := r.flash("--deb", r.deb("2.0", "unready"))
 	r.expect(status, out, 3, "1.0", false, "was not running, and is not")
+}
+
+func TestFlash_StopsAServiceBetweenTwoRestarts(t *testing.T) {
+	r := newFakeRobot(t)
+	r.flash("--deb", r.deb("1.0", ""))
+	r.write("restarts", "", 0o644)
+	status, out := r.flash("--deb", r.deb("2.0", ""))
+	r.expect(status, out, 0, "2.0", true, "halting the robot")
 }
 
 func TestFlash_LeavesTheServiceStoppedWithoutAPreviousVersion(t *testing.T) {

@@ -19,6 +19,8 @@ say() {
 }
 installed() { dpkg-query -W -f='${db:Status-Status} ${Version}' optibfm 2>/dev/null | sed -n 's/^installed //p'; }
 active() { systemctl --quiet is-active optibfm.service; }
+# running: also between two restarts.
+running() { case "$(systemctl is-active optibfm.service)" in inactive | failed | unknown | "") return 1 ;; esac; }
 
 install() { # PACKAGE: keeps the configuration of the robot
   apt-get install -y -q --allow-downgrades --reinstall \
@@ -45,7 +47,7 @@ doctor() {
 
 old=$(installed || true)
 was_active=no
-if active; then was_active=yes; fi
+if running; then was_active=yes; fi
 new=$(dpkg-deb -f "$deb" Version)
 say "installed: ${old:-nothing}; new: $new; the service was active: $was_active"
 
@@ -58,7 +60,7 @@ elif [ -n "$old" ]; then
   say "no copy of the package of $old: this flash cannot be undone"
 fi
 
-if active; then
+if running; then
   say "halting the robot"
   systemctl stop optibfm.service
 fi
