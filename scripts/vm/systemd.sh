@@ -24,7 +24,7 @@ installed() {
 # image makes the root file system, the kernel and the key of its user root.
 image() {
   local root="$work/root"
-  rm -rf "$cache/systemd"
+  rm -rf "$cache/systemd" "$cache/systemd.part"
   mkdir -p "$cache/systemd.part"
   mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,udev,openssh-server,iproute2,linux-image-amd64 \
     bookworm "$root" || fail "mmdebstrap failed; it needs root, or unprivileged user namespaces"

@@ -116,8 +116,7 @@ flashed() { # VERSION
 }
 before_reboot() {
   ok "enable" systemctl enable optibfm
-  systemctl stop optibfm
-  cp /var/lib/optibfm/belief/belief /root/belief
+  ok "a belief is saved" test -s /var/lib/optibfm/belief/belief
 }
 after_reboot() {
   ok "reboot: starts, disarmed" within 30 is_disarmed
