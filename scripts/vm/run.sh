@@ -5,14 +5,11 @@
 #
 # Without packages it runs the tests of the drivers. A test that skips is a failure, as are a panic of
 # the kernel and a missing module. In the machine OPTIBFM_VM is set.
-set -euo pipefail
-shopt -s inherit_errexit
-PATH=$PATH:/usr/sbin:/sbin # depmod
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=scripts/vm/tools.sh
+. scripts/vm/tools.sh
 
 arch=amd64
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/optibfm-vm
-deadline=${OPTIBFM_VM_SECONDS:-600} # a hang guard
 modules=(vcan can-raw kvaser_pci evdev uinput uhid hid-cp2112 i2c-dev xhci-pci ftdi_sio)
 
 # The other tests of these packages have short timeouts, or need a C compiler. QEMU stops the machine
@@ -22,16 +19,6 @@ drivers=(hal/can hal/mit:'Kernel|Moves|BusOff|ArmSets|Ends'
   'hal/serial:Open|Port_(Trans|Read|Drain|Report|Reopen|Does|Inter)' "hal/dynamixel:$servos"
   "hal/feetech:$servos" 'hal/mcu:TestDevice/^[^C]' hal/bno055 hal/mpu6050 hal/pca9685 hal/gpioline
   rewardsrc/evdev:Kernel rewardsrc/gpio:Kernel_L)
-
-fail() { echo "scripts/vm/run.sh: $1" >&2; exit 1; }
-
-# installed PROGRAM PACKAGE: looks for PROGRAM and, as root on Debian, installs PACKAGE.
-installed() {
-  command -v "$1" >/dev/null && return 0
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then fail "$1 is missing; install $2"; fi
-  apt-get update -qq >/dev/null
-  apt-get install -y -qq --no-install-recommends "$2" >/dev/null 2>&1 || fail "$2 cannot be installed"
-}
 
 # debian TOOL ARGUMENT...: apt-get or apt-cache for Debian 12 of $arch, without this machine's package lists.
 debian() {

@@ -4,22 +4,11 @@
 #   scripts/vm/systemd.sh [--keep-cache DIR]
 #
 # It prints one line per check and ends at the first failure. scripts/vm/systemd_checks.sh has the checks.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=scripts/vm/tools.sh
+. scripts/vm/tools.sh
 
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/optibfm-vm
-deadline=${OPTIBFM_VM_SECONDS:-600} # of a boot
 checks=scripts/vm/systemd_checks.sh
-
-fail() { echo "scripts/vm/systemd.sh: $1" >&2; exit 1; }
-
-# installed PROGRAM PACKAGE: looks for PROGRAM and, as root on Debian, installs PACKAGE.
-installed() {
-  command -v "$1" >/dev/null && return 0
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then fail "$1 is missing; install $2"; fi
-  apt-get update -qq >/dev/null
-  apt-get install -y -qq --no-install-recommends "$2" >/dev/null 2>&1 || fail "$2 cannot be installed"
-}
 
 # image makes the root file system, the kernel and the key of its user root.
 image() {
