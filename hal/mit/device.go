@@ -179,12 +179,16 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	return at, err
 }
 
-// faulty reports whether a motor's latest answer reports an error or the wrong mode.
+// faulty reports whether a motor's latest answer reports an error or the wrong mode. While the device is not
+// armed, a passed timeout is not an error: Arm clears it.
 func (d *Device) faulty(m *motor) bool {
 	if d.config.Dialect != Damiao {
 		return m.code != 0
 	}
-	return m.status > statusEnabled || (d.armed && m.status != statusEnabled)
+	if d.armed {
+		return m.status != statusEnabled
+	}
+	return m.status > statusEnabled && m.status != statusSilence
 }
 
 // Write implements hal.Device.

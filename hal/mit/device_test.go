@@ -233,6 +233,12 @@ func TestDevice_ArmSetsDeadmanAndClearsPassedTimeout(t *testing.T) {
 	if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrDevice) {
 		t.Error(err)
 	}
+	if err := d.Halt(make([]float64, 6)); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.Read(make([]float64, 12)); err != nil {
+		t.Errorf("the robot cannot be reset: %v", err)
+	}
 	if err := d.Arm(); err != nil {
 		t.Fatal(err)
 	}
@@ -383,8 +389,8 @@ func TestDevice_ArmMeetsBoundWhenFirstAnswersAreLost(t *testing.T) {
 	motors := start(t, &c)
 	d := open(t, c)
 	motors.Fail(1, 0xD) // its timeout has passed: Arm clears that first
-	if _, err := d.Read(make([]float64, 3)); err == nil {
-		t.Fatal("no error from a motor that has stopped")
+	if _, err := d.Read(make([]float64, 3)); err != nil { // the answer has the status
+		t.Fatal(err)
 	}
 	const lost, comes = true, false
 	motors.Lose(1, lost, comes, lost, comes, lost, comes, lost, comes, lost, lost, lost)
