@@ -1,8 +1,6 @@
 package evdev_test
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"math"
 	"os"
@@ -20,101 +18,23 @@ import (
 	"optibfm/rewardsrc/rewardsrctest"
 )
 
-// uinput is a device in the kernel: sysfs, ioctls, the clock and unplugging are the real ones.
-type uinput struct {
-	t    *testing.T
-	file *os.File
-}
-
-// Requests of the kernel's include/uapi/linux/uinput.h.
-const (
-	uinputCreate = 0x5501
-	uinputSetEv  = 0x40045564
-	uinputSetKey = 0x40045565
-	uinputSetAbs = 0x40045567
-)
-
-// uinputDevice is struct uinput_user_dev.
-type uinputDevice struct {
-	Name                          [80]byte
-	Bus, Vendor, Product, Version uint16
-	Effects                       uint32
-	Max, Min, Fuzz, Flat          [64]int32
-}
-
-// plugKernel connects a device that has the keys of pad, and with limits its axis.
-func plugKernel(t *testing.T, info evdev.Info, limits *evdev.Range) *uinput {
+// plugKernel connects a device that has the keys of pad, and with limits its axis, until the test ends.
+func plugKernel(t *testing.T, info evdev.Info, limits *evdev.Range) *evdevtest.Uinput {
 	t.Helper()
-	file, err := os.OpenFile("/dev/uinput", os.O_WRONLY, 0)
-	if err != nil {
+	if _, err := os.Stat("/dev/uinput"); err != nil {
 		t.Skipf("no uinput here: %v", err)
 	}
-	d := &uinput{t, file}
-	t.Cleanup(func() { _ = file.Close() })
-	set := func(request uint, value int) {
-		t.Helper()
-		if err := unix.IoctlSetInt(int(file.Fd()), request, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	user := uinputDevice{Bus: info.Bus, Vendor: info.Vendor, Product: info.Product}
-	copy(user.Name[:], info.Name)
-	set(uinputSetEv, evdevtest.EvKey)
-	for _, key := range info.Keys.Codes() {
-		set(uinputSetKey, int(key))
-	}
+	ranges := map[uint16]evdev.Range{}
 	if limits != nil {
-		set(uinputSetEv, evdevtest.EvAbs)
-		set(uinputSetAbs, absY)
-		user.Min[absY], user.Max[absY] = limits.Min, limits.Max
+		ranges[absY] = *limits
 	}
-	var raw bytes.Buffer
-	if err := binary.Write(&raw, binary.NativeEndian, user); err != nil {
-		t.Fatal(err)
-	}
-	d.write(raw.Bytes())
-	set(uinputCreate, 0)
+	d := evdevtest.PlugKernel(info, ranges)
+	t.Cleanup(d.Unplug)
 	return d
 }
 
-func (d *uinput) write(raw []byte) {
-	d.t.Helper()
-	if _, err := d.file.Write(raw); err != nil {
-		d.t.Error(err)
-	}
-}
-
-// send writes events in one system call.
-func (d *uinput) send(events ...evdevtest.Event) {
-	d.t.Helper()
-	var raw []byte
-	for _, e := range events {
-		raw = append(raw, e.Bytes()...)
-	}
-	d.write(raw)
-}
-
-func (d *uinput) press(code uint16) {
-	d.t.Helper()
-	for _, value := range []int32{1, 0} {
-		d.send(evdevtest.Event{Kind: evdevtest.EvKey, Code: code, Value: value}, evdevtest.Event{})
-	}
-}
-
-func (d *uinput) move(value int32) {
-	d.t.Helper()
-	d.send(evdevtest.Event{Kind: evdevtest.EvAbs, Code: absY, Value: value}, evdevtest.Event{})
-}
-
-func (d *uinput) unplug() {
-	d.t.Helper()
-	if err := d.file.Close(); err != nil {
-		d.t.Error(err)
-	}
-}
-
 // kernelRig is a panel on a gamepad in the kernel.
-func kernelRig(t *testing.T, change func(*evdev.Config)) (*rig, *uinput) {
+func kernelRig(t *testing.T, change func(*evdev.Config)) (*rig, *evdevtest.Uinput) {
 	t.Helper()
 	info, cfg := pad()
 	if change != nil {
@@ -139,7 +59,7 @@ func kernelRig(t *testing.T, change func(*evdev.Config)) (*rig, *uinput) {
 func TestKernel_PressHasTime(t *testing.T) {
 	r, d := kernelRig(t, nil)
 	before := rewardsrc.Monotonic()
-	d.press(keyBad)
+	d.Press(keyBad)
 	got := r.labels(1)[0]
 	if got.Value != -1 || got.Kind != rewardsrc.Value || got.At < before/1000*1000 || got.At > rewardsrc.Monotonic() {
 		t.Errorf("label %+v", got)
@@ -149,7 +69,7 @@ func TestKernel_PressHasTime(t *testing.T) {
 func TestKernel_DeviceReturnsAtAnotherNode(t *testing.T) {
 	r, d := kernelRig(t, nil)
 	first := node(t)
-	d.unplug()
+	d.Unplug()
 	rewardsrctest.Eventually(t, "the loss", func() bool { return !r.panel.Reachable() })
 	mouse := evdev.Info{Bus: 3, Vendor: 1, Product: 2, Name: "A Mouse"}
 	mouse.Keys.Set(272)
@@ -160,7 +80,7 @@ func TestKernel_DeviceReturnsAtAnotherNode(t *testing.T) {
 		t.Errorf("it is at %s again", second)
 	}
 	rewardsrctest.Eventually(t, "the return", r.panel.Reachable)
-	d.press(keyGoal)
+	d.Press(keyGoal)
 	if got := r.labels(1)[0]; got.Kind != rewardsrc.Goal {
 		t.Errorf("label %+v", got)
 	}
@@ -189,10 +109,10 @@ func TestKernel_ReportsDroppedEvents(t *testing.T) {
 	for i := range 10_000 {
 		flood = append(flood, evdevtest.Event{Kind: evdevtest.EvKey, Code: keyGood, Value: int32(i+1) % 2})
 	}
-	d.send(append(flood, evdevtest.Event{})...)
+	d.Send(append(flood, evdevtest.Event{})...)
 	rewardsrctest.Eventually(t, "the report", func() bool { r.take(); return r.panel.Missing() > 0 })
 	rewardsrctest.Eventually(t, "the goal", func() bool {
-		d.press(keyGoal) // lost too while the buffer is full
+		d.Press(keyGoal) // lost too while the buffer is full
 		return slices.ContainsFunc(r.take(), func(l rewardsrc.Label) bool { return l.Kind == rewardsrc.Goal })
 	})
 	if text := r.shown.text(rewardsrc.Ignored); !strings.Contains(text, "presses may be lost") {
@@ -205,7 +125,7 @@ func TestKernel_StreamsAxis(t *testing.T) {
 		c.Axis.Code, c.Axis.Inverted, c.Axis.DeadZone = "ABS_Y", true, 0.2
 		c.Labels.IntervalMS = 20
 	})
-	d.move(-60)
+	d.Move(absY, -60)
 	var all []rewardsrc.Label
 	rewardsrctest.Eventually(t, "a stream", func() bool { all = append(all, r.take()...); return len(all) > 2 })
 	for _, l := range all {
@@ -229,7 +149,7 @@ func TestKernel_RefusesGrabbedDevice(t *testing.T) {
 	if _, err := evdev.Open(cfg, evdev.Options{}); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("error %v", err)
 	}
-	d.unplug()
+	d.Unplug()
 	if _, err := other.Keys(); !errors.Is(err, unix.ENODEV) {
 		t.Errorf("error %v", err)
 	}
@@ -253,14 +173,14 @@ func TestKernel_Bind(t *testing.T) {
 		func(text string) {
 			switch {
 			case strings.HasPrefix(text, "press the button for GOOD"):
-				d.press(keyGood)
+				d.Press(keyGood)
 			case strings.HasPrefix(text, "press the button for BAD"):
-				other.press(104)
+				other.Press(104)
 			case strings.HasPrefix(text, "that was usb 0001:0002"):
-				d.press(keyBad)
+				d.Press(keyBad)
 			case strings.HasPrefix(text, "push the stick"):
-				d.move(200)
-				d.move(0)
+				d.Move(absY, 200)
+				d.Move(absY, 0)
 			}
 		})
 	if err != nil {
