@@ -125,7 +125,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %v (%v); %s", e.Device, e.Kind, e.Cause, advice(e.Kind))
+	return fmt.Sprintf("%s: %v (%v); %s", e.Device, e.Kind, e.Cause, e.advice())
 }
 
 // Unwrap returns the kind.
@@ -134,11 +134,13 @@ func (e *Error) Unwrap() error { return e.Kind }
 // Is lets errors.Is find the cause. Unwrapping to a slice would allocate.
 func (e *Error) Is(target error) bool { return errors.Is(e.Cause, target) }
 
-func advice(kind error) string {
-	switch kind {
-	case hal.ErrTimeout:
+func (e *Error) advice() string {
+	switch {
+	case errors.Is(e.Cause, syscall.EOPNOTSUPP):
+		return "the adapter cannot make transfers of this length; use another adapter, or fewer channels"
+	case e.Kind == hal.ErrTimeout:
 		return "check the pull-ups and the wiring, or cycle the power"
-	case hal.ErrDevice:
+	case e.Kind == hal.ErrDevice:
 		return "check its power, then start again"
 	}
 	return "check the wiring, the address and the power (i2cdetect lists the devices)"

@@ -122,3 +122,11 @@ func TestConn_PanicsOnOversizedWrite(t *testing.T) {
 	}()
 	_ = NewConn(&failingBus{}, 0x40, "chip").Write(0, make([]byte, MaxWrite)...)
 }
+
+func TestConn_ReportsTransfersTheAdapterCannotMake(t *testing.T) {
+	refused := syscall.EOPNOTSUPP
+	err := NewConn(&failingBus{errs: []error{refused, refused}}, 0x40, "chip").Write(0, make([]byte, 64)...)
+	if !errors.Is(err, refused) || !strings.Contains(err.Error(), "the adapter cannot make transfers of this length") {
+		t.Error(err)
+	}
+}
