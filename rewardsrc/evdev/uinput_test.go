@@ -193,3 +193,20 @@ func TestKernel_Bind(t *testing.T) {
 		t.Errorf("configuration %+v\nwant %+v", cfg, want)
 	}
 }
+
+func TestKernel_BindReportsAnUnpluggedDevice(t *testing.T) {
+	info, _ := pad()
+	d := plugKernel(t, info, nil)
+	_, _, err := bind(evdev.BindOptions{Roles: []panel.Role{panel.Good, panel.Bad}, Timeout: rewardsrctest.HangGuard},
+		func(text string) {
+			switch {
+			case strings.HasPrefix(text, "press the button for GOOD"):
+				d.Press(keyGood)
+			case strings.HasPrefix(text, "press the button for BAD"):
+				d.Unplug()
+			}
+		})
+	if err == nil || !strings.Contains(err.Error(), `"`+info.Name+`"`) || !strings.Contains(err.Error(), "was unplugged") {
+		t.Errorf("error %v", err)
+	}
+}
