@@ -8,6 +8,7 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
 	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/scripted"
@@ -127,6 +128,8 @@ type Operator struct {
 	// Web is the console in a browser; with watch_only it runs beside any
 	// other source.
 	Web web.Config `yaml:"web"`
+	// View is the pictures of the robot in the console.
+	View frames.Config `yaml:"view"`
 }
 
 // NeverAsks reports whether the label mode has no requests.
@@ -232,6 +235,7 @@ func Default() File {
 			Evdev:     evdev.DefaultConfig(),
 			GPIO:      gpio.DefaultConfig(),
 			Web:       web.DefaultConfig(),
+			View:      frames.DefaultConfig(),
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1},
 		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 2, FormerTasks: true},

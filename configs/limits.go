@@ -276,6 +276,10 @@ func operatorLimits() map[string]limit {
 		"operator.web.refractory_ms":      refractory,
 		"operator.web.reaction_ms":        reaction,
 		"operator.web.max_late_s":         within(0.1, 60),
+		"operator.view.width":             within(16, 4096),
+		"operator.view.height":            within(16, 4096),
+		"operator.view.rate_hz":           within(0.1, 60),
+		"operator.view.delay_ms":          within(0, 10_000),
 	}
 	for _, source := range []string{"evdev", "gpio"} {
 		labels := "operator." + source + ".labels."

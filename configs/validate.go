@@ -79,6 +79,7 @@ func (c *checker) check(f File) {
 	c.addErrors("operator.gpio", f.Operator.GPIO.Validate())
 	c.addErrors("operator.gpio.labels", f.Operator.GPIO.Labels.Validate())
 	c.addErrors("operator.web", f.Operator.Web.Validate())
+	c.addErrors("operator.view", f.Operator.View.Validate())
 	switch f.Robot.Driver {
 	case DriverRover:
 		c.addErrors("robot.rover", f.Robot.Rover.Validate())

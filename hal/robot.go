@@ -66,6 +66,12 @@ type Backstop interface {
 	HaltBeside()
 }
 
+// Viewer is implemented by drivers with pictures of the robot. View returns where
+// the console receives them, a value of operator.view.url; "" for none.
+type Viewer interface {
+	View() string
+}
+
 // Resetter is implemented by simulators: Reset starts a new episode. The same
 // seed gives the same initial state. It neither arms nor halts.
 type Resetter interface {

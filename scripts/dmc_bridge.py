@@ -25,8 +25,9 @@ import logging
 import math
 import os
 
-os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is rendered
+os.environ.setdefault("MUJOCO_GL", "disable")  # mujoco_view renders in another process
 
+import mujoco_view
 import optibfm_bridge as bridge
 
 try:
@@ -300,6 +301,11 @@ DRIFTING = {
 }
 
 
+# What the pictures show: the torso, from the side.
+CAMERAS = {"cheetah": "side", "walker": "side",
+           "quadruped": {"trackbodyid": 1, "distance": 5, "azimuth": 120, "elevation": -20}}
+
+
 class Simulator:
     """A dm_control environment as a robot of the bridge."""
 
@@ -319,6 +325,7 @@ class Simulator:
         self._env = control.Environment(physics(), make_task(), control_timestep=self._period)
         self._physics, self._task = self._env.physics, self._env.task
         self._model, self._data = self._physics.model.ptr, self._physics.data.ptr
+        self._view = mujoco_view.View(self._model, CAMERAS[self._domain])
         self._substeps = control.compute_n_steps(self._period, self._physics.timestep())
         self._low = self._env.action_spec().minimum
         self._span = self._env.action_spec().maximum - self._low
@@ -376,6 +383,9 @@ class Simulator:
 
     def reward(self) -> float:
         return float(self._task.get_reward(self._physics))
+
+    def frame(self) -> bytes:
+        return self._view.picture(self._data.qpos.copy())
 
 
 def main() -> None:

@@ -15,8 +15,9 @@ Actions are the motors' torques in [-1, 1]. A seed gives the same episode every 
 import argparse
 import os
 
-os.environ.setdefault("MUJOCO_GL", "disable")  # nothing is rendered
+os.environ.setdefault("MUJOCO_GL", "disable")  # mujoco_view renders in another process
 
+import mujoco_view
 import optibfm_bridge as bridge
 
 try:
@@ -30,6 +31,7 @@ except ImportError as e:
 PERIOD = 0.1
 CELL = 4.0  # m
 DOMAINS = ("antmaze",)
+CAMERA = {"lookat": [10, 10, 0], "distance": 40, "azimuth": 90, "elevation": -90}  # the maze from above
 
 _JOINTS = [f"{part}_{leg}" for leg in (1, 2, 3, 4) for part in ("hip", "ankle")]
 OBSERVATION = (["x", "y", "height"] + [f"orientation.{i}" for i in "wxyz"] + [f"angle.{j}" for j in _JOINTS]
@@ -62,6 +64,7 @@ class Simulator:
             raise ValueError(f"there is no maze {domain!r}: choose one of {', '.join(DOMAINS)}")
         self._env = environment()
         self.tasks = tasks(self._env)
+        self._view = mujoco_view.View(self._env.unwrapped.model, CAMERA)
         self.spec = bridge.Spec(name=f"ogbench {domain}", period=PERIOD, obs=[bridge.Channel(n) for n in OBSERVATION],
                                 action=[bridge.Channel(n, min=-1, max=1) for n in ACTION])
         self.select(task)
@@ -103,6 +106,9 @@ class Simulator:
 
     def reward(self) -> float:
         return float(in_cell(self._obs[:2], self._goal))
+
+    def frame(self) -> bytes:
+        return self._view.picture(self._env.unwrapped.data.qpos.copy())
 
 
 def main() -> None:

@@ -32,22 +32,29 @@ The server has one thread. While a method of the robot waits, for example for a 
 receives requests nor notices a silent client. Methods of a real robot must return within a period; otherwise the robot
 needs its own deadman, like ros2_bridge.py.
 
+A robot with pictures has frame(), which returns a JPEG as bytes. The server offers them as an MJPEG stream on a
+separate socket, --view, and calls frame() from another thread, only while someone watches. RuntimeError says why there
+is no picture.
+
 A robot with tasks has their names in `tasks`, the current one in `task`, and select(task), which raises ValueError for
 an unknown name. The optional `episode_steps` is the length of an episode.
 """
 
 import argparse
 import dataclasses
+import http.server
 import math
 import os
 import select
 import shlex
 import signal
 import socket
+import socketserver
 import stat
 import struct
 import sys
 import sysconfig
+import threading
 import time
 import unicodedata
 from typing import NoReturn
@@ -68,6 +75,7 @@ _MAX_AGE = 3600
 _PATIENCE = 60  # seconds that a server started by a client waits for it
 _START_PATIENCE = 60  # seconds from hello to the first request of a client with a deadman
 _HELLO_PATIENCE = 10
+_FRAME_PERIOD = 1 / 15  # seconds
 
 
 class Halted(Exception):
@@ -459,6 +467,53 @@ def _say(text):
     print(f"bridge: {text}", file=sys.stderr, flush=True)
 
 
+class _Frames(http.server.BaseHTTPRequestHandler):
+    """An MJPEG stream of the robot's pictures."""
+
+    def do_GET(self):
+        try:
+            first = self._part()
+        except RuntimeError as e:
+            self.send_error(503, explain=str(e))
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "multipart/x-mixed-replace; boundary=frame")
+        self.end_headers()
+        try:
+            self.wfile.write(first)
+            while True:
+                due = time.monotonic() + _FRAME_PERIOD
+                self.wfile.write(self._part())
+                time.sleep(max(due - time.monotonic(), 0))
+        except (OSError, RuntimeError):  # the next request reports the error
+            self.close_connection = True
+
+    def _part(self):
+        at = time.monotonic_ns()
+        jpeg = self.server.robot.frame()
+        return (b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\nX-Monotonic-Ns: %d\r\n\r\n" % (len(jpeg), at)
+                + jpeg + b"\r\n")
+
+    def log_message(self, *_):
+        pass
+
+    def address_string(self):  # a Unix socket has none
+        return "local"
+
+
+class _FrameServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+
+def _serve_frames(robot, path):
+    """Serves the robot's pictures on a Unix socket until the program ends."""
+    if _abandoned(path):
+        os.unlink(path)
+    server = _FrameServer(path, _Frames)
+    server.robot = robot
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
 def exit_without(error: ImportError, fix: str | None = None) -> NoReturn:
     """Ends a script whose imports failed with one line: what is missing and, after a semicolon, the fix.
 
@@ -487,6 +542,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --listen and --once to a parser."""
     parser.add_argument("--listen", default=os.environ.get("OPTIBFM_BRIDGE_ADDRESS"), metavar="ADDRESS",
                         help="unix:/path or tcp:host:port (default: $OPTIBFM_BRIDGE_ADDRESS)")
+    parser.add_argument("--view", default=os.environ.get("OPTIBFM_BRIDGE_VIEW"), metavar="PATH",
+                        help="a Unix socket for the robot's pictures (default: $OPTIBFM_BRIDGE_VIEW)")
     parser.add_argument("--once", action="store_true", default=os.environ.get("OPTIBFM_BRIDGE_ONCE") == "1",
                         help="serve one connection, then exit")
 
@@ -499,6 +556,8 @@ def run(robot: object, args: argparse.Namespace) -> None:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, lambda *_: sys.exit(0))
     try:
+        if args.view and hasattr(robot, "frame"):
+            _serve_frames(robot, args.view)
         serve(robot, args.listen, once=args.once)
     except KeyboardInterrupt:
         pass

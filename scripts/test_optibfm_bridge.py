@@ -227,5 +227,47 @@ class ASpec(unittest.TestCase):
                 bad.validate()
 
 
+class Filmed(Cart):
+    def __init__(self, pictures):
+        super().__init__()
+        self.pictures = pictures
+
+    def frame(self):
+        if not self.pictures:
+            raise RuntimeError("the lens is covered")
+        return self.pictures.pop(0)
+
+
+class Frames(unittest.TestCase):
+    """The stream of pictures on its socket."""
+
+    def get(self, robot):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = f"{folder.name}/view.sock"
+        bridge._serve_frames(robot, path)
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(10)
+            s.connect(path)
+            s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return b"".join(iter(lambda: s.recv(1 << 16), b""))
+
+    def test_streams_pictures_with_their_times(self):
+        before = time.monotonic_ns()
+        head, _, body = self.get(Filmed([b"one", b"second"])).partition(b"\r\n\r\n")
+        self.assertIn(b"200", head.splitlines()[0])
+        self.assertIn(b"multipart/x-mixed-replace; boundary=frame", head)
+        self.assertIn(b"Content-Length: 3\r\n", body)
+        self.assertLess(body.index(b"one\r\n--frame"), body.index(b"\r\n\r\nsecond\r\n"))
+        times = [int(line.split()[1]) for line in body.splitlines() if line.startswith(b"X-Monotonic-Ns")]
+        self.assertEqual(len(times), 2)
+        self.assertTrue(before <= times[0] < times[1] <= time.monotonic_ns())
+
+    def test_says_why_there_is_no_picture(self):
+        answer = self.get(Filmed([]))
+        self.assertIn(b"503", answer.splitlines()[0])
+        self.assertIn(b"the lens is covered", answer)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -16,6 +16,7 @@ import (
 const (
 	envAddress = "OPTIBFM_BRIDGE_ADDRESS" // where to listen
 	envOnce    = "OPTIBFM_BRIDGE_ONCE"    // "1": serve one connection and exit
+	envView    = "OPTIBFM_BRIDGE_VIEW"    // a Unix socket to serve pictures on, if the robot has any
 )
 
 const (
@@ -45,6 +46,9 @@ func startChild(config Config) (*child, error) {
 	}
 	c.cmd = exec.Command(config.Command[0], config.Command[1:]...)
 	c.cmd.Env = append(os.Environ(), envAddress+"="+c.address, envOnce+"=1")
+	if c.folder != "" {
+		c.cmd.Env = append(c.cmd.Env, envView+"="+c.viewSocket())
+	}
 	c.cmd.Stdout, c.cmd.Stderr = os.Stderr, os.Stderr
 	if config.Output != nil {
 		c.cmd.Stdout, c.cmd.Stderr = config.Output, config.Output
@@ -64,6 +68,8 @@ func startChild(config Config) (*child, error) {
 	}()
 	return c, nil
 }
+
+func (c *child) viewSocket() string { return filepath.Join(c.folder, "view.sock") }
 
 // connect waits until the server listens, for at most limit.
 func (c *child) connect(ctx context.Context, limit time.Duration) (net.Conn, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"optibfm/hal"
@@ -87,6 +88,17 @@ func (r *Robot) Task() (task string, tasks []string) { return r.welcome.task, r.
 // EpisodeSteps returns the number of steps in an episode of the task; 0 for a robot
 // without episodes.
 func (r *Robot) EpisodeSteps() int { return r.welcome.episodeSteps }
+
+// View implements hal.Viewer for a server that Dial started.
+func (r *Robot) View() string {
+	if r.server == nil || r.server.folder == "" {
+		return ""
+	}
+	if _, err := os.Stat(r.server.viewSocket()); err != nil {
+		return ""
+	}
+	return "unix:" + r.server.viewSocket()
+}
 
 // CanReset reports whether the server can start episodes.
 func (r *Robot) CanReset() bool { return r.welcome.capabilities&canReset != 0 }

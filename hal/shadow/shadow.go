@@ -49,6 +49,14 @@ func (r *Robot) Act([]float32) error {
 	return nil
 }
 
+// View implements hal.Viewer by the wrapped robot.
+func (r *Robot) View() string {
+	if v, ok := r.body.(hal.Viewer); ok {
+		return v.View()
+	}
+	return ""
+}
+
 // Arm implements hal.Robot. The wrapped robot stays halted.
 func (r *Robot) Arm() error {
 	r.armed = true

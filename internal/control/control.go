@@ -125,6 +125,9 @@ func (c *controlProcess) runWithHost(
 ) error {
 	model := c.session.Model
 	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.robot.Spec(), granted.String(), model.Fingerprint(), c.recalled
+	if v, ok := c.robot.(hal.Viewer); ok {
+		o.View = v.View()
+	}
 	for _, grant := range granted.Missing() {
 		o.Missing = append(o.Missing, grant.Request)
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -22,6 +23,7 @@ import (
 	"optibfm/internal/version"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
@@ -37,10 +39,19 @@ func (h *Process) openWeb() error {
 		return err
 	}
 	operator := h.Session.File.Operator
-	h.web, err = web.Open(operator.Web, web.Options{
+	options := web.Options{
 		About: h.aboutRun(), Period: h.Config.Spec.Period, Mode: webMode(operator.LabelMode), Stop: h.stopFromWeb(),
-	})
-	if err != nil {
+	}
+	from := operator.View
+	if !from.Enabled() {
+		from.URL = h.Config.View
+	}
+	if from.Enabled() {
+		pictures := frames.NewStore(from, rewardsrc.Monotonic)
+		go pictures.Run(context.Background()) // ends with the process
+		options.Pictures = pictures
+	}
+	if h.web, err = web.Open(operator.Web, options); err != nil {
 		return err
 	}
 	h.Planner.watch = belief

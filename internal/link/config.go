@@ -16,6 +16,7 @@ type HostConfig struct {
 	Missing   []string // requests to the operating system that were not granted
 	Show      string   // one of terminal's displays
 	JSON      bool     // print the summary as JSON
+	View      string   // address of the driver's pictures, "" for none
 	Recalled  string   // message about the belief of earlier runs
 	Invoked   shell.Invocation
 }

@@ -48,7 +48,8 @@ type state struct {
 	Outcomes []outcome     `json:"outcomes"`
 	Events   []eventState  `json:"events"`
 	Operator operatorState `json:"operator"`
-	Devices  int           `json:"devices"` // connected
+	Devices  int           `json:"devices"`           // connected
+	Picture  string        `json:"picture,omitempty"` // why there is none
 	Stopped  string        `json:"stopped,omitempty"`
 	Ended    string        `json:"ended,omitempty"`
 }
@@ -129,6 +130,9 @@ func (s *Server) state(view *View) state {
 	}
 	for _, e := range b.events {
 		st.Events = append(st.Events, eventState{millis(now - e.at), e.level, e.text})
+	}
+	if s.opts.Pictures != nil {
+		st.Picture = s.opts.Pictures.Problem()
 	}
 	if by := s.stopped.Load(); by != nil {
 		st.Stopped = *by

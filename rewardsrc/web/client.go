@@ -66,6 +66,7 @@ type hello struct {
 	RefractoryMS Number  `json:"refractory_ms"`
 	SampleMS     Number  `json:"sample_ms"`
 	CanStop      bool    `json:"can_stop"`
+	Pictures     bool    `json:"pictures"` // at /frames
 	About        About   `json:"about"`
 	History      []point `json:"history"`
 }
@@ -157,7 +158,7 @@ func (s *Server) enter(c *client) []byte {
 		Type: "hello", Protocol: 1, Conn: c.number, Device: c.session.name, Role: c.session.role,
 		WatchOnly: s.cfg.WatchOnly, Mode: s.opts.Mode, Good: Number(s.cfg.GoodValue), Bad: Number(s.cfg.BadValue),
 		RefractoryMS: Number(s.cfg.RefractoryMS), SampleMS: Number(s.cfg.SampleMS),
-		CanStop: s.opts.Stop != nil, About: s.opts.About, History: s.history.points,
+		CanStop: s.opts.Stop != nil, Pictures: s.opts.Pictures != nil, About: s.opts.About, History: s.history.points,
 	})
 }
 

@@ -35,6 +35,9 @@ type Options struct {
 	// robot. nil: the page has no STOP.
 	Stop func(by string, first bool)
 
+	// Pictures of the robot; nil: none.
+	Pictures Pictures
+
 	// Now is the clock of labels; nil means CLOCK_MONOTONIC.
 	Now func() int64
 }
@@ -55,6 +58,7 @@ type Server struct {
 	fingerprint string
 	visitors    visitors
 	opening     atomic.Int64 // connections without a WebSocket
+	watching    atomic.Int64 // connections that receive frames
 	pairing     atomic.Pointer[Pairing]
 	stopped     atomic.Pointer[string] // who pressed STOP
 	halted      bool                   // by the newest view; the run's goroutine
@@ -248,6 +252,9 @@ func (s *Server) routes() http.Handler {
 		})
 	}
 	mux.HandleFunc("GET /socket", s.sameOrigin(s.serveSocket))
+	if s.opts.Pictures != nil {
+		mux.HandleFunc("GET /frames", s.sameOrigin(s.serveFrames))
+	}
 	mux.HandleFunc("POST /pair", s.sameOrigin(s.servePair))
 	mux.HandleFunc("POST /session", s.sameOrigin(s.serveSession))
 	mux.HandleFunc("POST /stop", s.sameOrigin(s.serveStop))

@@ -1,0 +1,111 @@
+package frames
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	silence      = 5 * time.Second // without a frame
+	idle         = 2 * time.Second // without a watcher, until the source is closed
+	firstPause   = time.Second     // before the source is opened again; it doubles
+	longestPause = 30 * time.Second
+)
+
+var (
+	errSilent    = fmt.Errorf("no frame within %v", silence)
+	errUnwatched = errors.New("unwatched")
+)
+
+// Run receives frames until ctx ends. It opens the source while there are watchers.
+func (s *Store) Run(ctx context.Context) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		_, wanted := s.watched()
+		select {
+		case <-wanted:
+		case <-ctx.Done():
+			return
+		}
+		before := s.now()
+		err := s.receive(ctx)
+		if errors.Is(err, errUnwatched) || ctx.Err() != nil {
+			s.setProblem(nil)
+			continue
+		}
+		s.setProblem(err)
+		if len(s.After(before)) > 0 {
+			pause = firstPause
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// receive opens the source and stores its frames until an error, or until nobody watches.
+func (s *Store) receive(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer silent.Stop()
+	go s.endUnwatched(ctx, cancel)
+	take := s.limiter()
+	put := func(f Frame) error {
+		silent.Reset(silence)
+		if !take(f) {
+			return nil
+		}
+		return s.add(f)
+	}
+	var err error
+	if s.config.Camera != "" {
+		err = s.readCamera(ctx, put)
+	} else {
+		err = s.readURL(ctx, put)
+	}
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+		err = cause
+	}
+	return fmt.Errorf("%s%s: %w", s.config.Camera, s.config.URL, err)
+}
+
+// endUnwatched cancels after a while without watchers.
+func (s *Store) endUnwatched(ctx context.Context, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(idle / 5)
+	defer ticker.Stop()
+	since := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if yes, _ := s.watched(); yes {
+			since = time.Now()
+		} else if time.Since(since) >= idle {
+			cancel(errUnwatched)
+			return
+		}
+	}
+}
+
+// limiter returns a function that selects frames, at most RateHz of them.
+func (s *Store) limiter() func(Frame) bool {
+	period := s.config.period().Nanoseconds()
+	var next int64
+	return func(f Frame) bool {
+		if f.At < next {
+			return false
+		}
+		next = max(next+period, f.At+period/2)
+		return true
+	}
+}
+
+// arrived returns the time of capture of a frame that has just arrived.
+func (s *Store) arrived() int64 { return s.now() - int64(s.config.DelayMS*float64(time.Millisecond)) }
