@@ -19,7 +19,7 @@ import (
 func TestLoad_ReadsEveryReadyMadeConfiguration(t *testing.T) {
 	names := []string{
 		"antmaze", "cheetah", "composite", "quadruped", "robot", "rover", "rover-fast", "rover-keyboard",
-		"rover-mcu", "walker",
+		"rover-mcu", "walker", "walker-human",
 	}
 	for _, name := range names {
 		if _, err := Load(name); err != nil {

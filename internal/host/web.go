@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -80,14 +81,27 @@ func (h *Process) haltWeb() error {
 
 func (h *Process) aboutRun() web.About {
 	file, period := h.Session.File, h.Config.Spec.Period
+	task, credit := h.Session.Task(), file.Controller.Credit
+	if byPerson(file.Operator) {
+		task = ""
+	}
 	return web.About{
-		Robot: h.Config.Spec.Name, Task: h.Session.Task(),
+		Robot: h.Config.Spec.Name, Task: task,
+		Credit: web.Credit{
+			DelayMS: web.Number(1000 * credit.DelayS), WidthMS: web.Number(1000 * credit.WidthS),
+			UntilPress: credit.Answers == controller.UntilPress,
+		},
 		Strategy: file.Controller.Strategy, Program: version.String(),
 		PeriodMS: web.Number(milliseconds(int64(period))),
 		MaxAgeMS: web.Number(milliseconds(int64(file.Controller.MaxPlanAge) * int64(period))),
 		Missing:  h.Config.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
 		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
 	}
+}
+
+// byPerson reports whether a person labels, who must not see a simulator's task and reward.
+func byPerson(o configs.Operator) bool {
+	return o.Source != configs.SourceScripted && o.Source != configs.SourceNone
 }
 
 func milliseconds(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
@@ -147,6 +161,8 @@ type webView struct {
 	tally     *record.Statistics
 	period    time.Duration
 	silent    bool   // the robot never asks
+	person    bool   // labels
+	pose      []int  // channels of x, y, cosine and sine of the heading; nil: the robot has none
 	announced uint64 // number of the pairing on display
 
 	labels   perMinute
@@ -162,8 +178,32 @@ type webView struct {
 
 func (v *webView) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
 	v.tally, v.period, v.silent = y, spec.Period, s.File.Controller.Gate.Off
-	v.robust = s.File.Controller.Robust != 0
+	v.robust, v.person = s.File.Controller.Robust != 0, byPerson(s.File.Operator)
+	v.pose = poseChannels(spec)
 	v.announcePairing()
+}
+
+// poseChannels returns the channels of the position in an arena, or nil.
+func poseChannels(spec hal.Spec) (found []int) {
+	for _, name := range []string{"x", "y", "heading_cos", "heading_sin"} {
+		i := slices.IndexFunc(spec.Obs, func(c hal.Channel) bool { return c.Name == name })
+		if i < 0 {
+			return nil
+		}
+		found = append(found, i)
+	}
+	return found
+}
+
+func (v *webView) poseOf(t *controller.Tick) *[4]web.Number {
+	if v.pose == nil || t.Flags.Has(controller.FlagBadObs) {
+		return nil
+	}
+	var pose [4]web.Number
+	for i, channel := range v.pose {
+		pose[i] = web.Number(t.Obs[channel])
+	}
+	return &pose
 }
 
 func (v *webView) announcePairing() {
@@ -223,7 +263,9 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 	view := web.View{
 		Tick: t.Index, ElapsedS: web.Number(float64(t.Index) * v.period.Seconds()),
 		Armed: t.Flags.Has(controller.FlagArmed),
-		DGap:  web.Number(t.DGap), Kappa: web.Number(t.Kappa),
+		Pose:  v.poseOf(t), Learnt: t.Flags.Has(controller.FlagLearnt),
+		Predicted: t.Predicted.Labels, PredictedOf: t.Predicted.Of,
+		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),
 		Labels: y.Applied, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
@@ -237,7 +279,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 	if b := v.belief.newest.Load(); b != nil {
 		view.Information, view.BeliefNorm = web.Number(t.LogDet-b.prior), web.Number(b.norm)
 	}
-	if t.Flags.Has(controller.FlagReward) {
+	if t.Flags.Has(controller.FlagReward) && !v.person {
 		view.Reward, view.Return = web.Number(t.Reward), web.Number(y.Running)
 	}
 	if v.silent {

@@ -11,6 +11,7 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
+	"image/jpeg"
 	"image/png"
 	"math"
 	"os"
@@ -25,6 +26,7 @@ import (
 	"github.com/coder/websocket"
 
 	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/frames"
 )
 
 var (
@@ -317,8 +319,9 @@ type drive struct {
 	do     chan func()
 	quit   chan struct{}
 	done   chan struct{}
-	fault  string  // of the robot; of the goroutine
-	trust  float64 // share of its weight that a label gets; of the goroutine
+	fault  string     // of the robot; of the goroutine
+	trust  float64    // share of its weight that a label gets; of the goroutine
+	at     *[4]Number // pose; of the goroutine
 }
 
 func startDrive(t testing.TB, s *Server) *drive {
@@ -365,7 +368,7 @@ func (d *drive) run() {
 		}
 		if n%10 == 0 {
 			view := scene(v, time.Since(started).Seconds())
-			view.Fault = d.fault
+			view.Fault, view.Pose = d.fault, d.at
 			d.Show(view)
 		}
 		var one [1]rewardsrc.Label
@@ -428,6 +431,9 @@ func (d *drive) ask(id uint64, lasts time.Duration) {
 
 // doubts makes the robot give labels a share of their weight; 0: they are not doubted.
 func (d *drive) doubts(trust float64) { d.do <- func() { d.trust = trust } }
+
+// pose puts the robot at a position in its arena.
+func (d *drive) pose(x, y float64) { d.do <- func() { d.at = &[4]Number{Number(x), Number(y), 1, 0} } }
 
 // stops makes the robot stop by a fault; "" is its reset.
 func (d *drive) stops(fault string) { d.do <- func() { d.fault = fault } }
@@ -610,6 +616,7 @@ func TestPage_ShowsLabelWeight(t *testing.T) {
 	p := c.page(phone)
 	p.open(d.Pairing().URL)
 	p.untilText("link", `\d ms`)
+	p.eval("document.getElementById('details').open = true")
 	for _, each := range []struct {
 		trust          float64
 		press, doubted string
@@ -632,6 +639,8 @@ func TestPage_ShowsLabelWeight(t *testing.T) {
 	}
 	wide := c.page(laptop)
 	wide.open(d.Pairing().URL)
+	wide.untilText("link", `\d ms`)
+	wide.eval("document.getElementById('details').open = true")
 	wide.untilText("labels", `last 1\.00$`)
 	wide.tap("take")
 	p.untilText("seat-text", "device 2 wants to label")
@@ -903,6 +912,73 @@ func sideBySide(t *testing.T, path string, shots [][]byte) {
 	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// shot is a picture of one colour.
+func shot(t *testing.T, c color.Color) frames.Frame {
+	t.Helper()
+	m := image.NewRGBA(image.Rect(0, 0, 64, 48))
+	draw.Draw(m, m.Bounds(), image.NewUniform(c), image.Point{}, draw.Src)
+	var out bytes.Buffer
+	if err := jpeg.Encode(&out, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	return frames.Frame{At: rewardsrc.Monotonic(), JPEG: out.Bytes()}
+}
+
+// colourOf is an expression for the colour in the middle of a canvas.
+func colourOf(id string) string {
+	return `(() => { const c = document.getElementById('` + id + `');
+		const [r, g] = c.getContext('2d').getImageData(c.width / 2, c.height / 2, 1, 1).data;
+		return r > 200 && g < 60 ? 'red' : g > 200 && r < 60 ? 'green' : r + ' ' + g; })()`
+}
+
+func TestPage_ShowsTheMomentToLabel(t *testing.T) {
+	red, green := color.RGBA{255, 0, 0, 255}, color.RGBA{0, 255, 0, 255}
+	album := newAlbum()
+	c := startChrome(t)
+	d, _ := openForBrowser(t, func(_ *Config, o *Options) {
+		o.Pictures, o.About.Credit = album, Credit{DelayMS: 200, WidthMS: 400}
+	})
+	p := c.page(phone)
+	p.open(d.Pairing().URL)
+	p.untilText("picture-note", "the camera is dark")
+	album.add(shot(t, red))
+	p.until(colourOf("picture"), "red")
+	d.ask(1, 20*time.Second)
+	p.untilText("moment-note", `Label this moment, \d\.\d s ago`)
+	album.add(shot(t, green))
+	p.until(colourOf("picture"), "green")
+	p.until(colourOf("moment"), "red")
+	p.picture("phone-moment")
+	p.tap("good")
+	d.next(t)
+	p.until("document.getElementById('then').hidden", "true")
+
+	album.add(shot(t, green))
+	time.Sleep(300 * time.Millisecond) // the credited time ends before the press
+	p.tap("bad")
+	d.next(t)
+	p.untilText("moment-note", `Bad counts for this, 0\.2 s to 0\.6 s before the press`)
+	p.until(colourOf("moment"), "green")
+	c.mustBeHealthy()
+}
+
+func TestPage_DrawsARobotWithAPosition(t *testing.T) {
+	c := startChrome(t)
+	d, _ := openForBrowser(t, nil)
+	p := c.page(phone)
+	p.open(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	p.until("document.getElementById('pictures').hidden", "true")
+	d.pose(0, 0)
+	p.until("document.getElementById('pictures').hidden", "false")
+	middle := `(() => { const c = document.getElementById('picture');
+		return c.getContext('2d').getImageData(c.width / 2 - 8, c.height / 2, 1, 1).data.join(); })()`
+	at := p.until(middle, `^\d+,`)
+	d.pose(0.9, -0.9)
+	p.until(middle+" !== '"+at+"'", "true")
+	c.mustBeHealthy()
 }
 
 func TestPage_SliderLabelsWhileHeld(t *testing.T) {

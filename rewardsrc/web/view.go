@@ -27,7 +27,15 @@ type About struct {
 	Missing     []string `json:"missing,omitempty"`  // of the requested real-time posture
 	Record      bool     `json:"record"`             // labels are written to disk
 	Source      string   `json:"operator,omitempty"` // the label source of a console that only watches
-	StopEndsRun bool     `json:"stop_ends_run"`      // a stop ends the run; else an operator resets it
+	Credit      Credit   `json:"credit"`
+	StopEndsRun bool     `json:"stop_ends_run"` // a stop ends the run; else an operator resets it
+}
+
+// Credit is the stretch that a label is about, see controller.credit.
+type Credit struct {
+	DelayMS    Number `json:"delay_ms"`    // an unasked press is about the time from delay + width...
+	WidthMS    Number `json:"width_ms"`    // ...to delay before it
+	UntilPress bool   `json:"until_press"` // an answer is about what was seen until the press
 }
 
 // View is the data of the live view, renewed several times a second
@@ -37,6 +45,14 @@ type View struct {
 	ElapsedS Number `json:"elapsed_s"`
 	Armed    bool   `json:"armed"`
 	Fault    string `json:"fault,omitempty"` // why the robot was halted
+
+	// Pose is the position and the heading of a robot in a square arena: x and y in [-1, 1], cosine, sine.
+	// nil: unknown.
+	Pose *[4]Number `json:"pose,omitempty"`
+	// Predicted is the number of the last PredictedOf labels, at most ten, that the belief predicted.
+	Predicted   uint32 `json:"predicted"`
+	PredictedOf uint32 `json:"predicted_of"`
+	Learnt      bool   `json:"learnt"` // the task is learnt
 
 	DGap        Number `json:"dgap"`        // of the newest state, nats
 	Kappa       Number `json:"kappa"`       // the least D-gap that asks for a label, nats; NaN without a gate

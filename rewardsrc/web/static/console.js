@@ -1,4 +1,5 @@
 import { History, draw, short } from '/charts.js';
+import { Film, Live, Loop, Photo, Arena } from '/film.js';
 
 const $ = (id) => document.getElementById(id);
 const staleAfter = 1500, deadAfter = 4000; // ms without a state
@@ -97,6 +98,7 @@ function receive(m) {
       state = null;
       retry = firstRetry;
       history = new History(m.history);
+      receivePictures();
       show('console');
       describe();
       keepAwake();
@@ -124,11 +126,68 @@ function take(m) {
   stoppedAt = m.stopped ? stoppedAt || stateAt : 0; // a reset clears it
   if (m.stopped) stopSent = 0;
   history.add(m.view);
+  addArena(m.view);
   for (const o of m.outcomes ?? []) presses.settle(o.press, o.status, o.text, o.trust);
   if (first) presses.reconnected();
   noteRequest(m.request);
   render();
 }
+
+/* ---- pictures ------------------------------------------------------------ */
+
+const film = new Film();
+const live = new Live($('picture'), film);
+const clip = new Loop($('moment'), film, (yes) => { $('then').dataset.marked = yes; });
+let pictures = null;
+
+/** Receives frames over a socket of their own: the age in ms, a float64, and a JPEG. */
+function receivePictures() {
+  if (pictures || !hello.pictures) return;
+  const mine = new WebSocket(`${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/frames`);
+  pictures = mine;
+  mine.binaryType = 'arraybuffer';
+  mine.onmessage = (e) => film.add(performance.now() - new DataView(e.data).getFloat64(0, true), new Photo(e.data.slice(8)));
+  mine.onclose = () => { pictures = null; if (connected()) setTimeout(receivePictures, 1000); };
+}
+
+/** A robot without pictures is drawn from its position, if the state has one. */
+function addArena(v) {
+  if (!v?.pose || hello.pictures) return;
+  const trail = film.shots.slice(-100).map((s) => s.picture);
+  film.add(performance.now(), new Arena(v.pose, trail));
+}
+
+function renderPictures() {
+  $('pictures').hidden = !(film.newest() || hello?.pictures);
+  const age = film.newest() ? performance.now() - film.newest().at : Infinity;
+  const note = state?.picture || (age < 2000 || !hello?.pictures ? '' : Number.isFinite(age) ? `${Math.round(age / 1000)} s old` : 'waiting for a picture');
+  if ($('picture-note').textContent !== note) $('picture-note').textContent = note;
+  $('now').dataset.old = age > 2000;
+  live.render();
+  renderMoment();
+}
+
+const around = 500; // ms before and after the moment of a question
+
+/** Shows the moment of the open question, or for a while the stretch that the last press is about. */
+function renderMoment() {
+  const r = state?.request, now = performance.now(), p = presses.list[0], c = hello?.about.credit;
+  let shown = false, note = '';
+  if (r && !c?.until_press && canLabel()) {
+    const at = stateAt - r.age_ms;
+    asked = asked?.id === r.id ? asked : { id: r.id, at };
+    shown = now - asked.at > around && clip.show(asked.at - around, asked.at + around, asked.at);
+    note = `Label this moment, ${seconds(now - asked.at)} ago`;
+  } else if (p && c && !p.request && ['good', 'bad'].includes(p.kind) && now - p.at < 3000) {
+    const to = p.at - c.delay_ms;
+    shown = clip.show(to - c.width_ms, to, to - c.width_ms / 2);
+    note = `${words[p.kind]} counts for this, ${seconds(c.delay_ms)} to ${seconds(c.delay_ms + c.width_ms)} before the press`;
+  }
+  if (!shown) clip.stop();
+  $('then').hidden = !shown;
+  if (shown) $('moment-note').textContent = note;
+}
+let asked = null;
 
 /* ---- request ------------------------------------------------------------- */
 
@@ -137,7 +196,7 @@ function noteRequest(r) {
   if (id === shownRequest.id) return;
   shownRequest = { id, at: performance.now() };
   if (!id) { $('spoken').textContent = 'The question is closed.'; return; }
-  $('spoken').textContent = `A label is wanted. D-gap ${short(r.dgap)}. ${Math.round(r.left_ms / 1000)} seconds left.`;
+  $('spoken').textContent = `A label is wanted. ${Math.round(r.left_ms / 1000)} seconds left.`;
   if (options.vibrate) navigator.vibrate?.([70, 50, 70]);
   if (options.sound) beep();
 }
@@ -168,7 +227,7 @@ const presses = {
       const message = { type: 'press', id: p.id, kind, at };
       if (value !== undefined) message.value = value;
       if (shownRequest.id && answers.includes(kind)) {
-        message.request = shownRequest.id;
+        message.request = p.request = shownRequest.id;
         message.shown = Math.min(shownRequest.at, at);
       }
       send(message);
@@ -444,6 +503,7 @@ function render() {
   renderRequest();
   renderSeat();
   renderStop();
+  renderLearning();
   renderView();
 }
 
@@ -482,9 +542,8 @@ function renderRequest() {
   for (const id of ['worse', 'better', 'goal']) $(id).dataset.idle = answersOnly;
   $('cant').dataset.idle = !open;
   if (open) {
-    $('question').textContent = `How was it ${seconds(r.age_ms + since)} ago?`;
-    $('detail').textContent = stopped ? 'The robot is stopped: only the answer to this question counts.'
-      : `D-gap ${short(r.dgap)} nats · ${seconds(left)} left`;
+    $('question').textContent = hello.about.credit?.until_press ? 'How is it now?' : `How was it ${seconds(r.age_ms + since)} ago?`;
+    $('detail').textContent = stopped ? 'The robot is stopped: only the answer to this question counts.' : `${seconds(left)} left`;
     return;
   }
   $('question').textContent = state.ended ? 'The run is over' : connected() ? 'No question' : 'Not connected';
@@ -502,6 +561,23 @@ function idleDetail(mine, stopped) {
     sparse: 'Press when you like or dislike what it does.',
     continuous: 'Hold the slider while you judge.',
   }[hello.mode];
+}
+
+/** What the robot has learnt, in words. */
+function renderLearning() {
+  const v = state.view;
+  if (!v) return;
+  const text = v.learnt ? 'Learnt: you may stop.'
+    : v.predicted_of > 1 ? `It predicted ${v.predicted} of your last ${v.predicted_of} labels.`
+    : v.labels ? 'First label.' : 'No labels yet.';
+  if ($('learnt').textContent !== text) $('learnt').textContent = text;
+  $('learning').dataset.learnt = Boolean(v.learnt);
+  $('learnt-bar').style.width = `${v.learnt ? 100 : 10 * v.predicted}%`;
+  const count = (n, one, many) => (n ? `${n} ${n === 1 ? one : many}` : '');
+  $('tally').textContent = [
+    count(v.labels, 'label counts', 'labels count'), count(v.undone, 'undone', 'undone'),
+    count(v.answered, 'question answered', 'questions answered'), count(v.expired, 'missed', 'missed'),
+  ].filter(Boolean).join(' · ');
 }
 
 function renderSeat() {
@@ -594,4 +670,5 @@ setInterval(() => {
   renderLink();
   if (state) renderRequest();
 }, 100);
+setInterval(renderPictures, 30);
 start();
