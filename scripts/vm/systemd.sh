@@ -37,31 +37,6 @@ boot() {
   machine=$!
 }
 
-# configureSSH makes programs ssh and scp that reach the machine as "robot".
-configureSSH() {
-  local program
-  printf '%s\n' "Host robot" "HostName 127.0.0.1" "Port $port" "User root" "IdentityFile $cache/systemd/key" "LogLevel ERROR" \
-    "StrictHostKeyChecking no" "UserKnownHostsFile /dev/null" "ConnectTimeout 20" >"$work/ssh_config"
-  mkdir "$work/bin"
-  for program in ssh scp; do
-    printf '#!/bin/sh\nexec %s -F %s "$@"\n' "$(command -v "$program")" "$work/ssh_config" >"$work/bin/$program"
-  done
-  chmod +x "$work/bin"/*
-  PATH=$work/bin:$PATH
-}
-
-# waitForBoot BOOT_ID: waits for a boot after the one with this id, until systemd has started everything.
-waitForBoot() {
-  local end=$((SECONDS + deadline)) id=
-  until id=$(ssh robot cat /proc/sys/kernel/random/boot_id 2>/dev/null) && [ "$id" != "$1" ]; do
-    kill -0 "$machine" 2>/dev/null || fail "the machine ended: $(tail -n 5 "$work/console")"
-    [ "$SECONDS" -lt "$end" ] || fail "no answer after $deadline s: $(tail -n 5 "$work/console")"
-    sleep 2
-  done
-  ssh robot systemctl is-system-running --wait >/dev/null || true # degraded: a check reports failed units
-  echo "booted at $SECONDS s"
-}
-
 # flashes STATUS DEB: flash.sh installs DEB and exits with STATUS.
 flashes() {
   local status=0
@@ -96,7 +71,7 @@ mkdir -p "$cache"
 cache=$(realpath "$cache")
 port=$((20000 + $$ % 10000))
 [ -e "$cache/systemd/disk" ] || image
-configureSSH
+configureSSH root "$cache/systemd/key"
 for version in v0.0.1 v0.0.2; do scripts/package.sh "$version" amd64 "$work" >/dev/null; done
 broken
 echo "image and packages at $SECONDS s"
