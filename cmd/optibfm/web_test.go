@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -64,4 +66,15 @@ func TestConsole_WatchOnlyStops(t *testing.T) {
 		t.Fatal("the robot did not move")
 	}
 	stopFromPhone(t, w, p.Post, cmd.Wait)
+}
+
+// scripts/vm/image.sh sets OPTIBFM_CONSOLE to the address that a robot printed.
+func TestConsole_ForwardedLabelCounts(t *testing.T) {
+	address := os.Getenv("OPTIBFM_CONSOLE")
+	if address == "" {
+		t.Skip("OPTIBFM_CONSOLE is not set")
+	}
+	if got := rigtest.PairPhone(t, bytes.NewBufferString(address)).Press("good"); got != "counted" {
+		t.Errorf("the press was %s, want counted", got)
+	}
 }
