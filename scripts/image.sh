@@ -95,7 +95,7 @@ configure() {
   dpkg -i /tmp/optibfm.deb
   sed -i 's/^  arm: automatic .*/  arm: operator/' /etc/optibfm/robot.yaml
   [ ! -e /tmp/robot.yaml ] || cat /tmp/robot.yaml >/etc/optibfm/robot.yaml
-  useradd --create-home --shell /bin/bash --groups sudo,adm,systemd-journal,dialout robot
+  useradd --create-home --shell /bin/bash --groups sudo,adm,systemd-journal,dialout,optibfm robot
   cp -n /etc/skel/.[a-z]* /home/robot/
   chown -R robot:robot /home/robot
   chmod -R go= /home/robot/.ssh

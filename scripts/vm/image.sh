@@ -92,7 +92,7 @@ installed sfdisk fdisk
 installed ssh openssh-client
 
 work=$(mktemp -d) machine=
-trap '[ -z "$machine" ] || kill "$machine"; [ -z "${forward:-}" ] || kill "$forward"; rm -rf "$work"' EXIT
+trap '[ -z "$machine" ] || kill "$machine"; rm -rf "$work"' EXIT
 mkdir -p "$cache"
 cache=$(realpath "$cache")
 port=$((20000 + $$ % 10000)) console=28642 built=$cache/image-$arch
@@ -113,15 +113,14 @@ ok "passwords are refused" grep -F '(publickey)' <(ssh -o PubkeyAuthentication=n
 ok "root is refused" refused ssh -o BatchMode=yes root@robot true
 ok "Wi-Fi: only root reads the file" test "$(on stat -c '%a:%U' /etc/wpa_supplicant/wpa_supplicant-wlan0.conf)" = 600:root
 ok "Wi-Fi: starts with wlan0" on systemctl show -p Wants --value sys-subsystem-net-devices-wlan0.device
-ok "no swap" test -z "$(on swapon --show)"
+ok "no swap" test "$(on cat /proc/swaps | wc -l)" = 1
 on sudo -u optibfm optibfm doctor -c /etc/optibfm/robot.yaml || echo "doctor: exit status $?"
 ok "arms by hand" on sudo optibfm arm -c /etc/optibfm/robot.yaml
 url=$(journal 'http://' | grep -o 'http://127.0.0.1:[0-9]*/#[^ ]*' | tail -n 1)
-ssh -N -L "$console:127.0.0.1:$console" robot &
-forward=$!
+ok "the journal has the address of the console" test -n "$url"
+ssh -f -N -M -S "$work/forward" -o ExitOnForwardFailure=yes -L "$console:127.0.0.1:$console" robot
 ok "a label through the forwarded console" env OPTIBFM_CONSOLE="$url" go test -count=1 -run TestConsole_ForwardedLabelCounts ./cmd/optibfm
-kill "$forward"
-forward=
+ssh -q -S "$work/forward" -O exit robot
 ok "a kernel package writes the boot entry" kernel_package
 id=$(on cat /proc/sys/kernel/random/boot_id)
 on sudo systemctl reboot || true # the connection ends
