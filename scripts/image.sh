@@ -140,6 +140,7 @@ partition() {
   mkdir "$work/root/boot/efi"
   mib=$(($(du -sm "$work/root" | cut -f 1) * 106 / 100 + 256))
   truncate -s "$((mib + 514))M" "$work/image"
+  chmod 600 "$work/image" # it may contain the passphrase of Wi-Fi
   printf '%s\n' "label: gpt" "start=1MiB, size=512MiB, type=uefi, uuid=$esp" "type=$root_type, uuid=$uuid, size=${mib}MiB" |
     sfdisk --quiet "$work/image"
   mformat -i "$work/image@@1M" -F -T $((512 << 11)) -v BOOT ::

@@ -27,7 +27,7 @@ image() {
   ssh-keygen -q -t ed25519 -N '' -f "$new/key"
   printf 'country=CH\nnetwork={\n  ssid="field"\n  psk="not a secret"\n}\n' >"$new/wifi.conf"
   sed "s/arm: automatic/arm: operator/; s/max_missed_ticks: 5 /max_missed_ticks: -1 /; s/watchdog_ms: 200 /watchdog_ms: 900 /
-    s/max_plan_age_ticks: 50 /max_plan_age_ticks: 1000 /; s/:8642 /:$console /" packaging/robot.yaml >"$new/robot.yaml"
+    s/max_plan_age_ticks: 50 /max_plan_age_ticks: 1000 /" packaging/robot.yaml >"$new/robot.yaml"
   scripts/image.sh "$arch" --hostname test-rover --ssh-key "$new/key.pub" --wifi "$new/wifi.conf" --config "$new/robot.yaml" "$new/disk"
   mv "$new" "$built"
   echo "image: $(($(stat -c %s "$built/disk") >> 20)) MiB, built at $SECONDS s"
@@ -51,7 +51,7 @@ journal() { on journalctl -b -u optibfm -o cat --no-pager | grep -- "$1"; }
 is_disarmed() { on sudo optibfm status -c /etc/optibfm/robot.yaml | grep 'rover is disarmed'; }
 no_unit_failed() { local failed; failed=$(on systemctl list-units --failed --plain --no-legend); [ -z "$failed" ] || { echo "$failed"; return 1; }; }
 root_mib() { on df --output=size -BM / | tail -n 1 | tr -dc 0-9; }
-host_keys() { ssh-keyscan -p "$port" 127.0.0.1 2>/dev/null | sort; }
+host_keys() { on 'cat /etc/ssh/ssh_host_*.pub'; }
 no_host_keys() { local found; found=$(debugfs -R 'ls -p /etc/ssh' "$built/disk?offset=$((513 << 20))" 2>&1); grep sshd_config <<<"$found" && refused grep ssh_host_ <<<"$found"; }
 # kernel_package writes the entry of the next boot, like an update of the kernel.
 kernel_package() {
@@ -95,7 +95,7 @@ work=$(mktemp -d) machine=
 trap '[ -z "$machine" ] || kill "$machine"; rm -rf "$work"' EXIT
 mkdir -p "$cache"
 cache=$(realpath "$cache")
-port=$((20000 + $$ % 10000)) console=28642 built=$cache/image-$arch
+port=$((20000 + $$ % 10000)) built=$cache/image-$arch
 [ -e "$built/disk" ] || image
 configureSSH robot "$built/key"
 go build -o "$work/optibfm" ./cmd/optibfm
@@ -118,7 +118,7 @@ on sudo -u optibfm optibfm doctor -c /etc/optibfm/robot.yaml || echo "doctor: ex
 ok "arms by hand" on sudo optibfm arm -c /etc/optibfm/robot.yaml
 url=$(journal 'http://' | grep -o 'http://127.0.0.1:[0-9]*/#[^ ]*' | tail -n 1)
 ok "the journal has the address of the console" test -n "$url"
-ssh -f -N -M -S "$work/forward" -o ExitOnForwardFailure=yes -L "$console:127.0.0.1:$console" robot
+ssh -f -N -M -S "$work/forward" -o ExitOnForwardFailure=yes -L "8642:127.0.0.1:8642" robot
 ok "a label through the forwarded console" env OPTIBFM_CONSOLE="$url" go test -count=1 -run TestConsole_ForwardedLabelCounts ./cmd/optibfm
 ssh -q -S "$work/forward" -O exit robot
 ok "a kernel package writes the boot entry" kernel_package
