@@ -132,5 +132,5 @@ ok "host keys stay" test "$(host_keys)" = "$keys"
 on sudo systemctl stop optibfm
 scp -q 'robot:/var/log/optibfm/*.mcap' "$work/"
 for log in "$work"/*.mcap; do ok "replay of $(basename "$log")" "$work/optibfm" replay "$log"; done
-ok "the first log has the label" grep '"value":1' <("$work/optibfm" log cat --topic /label "$(find "$work" -name '*.mcap' | sort | head -n 1)")
+ok "the first log has the label" grep '"value":1,' <("$work/optibfm" log cat --topic /label "$(find "$work" -name '*.mcap' | sort | head -n 1)")
 echo "passed at $SECONDS s"
