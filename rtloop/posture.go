@@ -1,8 +1,10 @@
 package rtloop
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -177,6 +179,16 @@ func askTimerSlack(ns int64) Grant {
 	}
 	g.Got, g.Granted = g.Asked, true
 	return g
+}
+
+// RealTimeKernel reports whether the kernel is preemptible everywhere (PREEMPT_RT). files is the root folder.
+func RealTimeKernel(files fs.FS) bool {
+	version, _ := fs.ReadFile(files, "proc/version")
+	if bytes.Contains(version, []byte("PREEMPT_RT")) {
+		return true
+	}
+	flag, _ := fs.ReadFile(files, "sys/kernel/realtime") // of kernels with the RT patches
+	return string(bytes.TrimSpace(flag)) == "1"
 }
 
 func hasCapability(capability uint) bool {

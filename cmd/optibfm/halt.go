@@ -12,6 +12,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/halt"
+	"optibfm/internal/journal"
 	"optibfm/internal/setup"
 )
 
@@ -56,7 +57,8 @@ ends after 20 s. It is not an emergency stop: use the button that cuts the power
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, haltTimeout)
 			defer cancel()
-			return halt.Robot(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), setup.LocalHardware, file)
+			warnings := journal.For(cmd.ErrOrStderr(), journal.Warning)
+			return halt.Robot(ctx, cmd.OutOrStdout(), warnings, setup.LocalHardware, file)
 		},
 	}
 	fl := cmd.Flags()

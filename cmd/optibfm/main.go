@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/flightlog"
+	"optibfm/internal/journal"
 )
 
 // exitDamaged is the exit status for a damaged log; that of other errors is 1.
@@ -17,7 +18,7 @@ const exitDamaged = 3
 
 func main() {
 	if err := newRootCommand().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "optibfm:", err)
+		fmt.Fprintln(journal.For(os.Stderr, journal.Error), "optibfm:", err)
 		os.Exit(exitStatus(err))
 	}
 }

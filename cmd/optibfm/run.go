@@ -14,6 +14,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/control"
+	"optibfm/internal/journal"
 	"optibfm/internal/link"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/setup"
@@ -159,6 +160,9 @@ func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 	source := s.File.Operator.Source
 	if show == terminal.ShowAuto && (source == configs.SourceConsole || source == configs.SourceWeb) {
 		show = terminal.ShowLines // the full screen would overwrite the console's lines or the QR code
+	}
+	if (show == terminal.ShowAuto || show == terminal.ShowLines) && journal.Reads(os.Stdout) {
+		show = terminal.ShowJournal
 	}
 	return control.Run(ctx, s, network, link.HostConfig{Show: show, JSON: f.json || f.jsonl, Invoked: s.Invoked})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"syscall"
 	"time"
@@ -55,8 +56,11 @@ func Send(path, command string) ([]byte, error) { return exchange(path, command+
 
 func exchange(path, request string) ([]byte, error) {
 	c, err := net.DialTimeout("unix", path, replyTimeout)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w; become root, the user of the program, or a member of safety.group", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; check that the robot runs, and safety.socket and safety.group", err)
+		return nil, fmt.Errorf("%w; check that the robot runs, and safety.socket", err)
 	}
 	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(replyTimeout)); err != nil {

@@ -13,6 +13,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/internal/journal"
 	"optibfm/internal/link"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
@@ -82,7 +83,8 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 	if err != nil {
 		return err
 	}
-	err = errors.Join(setup.CheckArming(os.Stderr, robot, s.File), setup.CheckBounds(os.Stderr, robot, s.File))
+	warnings := journal.For(os.Stderr, journal.Warning)
+	err = errors.Join(setup.CheckArming(warnings, robot, s.File), setup.CheckBounds(warnings, robot, s.File))
 	if err != nil {
 		return errors.Join(err, setup.CloseRobot(robot))
 	}
@@ -136,8 +138,13 @@ func (c *controlProcess) runWithHost(
 		o.Missing = append(o.Missing, "TensorFlow on the control thread")
 		o.Posture += "\n" + caveat
 	}
+	kernel := "no PREEMPT_RT"
+	if rtloop.RealTimeKernel(os.DirFS("/")) {
+		kernel = "PREEMPT_RT"
+	}
+	o.Posture += "\nkernel: " + kernel
 	if !terminal.TakesScreen(o.Show) {
-		reportPosture(os.Stderr, granted, caveat)
+		reportPosture(journal.For(os.Stderr, journal.Warning), granted, caveat)
 	}
 	if err := c.link.OpenWakes(); err != nil {
 		return err

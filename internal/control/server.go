@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/user"
@@ -98,7 +99,11 @@ func listenRestricted(path string, group int) (*net.UnixListener, error) {
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		return nil, fmt.Errorf("bind: %w; create the folder %s, writable for this user", err, filepath.Dir(path))
 	}
-	if err := errors.Join(os.Chmod(path, 0o660), os.Chown(path, -1, group), unix.Listen(fd, 8)); err != nil {
+	owned := os.Chown(path, -1, group)
+	if errors.Is(owned, fs.ErrPermission) {
+		owned = fmt.Errorf("safety.group: %w; add the user of this process to the group", owned)
+	}
+	if err := errors.Join(os.Chmod(path, 0o660), owned, unix.Listen(fd, 8)); err != nil {
 		return nil, errors.Join(err, os.Remove(path))
 	}
 	l, err := net.FileListener(f)

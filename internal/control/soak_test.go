@@ -73,7 +73,7 @@ func newTestHost(t *testing.T, e *testRun, spec hal.Spec, now func() time.Time) 
 	s := e.session
 	h := &host.Process{
 		Session: s, Link: e.host, Config: link.HostConfig{Spec: spec, Show: terminal.ShowLines},
-		Display: terminal.NewLineDisplay(io.Discard, false),
+		Display: terminal.NewLineDisplay(io.Discard, terminal.ShowLines),
 	}
 	source, err := setup.OpenScripted(s.File.Operator)
 	rigtest.Must(t, err)

@@ -45,11 +45,9 @@ func (d *doctor) checkKernel(context.Context) []finding {
 // checkPreemption requires PREEMPT_RT for short periods.
 func (d *doctor) checkPreemption() finding {
 	const needsRT = 2.0 // ms
-	version, _ := d.read("/proc/version")
-	realtime, _ := d.number("/sys/kernel/realtime")
 	period := d.file.Loop.PeriodMS
 	switch {
-	case realtime == 1 || strings.Contains(version, "PREEMPT_RT"):
+	case rtloop.RealTimeKernel(d.files):
 		return pass("PREEMPT_RT")
 	case period < needsRT:
 		return warnStrict("boot a PREEMPT_RT kernel (Debian: linux-image-rt; Jetson: the rt-kernel packages), "+

@@ -17,6 +17,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/journal"
 	"optibfm/internal/link"
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
@@ -132,22 +133,33 @@ func (h *Process) endReason() string {
 	return "it ended as planned, the robot is halted"
 }
 
-// announcer returns a function that shows a pairing: the whole code with a display of lines, the address alone
-// on a full screen, and on standard error if standard output is for machines.
+// announcer returns a function that shows a pairing: the address alone on a full screen, otherwise its text, on
+// standard error if standard output is for machines. A terminal also gets the QR code.
 func (h *Process) announcer() func(web.Pairing) {
-	if terminal.TakesScreen(h.Config.Show) {
+	show := h.Config.Show
+	if terminal.TakesScreen(show) {
 		terminal := h.Display
 		return func(p web.Pairing) {
 			terminal.Event(flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: "console: " + p.URL})
 		}
 	}
-	var out io.Writer = h.lines
-	if h.Config.Show != terminal.ShowLines && h.Config.Show != terminal.ShowAuto {
-		out = terminal.NewLineWriter(os.Stderr)
+	out, file := io.Writer(h.lines), os.Stdout
+	if show == terminal.ShowJSON || show == terminal.ShowNone {
+		file = os.Stderr
+		out = terminal.NewLineWriter(file)
 	}
-	coloured := h.Config.Show == terminal.ShowLines && term.IsTerminal(int(os.Stdout.Fd()))
+	person := term.IsTerminal(int(file.Fd()))
 	return func(p web.Pairing) {
-		_, _ = io.WriteString(out, p.Text(coloured)) // a line writer fails only after its end
+		text, out := p.Text(), out
+		switch {
+		case person && show == terminal.ShowLines:
+			text = "\n" + p.ColouredQR() + "\n" + text
+		case person:
+			text = "\n" + p.QR() + "\n" + text
+		case p.Exposed && show == terminal.ShowJournal:
+			out = journal.NewWriter(out, journal.Warning)
+		}
+		_, _ = io.WriteString(out, text) // a line writer fails only after its end
 	}
 }
 

@@ -30,7 +30,7 @@ func TestLockstep_MemoryIsConstant(t *testing.T) {
 		f.Run.DurationS = float64(ticks) * f.Loop.PeriodMS / 1e3
 		f.Operator.Scripted.Mode = scripted.EveryTick // each label ends a chunk of the log
 	})
-	show := sampler{terminal.NewLineDisplay(io.Discard, false), rigtest.NewMemory(ticks)}
+	show := sampler{terminal.NewLineDisplay(io.Discard, terminal.ShowLines), rigtest.NewMemory(ticks)}
 	o, err := Run(context.Background(), s, show)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/journal"
 	"optibfm/rtloop"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
@@ -88,4 +89,4 @@ func (u unsearched) Search([]float32, []float32, tflite.Belief) (int, float32, e
 }
 
 // warn prints a missing accelerator on standard error.
-func warn(text string) { fmt.Fprintln(os.Stderr, "optibfm: "+text) }
+func warn(text string) { fmt.Fprintln(journal.For(os.Stderr, journal.Warning), "optibfm: "+text) }

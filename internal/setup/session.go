@@ -15,6 +15,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/shell"
 	"optibfm/internal/version"
@@ -154,7 +155,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		return nil, err
 	}
 	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model) {
-		fmt.Fprint(os.Stderr, plaintext.Wrap(fmt.Sprintf("warning: run.former_tasks: %v", err)))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(fmt.Sprintf("warning: run.former_tasks: %v", err)))
 	}
 	if err := LoadVetted(&s.File, s.Model); err != nil {
 		return nil, err
@@ -170,7 +171,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		return nil, err
 	}
 	if warning != "" {
-		fmt.Fprint(os.Stderr, plaintext.Wrap("warning: "+warning))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap("warning: "+warning))
 	}
 	return s, s.UpdateYAML()
 }

@@ -32,6 +32,8 @@ const (
 	ShowLines = "lines" // lines of text
 	ShowJSON  = "jsonl" // lines of JSON
 	ShowNone  = "none"
+
+	ShowJournal = "journal" // lines of text for systemd's journal
 )
 
 // NewDisplay returns the display with a name, one of the constants above, that writes to out.
@@ -45,7 +47,7 @@ func NewDisplay(out io.Writer, show string) Display {
 			return newScreenDisplay(t)
 		}
 	}
-	return NewLineDisplay(out, show == ShowJSON)
+	return NewLineDisplay(out, show)
 }
 
 // QuietDisplay shows nothing.

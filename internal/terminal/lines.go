@@ -11,6 +11,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
@@ -18,8 +19,8 @@ import (
 	"optibfm/rewardsrc/keyboard"
 )
 
-// LineDisplay writes a line every few seconds and for each event, as text for people or as JSON for
-// a collector of logs.
+// LineDisplay writes a line every few seconds and for each event: as text for people, as text with
+// priorities for systemd's journal, or as JSON for a collector of logs.
 type LineDisplay struct {
 	log      zerolog.Logger
 	stats    *record.Statistics
@@ -27,12 +28,34 @@ type LineDisplay struct {
 	last     time.Time
 }
 
-// NewLineDisplay returns a display of lines on out.
-func NewLineDisplay(out io.Writer, asJSON bool) *LineDisplay {
-	if !asJSON {
+// NewLineDisplay returns a display of lines on out: ShowLines, ShowJournal or ShowJSON.
+func NewLineDisplay(out io.Writer, show string) *LineDisplay {
+	switch show {
+	case ShowJSON:
+	case ShowJournal:
+		out = journalLines{out}
+	default:
 		out = zerolog.ConsoleWriter{Out: out, NoColor: true, TimeFormat: time.TimeOnly}
 	}
 	return &LineDisplay{log: zerolog.New(out).With().Timestamp().Logger()}
+}
+
+// journalLines writes lines for systemd's journal, which records time and priority itself.
+type journalLines struct{ io.Writer }
+
+// WriteLevel implements zerolog.LevelWriter.
+func (w journalLines) WriteLevel(level zerolog.Level, event []byte) (int, error) {
+	priority := journal.Info
+	switch {
+	case level >= zerolog.ErrorLevel:
+		priority = journal.Error
+	case level == zerolog.WarnLevel:
+		priority = journal.Warning
+	}
+	return zerolog.ConsoleWriter{
+		Out: journal.NewWriter(w.Writer, priority), NoColor: true,
+		PartsExclude: []string{zerolog.TimestampFieldName, zerolog.LevelFieldName},
+	}.Write(event)
 }
 
 func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {

@@ -5,7 +5,20 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"optibfm/flightlog"
 )
+
+func TestLineDisplay_GivesEventsTheirPriorityInTheJournal(t *testing.T) {
+	var out strings.Builder
+	d := NewLineDisplay(&out, ShowJournal)
+	for _, level := range []flightlog.Level{flightlog.Info, flightlog.Warn, flightlog.Error} {
+		d.Event(flightlog.Event{Level: level, Text: "text"})
+	}
+	if got, want := out.String(), "<6>text\n<4>text\n<3>text\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
 
 func TestLineWriter_WritesAllLinesInOrderBeforeClose(t *testing.T) {
 	var out strings.Builder

@@ -282,7 +282,7 @@ func TestScreenDisplay_ShowsShareOfLabel(t *testing.T) {
 func TestDisplays_NameKindOfRefusedLabel(t *testing.T) {
 	s := newTestScreen(t, testFile(nil), rigtest.RoverSpec(t), 2)
 	var lines bytes.Buffer
-	d := NewLineDisplay(&lines, false)
+	d := NewLineDisplay(&lines, ShowLines)
 	for want, l := range map[string]controller.AppliedLabel{
 		"+0.5 (label 6) does NOT count: ":   {ID: 6, Kind: rewardsrc.Value, Value: 0.5},
 		"better (label 7) does NOT count: ": {ID: 7, Kind: rewardsrc.Comparison, Value: 0.5},
@@ -332,7 +332,7 @@ func TestDisplays_RemoveEscapeSequences(t *testing.T) {
 		}
 	}
 	var lines bytes.Buffer
-	d := NewLineDisplay(&lines, false)
+	d := NewLineDisplay(&lines, ShowLines)
 	d.Begin(s.session, spec, nil, s.stats)
 	d.Event(flightlog.Event{Text: evil})
 	d.Label(rewardsrc.Label{}, errors.New(evil))

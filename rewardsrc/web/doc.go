@@ -8,7 +8,7 @@
 // also takes a [View] a few times a second:
 //
 //	src, err := web.Open(web.DefaultConfig(), web.Options{Period: period, Stop: halt})
-//	fmt.Print(src.Pairing().Text(false)) // with a QR code
+//	fmt.Print(src.Pairing().QR(), src.Pairing().Text())
 //	...
 //	src.Show(web.View{Tick: t.Index, DGap: web.Number(t.DGap)})
 //	n := src.Poll(labels)

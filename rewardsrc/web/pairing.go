@@ -81,19 +81,20 @@ const (
 	asBefore     = "\x1b[0m"
 )
 
-// Text returns the QR code, the URL and the warnings. For a terminal it sets the
-// colours of the code, which is then also readable on a light background.
-func (p Pairing) Text(terminal bool) string {
+// ColouredQR returns the QR code with its colours set, so that it is also readable on a
+// light background.
+func (p Pairing) ColouredQR() string {
 	var b strings.Builder
-	b.WriteByte('\n')
 	for row := range strings.Lines(p.QR()) {
-		if terminal {
-			row = whiteOnBlack + strings.TrimSuffix(row, "\n") + asBefore + "\n"
-		}
-		b.WriteString(row)
+		b.WriteString(whiteOnBlack + strings.TrimSuffix(row, "\n") + asBefore + "\n")
 	}
-	b.WriteByte('\n')
-	fmt.Fprintf(&b, "Scan this, or open it on the device that labels (it works once):\n  %s\n", p.URL)
+	return b.String()
+}
+
+// Text returns the URL and the warnings.
+func (p Pairing) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Open this on the device that labels (it works once):\n  %s\n", p.URL)
 	for _, other := range p.Others {
 		fmt.Fprintf(&b, "  %s\n", other)
 	}

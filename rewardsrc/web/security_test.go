@@ -252,7 +252,7 @@ func TestServer_SelfSignedCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	if seen != p.Fingerprint || !strings.Contains(p.Text(false), p.Fingerprint) {
+	if seen != p.Fingerprint || !strings.Contains(p.Text(), p.Fingerprint) {
 		t.Errorf("the certificate is %s, shown %s", seen, p.Fingerprint)
 	}
 	cookie := answer.Header.Get("Set-Cookie")
@@ -324,8 +324,8 @@ func TestPairing_WarnsOnlyWhenExposed(t *testing.T) {
 		}
 	}
 	s := open(t, func(c *Config, _ *Options) { c.Listen, c.TLS = "0.0.0.0:0", TLSOff })
-	if p := s.Pairing(); !p.Exposed || !strings.Contains(p.Text(false), "warning") {
-		t.Errorf("no warning in %q", p.Text(false))
+	if p := s.Pairing(); !p.Exposed || !strings.Contains(p.Text(), "warning") {
+		t.Errorf("no warning in %q", p.Text())
 	}
 }
 

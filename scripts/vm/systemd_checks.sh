@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The checks of systemd.sh, as root inside the machine: systemd_checks.sh GROUP
+# OPTIBFM_VM_FACTOR multiplies the limits of waits.
 set -euo pipefail
 
 config=/etc/optibfm/robot.yaml
-fail() { echo "FAIL: $1" >&2; journalctl -u optibfm --no-pager -n 30 | grep -v █ >&2; exit 1; }
+fail() { echo "FAIL: $1" >&2; journalctl -u optibfm --no-pager -n 30 >&2; exit 1; }
 
 # ok NAME COMMAND...: a check.
 ok() {
@@ -24,25 +25,39 @@ inside() { nsenter -t "$(prop MainPID)" -m "$@"; }
 
 # within SECONDS COMMAND...: waits until COMMAND succeeds.
 within() {
-  local end=$((SECONDS + $1))
+  local end=$((SECONDS + $1 * ${OPTIBFM_VM_FACTOR:-1}))
   shift
   until "$@" >/dev/null 2>&1; do [ "$SECONDS" -lt "$end" ] || return 1; sleep 0.5; done
 }
 restarted() { [ "$(prop NRestarts)" -gt 0 ] && is ActiveState active && is_disarmed; }
 
+restart() {
+  systemctl stop optibfm
+  systemctl reset-failed optibfm 2>/dev/null || true # the limit of starts
+  systemctl start optibfm
+}
+
 # restarts_after NAME SIGNAL: systemd halts the robot and starts another control process.
 restarts_after() {
   local since
-  systemctl stop optibfm
-  systemctl reset-failed optibfm 2>/dev/null || true # the limit of starts
-  ok "starts" systemctl start optibfm
+  ok "starts" restart
   since=$(date +%s)
   kill -"$2" "$(prop MainPID)"
   ok "$1: restarts, disarmed" within 60 restarted
   ok "$1: halts" journal 'nothing to halt' --since "@$since"
 }
 
+# people adds an administrator and another user.
+people() {
+  useradd -m alice
+  useradd -m bob
+  echo 'alice ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/alice
+  install -d -o alice -g alice -m 700 ~alice/.ssh
+  install -o alice -g alice -m 600 ~/.ssh/authorized_keys ~alice/.ssh/
+}
+
 install_and_start() {
+  people
   ok "no unit failed at boot" test -z "$(systemctl list-units --failed --no-legend)"
   ok "installs" apt-get install -y -q /root/optibfm_0.0.1_amd64.deb
   ok "is not enabled" refused systemctl --quiet is-enabled optibfm
@@ -54,6 +69,155 @@ install_and_start() {
   ok "root arms" optibfm arm -c "$config"
   ok "root disarms" optibfm disarm -c "$config"
   ok "journal" journal 'disarmed; to enable motion: optibfm arm'
+}
+
+# said: prints, from standard input, what a doctor, a run or the kernel says, in the same words.
+said() {
+  sed -nE 's/.*(cpus|fifo_priority|lock_memory|timer_slack_ns): ([^:]*: )?(not )?granted.*/\1 \3granted/p
+    s/.*(preemption|kernel): (no )?PREEMPT_RT.*/kernel \2PREEMPT_RT/p' | sort | paste -sd , | sed 's/,/, /g'
+}
+
+# granted_to PID: prints what the kernel granted to a process.
+granted_to() {
+  local thread fifo='not ' slack='not ' locked='not ' rt=PREEMPT_RT
+  for thread in /proc/"$1"/task/*; do
+    # Fields 40 and 41 of stat are the priority and SCHED_FIFO (1); the fields after the name begin with 3.
+    ! sed 's/.*) //' "$thread/stat" | awk '{exit !($38 == 80 && $39 == 1)}' || fifo=
+    [ "$(cat "/proc/${thread##*/}/timerslack_ns")" != 1 ] || slack=
+  done
+  grep -q '^VmLck:.* 0 kB' "/proc/$1/status" || locked=
+  [[ $(uname -v) == *PREEMPT_RT* ]] || rt="no $rt"
+  printf '%s\n' "fifo_priority: ${fifo}granted" "lock_memory: ${locked}granted" \
+    "timer_slack_ns: ${slack}granted" "kernel: $rt" | said
+}
+
+# agree NAME PID LOG WANT: the doctor, whose output is standard input, the log of the run PID and the kernel agree.
+agree() {
+  local doctor run kernel
+  doctor=$(said) run=$(optibfm log info "$3" | said) kernel=$(granted_to "$2")
+  ok "$1: doctor, run and kernel: $4" test "$doctor; $run; $kernel" = "$4; $4; $4"
+}
+doctor() { "$@" optibfm doctor -c "$config" --seconds 0 2>&1 || true; } # it has more findings
+newest_log() { find /var/log/optibfm -name '*.mcap' -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d ' ' -f 2; }
+
+# foreground POSTURE COMMAND...: a run in the folder /tmp/run, started by COMMAND, such as: sudo -u USER.
+foreground() {
+  local posture=$1
+  shift
+  rm -rf /tmp/run
+  install -d -m 777 /tmp/run
+  "$@" optibfm run -c "$config" --plain --operator none --set loop.posture="$posture" --set log.dir=/tmp/run \
+    --set safety.socket=/tmp/run/socket --set run.state_dir= "${options[@]}" >/tmp/run/output 2>&1
+}
+options=()
+
+# running: waits for the run of foreground and prints its process.
+running() {
+  within 60 grep -q 'run started' /tmp/run/output || { cat /tmp/run/output >&2; return 1; }
+  { grep -slx optibfm /proc/[0-9]*/comm || true; } | cut -d / -f 3
+}
+ended() { kill "$(running)"; wait; }
+
+# posture KERNEL: default or rt.
+posture() {
+  local all none some pid service rt='no PREEMPT_RT' realtime=0
+  [ "$1" = default ] || { rt=PREEMPT_RT realtime=1; }
+  service=(systemd-run --quiet --pipe --wait --collect -p User=optibfm -p LimitRTPRIO=95 -p LimitMEMLOCK=infinity)
+  all="fifo_priority granted, kernel $rt, lock_memory granted, timer_slack_ns granted"
+  none="fifo_priority not granted, kernel $rt, lock_memory not granted, timer_slack_ns granted"
+  some="fifo_priority granted, kernel $rt, lock_memory not granted, timer_slack_ns granted"
+  ok "kernel: $(uname -rv)" test "$(cat /sys/kernel/realtime 2>/dev/null || echo 0)" = "$realtime"
+  agree "service, strict" "$(prop MainPID)" "$(newest_log)" "$all" < <(doctor "${service[@]}")
+  agree "service's user (sudo)" "$(prop MainPID)" "$(newest_log)" "$all" < <(doctor sudo -u optibfm)
+  pid=$(prop MainPID)
+  ok "service: the host has no real-time rights" no_real_time "$(cat "/proc/$pid/task"/*/children)"
+  systemctl stop optibfm
+
+  foreground strict env &
+  pid=$(running)
+  agree "root, strict" "$pid" /tmp/run/*.mcap "$all" < <(doctor env)
+  ended
+  options=(--set "loop.cpus=[1]")
+  foreground strict env &
+  pid=$(running)
+  ok "root, strict: loop.cpus" grep -q 'Cpus_allowed_list:.1$' /proc/"$pid"/task/*/status
+  ended
+  options=()
+  foreground warn sudo -u bob &
+  pid=$(running)
+  agree "user without rights, warn" "$pid" /tmp/run/*.mcap "$none" < <(doctor sudo -u bob)
+  ok "user without rights, warn: reported" grep 'warning: loop.fifo_priority: SCHED_FIFO 80: not granted' /tmp/run/output
+  ended
+  ok "user without rights, strict: refused" refused foreground strict sudo -u bob
+  ok "user without rights, strict: with a fix" grep 'fifo_priority: .*not granted.*LimitRTPRIO=80' /tmp/run/output
+
+  limits LimitRTPRIO=0
+  ok "service without LimitRTPRIO: does not start" refused restart
+  ok "service without LimitRTPRIO: an error in the journal" journal 'fifo_priority: .*not granted' -p err
+  limits LimitMEMLOCK=1M
+  ok "service without LimitMEMLOCK: does not start" refused restart
+  sed -i 's/posture: strict/posture: warn  /' "$config"
+  ok "service without LimitMEMLOCK, warn: starts" restart
+  agree "service without LimitMEMLOCK, warn" "$(prop MainPID)" "$(newest_log)" "$some" \
+    < <(doctor "${service[@]/LimitMEMLOCK=infinity/LimitMEMLOCK=1M}")
+  ok "service without LimitMEMLOCK, warn: a warning in the journal" journal 'loop.lock_memory: .*not granted' -p warning..warning
+  sed -i 's/posture: warn  /posture: strict/' "$config"
+  rm /run/systemd/system/optibfm.service.d/limits.conf
+  systemctl daemon-reload
+  ok "service with its limits: starts" restart
+}
+no_real_time() { grep -q 'Max realtime priority *0 *0' "/proc/$1/limits" && grep -q '^CapEff:.0*$' "/proc/$1/status"; }
+limits() {
+  mkdir -p /run/systemd/system/optibfm.service.d
+  printf '[Service]\n%s\n' "$1" >/run/systemd/system/optibfm.service.d/limits.conf
+  systemctl daemon-reload
+}
+
+# socket: who may arm.
+socket() {
+  local pid
+  ok "socket: the service's user arms" sudo -u optibfm optibfm arm -c "$config"
+  ok "socket: another user is refused" denied bob 'permission denied; .*safety.group'
+  ok "socket: a user who will be a member" denied alice 'permission denied'
+  optibfm disarm -c "$config" >/dev/null
+  sed -i 's|^  socket: .*|&\n  group: optibfm|' "$config"
+  usermod -aG optibfm alice
+  ok "socket: with safety.group" restart
+  ok "socket: a member arms" sudo -u alice optibfm arm -c "$config"
+  ok "socket: a member disarms" sudo -u alice optibfm disarm -c "$config"
+  ok "socket: another user is refused with safety.group" denied bob 'permission denied'
+  sed -i 's|^  group: optibfm|  group: operators|' "$config"
+  groupadd operators
+  ok "socket: a group without the service's user is refused" refused restart
+  ok "socket: with a reason" journal 'add the user of this process to the group' -p err
+  sed -i '/^  group: operators/d' "$config"
+  systemctl stop optibfm
+  options=(--set run.host_user=bob)
+  foreground warn env &
+  pid=$(running)
+  ok "socket: the host runs as another user" test "$(stat -c %U "/proc/$(cat "/proc/$pid/task"/*/children)")" = bob
+  ok "socket: the host's user is refused" refused sudo -u bob optibfm arm --socket /tmp/run/socket
+  ok "socket: root arms this run" optibfm arm --socket /tmp/run/socket
+  ended
+  ok "socket: starts again" restart
+}
+denied() { # USER REASON
+  local out
+  if out=$(sudo -u "$1" optibfm arm -c "$config" 2>&1); then echo "accepted"; return 1; fi
+  grep -- "$2" <<<"$out" || { echo "$out"; return 1; }
+}
+
+# priorities: of the lines in the journal.
+priorities() {
+  local host
+  ok "journal: routine lines are information" journal 'run started' -p info..info
+  ok "journal: routine lines are no warnings" refused journal 'run started\|running\|disarmed;' -p warning
+  ok "journal: shows the console's address" journal 'http.*#'
+  ok "journal: no colours, no blocks" refused journal $'\e\|█\|▀\|blob data'
+  host=$(cat "/proc/$(prop MainPID)/task"/*/children)
+  kill -STOP "$host"
+  ok "a silent host: the service restarts" within 90 restarted
+  ok "a silent host: an error" journal 'host failed' -p err..err
 }
 
 sandbox() {
@@ -86,7 +250,7 @@ exits() {
   echo "unknown: 1" >>"$config"
   ok "invalid configuration: does not start" refused systemctl start optibfm
   ok "invalid configuration: ends after five starts" within 60 is ActiveState failed
-  ok "invalid configuration: reported" journal 'unknown key unknown' -n 50
+  ok "invalid configuration: reported" journal 'unknown key unknown' -p err
 }
 
 # upgrade starts with a service that systemd restarts again and again.
