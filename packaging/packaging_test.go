@@ -69,6 +69,19 @@ func TestService_StopsInOrderAndWatchdogIsLast(t *testing.T) {
 	}
 }
 
+func TestPackage_SudoHasTheLimitsOfTheService(t *testing.T) {
+	limits := read(t, "limits.conf")
+	for name, key := range map[string]string{"rtprio": "LimitRTPRIO", "memlock": "LimitMEMLOCK"} {
+		value := strings.Replace(strings.Join(unit(t, key), ""), "infinity", "unlimited", 1)
+		if want := "\noptibfm - " + name + " " + value + "\n"; !strings.Contains(limits, want) {
+			t.Errorf("%q, want %q", limits, want)
+		}
+	}
+	if packageFiles(t)["/etc/security/limits.d/optibfm.conf"] != "limits.conf" {
+		t.Error("the package lacks limits.conf")
+	}
+}
+
 func TestService_SeesTheAncestorsOfCallers(t *testing.T) {
 	for _, key := range []string{"ProtectProc", "ProcSubset"} {
 		if found := unit(t, key); len(found) > 0 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -162,6 +163,26 @@ func TestGranted_HasFixesForAnOrdinaryUser(t *testing.T) {
 	for _, g := range granted.Grants {
 		if want := fixes[g.Request]; want != "" && (g.Granted || !strings.Contains(g.Fix, want)) {
 			t.Errorf("%+v: want a fix with %q", g, want)
+		}
+	}
+}
+
+func TestRealTimeKernel_ReadsVersionAndFlag(t *testing.T) {
+	for _, c := range []struct {
+		version, flag string
+		want          bool
+	}{
+		{"Linux version 6.1.0-44-rt-amd64 #1 SMP PREEMPT_RT Debian", "", true},
+		{"Linux version 5.10.0 #1 SMP PREEMPT", "1\n", true},
+		{"Linux version 6.1.0-44-amd64 #1 SMP PREEMPT_DYNAMIC Debian", "", false},
+		{"", "0\n", false},
+	} {
+		files := fstest.MapFS{"proc/version": {Data: []byte(c.version)}}
+		if c.flag != "" {
+			files["sys/kernel/realtime"] = &fstest.MapFile{Data: []byte(c.flag)}
+		}
+		if found := RealTimeKernel(files); found != c.want {
+			t.Errorf("%+v: %t", c, found)
 		}
 	}
 }

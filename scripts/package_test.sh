@@ -55,6 +55,7 @@ expect() { # PATH MODE OWNER
 expect /usr/bin/optibfm 755 root:root
 expect /etc/optibfm/robot.yaml 644 root:root
 expect /usr/lib/systemd/system/optibfm.service 644 root:root
+expect /etc/security/limits.d/optibfm.conf 644 root:root
 expect /usr/share/optibfm/gpu.conf 644 root:root
 expect /usr/lib/udev/rules.d/60-optibfm.rules 644 root:root
 for file in optibfm_bridge.py dmc_bridge.py maze_bridge.py ros2_bridge.py requirements-simulators.txt; do
@@ -75,7 +76,8 @@ for group in optibfm dialout gpio i2c input; do
   grep -qw "$group" <<<"$groups" || fail "the user is not in $group: $groups"
 done
 echo "groups: $groups"
-[ "$(inside dpkg-query -W -f='${Conffiles}' optibfm | awk 'NF {print $1}')" = /etc/optibfm/robot.yaml ] || fail "the configuration is not a conffile"
+[ "$(inside dpkg-query -W -f='${Conffiles}' optibfm | awk 'NF {print $1}' | sort | paste -sd ' ')" = \
+  "/etc/optibfm/robot.yaml /etc/security/limits.d/optibfm.conf" ] || fail "a configuration is not a conffile"
 [ ! -e "$root/etc/systemd/system/multi-user.target.wants/optibfm.service" ] || fail "the service is enabled"
 
 step "the program"

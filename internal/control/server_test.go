@@ -307,33 +307,45 @@ func TestServer_RefusesAnotherUserWhateverTheMode(t *testing.T) {
 	}
 	a := serveRun(t, true)
 	dir := filepath.Dir(a.path)
-	for path, mode := range map[string]os.FileMode{a.path: 0o666, dir: 0o755, filepath.Dir(dir): 0o755} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+	for path, mode := range map[string]os.FileMode{dir: 0o755, filepath.Dir(dir): 0o755} {
+		rigtest.Must(t, os.Chmod(path, mode))
 	}
-	type answer struct {
-		line []byte
-		err  error
+	if got := sendAsStranger(a.path); got.err == nil || !strings.Contains(got.err.Error(), "member of safety.group") {
+		t.Errorf("mode 0660: %v, %s", got.err, got.line)
 	}
-	replies := make(chan answer)
-	go func() {
-		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
-		const stranger, unchanged = 65534, ^uintptr(0)
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, unchanged, stranger, unchanged); errno != 0 {
-			replies <- answer{err: errno}
-			return
-		}
-		line, err := Send(a.path, "arm")
-		replies <- answer{line, err}
-	}()
-	got := <-replies
-	if got.err != nil || !strings.Contains(string(got.line), "user 65534 may not operate") {
-		t.Errorf("%v, %s", got.err, got.line)
+	rigtest.Must(t, os.Chmod(a.path, 0o666))
+	if got := sendAsStranger(a.path); got.err != nil || !strings.Contains(string(got.line), "user 65534 may not operate") {
+		t.Errorf("mode 0666: %v, %s", got.err, got.line)
 	}
 	if c := a.send("status"); c.State != "disarmed" {
 		t.Errorf("the robot is %s", c.State)
 	}
+}
+
+type answer struct {
+	line []byte
+	err  error
+}
+
+// sendAsStranger sends arm as user and group 65534, from a thread of its own.
+func sendAsStranger(path string) answer {
+	replies := make(chan answer)
+	go func() {
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
+		const stranger, unchanged = 65534, ^uintptr(0)
+		for _, call := range [][4]uintptr{
+			{unix.SYS_SETGROUPS}, {unix.SYS_SETRESGID, unchanged, stranger, unchanged},
+			{unix.SYS_SETRESUID, unchanged, stranger, unchanged},
+		} {
+			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+				replies <- answer{err: errno}
+				return
+			}
+		}
+		line, err := Send(path, "arm")
+		replies <- answer{line, err}
+	}()
+	return <-replies
 }
 
 func TestServer_RefusesItsDescendants(t *testing.T) {
