@@ -2,6 +2,7 @@ package rtloop
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +18,7 @@ type Grant struct {
 	Request string `json:"request"`       // the configuration key, such as "fifo_priority"
 	Asked   string `json:"asked"`         // the requested value
 	Got     string `json:"got"`           // the current value
-	Granted bool   `json:"granted"`       // whether Got equals Asked
+	Granted bool   `json:"granted"`       // whether Got is as good as Asked
 	Why     string `json:"why,omitempty"` // cause of the refusal
 	Fix     string `json:"fix,omitempty"`
 }
@@ -173,11 +174,15 @@ func listCPUs(set *unix.CPUSet) []int {
 
 func askTimerSlack(ns int64) Grant {
 	g := Grant{Request: "timer_slack_ns", Asked: fmt.Sprint(ns)}
-	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(ns), 0, 0, 0); err != nil {
-		g.Got, g.Why, g.Fix = "unchanged", "prctl: "+err.Error(), "check the seccomp filter"
-		return g
+	err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(ns), 0, 0, 0)
+	got, e := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0) // 0 for SCHED_FIFO, from Linux 6.1 on
+	g.Got, g.Granted = fmt.Sprint(got), int64(got) <= ns
+	if err = errors.Join(err, e); err != nil {
+		g.Got, g.Granted, g.Why = "unchanged", false, "prctl: "+err.Error()
 	}
-	g.Got, g.Granted = g.Asked, true
+	if !g.Granted {
+		g.Why, g.Fix = cmp.Or(g.Why, "the kernel keeps its value"), "check the seccomp filter"
+	}
 	return g
 }
 

@@ -37,7 +37,9 @@ func printInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error,
 		m.Shape.Obs, m.Shape.Action, m.Shape.Latent, m.Robot.Period)
 	row(out, "control", "%s, kappa %g, lambda %g, rho %g",
 		m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho)
-	row(out, "posture", "%s", orUnknown(m.Posture))
+	for i, grant := range strings.Split(orUnknown(m.Posture), "\n") {
+		row(out, []string{"posture", ""}[min(i, 1)], "%s", grant)
+	}
 	row(out, "started", "%s", time.Unix(0, m.Clock.WallNS).UTC().Format("2006-01-02 15:04:05 UTC"))
 	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
 		row(out, key, "%s", m.Extra[key])
