@@ -29,7 +29,7 @@ run() {
 }
 
 arch=$(ssh "$robot" dpkg --print-architecture) || fail "$robot: no answer, or not Debian; try: ssh $robot dpkg --print-architecture"
-say "$robot is $arch"
+say "$robot: processor $arch"
 if [ -z "$deb" ]; then
   version=$(git -C "$here" describe --tags --always --dirty)
   if [ -n "$dry" ]; then

@@ -42,14 +42,14 @@ doctor() {
   optibfm doctor --help >/dev/null 2>&1 || return 0
   say "doctor:"
   systemd-run --quiet --pipe --wait --collect -p User=optibfm -p LimitRTPRIO=95 -p LimitMEMLOCK=infinity \
-    -p "SupplementaryGroups=dialout gpio i2c input" optibfm doctor --config "$config" || say "doctor found problems, see above"
+    -p "SupplementaryGroups=dialout gpio i2c input" optibfm doctor --config "$config" || say "the doctor found problems, see above; the start of the service decides"
 }
 
 old=$(installed || true)
 was_active=no
 if running; then was_active=yes; fi
 new=$(dpkg-deb -f "$deb" Version)
-say "installed: ${old:-nothing}; new: $new; the service was active: $was_active"
+say "installed: ${old:-nothing}; new: $new; the service is running: $was_active"
 
 # The package of the installed version, to restore it.
 back=''
@@ -57,7 +57,7 @@ if [ -n "$old" ] && [ -f "$keep/current.deb" ] && [ "$(dpkg-deb -f "$keep/curren
   cp "$keep/current.deb" "$keep/previous.deb"
   back=$keep/previous.deb
 elif [ -n "$old" ]; then
-  say "no copy of the package of $old: this flash cannot be undone"
+  say "no package of $old in $keep: if $new fails, $old cannot be restored"
 fi
 
 if running; then
@@ -72,7 +72,7 @@ elif ! optibfm config validate "$config"; then
   problem="the new version refuses $config"
 else
   doctor
-  say "starting"
+  say "starting the service"
   ready || problem="the service did not become ready"
 fi
 

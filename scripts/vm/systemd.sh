@@ -42,6 +42,7 @@ makeImage() {
   printf '[Match]\nName=en*\n[Network]\nAddress=10.0.2.15/24\n' >"$root/etc/systemd/network/80-vm.network"
   ln -sf /lib/systemd/system/systemd-networkd.service "$root/etc/systemd/system/multi-user.target.wants/"
   echo optibfm-vm >"$root/etc/hostname"
+  echo 127.0.1.1 optibfm-vm >>"$root/etc/hosts" # for sudo
   ssh-keygen -q -t ed25519 -N '' -f "$image.part/key"
   install -Dm600 "$image.part/key.pub" "$root/root/.ssh/authorized_keys"
   cp "$root"/boot/vmlinuz-* "$image.part/vmlinuz"

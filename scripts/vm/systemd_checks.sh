@@ -4,6 +4,7 @@
 set -euo pipefail
 
 config=/etc/optibfm/robot.yaml
+arch=$(dpkg --print-architecture)
 fail() { echo "FAIL: $1" >&2; journalctl -u optibfm --no-pager -n 30 >&2; exit 1; }
 
 # ok NAME COMMAND...: a check.
@@ -59,7 +60,7 @@ people() {
 install_and_start() {
   people
   ok "no unit failed at boot" test -z "$(systemctl list-units --failed --no-legend)"
-  ok "installs" apt-get install -y -q /root/optibfm_0.0.1_amd64.deb
+  ok "installs" apt-get install -y -q "/root/optibfm_0.0.1_$arch.deb"
   ok "is not enabled" refused systemctl --quiet is-enabled optibfm
   ok "is not started" is ActiveState inactive
   # QEMU misses deadlines, also that of loop.watchdog_ms. Everything else is as installed.
@@ -232,7 +233,7 @@ sandbox() {
   ok "systemd-analyze security" systemd-analyze security --threshold=30 --no-pager optibfm.service
   for folder in /var/lib/optibfm /var/log/optibfm /run/optibfm; do ok "writes $folder" inside sh -c "touch $folder/x && rm $folder/x"; done
   for folder in /etc/optibfm /usr /var/cache; do ok "cannot write $folder" refused inside touch "$folder/x"; done
-  ok "cannot see /root" refused inside ls /root/optibfm_0.0.1_amd64.deb
+  ok "cannot see /root" refused inside ls "/root/optibfm_0.0.1_$arch.deb"
 }
 
 exits() {
@@ -262,14 +263,14 @@ upgrade() {
   ok "removal between two restarts" dpkg -r optibfm
   ok "removal: nothing failed" test -z "$(systemctl list-units --failed --no-legend)"
   sed -i '/^unknown/d' "$config"
-  dpkg -i /root/optibfm_0.0.1_amd64.deb >/dev/null 2>&1
+  dpkg -i "/root/optibfm_0.0.1_$arch.deb" >/dev/null 2>&1
   ok "starts after the removal" systemctl start optibfm
   optibfm arm -c "$config" >/dev/null
-  ok "upgrade" dpkg -i /root/optibfm_0.0.2_amd64.deb
+  ok "upgrade" dpkg -i "/root/optibfm_0.0.2_$arch.deb"
   ok "upgrade: version" package_is 0.0.2
   ok "upgrade: runs again, disarmed" within 30 is_disarmed
   ok "upgrade: keeps the configuration" grep 'arm: operator' "$config"
-  dpkg-deb -R /root/optibfm_0.0.2_amd64.deb /tmp/refuses
+  dpkg-deb -R "/root/optibfm_0.0.2_$arch.deb" /tmp/refuses
   printf '#!/bin/sh\nexit 1\n' | install -m 755 /dev/stdin /tmp/refuses/DEBIAN/preinst
   dpkg-deb -b --root-owner-group /tmp/refuses /tmp/refuses.deb >/dev/null
   ok "upgrade that fails" refused dpkg -i /tmp/refuses.deb
