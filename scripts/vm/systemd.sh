@@ -36,7 +36,8 @@ makeImage() {
   mmdebstrap --quiet --variant=minbase --arch="$arch" \
     --essential-hook='mkdir -p "$1/etc/initramfs-tools/conf.d" "$1/usr/share/initramfs-tools/modules.d"' \
     --essential-hook='echo MODULES=list >"$1/etc/initramfs-tools/conf.d/vm"' \
-    --essential-hook='printf "virtio_pci\nvirtio_blk\ncrc32c_generic\next4\n" >"$1/usr/share/initramfs-tools/modules.d/vm"' \
+    --essential-hook='printf "virtio_%s\n" pci blk >"$1/usr/share/initramfs-tools/modules.d/vm"' \
+    --essential-hook='printf "%s\n" crc32c_generic ext4 >>"$1/usr/share/initramfs-tools/modules.d/vm"' \
     --include="systemd,systemd-sysv,dbus,udev,openssh-server,iproute2,sudo,$linux" bookworm "$root" ||
     fail "mmdebstrap failed; it needs root, or unprivileged user namespaces"
   printf '[Match]\nName=en*\n[Network]\nAddress=10.0.2.15/24\n' >"$root/etc/systemd/network/80-vm.network"
@@ -57,7 +58,8 @@ boot() {
   [ "$arch" = amd64 ] || { machine_type=(qemu-system-aarch64 -M virt -cpu cortex-a72) console=ttyAMA0; }
   TMPDIR=$work "${machine_type[@]}" -accel tcg -smp 2 -m 1024 -display none -monitor none \
     -serial "file:$work/console" -kernel "$image/vmlinuz" -initrd "$image/initrd" \
-    -append "root=/dev/vda rw console=$console quiet panic=-1" -drive "file=$image/disk,if=virtio,format=raw,snapshot=on" \
+    -append "root=/dev/vda rw console=$console quiet panic=-1" \
+    -drive "file=$image/disk,if=virtio,format=raw,snapshot=on" \
     -nic "user,model=virtio-net-pci,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" </dev/null &
   machine=$!
 }

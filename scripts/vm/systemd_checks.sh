@@ -148,7 +148,7 @@ posture() {
   foreground warn sudo -u bob &
   pid=$(running)
   agree "user without rights, warn" "$pid" /tmp/run/*.mcap "$none" < <(doctor sudo -u bob)
-  ok "user without rights, warn: reported" grep 'warning: loop.fifo_priority: SCHED_FIFO 80: not granted' /tmp/run/output
+  ok "user without rights, warn: reported" grep 'warning: loop.fifo_priority: .*: not granted' /tmp/run/output
   ended
   ok "user without rights, strict: refused" refused foreground strict sudo -u bob
   ok "user without rights, strict: with a fix" grep 'fifo_priority: .*not granted.*LimitRTPRIO=80' /tmp/run/output
@@ -162,7 +162,7 @@ posture() {
   ok "service without LimitMEMLOCK, warn: starts" restart
   agree "service without LimitMEMLOCK, warn" "$(prop MainPID)" "$(newest_log)" "$some" \
     < <(doctor "${service[@]/LimitMEMLOCK=infinity/LimitMEMLOCK=1M}")
-  ok "service without LimitMEMLOCK, warn: a warning in the journal" journal 'loop.lock_memory: .*not granted' -p warning..warning
+  ok "service without LimitMEMLOCK, warn: a warning in the journal" journal 'lock_memory: .*not granted' -p 4..4
   sed -i 's/posture: warn  /posture: strict/' "$config"
   rm /run/systemd/system/optibfm.service.d/limits.conf
   systemctl daemon-reload
@@ -231,7 +231,9 @@ sandbox() {
     ok "group $group" grep -qw "$(getent group "$group" | cut -d : -f 3)" <(grep Groups "/proc/$pid/status")
   done
   ok "systemd-analyze security" systemd-analyze security --threshold=30 --no-pager optibfm.service
-  for folder in /var/lib/optibfm /var/log/optibfm /run/optibfm; do ok "writes $folder" inside sh -c "touch $folder/x && rm $folder/x"; done
+  for folder in /var/lib/optibfm /var/log/optibfm /run/optibfm; do
+    ok "writes $folder" inside sh -c "touch $folder/x && rm $folder/x"
+  done
   for folder in /etc/optibfm /usr /var/cache; do ok "cannot write $folder" refused inside touch "$folder/x"; done
   ok "cannot see /root" refused inside ls "/root/optibfm_0.0.1_$arch.deb"
 }
