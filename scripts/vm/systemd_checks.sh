@@ -274,7 +274,7 @@ upgrade() {
   ok "upgrade: keeps the configuration" grep 'arm: operator' "$config"
   dpkg-deb -R "/root/optibfm_0.0.2_$arch.deb" /tmp/refuses
   printf '#!/bin/sh\nexit 1\n' | install -m 755 /dev/stdin /tmp/refuses/DEBIAN/preinst
-  dpkg-deb -b --root-owner-group /tmp/refuses /tmp/refuses.deb >/dev/null
+  dpkg-deb -b -Znone --root-owner-group /tmp/refuses /tmp/refuses.deb >/dev/null
   ok "upgrade that fails" refused dpkg -i /tmp/refuses.deb
   ok "upgrade that fails: the previous version runs again" within 30 is_disarmed
 }
