@@ -119,7 +119,7 @@ running() {
   within 60 grep -q 'run started' /tmp/run/output || { cat /tmp/run/output >&2; return 1; }
   { grep -slx optibfm /proc/[0-9]*/comm || true; } | cut -d / -f 3
 }
-ended() { kill "$(running)"; wait; }
+ended() { kill "$(running)"; wait; rm -rf /tmp/run; }
 
 # posture KERNEL: default or rt.
 posture() {
