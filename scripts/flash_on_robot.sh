@@ -42,7 +42,7 @@ doctor() {
   optibfm doctor --help >/dev/null 2>&1 || return 0
   say "doctor:"
   systemd-run --quiet --pipe --wait --collect -p User=optibfm -p LimitRTPRIO=95 -p LimitMEMLOCK=infinity \
-    -p "SupplementaryGroups=dialout gpio i2c input" optibfm doctor --config "$config" ||
+    -p "SupplementaryGroups=dialout gpio i2c input video" optibfm doctor --config "$config" ||
     say "the doctor found problems, see above; the start of the service decides"
 }
 

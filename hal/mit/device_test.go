@@ -388,7 +388,7 @@ func TestDevice_ArmMeetsBoundWhenFirstAnswersAreLost(t *testing.T) {
 	c.Motors, c.TimeoutMs, c.DeadmanMs = c.Motors[:1], 50, 6000
 	motors := start(t, &c)
 	d := open(t, c)
-	motors.Fail(1, 0xD) // its timeout has passed: Arm clears that first
+	motors.Fail(1, 0xD)                                   // its timeout has passed: Arm clears that first
 	if _, err := d.Read(make([]float64, 3)); err != nil { // the answer has the status
 		t.Fatal(err)
 	}

@@ -65,6 +65,11 @@
 // shows. With tls: off anyone on the network can read the cookie and take over
 // the console.
 //
+// # Pictures
+//
+// With Options.Pictures the server sends the frames of a [frames.Store] over a second WebSocket, /frames: a
+// slow picture delays no press. Each paired browser receives the newest frame that it has time for.
+//
 // # Protocol
 //
 // JSON text messages over one WebSocket, /socket. The server sends hello once;

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . scripts/vm/tools.sh
 
 arch=amd64
-modules=(vcan can-raw kvaser_pci evdev uinput uhid hid-cp2112 i2c-dev xhci-pci ftdi_sio)
+modules=(vivid vcan can-raw kvaser_pci evdev uinput uhid hid-cp2112 i2c-dev xhci-pci ftdi_sio)
 
 # The other tests of these packages have short timeouts, or need a C compiler. QEMU stops the machine
 # when no program reads a port.
@@ -18,7 +18,7 @@ servos='TestServos/(Arm_K|Write|Read_Repeats|Halt_Repeats|Unplugged|Echo|Tick_Do
 drivers=(hal/can hal/mit:'Kernel|Moves|BusOff|ArmSets|Ends'
   'hal/serial:Open|Port_(Trans|Read|Drain|Report|Reopen|Does|Inter)' "hal/dynamixel:$servos"
   "hal/feetech:$servos" 'hal/mcu:TestDevice/^[^C]' hal/bno055 hal/mpu6050 hal/pca9685 hal/gpioline
-  rewardsrc/evdev:Kernel rewardsrc/gpio:Kernel_L)
+  rewardsrc/evdev:Kernel rewardsrc/gpio:Kernel_L rewardsrc/frames:Kernel)
 
 # debian TOOL ARGUMENT...: apt-get or apt-cache for Debian 12 of $arch, without this machine's package lists.
 debian() {

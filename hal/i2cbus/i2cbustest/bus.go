@@ -51,6 +51,9 @@ func New(chips map[uint16]*Chip) *Bus {
 
 func (b *Bus) String() string { return "i2c-fake" }
 
+// Path returns the node of the bus in the kernel, such as /dev/i2c-3.
+func (b *Bus) Path() string { return b.adapter.Bus }
+
 // SetSpeed does nothing.
 func (b *Bus) SetSpeed(physic.Frequency) error { return nil }
 

@@ -20,6 +20,7 @@ type Motors struct {
 	Bus     *cantest.Bus
 
 	mu     sync.Mutex
+	driven bool // Put moves the motors, not their goals
 	damiao bool
 	motors []*motor
 }
@@ -77,6 +78,13 @@ func (m *Motors) Goal(id int) (goal mit.Goal, on bool) {
 
 // Put sets the state of a motor.
 func (m *Motors) Put(id int, a mit.Answer) { m.change(id, func(one *motor) { one.now = a }) }
+
+// Drive makes Put the only way to move the motors: a simulation reads their goals and computes their motion.
+func (m *Motors) Drive() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.driven = true
+}
 
 // Fail sets an error: a status (damiao) or an error code (mit).
 func (m *Motors) Fail(id int, problem byte) {
@@ -137,7 +145,9 @@ func (m *Motors) execute(one *motor, data [8]byte) {
 	if binary.BigEndian.Uint64(data[:])>>8 != 1<<56-1 {
 		if one.on {
 			one.goal = one.span.Unpack(data)
-			one.move()
+			if !m.driven {
+				one.move()
+			}
 		}
 		return
 	}
