@@ -420,7 +420,10 @@ func TestDevice_HeldComparisonOrGoalIsOnePress(t *testing.T) {
 		}
 		time.Sleep(60 * time.Millisecond)
 		r.pad.Up(key)
-		r.none("a held button")
+		r.pad.Press(keyGoal)
+		if got := r.labels(1)[0]; got.Kind != rewardsrc.Goal {
+			t.Errorf("a held button gave %+v", got)
+		}
 	}
 }
 
