@@ -105,16 +105,6 @@ func (w *world) plugIMU() {
 	}
 }
 
-func (w *world) unplugIMU() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.bus.Close(); err != nil {
-		w.t.Error(err)
-	}
-	w.bus = nil
-	_ = os.Remove(imuLink)
-}
-
 // withIMU changes the IMU while its adapter is connected.
 func (w *world) withIMU(change func(*i2cbustest.Chip)) {
 	w.mu.Lock()
