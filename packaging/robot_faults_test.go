@@ -35,9 +35,9 @@ type fault struct {
 var faults = []fault{
 	{name: "IMU cable pulled", cause: "sens", inject: unplugged(true), repair: unplugged(false)},
 	// Not an unplugged I2C adapter: the kernel removes it only after the program has closed its bus, and the
-	// program does not.
+	// program does not. Not a held bus: the kernel's driver of this adapter ignores the timeout of the bus, and a
+	// transfer takes a second.
 	{name: "IMU frozen", cause: "frozen", inject: func(w *world) { w.freeze(true) }, repair: func(w *world) { w.freeze(false) }},
-	{name: "I2C bus held", cause: "sens", inject: held(12 * time.Millisecond), repair: held(0)},
 	{name: "robot turns too fast", cause: "limit", inject: func(w *world) { w.spin(true) }, repair: func(w *world) { w.spin(false) }},
 	{name: "motor does not answer", cause: "base", inject: func(w *world) { w.motors.Mute(2, -1) }, repair: func(w *world) { w.motors.Mute(2, 0) }},
 	{name: "motor too hot", cause: "base", inject: func(w *world) { w.motors.Fail(1, 0xB) }, repair: func(w *world) { w.motors.Fail(1, 0) }},
@@ -106,14 +106,6 @@ func start(t *testing.T, w *world, source string) {
 
 func unplugged(yes bool) func(*world) {
 	return func(w *world) { w.withIMU(func(c *i2cbustest.Chip) { c.Unplugged = yes }) }
-}
-
-func held(d time.Duration) func(*world) {
-	return func(w *world) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.bus.Hold(d)
-	}
 }
 
 func shellStep(script string) func(*world) { return func(w *world) { w.shell(script) } }

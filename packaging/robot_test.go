@@ -141,7 +141,7 @@ func (w *world) run() {
 		driven := false
 		for i := range action {
 			goal, on := w.motors.Goal(i + 1)
-			if on && goal.Velocity != 0 {
+			if on && math.Abs(goal.Velocity) > 0.1 { // the code for 0 is half a step beside it
 				action[i] = float32(min(max(goal.Velocity/topSpeed, -1), 1))
 				driven = true
 			}
