@@ -18,7 +18,8 @@ func TestImage_RefusesMistakesBeforeTheLongWork(t *testing.T) {
 		return path
 	}
 	private := filepath.Join(dir, "key")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", private).CombinedOutput(); err != nil {
+	keygen := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", private)
+	if out, err := keygen.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	key := []string{"--ssh-key", private + ".pub"}
@@ -27,17 +28,20 @@ func TestImage_RefusesMistakesBeforeTheLongWork(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no key":            {nil, "--ssh-key: missing"},
-		"no such key":       {[]string{"--ssh-key", "none.pub"}, "no such file"},
-		"private key":       {[]string{"--ssh-key", private}, "not a public key"},
-		"host name":         {append(key, "--hostname", "my_robot"), "invalid name (my_robot)"},
-		"Wi-Fi open":        {append(key, "--wifi", file("open", strings.TrimSuffix(network, "}\n"))), "no complete network"},
-		"Wi-Fi without key": {append(key, "--wifi", file("bare", network+"network={\n  ssid=\"x\"\n}\n")), "no complete network"},
-		"configuration":     {append(key, "--config", file("config", "nonsense: 1\n")), "unknown key nonsense"},
-		"moves at boot":     {append(key, "--config", "robot.yaml"), "set safety.arm to operator"},
-		"output":            {append(key, "--wifi", file("wifi", network)), "exists"},
+		"no key":      {nil, "--ssh-key: missing"},
+		"no such key": {[]string{"--ssh-key", "none.pub"}, "no such file"},
+		"private key": {[]string{"--ssh-key", private}, "not a public key"},
+		"host name":   {append(key, "--hostname", "my_robot"), "invalid name (my_robot)"},
+		"Wi-Fi open":  {append(key, "--wifi", file("open", strings.TrimSuffix(network, "}\n"))), "no complete network"},
+		"Wi-Fi without key": {
+			append(key, "--wifi", file("bare", network+"network={\n  ssid=\"x\"\n}\n")), "no complete network",
+		},
+		"configuration": {append(key, "--config", file("config", "nonsense: 1\n")), "unknown key nonsense"},
+		"moves at boot": {append(key, "--config", "robot.yaml"), "set safety.arm to operator"},
+		"output":        {append(key, "--wifi", file("wifi", network)), "exists"},
 	} {
-		out, err := exec.Command("../scripts/image.sh", append(append([]string{"arm64"}, c.args...), file("robot.img", ""))...).CombinedOutput()
+		args := append(append([]string{"arm64"}, c.args...), file("robot.img", ""))
+		out, err := exec.Command("../scripts/image.sh", args...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.says) {
 			t.Errorf("%s: %v, want %q:\n%s", name, err, c.says, out)
 		}

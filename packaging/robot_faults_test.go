@@ -29,36 +29,66 @@ type fault struct {
 	repair func(w *world)
 	lasts  time.Duration // of a fault that the robot tolerates
 	cause  string        // of the stop; empty: the robot continues
-	ends   bool          // the run ends, and systemd starts another
 }
 
+// Not a held I2C bus: the kernel's driver of this adapter ignores the timeout of the bus, and a transfer takes
+// a second.
 var faults = []fault{
-	{name: "IMU cable pulled", cause: "sens", inject: unplugged(true), repair: unplugged(false)},
-	// Not an unplugged I2C adapter: the kernel removes it only after the program has closed its bus, and the
-	// program does not. Not a held bus: the kernel's driver of this adapter ignores the timeout of the bus, and a
-	// transfer takes a second.
-	{name: "IMU frozen", cause: "frozen", inject: func(w *world) { w.freeze(true) }, repair: func(w *world) { w.freeze(false) }},
-	{name: "robot turns too fast", cause: "limit", inject: func(w *world) { w.spin(true) }, repair: func(w *world) { w.spin(false) }},
-	{name: "motor does not answer", cause: "base", inject: func(w *world) { w.motors.Mute(2, -1) }, repair: func(w *world) { w.motors.Mute(2, 0) }},
-	{name: "motor too hot", cause: "base", inject: func(w *world) { w.motors.Fail(1, 0xB) }, repair: func(w *world) { w.motors.Fail(1, 0) }},
-	{name: "CAN bus-off", cause: "base", inject: (*world).busOff, repair: shellStep("ip link set vcan1 down; ip link set vcan1 up")},
-	{name: "CAN link down", cause: "base", inject: shellStep("ip link set vcan1 down"), repair: shellStep("ip link set vcan1 up")},
-	{name: "gamepad unplugged, back at another node", lasts: 10 * time.Second, inject: (*world).unplugPad, repair: (*world).plugPad},
-	{name: "clock set 6 h ahead", lasts: 10 * time.Second, inject: shellStep("date -s '+6 hours'"), repair: shellStep("date -s '-6 hours'")},
-	{name: "disk full", lasts: 15 * time.Second, inject: shellStep("! dd if=/dev/zero of=" + logFolder + "/fill bs=1M"), repair: shellStep("rm " + logFolder + "/fill")},
+	{name: "IMU cable pulled", cause: "sens", inject: cable(true), repair: cable(false)},
+	{name: "I2C adapter unplugged", cause: "sens", inject: (*world).unplugIMU, repair: (*world).plugIMU},
+	{name: "IMU frozen", cause: "frozen", inject: frozen(true), repair: frozen(false)},
+	{name: "robot turns too fast", cause: "limit", inject: turnedByHand(true), repair: turnedByHand(false)},
+	{
+		name: "motor does not answer", cause: "base",
+		inject: func(w *world) { w.motors.Mute(2, -1) }, repair: func(w *world) { w.motors.Mute(2, 0) },
+	},
+	{
+		name: "motor too hot", cause: "base",
+		inject: func(w *world) { w.motors.Fail(1, 0xB) }, repair: func(w *world) { w.motors.Fail(1, 0) },
+	},
+	{
+		name: "CAN bus-off", cause: "base",
+		inject: (*world).busOff, repair: shellStep("ip link set vcan1 down; ip link set vcan1 up"),
+	},
+	{
+		name: "CAN link down", cause: "base",
+		inject: shellStep("ip link set vcan1 down"), repair: shellStep("ip link set vcan1 up"),
+	},
+	{
+		name: "gamepad unplugged, back at another node", lasts: 10 * time.Second,
+		inject: (*world).unplugPad, repair: (*world).plugPad,
+	},
+	{
+		name: "clock set 6 h ahead", lasts: 10 * time.Second,
+		inject: shellStep("date -s '+6 hours'"), repair: shellStep("date -s '-6 hours'"),
+	},
+	{
+		name: "disk full", lasts: 15 * time.Second,
+		inject: shellStep("fallocate -l $(df -B1 --output=avail " + logFolder + " | tail -n 1) " + logFolder + "/fill"),
+		repair: shellStep("rm " + logFolder + "/fill"),
+	},
 	{name: "memory exhausted by another process", lasts: 5 * time.Second, inject: shellStep("! tail /dev/zero")},
-	{name: "host stopped for 0.5 s", lasts: 5 * time.Second, inject: shellStep("pkill -STOP -P $MAINPID; sleep 0.5; pkill -CONT -P $MAINPID")},
-	{name: "host stopped", cause: "host", inject: shellStep("pkill -STOP -P $MAINPID"), repair: shellStep("pkill -CONT -P $MAINPID")},
-	{name: "control process stopped for 1 s", cause: "", inject: shellStep("kill -STOP $MAINPID; sleep 1; kill -CONT $MAINPID")},
+	{
+		name: "host stopped for 0.5 s", lasts: 5 * time.Second,
+		inject: shellStep("pkill -STOP -P $MAINPID; sleep 0.5; pkill -CONT -P $MAINPID"),
+	},
+	{
+		name: "host stopped", cause: "host",
+		inject: shellStep("pkill -STOP -P $MAINPID"), repair: shellStep("pkill -CONT -P $MAINPID"),
+	},
+	{
+		name:   "control process stopped for 1 s",
+		inject: shellStep("kill -STOP $MAINPID; sleep 1; kill -CONT $MAINPID"),
+	},
 	{name: "operator's stop", cause: "operator", inject: shellStep("optibfm stop -c " + configFile)},
 }
 
 var fatal = []fault{
-	{name: "host killed", ends: true, inject: shellStep("pkill -KILL -P $MAINPID")},
-	{name: "control process killed", ends: true, inject: shellStep("kill -KILL $MAINPID")},
-	{name: "host killed by the kernel, out of memory", ends: true, inject: shellStep("echo 1000 >/proc/$(pgrep -P $MAINPID)/oom_score_adj; echo f >/proc/sysrq-trigger")},
-	{name: "control process killed by the kernel, out of memory", ends: true, inject: shellStep("echo 1000 >/proc/$MAINPID/oom_score_adj; echo f >/proc/sysrq-trigger")},
-	{name: "control process stopped", ends: true, inject: shellStep("kill -STOP $MAINPID")},
+	{name: "host killed", inject: shellStep("pkill -KILL -P $MAINPID")},
+	{name: "control process killed", inject: shellStep("kill -KILL $MAINPID")},
+	{name: "host killed by the kernel, out of memory", inject: outOfMemory("$(pgrep -P $MAINPID)")},
+	{name: "control process killed by the kernel, out of memory", inject: outOfMemory("$MAINPID")},
+	{name: "control process stopped", inject: shellStep("kill -STOP $MAINPID")},
 }
 
 // TestRobot_ReactsToFaults installs nothing: the package is installed, and this test runs as root.
@@ -70,26 +100,26 @@ func TestRobot_ReactsToFaults(t *testing.T) {
 	start(t, w, "evdev")
 	began := time.Now()
 	w.recover() // from late ticks of the start
-	w.teach(true)
+	w.set(func() { w.teaches = true })
 	for _, f := range faults {
 		w.drive()
-		w.meet(f)
+		w.meet(f, false)
 	}
 	w.drive()
 	if rest := 10*time.Minute - time.Since(began); rest > 0 {
 		time.Sleep(rest)
 	}
-	w.teach(false)
-	w.useLines()
+	w.set(func() { w.teaches = false })
+	w.set(func() { w.onLines = true })
 	time.Sleep(2 * time.Second)
 	start(t, w, "gpio")
 	for _, f := range fatal {
 		w.recover()
-		w.teach(true)
+		w.set(func() { w.teaches = true })
 		w.drive()
-		w.teach(false)
+		w.set(func() { w.teaches = false })
 		time.Sleep(2 * time.Second)
-		w.meet(f)
+		w.meet(f, true)
 	}
 	w.shell("systemctl stop optibfm")
 	w.checkLogs()
@@ -104,8 +134,18 @@ func start(t *testing.T, w *world, source string) {
 	w.shell("systemctl restart optibfm")
 }
 
-func unplugged(yes bool) func(*world) {
-	return func(w *world) { w.withIMU(func(c *i2cbustest.Chip) { c.Unplugged = yes }) }
+func cable(pulled bool) func(*world) {
+	return func(w *world) {
+		w.set(func() { w.bus.With(imuAddress, func(c *i2cbustest.Chip) { c.Unplugged = pulled }) })
+	}
+}
+
+func frozen(yes bool) func(*world) { return func(w *world) { w.set(func() { w.frozen = yes }) } }
+
+func turnedByHand(yes bool) func(*world) { return func(w *world) { w.set(func() { w.turned = yes }) } }
+
+func outOfMemory(pid string) func(*world) {
+	return shellStep("echo 1000 >/proc/" + pid + "/oom_score_adj; echo f >/proc/sysrq-trigger")
 }
 
 func shellStep(script string) func(*world) { return func(w *world) { w.shell(script) } }
@@ -173,15 +213,15 @@ func (w *world) recover() {
 	})
 }
 
-// meet injects a fault and checks the reaction.
-func (w *world) meet(f fault) {
+// meet injects a fault and checks the reaction. A fatal fault ends the run, and systemd starts another.
+func (w *world) meet(f fault, fatal bool) {
 	w.t.Helper()
 	before := w.status()
 	since := time.Now()
 	f.inject(w)
 	var result string
 	switch {
-	case f.ends:
+	case fatal:
 		result = w.restarts(since)
 	case f.cause != "":
 		result = w.stops(f, since)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"optibfm/hal/cp2112test"
 	"optibfm/hal/i2cbus/i2cbustest"
 	"optibfm/hal/mit"
@@ -45,7 +47,7 @@ type world struct {
 	mu      sync.Mutex
 	bus     *i2cbustest.Bus // nil: unplugged
 	frozen  bool            // the IMU
-	spins   bool            // a hand turns the robot
+	turned  bool            // by hand
 	pad     *evdevtest.Uinput
 	onLines bool // the operator uses the buttons in place of the gamepad
 	teaches bool
@@ -58,7 +60,10 @@ func newWorld(t *testing.T) *world {
 	cfg := rover.DefaultConfig()
 	cfg.Task, cfg.PeriodMS, cfg.Seed = "spin", float64(worldPeriod)/float64(time.Millisecond), 5
 	w := &world{t: t, chip: i2cbustest.NewBNO055()}
-	var err error
+	err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE) // devices do not wait for a disk
+	if err != nil {
+		t.Fatal(err)
+	}
 	if w.body, err = rover.New(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -105,17 +110,20 @@ func (w *world) plugIMU() {
 	}
 }
 
-// withIMU changes the IMU while its adapter is connected.
-func (w *world) withIMU(change func(*i2cbustest.Chip)) {
+// unplugIMU removes the adapter. The kernel waits until the program has closed its bus.
+func (w *world) unplugIMU() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.bus.With(imuAddress, change)
+	bus := w.bus
+	w.bus = nil
+	w.mu.Unlock()
+	go func() { _ = bus.Close() }()
 }
 
-func (w *world) freeze(frozen bool) {
+// set changes the world between two of its steps.
+func (w *world) set(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.frozen = frozen
+	change()
 }
 
 func (w *world) plugPad() {
@@ -171,7 +179,7 @@ func (w *world) show() {
 	for i, side := range []float64{-1, 1} {
 		w.motors.Put(i+1, mit.Answer{Velocity: (forward + side*rate*cfg.TrackM/2) / wheelRadius})
 	}
-	if w.spins {
+	if w.turned {
 		rate = 12
 	}
 	if w.bus != nil && !w.frozen {
@@ -201,36 +209,19 @@ func (w *world) operate() {
 }
 
 func (w *world) pressLine(line byte) {
-	w.mu.Lock()
-	w.presses++
-	w.mu.Unlock()
+	w.set(func() { w.presses++ })
 	for _, levels := range []byte{levelsAtRest &^ line, levelsAtRest} {
 		w.buttons.Set(levels)
 		time.Sleep(400 * time.Millisecond) // the kernel polls this chip
 	}
 }
 
-// teach lets the operator press, or stops it.
-func (w *world) teach(on bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.teaches = on
-}
-
-// useLines makes the operator use the buttons.
-func (w *world) useLines() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.onLines = true
-}
-
 // stoppedAfter waits until the motors have not been driven for 0.5 s, and returns how long they were driven
 // after a moment.
 func (w *world) stoppedAfter(since time.Time) (time.Duration, error) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(worldPeriod) {
-		w.mu.Lock()
-		moved := w.moved
-		w.mu.Unlock()
+		var moved time.Time
+		w.set(func() { moved = w.moved })
 		if time.Since(moved) > 500*time.Millisecond && time.Since(since) > 500*time.Millisecond {
 			return max(0, moved.Sub(since)), nil
 		}
@@ -244,10 +235,3 @@ func (w *world) busOff() {
 }
 
 const canBusOff = 0x40 // CAN_ERR_BUSOFF, include/uapi/linux/can/error.h
-
-// spin makes somebody turn the robot by hand.
-func (w *world) spin(on bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.spins = on
-}

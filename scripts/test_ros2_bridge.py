@@ -246,7 +246,7 @@ class TheBridge(unittest.TestCase):
         self.assertEqual(len(self.node.published), 2)
         self.assertEqual(self.node.published[-1].linear.x, 0)
 
-    def test_commands_are_refused_where_nobody_calls_the_deadmans_timer(self):
+    def test_commands_are_refused_without_calls_of_the_deadmans_timer(self):
         self.hear()
         self.robot.arm()
         self.robot.act([1, 1])

@@ -77,7 +77,16 @@ type Bus struct {
 	mu       sync.Mutex
 	messages [2]message
 	transfer transfer
+	node     unix.Stat_t
+	reopen   time.Time // after a removal; zero: the adapter is there
 }
+
+// ErrRemoved is the error of a bus whose adapter was removed.
+var ErrRemoved = errors.New("the adapter was removed")
+
+// reopenInterval is longer than a controller bridges the failures of a sensor: a device that lost its
+// power with its adapter has lost its settings.
+const reopenInterval = time.Second
 
 var _ i2c.BusCloser = (*Bus)(nil)
 
@@ -85,42 +94,55 @@ var _ i2c.BusCloser = (*Bus)(nil)
 // after timeout, rounded up to 10 ms and at most [MaxTimeout], and not to repeat
 // it. This setting of the adapter affects all programs that use the bus.
 func Open(path string, timeout time.Duration) (*Bus, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("i2cbus: %s: no such bus; enable it and load the module i2c-dev (i2cdetect -l)", path)
-	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("i2cbus: %s: permission denied; add the user to the group of the file (i2c)", path)
-	case err != nil:
-		return nil, fmt.Errorf("i2cbus: %w", err)
-	}
-	b, err := newBus(file, path, timeout, linux)
-	if err != nil {
-		file.Close()
-	}
-	return b, err
+	return open(path, timeout, linux)
 }
 
-func newBus(file *os.File, path string, timeout time.Duration, k kernel) (*Bus, error) {
+func open(path string, timeout time.Duration, k kernel) (*Bus, error) {
 	if timeout <= 0 || timeout > MaxTimeout {
 		return nil, fmt.Errorf("i2cbus: %s: the timeout is out of range (%v); choose more than 0, up to %v",
 			path, timeout, MaxTimeout)
 	}
-	b := &Bus{file: file, path: path, timeout: Granted(timeout), kernel: k}
-	var funcs uint64 // the kernel writes an unsigned long
-	if errno := k.point(file.Fd(), ioctlFuncs, unsafe.Pointer(&funcs)); errno != 0 {
-		return nil, fmt.Errorf("i2cbus: %s: not an I²C bus (%w); see i2cdetect -l", path, errno)
-	}
-	if funcs&funcI2C == 0 {
-		return nil, fmt.Errorf("i2cbus: %s: the adapter supports SMBus only (functions %#x)", path, funcs)
-	}
-	if errno := k.set(file.Fd(), ioctlTimeout, uintptr(b.timeout/timeoutUnit)); errno != 0 {
-		return nil, fmt.Errorf("i2cbus: %s: the adapter's timeout could not be set: %w", path, errno)
-	}
-	if errno := k.set(file.Fd(), ioctlRetries, 0); errno != 0 {
-		return nil, fmt.Errorf("i2cbus: %s: the adapter's retries could not be turned off: %w", path, errno)
+	b := &Bus{path: path, timeout: Granted(timeout), kernel: k}
+	if err := b.open(); err != nil {
+		return nil, err
 	}
 	return b, nil
+}
+
+func (b *Bus) open() error {
+	file, err := os.OpenFile(b.path, os.O_RDWR|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("i2cbus: %s: no such bus; enable it and load the module i2c-dev (i2cdetect -l)", b.path)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("i2cbus: %s: permission denied; add the user to the group of the file (i2c)", b.path)
+	case err != nil:
+		return fmt.Errorf("i2cbus: %w", err)
+	}
+	if err := b.configure(file.Fd()); err != nil {
+		file.Close()
+		return err
+	}
+	b.file, b.reopen = file, time.Time{}
+	return nil
+}
+
+// configure sets the adapter's timeout.
+func (b *Bus) configure(fd uintptr) error {
+	var funcs uint64 // the kernel writes an unsigned long
+	if errno := b.point(fd, ioctlFuncs, unsafe.Pointer(&funcs)); errno != 0 {
+		return fmt.Errorf("i2cbus: %s: not an I²C bus (%w); see i2cdetect -l", b.path, errno)
+	}
+	if funcs&funcI2C == 0 {
+		return fmt.Errorf("i2cbus: %s: the adapter supports SMBus only (functions %#x)", b.path, funcs)
+	}
+	if errno := b.set(fd, ioctlTimeout, uintptr(b.timeout/timeoutUnit)); errno != 0 {
+		return fmt.Errorf("i2cbus: %s: the adapter's timeout could not be set: %w", b.path, errno)
+	}
+	if errno := b.set(fd, ioctlRetries, 0); errno != 0 {
+		return fmt.Errorf("i2cbus: %s: the adapter's retries could not be turned off: %w", b.path, errno)
+	}
+	return nil
 }
 
 func (b *Bus) String() string { return b.path }
@@ -143,7 +165,8 @@ var (
 // Tx writes w, then reads r, in one transaction. Its errors are the kernel's:
 // ETIMEDOUT for a blocked bus, ENXIO or EREMOTEIO for a device that does not
 // answer, EAGAIN for lost arbitration, EIO for other faults;
-// Documentation/i2c/fault-codes.rst.
+// Documentation/i2c/fault-codes.rst. After the removal of a USB adapter Tx returns
+// [ErrRemoved], and opens the bus again, at most once a second, by its path.
 func (b *Bus) Tx(addr uint16, w, r []byte) error {
 	if addr < 0x08 || addr > 0x77 {
 		return errAddress
@@ -153,6 +176,9 @@ func (b *Bus) Tx(addr uint16, w, r []byte) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.reopen.IsZero() && !b.reopened() {
+		return ErrRemoved
+	}
 	n := 0
 	if len(w) > 0 {
 		b.messages[n] = message{addr: addr, length: uint16(len(w)), data: unsafe.Pointer(&w[0])}
@@ -168,10 +194,34 @@ func (b *Bus) Tx(addr uint16, w, r []byte) error {
 	b.transfer = transfer{messages: unsafe.Pointer(&b.messages), count: uint32(n)}
 	errno := b.point(b.file.Fd(), ioctlRdwr, unsafe.Pointer(&b.transfer))
 	b.messages = [2]message{} // do not keep the caller's buffers alive
-	if errno != 0 {
-		return errno
+	switch {
+	case errno == 0:
+		return nil
+	case b.removed():
+		return ErrRemoved
 	}
-	return nil
+	return errno
+}
+
+// removed reports whether the kernel deleted the node of the bus, and closes the bus: the kernel
+// cannot release a removed adapter before.
+func (b *Bus) removed() bool {
+	if err := unix.Fstat(int(b.file.Fd()), &b.node); err != nil || b.node.Nlink > 0 {
+		return false
+	}
+	_ = b.file.Close()
+	b.reopen = time.Now().Add(reopenInterval)
+	return true
+}
+
+// reopened opens the bus again if it is time to.
+func (b *Bus) reopened() bool {
+	now := time.Now()
+	if now.Before(b.reopen) {
+		return false
+	}
+	b.reopen = now.Add(reopenInterval)
+	return b.open() == nil
 }
 
 // SetSpeed returns an error: the device tree sets the speed of a bus.
@@ -179,5 +229,12 @@ func (b *Bus) SetSpeed(physic.Frequency) error {
 	return fmt.Errorf("i2cbus: %s: the speed is fixed; set clock-frequency in the device tree", b.path)
 }
 
-// Close closes the bus.
-func (b *Bus) Close() error { return b.file.Close() }
+// Close closes the bus. Tx must not be called afterwards.
+func (b *Bus) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.reopen.IsZero() {
+		return nil
+	}
+	return b.file.Close()
+}

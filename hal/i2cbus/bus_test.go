@@ -3,6 +3,7 @@ package i2cbus
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -54,13 +55,12 @@ func (k *fakeKernel) transfer(t *transfer) {
 
 func newFakeBus(t *testing.T, k *fakeKernel, timeout time.Duration) (*Bus, error) {
 	t.Helper()
-	file, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
 	k.set = map[uint]uintptr{}
-	return newBus(file, "/dev/i2c-9", timeout, k.calls())
+	b, err := open(os.DevNull, timeout, k.calls())
+	if err == nil {
+		t.Cleanup(func() { b.Close() })
+	}
+	return b, err
 }
 
 func TestOpen_SetsTransferTimeout(t *testing.T) {
@@ -139,6 +139,50 @@ func TestTx_KeepsErrno(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.Tx(0x68, []byte{1}, nil); !errors.Is(err, syscall.EREMOTEIO) {
+		t.Error(err)
+	}
+}
+
+// TestTx_ReopensRemovedAdapter deletes the node of the bus as the kernel does. TestKernel_ReopensUnpluggedAdapter
+// does the same with an adapter.
+func TestTx_ReopensRemovedAdapter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "i2c-9")
+	node := func() {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node()
+	k := &fakeKernel{funcs: funcI2C, set: map[uint]uintptr{}}
+	b, err := open(path, DefaultTimeout, k.calls())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := func() error { return b.Tx(0x68, []byte{1}, nil) }
+	k.fails = failing(ioctlRdwr, syscall.ETIMEDOUT)
+	if err := tx(); err != syscall.ETIMEDOUT {
+		t.Errorf("node present: %v", err)
+	}
+	os.Remove(path)
+	for _, want := range []string{"removed, open", "removed, closed"} {
+		if err := tx(); err != ErrRemoved {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if _, err := b.file.Stat(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("the removed adapter stays open: %v", err)
+	}
+	node()
+	k.fails = nil
+	b.reopen = time.Now().Add(time.Hour)
+	if err := tx(); err != ErrRemoved {
+		t.Errorf("before the interval: %v", err)
+	}
+	b.reopen = time.Now().Add(-time.Nanosecond)
+	if err := tx(); err != nil {
+		t.Errorf("after the interval: %v", err)
+	}
+	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
 }

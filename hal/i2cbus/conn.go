@@ -136,6 +136,8 @@ func (e *Error) Is(target error) bool { return errors.Is(e.Cause, target) }
 
 func (e *Error) advice() string {
 	switch {
+	case errors.Is(e.Cause, ErrRemoved):
+		return "connect it, wait a second, then reset"
 	case errors.Is(e.Cause, syscall.EOPNOTSUPP):
 		return "the adapter cannot make transfers of this length; use another adapter, or fewer channels"
 	case e.Kind == hal.ErrTimeout:

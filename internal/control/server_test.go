@@ -327,7 +327,7 @@ type answer struct {
 	err  error
 }
 
-// sendAsStranger sends arm as user and group 65534, from a thread of its own.
+// sendAsStranger sends arm as user and group 65534, from a separate thread.
 func sendAsStranger(path string) answer {
 	replies := make(chan answer)
 	go func() {

@@ -62,7 +62,9 @@ func (s *Store) client() (*http.Client, string) {
 }
 
 // fetch makes a request and stores its frames: many of a stream, or one.
-func (s *Store) fetch(ctx context.Context, client *http.Client, address string, put func(Frame) error) (stream bool, err error) {
+func (s *Store) fetch(
+	ctx context.Context, client *http.Client, address string, put func(Frame) error,
+) (stream bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return false, err

@@ -47,7 +47,7 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// receive opens the source and stores its frames until an error, or until nobody watches.
+// receive opens the source and stores its frames until an error, or until the last watcher has left.
 func (s *Store) receive(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -67,7 +67,7 @@ func (s *Store) watched() (yes bool, wanted <-chan struct{}) {
 	return s.watchers > 0, s.wanted
 }
 
-// Problem returns why there is no picture, or "".
+// Problem returns why the source delivers no frames, or "".
 func (s *Store) Problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -90,12 +90,8 @@ installed arch-test arch-test
 installed mcopy mtools
 installed sfdisk fdisk
 installed ssh openssh-client
-
-work=$(mktemp -d) machine=
-trap '[ -z "$machine" ] || kill "$machine"; rm -rf "$work"' EXIT
-mkdir -p "$cache"
-cache=$(realpath "$cache")
-port=$((20000 + $$ % 10000)) built=$cache/image-$arch
+openWork
+built=$cache/image-$arch
 [ -e "$built/disk" ] || image
 configureSSH robot "$built/key"
 go build -o "$work/optibfm" ./cmd/optibfm

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034
+# shellcheck shell=bash disable=SC2034,SC2154
 # A machine with Debian 12 and systemd, for systemd.sh and robot.sh. They source it after tools.sh.
 arch=amd64 kernel=default
 
@@ -72,13 +72,8 @@ openMachine() {
   esac
   installed mmdebstrap mmdebstrap
   installed ssh openssh-client
-
-  work=$(mktemp -d) machine=
-  trap '[ -z "$machine" ] || kill "$machine"; rm -rf --one-file-system "$work"' EXIT
-  mkdir -p "$cache"
-  cache=$(realpath "$cache")
+  openWork
   image=$cache/systemd-$arch-$kernel
-  port=$((20000 + $$ % 10000))
   [ -e "$image/disk" ] || makeImage
   configureSSH root "$image/key"
 }

@@ -18,7 +18,7 @@ CGO_ENABLED=0 go test -ldflags='-s -w' -c -o "$work/robot.test" ./packaging
 boot
 waitForBoot none
 scp -qr "$work/optibfm_0.0.1_$arch.deb" "$work/robot.test" packaging/testdata robot:/root/
-# The log has a disk of its own, which the test fills.
+# The logs are on a separate disk, which the test fills.
 ssh robot 'set -e
 for module in vcan can-raw uinput uhid hid-cp2112 i2c-dev loop; do modprobe $module; done
 truncate -s 300M logs.img; mke2fs -q -t ext4 logs.img

@@ -17,7 +17,7 @@ modules=(vivid vcan can-raw kvaser_pci evdev uinput uhid hid-cp2112 i2c-dev xhci
 servos='TestServos/(Arm_K|Write|Read_Repeats|Halt_Repeats|Unplugged|Echo|Tick_DoesNotAllocate$)'
 drivers=(hal/can hal/mit:'Kernel|Moves|BusOff|ArmSets|Ends'
   'hal/serial:Open|Port_(Trans|Read|Drain|Report|Reopen|Does|Inter)' "hal/dynamixel:$servos"
-  "hal/feetech:$servos" 'hal/mcu:TestDevice/^[^C]' hal/bno055 hal/mpu6050 hal/pca9685 hal/gpioline
+  "hal/feetech:$servos" 'hal/mcu:TestDevice/^[^C]' hal/i2cbus:Kernel hal/bno055 hal/mpu6050 hal/pca9685 hal/gpioline
   rewardsrc/evdev:Kernel rewardsrc/gpio:Kernel_L rewardsrc/frames:Kernel)
 
 # debian TOOL ARGUMENT...: apt-get or apt-cache for Debian 12 of $arch, without this machine's package lists.
@@ -115,10 +115,7 @@ command -v apt-get >/dev/null || fail "apt-get is missing; use Debian"
 installed cpio cpio
 installed depmod kmod
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir -p "$cache"
-cache=$(realpath "$cache")
+openWork
 updated
 kernel=$(debian apt-cache depends "linux-image-$arch" | sed -n 's/.*Depends: //p' | head -n 1)
 kernel=$(unpacked "$kernel")

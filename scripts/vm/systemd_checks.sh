@@ -215,7 +215,7 @@ denied() { # USER REASON
 priorities() {
   local host
   ok "journal: routine lines are information" journal 'run started' -p info..info
-  ok "journal: routine lines are no warnings" refused journal 'run started\|running\|disarmed;' -p warning
+  ok "journal: routine lines are not warnings" refused journal 'run started\|running\|disarmed;' -p warning
   ok "journal: shows the console's address" journal 'http.*#'
   ok "journal: no colours, no blocks" refused journal $'\e\|█\|▀\|blob data'
   host=$(host_of "$(prop MainPID)")

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# What run.sh, systemd.sh and image.sh share. They source it.
+# Functions of run.sh, systemd.sh, robot.sh and image.sh.
 set -euo pipefail
 shopt -s inherit_errexit
 PATH=$PATH:/usr/sbin:/sbin # depmod, mke2fs
@@ -14,6 +14,15 @@ installed() {
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then fail "$1 is missing; install $2"; fi
   apt-get update -qq >/dev/null
   apt-get install -y -qq --no-install-recommends "$2" >/dev/null 2>&1 || fail "$2 cannot be installed"
+}
+
+# openWork: sets $work, a temporary folder, $port for ssh and the full path of $cache. At the exit it ends $machine.
+openWork() {
+  work=$(mktemp -d) machine=
+  trap '[ -z "$machine" ] || kill "$machine"; rm -rf --one-file-system "$work"' EXIT
+  mkdir -p "$cache"
+  cache=$(realpath "$cache")
+  port=$((20000 + $$ % 10000))
 }
 
 # configureSSH USER KEY: makes programs ssh and scp that reach the machine as "robot".

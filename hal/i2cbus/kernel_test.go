@@ -1,0 +1,55 @@
+package i2cbus_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"optibfm/hal/cp2112test"
+	"optibfm/hal/i2cbus"
+)
+
+func TestKernel_ReopensUnpluggedAdapter(t *testing.T) {
+	if os.Getenv("OPTIBFM_VM") == "" {
+		t.Skip("not in the machine of scripts/vm")
+	}
+	path := filepath.Join(t.TempDir(), "i2c-imu") // a link, as udev makes one
+	plug := func() *cp2112test.Adapter {
+		a, err := cp2112test.New(func(uint16, []byte, []byte) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = os.Remove(path)
+		if err := os.Symlink(a.Bus, path); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	adapter := plug()
+	bus, err := i2cbus.Open(path, i2cbus.DefaultTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	tx := func() error { return bus.Tx(0x28, []byte{0}, nil) }
+	if err := tx(); err != nil {
+		t.Fatal(err)
+	}
+	unplugged := make(chan error)
+	go func() { unplugged <- adapter.Close() }() // the kernel waits for the bus
+	for err = tx(); !errors.Is(err, i2cbus.ErrRemoved); err = tx() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := <-unplugged; err != nil {
+		t.Error(err)
+	}
+	defer plug().Close()
+	for err = tx(); errors.Is(err, i2cbus.ErrRemoved); err = tx() {
+		time.Sleep(time.Millisecond)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
