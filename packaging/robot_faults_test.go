@@ -77,8 +77,8 @@ var faults = []fault{
 		inject: shellStep("pkill -STOP -P $MAINPID"), repair: shellStep("pkill -CONT -P $MAINPID"),
 	},
 	{
-		name:   "control process stopped for 1 s",
-		inject: shellStep("kill -STOP $MAINPID; sleep 1; kill -CONT $MAINPID"),
+		name: "control process stopped for 2 s", cause: " ", // an old sample, or the motors' deadman
+		inject: shellStep("kill -STOP $MAINPID; sleep 2; kill -CONT $MAINPID"),
 	},
 	{name: "operator's stop", cause: "operator", inject: shellStep("optibfm stop -c " + configFile)},
 }
