@@ -111,6 +111,8 @@ func (w *stopMonitor) check(t *Tick, usable bool) (Fault, error) {
 	switch {
 	case w.pressed():
 		return FaultEStop, errStopPressed
+	case !usable && t.SenseAt == 0: // no sample yet: the guard counts the bad ticks
+		return FaultNone, nil
 	case w.maxAge > 0 && t.Wake-t.SenseAt > w.maxAge:
 		return FaultStaleSample, errStale
 	case !usable:

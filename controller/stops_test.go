@@ -147,6 +147,18 @@ func TestAgent_StopsOnStaleSample(t *testing.T) {
 	}
 }
 
+func TestAgent_WaitsForItsFirstSample(t *testing.T) {
+	r, robot := newStoppableRig(t, Safety{MaxSampleAge: 3 * testPeriod})
+	r.cfg.Guard.MaxBadTicks = 1000
+	r.build(robot)
+	robot.SenseErr = errOut
+	r.steps(10)
+	robot.SenseErr = nil
+	r.steps(1)
+	r.arm()
+	r.steps(1)
+}
+
 func TestAgent_StopsOnFrozenSensor(t *testing.T) {
 	for name, c := range map[string]struct {
 		channels []string

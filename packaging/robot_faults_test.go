@@ -100,25 +100,16 @@ func TestRobot_ReactsToFaults(t *testing.T) {
 	start(t, w, "evdev")
 	began := time.Now()
 	w.recover() // from late ticks of the start
-	w.set(func() { w.teaches = true })
 	for _, f := range faults {
-		w.drive()
+		w.drive(between)
 		w.meet(f, false)
 	}
-	w.drive()
-	if rest := 10*time.Minute - time.Since(began); rest > 0 {
-		time.Sleep(rest)
-	}
-	w.set(func() { w.teaches = false })
+	w.drive(max(between, 10*time.Minute-time.Since(began)))
 	w.set(func() { w.onLines = true })
-	time.Sleep(2 * time.Second)
 	start(t, w, "gpio")
 	for _, f := range fatal {
 		w.recover()
-		w.set(func() { w.teaches = true })
-		w.drive()
-		w.set(func() { w.teaches = false })
-		time.Sleep(2 * time.Second)
+		w.drive(between)
 		w.meet(f, true)
 	}
 	w.shell("systemctl stop optibfm")
@@ -190,10 +181,13 @@ func (w *world) await(what string, check func() error) {
 	}
 }
 
-// drive drives for a while without a fault.
-func (w *world) drive() {
+// drive drives and teaches for a while without a fault.
+func (w *world) drive(d time.Duration) {
 	w.t.Helper()
-	time.Sleep(between)
+	w.set(func() { w.teaches = true })
+	time.Sleep(d)
+	w.set(func() { w.teaches = false })
+	time.Sleep(time.Second) // the last label is on its way
 	if s := w.status(); s.State != "armed" {
 		w.t.Errorf("not armed after a while: %+v", s)
 		w.recover()

@@ -53,10 +53,16 @@ func (b lineBoard) open(cfg Config) *panel.Panel {
 	return p
 }
 
-// press presses and releases the button, each until the kernel, which polls, has read it.
+// press presses and releases the button.
 func (b lineBoard) press() {
 	b.t.Helper()
-	for _, levels := range []byte{0, released} {
+	b.levels(0, released)
+}
+
+// levels sets the levels one after the other, each until the kernel, which polls, has read it.
+func (b lineBoard) levels(sequence ...byte) {
+	b.t.Helper()
+	for _, levels := range sequence {
 		b.Set(levels)
 		reads := b.Reads()
 		rewardsrctest.Eventually(b.t, "the kernel's poll", func() bool { return b.Reads() > reads+1 })
@@ -89,6 +95,20 @@ func TestKernel_LinePressesAndLamps(t *testing.T) {
 	}
 	if p.Missing() != 0 {
 		t.Errorf("%d presses missing", p.Missing())
+	}
+}
+
+func TestKernel_LineBounces(t *testing.T) {
+	b, cfg := kernelBoard(t)
+	cfg.DebounceMS = 1000
+	p := b.open(cfg)
+	b.levels(0, released, 0, released, 0)
+	rewardsrctest.Labels(t, p, 1)
+	b.levels(released, 0, released, 0) // too short for another press
+	var labels [2]rewardsrc.Label
+	time.Sleep(1500 * time.Millisecond)
+	if n := p.Poll(labels[:]); n != 0 {
+		t.Errorf("%d labels of a button that bounced", n)
 	}
 }
 
