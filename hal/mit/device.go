@@ -55,6 +55,9 @@ const (
 	statusSilence  = 0xD // its CAN timeout has passed
 )
 
+// openTimeout replaces a shorter timeout in Open, whose thread has no real-time priority.
+const openTimeout = 50 * time.Millisecond
+
 // Open opens the interface, takes every motor out of motor mode and checks its answer, with damiao also its
 // ranges. It returns an error when ctx ends.
 func Open(ctx context.Context, c Config) (*Device, error) {
@@ -63,13 +66,14 @@ func Open(ctx context.Context, c Config) (*Device, error) {
 		return nil, err
 	}
 	defer d.bus.Interrupt(ctx)()
+	d.timeout = max(d.timeout, openTimeout)
 	for i := range d.motors {
 		if err := d.probe(&d.motors[i]); err != nil {
 			_ = d.bus.Close()
 			return nil, err
 		}
 	}
-	d.faults = hal.Faults{}
+	d.faults, d.timeout = hal.Faults{}, c.timeout()
 	return d, nil
 }
 

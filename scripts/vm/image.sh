@@ -40,7 +40,7 @@ boot() {
   cp "${firmware/CODE/VARS}" "$work/vars"
   "${qemu[@]}" -smp 2 -m 2048 -display none -monitor none -serial "file:$work/console" \
     -drive "if=pflash,format=raw,readonly=on,file=$firmware" -drive "if=pflash,format=raw,file=$work/vars" \
-    -drive "file=$work/disk,if=virtio,format=raw" \
+    -drive "file=$work/disk,if=virtio,format=raw" -device i6300esb -action watchdog=reset \
     -nic "user,model=virtio-net-pci,restrict=on,hostfwd=tcp:127.0.0.1:$port-:22" </dev/null &
   machine=$!
 }
@@ -129,4 +129,9 @@ on sudo systemctl stop optibfm
 scp -q 'robot:/var/log/optibfm/*.mcap' "$work/"
 for log in "$work"/*.mcap; do ok "replay of $(basename "$log")" "$work/optibfm" replay "$log"; done
 ok "the first log has the label" grep '"value":1,' <("$work/optibfm" log cat --topic /label "$(find "$work" -name '*.mcap' | sort | head -n 1)")
+id=$(on cat /proc/sys/kernel/random/boot_id)
+on sudo sh -c "'echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) & :'"
+waitForBoot "$id"
+ok "the watchdog resets a computer that hangs" true
+booted
 echo "passed at $SECONDS s"
