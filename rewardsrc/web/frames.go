@@ -26,7 +26,7 @@ type Pictures interface {
 	Problem() string
 }
 
-// serveFrames sends frames to a paired browser over a WebSocket of their own, so that they delay no press. A
+// serveFrames sends frames to a paired browser over a separate WebSocket, so that they delay no press. A
 // binary message is the age of the frame in ms, a little-endian float64, and a JPEG picture. A browser that is
 // slower than the source misses frames.
 func (s *Server) serveFrames(w http.ResponseWriter, r *http.Request) {
