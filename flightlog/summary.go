@@ -117,9 +117,9 @@ func (s *tally) addTick(t *controller.Tick) {
 	s.Dropped += missingBefore(t, s.lastIndex, s.Ticks > 0)
 	s.lastIndex = t.Index
 	if s.Ticks == 0 {
-		s.first = t.SenseAt
+		s.first = sampleTime(t)
 	}
-	s.last = t.SenseAt
+	s.last = sampleTime(t)
 	s.Ticks++
 	if t.Elapsed > 1 {
 		s.Skipped += t.Elapsed - 1

@@ -260,10 +260,7 @@ func (w *Writer) WriteTick(t *controller.Tick) error {
 		return fmt.Errorf("flightlog.WriteTick: found obs %d, action %d, phi %d, z %d; Create was given %+v",
 			len(t.Obs), len(t.Action), len(t.Phi), len(t.Z), s)
 	}
-	at := t.SenseAt
-	if at == 0 { // sensing failed, so there is no sample time
-		at = t.Wake
-	}
+	at := sampleTime(t)
 	w.newest = max(w.newest, at)
 	gap := w.noteGap(t)
 	tickMessage(&w.tick, t)
@@ -272,6 +269,14 @@ func (w *Writer) WriteTick(t *controller.Tick) error {
 	}
 	w.stats.Ticks++
 	return gap
+}
+
+// sampleTime returns the time of a tick on the robot's clock.
+func sampleTime(t *controller.Tick) int64 {
+	if t.SenseAt == 0 { // no sample yet
+		return t.Wake
+	}
+	return t.SenseAt
 }
 
 // noteGap counts the periods before t without a record.
