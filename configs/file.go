@@ -157,6 +157,12 @@ type Log struct {
 	// and every minute. If that is not enough, a run does not start, and a
 	// running one reports it. 0: no limit.
 	MinFreeGB float64 `yaml:"min_free_gb"`
+	// FramesHz records the pictures of operator.view in files beside the log, at most
+	// so many a second. It keeps their source open. A run that needs space removes
+	// pictures first, before any log. 0: pictures are not recorded.
+	FramesHz float64 `yaml:"frames_hz"`
+	// FramesDays is the age at which a run removes pictures from dir. 0: no limit.
+	FramesDays float64 `yaml:"frames_days"`
 }
 
 // Run sets the length of a run, whose first limit ends it, and its processes.
@@ -237,7 +243,7 @@ func Default() File {
 			Web:       web.DefaultConfig(),
 			View:      frames.DefaultConfig(),
 		},
-		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1},
+		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1, FramesDays: 7},
 		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 2, FormerTasks: true},
 	}
 }

@@ -77,6 +77,8 @@ func allLimits() map[string]limit {
 		"log.snapshot_s":                    within(0.1, 3600),
 		"log.keep_gb":                       within(0, 1e6),
 		"log.min_free_gb":                   within(0, 1e6),
+		"log.frames_hz":                     within(0, 60),
+		"log.frames_days":                   within(0, 36_500),
 		"run.duration_s":                    within(0, 1e9),
 		"run.episodes":                      within(0, 1e9),
 		"run.episode_s":                     within(0, 1e9),

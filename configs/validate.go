@@ -199,6 +199,12 @@ func (c *checker) checkConflicts(f File) {
 	c.addConflict(f.Operator.Source == SourceWeb && f.Operator.Web.WatchOnly,
 		[]string{"operator.web.watch_only", "operator.source"},
 		" is true, but operator.source web needs the console for labels; set it to false, or choose another source")
+	c.addConflict(f.Log.FramesHz > 0 && !f.Log.Enabled, []string{"log.frames_hz", "log.enabled"},
+		" is %g, but log.enabled is false; set log.frames_hz to 0, or enable the log", f.Log.FramesHz)
+	c.addConflict(f.Log.FramesHz > 0 && f.simulatedTime(),
+		[]string{"log.frames_hz", "run.lockstep", "robot.driver", "robot.bridge.mode"},
+		" is %g, but the robot's time is simulated and that of pictures is not; set log.frames_hz to 0, or set "+
+			"run.lockstep to false and robot.bridge.mode to free", f.Log.FramesHz)
 	waits := f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked
 	c.addConflict(waits && (f.Controller.Gate.Off || f.Operator.NeverAsks()),
 		[]string{"operator.scripted.mode", "operator.source", "operator.label_mode", "controller.gate.off"},

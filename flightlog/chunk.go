@@ -12,8 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"optibfm/flightlog/flightlogpb"
 )
 
 // recordLead is the length of an opcode and a record length.
@@ -36,26 +34,32 @@ func newRecords() (*records, error) {
 	return r, nil
 }
 
-// declare writes the schemas and channels of all topics.
-func (r *records) declare() error {
-	if err := r.declareSchemas(); err != nil {
+// declare writes the schemas and channels of some topics.
+func (r *records) declare(channels channelSet) error {
+	if err := r.declareSchemas(channels); err != nil {
 		return err
 	}
-	return r.declareChannels()
+	return r.declareChannels(channels)
 }
 
 // declareSchemas writes the message definitions with their dependencies.
-func (r *records) declareSchemas() error {
-	files := &descriptorpb.FileDescriptorSet{
-		File: []*descriptorpb.FileDescriptorProto{protodesc.ToFileDescriptorProto(flightlogpb.File_flightlog_proto)},
-	}
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(files)
-	if err != nil {
-		return fmt.Errorf("encoding the message definitions: %w", err)
-	}
+func (r *records) declareSchemas(channels channelSet) error {
 	for i, t := range topics {
-		name := string(t.message.ProtoReflect().Descriptor().FullName())
-		schema := mcap.Schema{ID: uint16(i + 1), Name: name, Encoding: "protobuf", Data: data}
+		if !channels.has(i) {
+			continue
+		}
+		message := t.message.ProtoReflect().Descriptor()
+		var files descriptorpb.FileDescriptorSet
+		for k := range message.ParentFile().Imports().Len() {
+			imported := message.ParentFile().Imports().Get(k).FileDescriptor
+			files.File = append(files.File, protodesc.ToFileDescriptorProto(imported))
+		}
+		files.File = append(files.File, protodesc.ToFileDescriptorProto(message.ParentFile()))
+		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&files)
+		if err != nil {
+			return fmt.Errorf("encoding the message definitions: %w", err)
+		}
+		schema := mcap.Schema{ID: uint16(i + 1), Name: string(message.FullName()), Encoding: "protobuf", Data: data}
 		if err := r.WriteSchema(&schema); err != nil {
 			return err
 		}
@@ -63,8 +67,11 @@ func (r *records) declareSchemas() error {
 	return nil
 }
 
-func (r *records) declareChannels() error {
+func (r *records) declareChannels(channels channelSet) error {
 	for i, t := range topics {
+		if !channels.has(i) {
+			continue
+		}
 		id := uint16(i + 1)
 		channel := mcap.Channel{ID: id, SchemaID: id, Topic: t.name, MessageEncoding: "protobuf"}
 		if err := r.WriteChannel(&channel); err != nil {
@@ -92,12 +99,12 @@ type openChunk struct {
 	packed     []byte
 }
 
-func newOpenChunk(compress bool) (*openChunk, error) {
+func newOpenChunk(channels channelSet, compress bool) (*openChunk, error) {
 	r, err := newRecords()
 	if err != nil {
 		return nil, err
 	}
-	if err := r.declare(); err != nil { // the library needs the channels
+	if err := r.declare(channels); err != nil { // the library needs the channels
 		return nil, err
 	}
 	c := &openChunk{records: r}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math/bits"
 
 	"github.com/foxglove/mcap/go/mcap"
 )
@@ -44,8 +45,8 @@ func (s *summary) write() error {
 		op    mcap.OpCode
 		write func() error
 	}{
-		{mcap.OpSchema, out.declareSchemas},
-		{mcap.OpChannel, out.declareChannels},
+		{mcap.OpSchema, func() error { return out.declareSchemas(s.w.channels) }},
+		{mcap.OpChannel, func() error { return out.declareChannels(s.w.channels) }},
 		{mcap.OpStatistics, s.statistics},
 		{mcap.OpChunkIndex, s.chunkIndexes},
 		{mcap.OpAttachmentIndex, func() error { return each(s.w.attachments, out.WriteAttachmentIndex) }},
@@ -70,7 +71,8 @@ func each[T any](all []T, write func(T) error) error {
 
 func (s *summary) statistics() error {
 	stats := s.w.written
-	stats.SchemaCount, stats.ChannelCount = numChannels, numChannels
+	n := bits.OnesCount(uint(s.w.channels))
+	stats.SchemaCount, stats.ChannelCount = uint16(n), uint32(n)
 	return s.w.out.WriteStatistics(&stats)
 }
 

@@ -317,7 +317,7 @@ func newOnDisk(t *testing.T, opts Options) (*Writer, *fakeDisk, *time.Time) {
 	disk := &fakeDisk{free: -1}
 	now := time.Unix(0, 0)
 	opts.Now = func() time.Time { return now }
-	w, err := newWriter("fake", disk, testMetadata(testShape), opts)
+	w, err := newWriter("fake", disk, testMetadata(testShape), logChannels, opts)
 	must(t, err)
 	return w, disk, &now
 }

@@ -43,6 +43,21 @@
 // Ticks wait in memory up to Options.Backlog; beyond that the Writer drops and counts
 // them. A label whose write failed is not in the log; WriteLabel returns an error.
 //
+// # Pictures
+//
+// The pictures of NAME.mcap are in NAME.view-001.mcap and so on: foxglove.CompressedImage
+// on /view, with log times of the same clock, a new file after an hour or 64 MiB. They are
+// not in the log for four reasons:
+//
+//   - A run can delete pictures, which take most of the space, and keep the log.
+//   - Another goroutine writes them. A disk that is too slow or too full for pictures still
+//     takes ticks and labels.
+//   - The checksums and the replay of a log do not depend on pictures.
+//   - Pictures of people can have other permissions, and stay where they are when a log is
+//     copied.
+//
+// Foxglove opens the files together as one recording.
+//
 // # Memory
 //
 // The memory of a Writer does not grow with the run. At its end an MCAP file has an

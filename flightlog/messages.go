@@ -12,7 +12,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// The topics of a log.
+// The topics of a log. TopicView is in the files of its pictures, see PictureWriter.
 const (
 	TopicTick     = "/tick"
 	TopicLabel    = "/label"
@@ -21,6 +21,7 @@ const (
 	TopicEvent    = "/event"
 	TopicTiming   = "/timing"
 	TopicSnapshot = "/snapshot"
+	TopicView     = "/view"
 )
 
 // topic pairs a topic with its message. Its MCAP channel and schema have the
@@ -39,8 +40,20 @@ const (
 	eventChannel
 	timingChannel
 	snapshotChannel
+	viewChannel
 	numChannels
 )
+
+// channelSet is a set of indices in topics.
+type channelSet uint
+
+const (
+	allChannels  = ^channelSet(0)
+	logChannels  = viewChannels - 1
+	viewChannels = channelSet(1) << viewChannel
+)
+
+func (s channelSet) has(channel int) bool { return s&(1<<channel) != 0 }
 
 var topics = [numChannels]topic{
 	tickChannel:     {TopicTick, (*flightlogpb.Tick)(nil)},
@@ -50,13 +63,16 @@ var topics = [numChannels]topic{
 	eventChannel:    {TopicEvent, (*flightlogpb.Event)(nil)},
 	timingChannel:   {TopicTiming, (*flightlogpb.Timing)(nil)},
 	snapshotChannel: {TopicSnapshot, (*flightlogpb.Snapshot)(nil)},
+	viewChannel:     {TopicView, (*flightlogpb.CompressedImage)(nil)},
 }
 
 // Topics lists the topics of a log.
 func Topics() []string {
-	names := make([]string, 0, numChannels)
-	for _, t := range topics {
-		names = append(names, t.name)
+	var names []string
+	for i, t := range topics {
+		if logChannels.has(i) {
+			names = append(names, t.name)
+		}
 	}
 	return names
 }

@@ -73,6 +73,7 @@ type Record struct {
 	Event    *Event
 	Timing   *Timing
 	Snapshot *Snapshot
+	Picture  *Picture // in the files of pictures
 
 	channel int    // index in topics
 	data    []byte // the encoded message
@@ -86,6 +87,7 @@ const (
 
 // Reader reads a complete, cut or damaged log. It is not safe for concurrent use.
 type Reader struct {
+	path    string // "" without a file
 	src     io.ReaderAt
 	closer  io.Closer
 	size    int64
@@ -115,7 +117,9 @@ type part struct {
 
 // Open opens a log and reads all of it once to find damage and a cut. The caller must
 // close the Reader.
-func Open(path string) (*Reader, error) {
+func Open(path string) (*Reader, error) { return openFile(path, NewReader) }
+
+func openFile(path string, read func(io.ReaderAt, int64) (*Reader, error)) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog.Open: %w", err)
@@ -125,17 +129,29 @@ func Open(path string) (*Reader, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("flightlog.Open: %w", err)
 	}
-	r, err := NewReader(f, info.Size())
+	r, err := read(f, info.Size())
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("flightlog.Open %s: %w", path, err)
 	}
-	r.closer = f
+	r.path, r.closer = path, f
 	return r, nil
 }
 
 // NewReader reads a log of the given size from src.
 func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
+	r, err := newReader(src, size)
+	if err != nil {
+		return nil, err
+	}
+	if log := r.meta.Extra[keyPicturesOf]; log != "" && r.control == nil {
+		return nil, fmt.Errorf("%w: it holds the pictures of %s; give that file", ErrNotALog, log)
+	}
+	return r, r.decodeControl()
+}
+
+// newReader reads a log or the pictures of one.
+func newReader(src io.ReaderAt, size int64) (*Reader, error) {
 	r := &Reader{src: src, size: size, schemas: make(map[uint16]string), channels: make(map[uint16]int)}
 	for i := range topics { // the numbers of every Writer; the declarations may be damaged
 		r.channels[uint16(i+1)] = i
@@ -145,9 +161,6 @@ func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
 	}
 	if !r.hasMeta {
 		return nil, r.missing(fmt.Sprintf("the metadata record %q", metadataName))
-	}
-	if err := r.decodeControl(); err != nil {
-		return nil, err
 	}
 	r.tick = controller.NewTick(r.meta.Shape)
 	if r.cut != nil {
@@ -379,13 +392,6 @@ func (r *Reader) Records() iter.Seq2[*Record, error] {
 	}
 }
 
-// channelSet is a set of indices in topics.
-type channelSet uint
-
-const allChannels = ^channelSet(0)
-
-func (s channelSet) has(channel int) bool { return s&(1<<channel) != 0 }
-
 // visit yields the messages of a part on some channels and reports whether to continue.
 func (r *Reader) visit(p part, channels channelSet, yield func(*Record, error) bool) bool {
 	if p.damage != nil {
@@ -540,6 +546,8 @@ func (r *Reader) decode(record *Record, channel int, data []byte) (err error) {
 		record.Timing = decodeTiming(m)
 	case *flightlogpb.Snapshot:
 		record.Snapshot = decodeSnapshot(m)
+	case *flightlogpb.CompressedImage:
+		record.Picture = r.meta.Clock.decodePicture(m)
 	}
 	return err
 }

@@ -18,10 +18,11 @@ import (
 var ErrNoRoom = errors.New("the disk is too full for a run; " +
 	"copy the logs and run `optibfm log release`, or delete other files")
 
-// Limits bound the disk space of logs.
+// Limits bound the disk space of logs and their pictures.
 type Limits struct {
-	Keep    int64 // bytes of logs in the folder; 0: no limit
-	MinFree int64 // bytes free on the disk of the folder; 0: no limit
+	Keep     int64         // bytes of logs and pictures in the folder; 0: no limit
+	MinFree  int64         // bytes free on the disk of the folder; 0: no limit
+	Pictures time.Duration // since the last picture of a file; 0: no limit
 
 	// Free returns the free bytes on the disk of a folder; nil: FreeBytes.
 	Free func(dir string) (int64, error)
@@ -40,15 +41,17 @@ func (l *Limits) violated(dir string, room *Room) (bool, error) {
 
 // Room is the result of MakeRoom.
 type Room struct {
-	Removed []string // names of the removed logs
-	Held    int64    // bytes of the remaining logs
-	Free    int64    // free bytes on the disk, if MinFree is set
+	Removed  []string // names of the removed logs
+	Pictures int      // removed files of pictures
+	Held     int64    // bytes of the remaining logs and pictures
+	Free     int64    // free bytes on the disk, if MinFree is set
 }
 
-// MakeRoom removes verified logs from a folder, the oldest first, until the limits
-// hold. A log is verified if MarkReplayed marked it: `optibfm replay` and
+// MakeRoom removes pictures from a folder that are too old. If the other limits do not
+// hold, it removes further pictures and then verified logs, the oldest first, until they
+// do. A log is verified if MarkReplayed marked it: `optibfm replay` and
 // `optibfm log release` do. MakeRoom removes no other log, because its labels may
-// exist nowhere else, and no log that a Writer has open.
+// exist nowhere else, and no file that a Writer has open.
 //
 // If Keep cannot be met, MakeRoom returns no error; compare Room.Held. If MinFree
 // cannot be met, the error is ErrNoRoom. A missing folder counts as empty.
@@ -72,15 +75,21 @@ func MakeRoom(dir string, l Limits) (Room, error) {
 
 func (room *Room) make(dir string, logs []logFile, l Limits) error {
 	for _, log := range logs {
-		if violated, err := l.violated(dir, room); !violated || err != nil {
+		tooOld := log.pictures && l.Pictures > 0 && time.Since(log.changed) > l.Pictures
+		if violated, err := l.violated(dir, room); !violated && !tooOld || err != nil {
 			return err
 		}
-		removed, err := removeVerified(log.path)
+		removed, err := log.remove()
 		if err != nil {
 			return err
 		}
-		if removed {
-			room.Held -= log.size
+		if !removed {
+			continue
+		}
+		room.Held -= log.size
+		if log.pictures {
+			room.Pictures++
+		} else {
 			room.Removed = append(room.Removed, filepath.Base(log.path))
 		}
 	}
@@ -92,8 +101,9 @@ func (room *Room) make(dir string, logs []logFile, l Limits) error {
 
 func gigabytes(n int64) float64 { return float64(n) / 1e9 }
 
-// removeVerified removes a log and its mark if it is verified and no Writer has it open.
-func removeVerified(path string) (removed bool, err error) {
+// remove removes pictures, or a log and its mark if it is verified, unless a Writer has the file open.
+func (l *logFile) remove() (removed bool, err error) {
+	path := l.path
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil // another process removed it
@@ -102,11 +112,14 @@ func removeVerified(path string) (removed bool, err error) {
 		return false, err
 	}
 	defer func() { _ = f.Close() }() // releases the lock
-	if lock(f) != nil || !Replayed(path) {
+	if lock(f) != nil || !l.pictures && !Replayed(path) {
 		return false, nil
 	}
 	if err := os.Remove(path); err != nil {
 		return false, err
+	}
+	if l.pictures {
+		return true, nil
 	}
 	if err := os.Remove(markPath(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return true, err
@@ -131,14 +144,23 @@ func FreeBytes(dir string) (int64, error) {
 	return int64(min(s.Bavail, uint64(1)<<62/uint64(s.Bsize))) * s.Bsize, nil
 }
 
-// logFile is a log in a folder.
+// logFile is a log, or pictures of one, in a folder.
 type logFile struct {
-	path    string
-	size    int64
-	changed time.Time
+	path     string
+	pictures bool
+	size     int64
+	changed  time.Time
 }
 
-// listLogs returns the logs of a folder, the oldest first.
+// turn returns when it is the file's turn to be removed: pictures first.
+func (l *logFile) turn() int {
+	if l.pictures {
+		return 0
+	}
+	return 1
+}
+
+// listLogs returns the pictures of a folder and then its logs, each the oldest first.
 func listLogs(dir string) ([]logFile, error) {
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*.mcap"))
 	if err != nil {
@@ -147,11 +169,11 @@ func listLogs(dir string) ([]logFile, error) {
 	var logs []logFile
 	for _, path := range paths {
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
-			logs = append(logs, logFile{path, info.Size(), info.ModTime()})
+			logs = append(logs, logFile{path, HoldsPictures(path), info.Size(), info.ModTime()})
 		}
 	}
 	slices.SortFunc(logs, func(a, b logFile) int {
-		return cmp.Or(a.changed.Compare(b.changed), cmp.Compare(a.path, b.path))
+		return cmp.Or(cmp.Compare(a.turn(), b.turn()), a.changed.Compare(b.changed), cmp.Compare(a.path, b.path))
 	})
 	return logs, nil
 }

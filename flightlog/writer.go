@@ -83,14 +83,15 @@ type file interface {
 // Writer writes a log. It is not safe for concurrent use. The control thread must not
 // call it.
 type Writer struct {
-	path  string
-	file  file
-	meta  Metadata
-	opts  Options
-	chunk *openChunk
-	out   *records // records to write next
-	size  int64    // of the valid part of the file
-	crc   uint32   // of the valid part
+	path     string
+	file     file
+	meta     Metadata
+	opts     Options
+	channels channelSet
+	chunk    *openChunk
+	out      *records // records to write next
+	size     int64    // of the valid part of the file
+	crc      uint32   // of the valid part
 
 	index       chunkIndex
 	attachments []*mcap.AttachmentIndex
@@ -119,15 +120,11 @@ func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 	if err := meta.check(); err != nil {
 		return nil, fmt.Errorf("flightlog.Create %s: %w", path, err)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	f, err := createLocked(path, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog.Create: %w", err)
 	}
-	var w *Writer
-	err = lock(f) // so that MakeRoom of another run does not remove it
-	if err == nil {
-		w, err = newWriter(path, f, meta, opts)
-	}
+	w, err := newWriter(path, f, meta, logChannels, opts)
 	if err == nil && !opts.NoSync {
 		err = syncDir(filepath.Dir(path))
 	}
@@ -137,6 +134,18 @@ func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 		return nil, fmt.Errorf("flightlog.Create %s: %w", path, err)
 	}
 	return w, nil
+}
+
+// createLocked creates a file that MakeRoom of another run does not remove.
+func createLocked(path string, mode os.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, mode)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path))
+	}
+	return f, nil
 }
 
 func syncDir(path string) error {
@@ -151,12 +160,12 @@ func syncDir(path string) error {
 	return nil
 }
 
-func newWriter(path string, f file, meta Metadata, opts Options) (*Writer, error) {
-	w := &Writer{path: path, file: f, meta: meta, opts: opts.withDefaults()}
+func newWriter(path string, f file, meta Metadata, channels channelSet, opts Options) (*Writer, error) {
+	w := &Writer{path: path, file: f, meta: meta, channels: channels, opts: opts.withDefaults()}
 	w.newest, w.index = meta.Clock.MonoNS, newChunkIndex(path)
 	w.written.ChannelMessageCounts = make(map[uint16]uint64)
 	var err error
-	if w.chunk, err = newOpenChunk(opts.Compress); err != nil {
+	if w.chunk, err = newOpenChunk(channels, opts.Compress); err != nil {
 		return nil, err
 	}
 	if w.out, err = newRecords(); err != nil {
@@ -174,7 +183,7 @@ func (w *Writer) writePreamble() error {
 	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: library + w.meta.Program}); err != nil {
 		return err
 	}
-	if err := w.out.declare(); err != nil {
+	if err := w.out.declare(w.channels); err != nil {
 		return err
 	}
 	kv, err := w.meta.encode()
@@ -190,15 +199,8 @@ func (w *Writer) writePreamble() error {
 			return err
 		}
 	}
-	control, err := json.MarshalIndent(w.meta.Control, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the controller's configuration: %w", err)
-	}
-	if err := w.addAttachment(controllerFile, mediaJSON, control); err != nil {
-		return err
-	}
-	if len(w.meta.Config) > 0 {
-		if err := w.addAttachment(configFile, mediaYAML, w.meta.Config); err != nil {
+	if w.channels == logChannels {
+		if err := w.addConfiguration(); err != nil {
 			return err
 		}
 	}
@@ -212,6 +214,21 @@ func (w *Writer) writePreamble() error {
 		return err
 	}
 	return w.sync()
+}
+
+// addConfiguration adds the configuration, which a replay needs.
+func (w *Writer) addConfiguration() error {
+	control, err := json.MarshalIndent(w.meta.Control, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the controller's configuration: %w", err)
+	}
+	if err := w.addAttachment(controllerFile, mediaJSON, control); err != nil {
+		return err
+	}
+	if len(w.meta.Config) == 0 {
+		return nil
+	}
+	return w.addAttachment(configFile, mediaYAML, w.meta.Config)
 }
 
 func (w *Writer) addMetadata(name string, kv map[string]string) error {

@@ -215,7 +215,7 @@ func TestWriter_IsReadByTheMCAPLibrary(t *testing.T) {
 // checkSummary reads the attachments and the metadata by their indexes.
 func checkSummary(t *testing.T, reader *mcap.Reader, info *mcap.Info) {
 	t.Helper()
-	if len(info.AttachmentIndexes) != 2 || len(info.MetadataIndexes) != 3 || len(info.Schemas) != numChannels {
+	if len(info.AttachmentIndexes) != 2 || len(info.MetadataIndexes) != 3 || len(info.Schemas) != len(Topics()) {
 		t.Fatalf("the summary lists %d attachments, %d metadata, %d schemas",
 			len(info.AttachmentIndexes), len(info.MetadataIndexes), len(info.Schemas))
 	}

@@ -168,13 +168,16 @@ func gradeSpace(free, rate, minFree float64) finding {
 	return f.with(map[string]float64{"free_bytes": free, "bytes_per_hour": rate * 3600, "hours": hours})
 }
 
-// dataRate estimates the bytes per second of a run's log: ticks, plans and belief snapshots.
+// dataRate estimates the bytes per second of a run's log: ticks, plans, belief snapshots and pictures.
 // Compression reduces it for numbers that repeat.
 func dataRate(f configs.File, dims tflite.Dims) float64 {
 	const tickOverhead, planOverhead = 130, 55 // bytes: times, flags, hash and headers
+	const pixelsPerByte = 8                    // of a JPEG picture
 	tick := float64(tickOverhead + 4*(dims.Obs+dims.Action) + 2*8*dims.Latent)
 	if replan := f.Controller.Replan; replan > 0 {
 		tick += float64(planOverhead+8*dims.Latent) / float64(replan)
 	}
-	return tick/f.Loop.Period().Seconds() + 8*float64(f.Controller.Shape(dims).StateLen())/f.Log.SnapshotS
+	picture := float64(f.Operator.View.Width*f.Operator.View.Height) / pixelsPerByte
+	return tick/f.Loop.Period().Seconds() + 8*float64(f.Controller.Shape(dims).StateLen())/f.Log.SnapshotS +
+		f.Log.FramesHz*picture
 }

@@ -25,6 +25,7 @@ import (
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
 	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/web"
@@ -90,6 +91,7 @@ type Process struct {
 	sensedAt int64               // of the newest tick
 	operator rewardsrc.Reachable // nil: always reachable
 	web      *web.Server         // may be nil
+	pictures *frames.Store       // nil: the robot has none
 	logPath  string
 	notes    []string // events of the start
 	Planner  *Planner
@@ -121,6 +123,7 @@ func Open(out io.Writer) (*Process, error) {
 	if err := h.OpenPlanner(); err != nil {
 		return nil, err
 	}
+	h.openPictures()
 	source, err := h.openSource()
 	if err != nil {
 		return nil, err
@@ -357,6 +360,7 @@ func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
 	beating.Go(func() { h.beat(stop) })
 	endSaver := h.StartSaver()
 	endTidying := startTidying(h.Session.File.Log, h.Planner.Events, TidyEvery)
+	endPictures := h.startRecordingPictures()
 	planned := make(chan struct{})
 	go func() {
 		defer close(planned)
@@ -373,6 +377,7 @@ func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
 		}
 		endSaver()
 		endTidying()
+		endPictures()
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // TidyEvery is the interval at which a run checks the limits of its log folder. Tests shorten it.
 var TidyEvery = time.Minute
 
-// tidier removes verified logs while a run continues. A full disk does not end a run: the log reports it.
+// tidier removes pictures and verified logs while a run continues. A full disk does not end a run: the log reports it.
 type tidier struct {
 	log      configs.Log
 	events   chan flightlog.Event
@@ -23,7 +23,7 @@ type tidier struct {
 
 // startTidying starts a tidier. The returned function ends it.
 func startTidying(l configs.Log, events chan flightlog.Event, every time.Duration) (end func()) {
-	if !l.Enabled || l.KeepGB == 0 && l.MinFreeGB == 0 {
+	if !l.Enabled || l.KeepGB == 0 && l.MinFreeGB == 0 && l.FramesDays == 0 {
 		return func() {}
 	}
 	t := &tidier{log: l, events: events}

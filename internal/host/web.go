@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math"
@@ -25,7 +24,6 @@ import (
 	"optibfm/internal/version"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
-	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
@@ -44,14 +42,8 @@ func (h *Process) openWeb() error {
 	options := web.Options{
 		About: h.aboutRun(), Period: h.Config.Spec.Period, Mode: webMode(operator.LabelMode), Stop: h.stopFromWeb(),
 	}
-	from := operator.View
-	if !from.Enabled() {
-		from.URL = h.Config.View
-	}
-	if from.Enabled() {
-		pictures := frames.NewStore(from, rewardsrc.Monotonic)
-		go pictures.Run(context.Background()) // ends with the process
-		options.Pictures = pictures
+	if h.pictures != nil {
+		options.Pictures = h.pictures
 	}
 	if h.web, err = web.Open(operator.Web, options); err != nil {
 		return err
@@ -96,6 +88,7 @@ func (h *Process) aboutRun() web.About {
 		PeriodMS: web.Number(milliseconds(int64(period))),
 		MaxAgeMS: web.Number(milliseconds(int64(file.Controller.MaxPlanAge) * int64(period))),
 		Missing:  h.Config.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
+		RecordView:  h.recordsPictures(),
 		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
 	}
 }

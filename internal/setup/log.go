@@ -3,17 +3,25 @@ package setup
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"optibfm/configs"
 	"optibfm/flightlog"
 )
 
-// MakeRoom removes verified logs above the limits of a configuration, the oldest first.
-// It returns messages about the removed logs and about limits that are still exceeded.
+// MakeRoom removes pictures, then verified logs, above the limits of a configuration, the oldest first.
+// It returns messages about the removed files and about limits that are still exceeded.
 // An error means that a run must not start.
 func MakeRoom(l configs.Log) (removed, exceeded []string, err error) {
-	limits := flightlog.Limits{Keep: int64(l.KeepGB * 1e9), MinFree: int64(l.MinFreeGB * 1e9)}
+	limits := flightlog.Limits{
+		Keep: int64(l.KeepGB * 1e9), MinFree: int64(l.MinFreeGB * 1e9),
+		Pictures: time.Duration(l.FramesDays * 24 * float64(time.Hour)),
+	}
 	room, err := flightlog.MakeRoom(l.Dir, limits)
+	if room.Pictures > 0 {
+		removed = append(removed, fmt.Sprintf("log.frames_days, log.keep_gb, log.min_free_gb: removed %d files of pictures",
+			room.Pictures))
+	}
 	if len(room.Removed) > 0 {
 		names := strings.Join(room.Removed, ", ")
 		removed = append(removed, "log.keep_gb, log.min_free_gb: removed, as verified: "+names)

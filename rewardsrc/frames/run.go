@@ -54,7 +54,7 @@ func (s *Store) receive(ctx context.Context) error {
 	silent := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer silent.Stop()
 	go s.endUnwatched(ctx, cancel)
-	take := s.limiter()
+	take := Limit(s.config.RateHz)
 	put := func(f Frame) error {
 		silent.Reset(silence)
 		if !take(f) {
@@ -94,9 +94,9 @@ func (s *Store) endUnwatched(ctx context.Context, cancel context.CancelCauseFunc
 	}
 }
 
-// limiter returns a function that selects frames, at most RateHz of them.
-func (s *Store) limiter() func(Frame) bool {
-	period := s.config.period().Nanoseconds()
+// Limit returns a function that selects frames, at most rateHz of them.
+func Limit(rateHz float64) func(Frame) bool {
+	period := int64(float64(time.Second) / rateHz)
 	var next int64
 	return func(f Frame) bool {
 		if f.At < next {

@@ -26,6 +26,7 @@ type About struct {
 	MaxAgeMS    Number   `json:"max_z_age_ms"`       // an older z halts the robot
 	Missing     []string `json:"missing,omitempty"`  // of the requested real-time posture
 	Record      bool     `json:"record"`             // labels are written to disk
+	RecordView  bool     `json:"record_view"`        // pictures are written to disk
 	Source      string   `json:"operator,omitempty"` // the label source of a console that only watches
 	Credit      Credit   `json:"credit"`
 	StopEndsRun bool     `json:"stop_ends_run"` // a stop ends the run; else an operator resets it

@@ -163,6 +163,7 @@ function renderPictures() {
   const note = state?.picture || (age < 2000 || !hello?.pictures ? '' : Number.isFinite(age) ? `${Math.round(age / 1000)} s old` : 'waiting for a picture');
   if ($('picture-note').textContent !== note) $('picture-note').textContent = note;
   $('now').dataset.old = age > 2000;
+  $('recorded').hidden = !hello?.about.record_view;
   live.render();
   renderMoment();
 }
@@ -471,6 +472,7 @@ function facts() {
     ['A tick’s work, p99', state?.view ? `${short(state.view.busy_p99_ms)} ms` : '–'],
     ['Records dropped', state?.view?.dropped ?? '–'],
     ['Clock', clock.known ? `agrees within ±${short(clock.bound_ms)} ms` : 'unknown'],
+    ['Pictures on disk', a.record_view ? 'yes, they are recorded' : 'no'],
     ['Labels on disk', a.record ? 'yes, before they are shown as saved' : 'NO: the log is off'],
     ['Connection', location.protocol === 'https:' ? 'encrypted' : 'not encrypted'],
     ['Not granted', (a.missing ?? []).join(', ') || 'nothing'],
