@@ -21,10 +21,11 @@ import (
 )
 
 // victimVariable makes the test binary write a log until it is killed. quietVariable
-// makes it write no labels.
+// makes it write no labels, picturesVariable only pictures.
 const (
-	victimVariable = "FLIGHTLOG_VICTIM"
-	quietVariable  = "FLIGHTLOG_QUIET"
+	victimVariable   = "FLIGHTLOG_VICTIM"
+	quietVariable    = "FLIGHTLOG_QUIET"
+	picturesVariable = "FLIGHTLOG_PICTURES"
 )
 
 // killsVariable sets the number of kills.
@@ -34,7 +35,11 @@ const killsVariable = "FLIGHTLOG_KILLS"
 const everyByteVariable = "FLIGHTLOG_EVERY_BYTE"
 
 func TestMain(m *testing.M) {
-	if path := os.Getenv(victimVariable); path != "" {
+	path := os.Getenv(victimVariable)
+	switch {
+	case path != "" && os.Getenv(picturesVariable) != "":
+		runPictureVictim(path)
+	case path != "":
 		runVictim(path, os.Getenv(quietVariable) != "")
 	}
 	os.Exit(m.Run())
@@ -105,28 +110,14 @@ func TestWriter_KillLosesAtMostTheFlushWindow(t *testing.T) {
 // ticks and of acknowledged labels.
 func killOnce(t *testing.T, life time.Duration, quiet bool) (lost uint64, acknowledged int) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "victim.mcap")
-	victim := exec.Command(os.Args[0])
-	victim.Env = append(os.Environ(), victimVariable+"="+path)
+	variable := ""
 	if quiet {
-		victim.Env = append(victim.Env, quietVariable+"=1")
+		variable = quietVariable
 	}
-	out, err := victim.StdoutPipe()
-	must(t, err)
-	must(t, victim.Start())
-	lines := bufio.NewReader(out)
-	first, err := lines.ReadString('\n')
-	must(t, err)
-	go func() {
-		time.Sleep(life)
-		_ = victim.Process.Signal(syscall.SIGKILL)
-	}()
-	said, _ := io.ReadAll(lines)
-	_ = victim.Wait()
-
+	path, said := killVictim(t, variable, life)
 	written, labels := inLog(t, path)
 	var last uint64
-	for _, line := range strings.Split(first+string(said), "\n") {
+	for _, line := range strings.Split(said, "\n") {
 		var n uint64
 		if _, err := fmt.Sscanf(line, "tick %d", &n); err == nil && strings.Count(line, " ") == 1 {
 			last = n
@@ -139,6 +130,30 @@ func killOnce(t *testing.T, life time.Duration, quiet bool) (lost uint64, acknow
 		}
 	}
 	return last + 1 - min(written, last+1), acknowledged
+}
+
+// killVictim kills a victim some time after its first line. It returns the log and what the victim printed.
+func killVictim(t *testing.T, variable string, life time.Duration) (path, said string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "victim.mcap")
+	victim := exec.Command(os.Args[0])
+	victim.Env = append(os.Environ(), victimVariable+"="+path)
+	if variable != "" {
+		victim.Env = append(victim.Env, variable+"=1")
+	}
+	out, err := victim.StdoutPipe()
+	must(t, err)
+	must(t, victim.Start())
+	lines := bufio.NewReader(out)
+	first, err := lines.ReadString('\n')
+	must(t, err)
+	go func() {
+		time.Sleep(life)
+		_ = victim.Process.Signal(syscall.SIGKILL)
+	}()
+	rest, _ := io.ReadAll(lines)
+	_ = victim.Wait()
+	return path, first + string(rest)
 }
 
 // inLog returns the number of ticks in a log, which must be consecutive, and its labels.

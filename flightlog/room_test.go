@@ -77,20 +77,57 @@ func TestMakeRoom_RemovesNoUnverifiedLog(t *testing.T) {
 	}
 }
 
+func TestMakeRoom_RemovesPicturesBeforeAnyLog(t *testing.T) {
+	for _, c := range []struct {
+		keep     int64
+		age      time.Duration
+		pictures int // removed
+		logs     int
+	}{
+		{keep: 700},
+		{keep: 650, pictures: 1},
+		{keep: 400, pictures: 3},
+		{keep: 399, pictures: 4},
+		{keep: 299, pictures: 4, logs: 1},
+		{keep: 1, pictures: 4, logs: 2},
+		{keep: 700, age: 36 * time.Hour, pictures: 2},
+		{age: 36 * time.Hour, pictures: 2},
+		{age: time.Hour, pictures: 4},
+	} {
+		dir := t.TempDir()
+		must(t, MarkReplayed(fakeLog(t, dir, "a", 100, 9)))
+		must(t, MarkReplayed(fakeLog(t, dir, "b", 100, 8)))
+		fakeLog(t, dir, "unverified", 100, 7)
+		fakeLog(t, dir, "a.view-001", 100, 4)
+		fakeLog(t, dir, "a.view-002", 100, 3)
+		fakeLog(t, dir, "gone.view-001", 100, 1)
+		fakeLog(t, dir, "unverified.view-1000", 100, 1)
+		room, err := MakeRoom(dir, Limits{Keep: c.keep, Pictures: c.age})
+		must(t, err)
+		if room.Pictures != c.pictures || len(room.Removed) != c.logs || !names(t, dir)["unverified.mcap"] ||
+			room.Held != int64(700-100*(c.pictures+c.logs)) {
+			t.Errorf("%+v: %+v", c, room)
+		}
+	}
+}
+
 func TestMakeRoom_LeavesAnOpenLog(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "live.mcap")
 	live, err := Create(path, testMetadata(testShape), Options{NoSync: true})
 	must(t, err)
 	must(t, MarkReplayed(path))
-	room, err := MakeRoom(dir, Limits{Keep: 1})
+	pictures := live.Pictures(0)
+	must(t, pictures.Write(testPicture(0)))
+	room, err := MakeRoom(dir, Limits{Keep: 1, Pictures: time.Nanosecond})
 	must(t, err)
-	if len(room.Removed) > 0 || !names(t, dir)["live.mcap"] {
+	if left := names(t, dir); len(room.Removed)+room.Pictures > 0 || !left["live.mcap"] || !left["live.view-001.mcap"] {
 		t.Errorf("got %+v", room)
 	}
+	must(t, pictures.Close())
 	must(t, live.Close())
 	must(t, MarkReplayed(path)) // Close made it longer
-	if room, err = MakeRoom(dir, Limits{Keep: 1}); err != nil || len(room.Removed) != 1 || room.Held != 0 {
+	if room, err = MakeRoom(dir, Limits{Keep: 1}); err != nil || len(room.Removed)+room.Pictures != 2 || room.Held != 0 {
 		t.Errorf("after Close: %+v, %v", room, err)
 	}
 }

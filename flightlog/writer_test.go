@@ -16,6 +16,7 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
@@ -248,9 +249,9 @@ func decodeDynamically(t *testing.T, s *mcap.Schema, data []byte) *dynamicpb.Mes
 	must(t, proto.Unmarshal(s.Data, &set))
 	files, err := protodesc.NewFiles(&set)
 	must(t, err)
-	file, err := files.FindFileByPath("flightlog.proto")
+	message, err := files.FindDescriptorByName(protoreflect.FullName(s.Name))
 	must(t, err)
-	m := dynamicpb.NewMessage(file.Messages().ByName("Tick"))
+	m := dynamicpb.NewMessage(message.(protoreflect.MessageDescriptor))
 	must(t, proto.Unmarshal(data, m))
 	return m
 }
