@@ -24,7 +24,9 @@ func TestSafety_RefusesContradictions(t *testing.T) {
 		"safety.limits: found {channel: \"pitch\"": {
 			"safety.limits=[{channel: pitch, min: 1, max: -1}]",
 		},
-		"safety.limits: found {channel: \"\"": {"safety.limits=[{min: 1, max: 2}]"},
+		"safety.limits: found {channel: \"\"":                   {"safety.limits=[{min: 1, max: 2}]"},
+		"log.frames_hz is 5, but the robot's time is simulated": {"log.frames_hz=5", "robot.bridge.mode=lockstep"},
+		"log.frames_hz is 5, but log.enabled is false":          {"log.frames_hz=5", "log.enabled=false"},
 		"safety.max_sample_age_ms is given, but the robot's time": {
 			"safety.max_sample_age_ms=50", "robot.bridge.mode=lockstep",
 		},

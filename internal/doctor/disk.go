@@ -172,7 +172,7 @@ func gradeSpace(free, rate, minFree float64) finding {
 // Compression reduces it for numbers that repeat.
 func dataRate(f configs.File, dims tflite.Dims) float64 {
 	const tickOverhead, planOverhead = 130, 55 // bytes: times, flags, hash and headers
-	const pixelsPerByte = 8                    // of a JPEG picture
+	const pixelsPerByte = 6                    // of a JPEG picture
 	tick := float64(tickOverhead + 4*(dims.Obs+dims.Action) + 2*8*dims.Latent)
 	if replan := f.Controller.Replan; replan > 0 {
 		tick += float64(planOverhead+8*dims.Latent) / float64(replan)

@@ -75,9 +75,16 @@ func (h *Process) startRecordingPictures() (end func()) {
 type pictureRecorder struct {
 	from    *frames.Store
 	take    func(frames.Frame) bool
-	to      *flightlog.PictureWriter
+	to      pictureWriter
 	events  chan flightlog.Event
 	failing bool
+}
+
+// pictureWriter is flightlog.PictureWriter.
+type pictureWriter interface {
+	Write(flightlog.Picture) error
+	Flush() error
+	Close() error
 }
 
 // run records until ctx ends. It keeps the source of the pictures open.

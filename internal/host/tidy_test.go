@@ -51,9 +51,9 @@ func TestTidier_ReportsAnExceededLimitOnce(t *testing.T) {
 	}
 }
 
-// The tidier removes a verified log that appears during a run. It keeps a log without a mark and the log of
-// a run.
-func TestTidier_RemovesVerifiedLogsDuringARun(t *testing.T) {
+// The tidier removes pictures and a verified log that appear during a run. It keeps a log without a mark and the
+// log of a run.
+func TestTidier_RemovesPicturesAndVerifiedLogsDuringARun(t *testing.T) {
 	dir, events := t.TempDir(), make(chan flightlog.Event, 64)
 	end := startTidying(configs.Log{Enabled: true, Dir: dir, KeepGB: 1e-9}, events, time.Millisecond)
 	kept := filepath.Join(dir, "kept.mcap")
@@ -62,20 +62,23 @@ func TestTidier_RemovesVerifiedLogsDuringARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer live.Close()
-	verified := filepath.Join(dir, "verified.mcap")
+	verified, pictures := filepath.Join(dir, "verified.mcap"), filepath.Join(dir, "kept.view-001.mcap")
 	err = errors.Join(
 		unix.Flock(int(live.Fd()), unix.LOCK_EX), // as a writer does
 		flightlog.MarkReplayed(live.Name()),
 		os.WriteFile(kept, []byte("log"), 0o600),
+		os.WriteFile(pictures, []byte("pictures"), 0o600),
 		os.WriteFile(verified, []byte("log"), 0o600),
 		flightlog.MarkReplayed(verified),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	removed := func() bool { _, err := os.Stat(verified); return errors.Is(err, fs.ErrNotExist) }
-	if !rigtest.WaitUntil(20*time.Second, removed) {
-		t.Error("the verified log was not removed")
+	for _, path := range []string{pictures, verified} {
+		removed := func() bool { _, err := os.Stat(path); return errors.Is(err, fs.ErrNotExist) }
+		if !rigtest.WaitUntil(20*time.Second, removed) {
+			t.Errorf("%s was not removed", path)
+		}
 	}
 	end()
 	for _, path := range []string{kept, live.Name()} {

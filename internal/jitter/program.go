@@ -101,6 +101,7 @@ func (p *ProgramRun) arguments(dir string, turn time.Duration) []string {
 
 func (p *ProgramRun) addLogs(dir string, period time.Duration) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.mcap"))
+	paths = slices.DeleteFunc(paths, flightlog.HoldsPictures)
 	if err != nil || len(paths) == 0 {
 		return errors.Join(err, fmt.Errorf("jitter: optibfm run: no log (in %s)", dir))
 	}

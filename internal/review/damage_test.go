@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -381,6 +382,30 @@ func TestReview_AKilledRunsLogIsNotDamaged(t *testing.T) {
 	err := errors.Join(infoErr, catErr, replayErr, Release([]string{path}))
 	if err != nil || !flightlog.Replayed(path) {
 		t.Errorf("%v; marked as replayed: %v", err, flightlog.Replayed(path))
+	}
+}
+
+func TestReview_PicturesDoNotAffectTheLog(t *testing.T) {
+	path, w := writeChunks(t, false)
+	pictures := w.Pictures(0)
+	for i := range 3 {
+		rigtest.Must(t, pictures.Write(flightlog.Picture{At: int64(i), JPEG: []byte("picture")}))
+	}
+	rigtest.Must(t, errors.Join(pictures.Close(), w.Close()))
+	out, err := info(t, path)
+	rigtest.Must(t, err)
+	contains(t, out, "pictures   3, ")
+	file := strings.TrimSuffix(path, ".mcap") + ".view-001.mcap"
+	content, err := os.ReadFile(file)
+	rigtest.Must(t, err)
+	rigtest.Must(t, os.WriteFile(file, bytes.Replace(content, []byte("picture"), []byte("damaged"), -1), 0o600))
+	var page bytes.Buffer
+	err = errors.Join(Info(&page, path), Replay(io.Discard, path, Options{}),
+		Replay(io.Discard, path, Options{Page: filepath.Join(t.TempDir(), "run.html")}), Release([]string{file}))
+	rigtest.Must(t, err)
+	contains(t, page.String(), "complete", "not all are readable")
+	if !flightlog.Replayed(path) || flightlog.Replayed(file) {
+		t.Error("the log is not marked as replayed, or its pictures are")
 	}
 }
 

@@ -44,10 +44,31 @@ func printInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error,
 	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
 		row(out, key, "%s", m.Extra[key])
 	}
+	printPictures(out, r)
 	fmt.Fprintln(out)
 	printSummary(out, s)
 	printRecovery(out, path, r.Cut(), damage)
 	return damage, nil
+}
+
+// printPictures counts the pictures beside a log. Damage to them is none to the log.
+func printPictures(out io.Writer, r *flightlog.Reader) {
+	n, bytes := uint64(0), int64(0)
+	var problems []error
+	for p, err := range r.Pictures() {
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		n++
+		bytes += int64(len(p.JPEG))
+	}
+	if n > 0 || len(problems) > 0 {
+		row(out, "pictures", "%s, %s", flightlog.Grouped(n), plaintext.Bytes(bytes))
+	}
+	if len(problems) > 0 {
+		row(out, "", "not all are readable: %s", damageText(problems))
+	}
 }
 
 // Cat prints the messages of a log as JSON, one per line: those of a topic, or all
@@ -106,10 +127,13 @@ func Recover(out io.Writer, path, target string) error {
 }
 
 // Release marks logs as replayed. It does not mark a damaged log or a file that is
-// no log, and continues with the next one.
+// no log, and continues with the next one. Pictures need no mark.
 func Release(paths []string) error {
 	var errs []error
 	for _, path := range paths {
+		if flightlog.HoldsPictures(path) {
+			continue
+		}
 		errs = append(errs, withLog(path, func(r *flightlog.Reader) error {
 			if err := damageError("log release", path, r.Damage()); err != nil {
 				return err

@@ -96,7 +96,7 @@ func (s *Store) endUnwatched(ctx context.Context, cancel context.CancelCauseFunc
 
 // Limit returns a function that selects frames, at most rateHz of them.
 func Limit(rateHz float64) func(Frame) bool {
-	period := int64(float64(time.Second) / rateHz)
+	period := int64(min(float64(time.Second)/rateHz, 1e15))
 	var next int64
 	return func(f Frame) bool {
 		if f.At < next {
