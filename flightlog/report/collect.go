@@ -24,6 +24,9 @@ type collected struct {
 	summary flightlog.Summary
 	columns columns
 
+	channels channelRows
+	pictures pictures
+
 	labels   []label
 	requests map[uint64]*request // by ID
 	opened   []uint64            // their IDs, in order
@@ -82,6 +85,8 @@ func collect(r *flightlog.Reader) (*collected, error) {
 		meta: r.Metadata(), cut: r.Cut(), size: r.Size(), damage: damage, summary: summary,
 		requests: make(map[uint64]*request), lastZ: make([]float64, r.Metadata().Shape.Latent),
 	}
+	shape := c.meta.Shape
+	c.channels, c.pictures = newChannelRows(summary.Ticks, shape.Obs+shape.Action), readPictures(r, maxPictureBytes)
 	for record, err := range r.Records() {
 		if errors.Is(err, flightlog.ErrDamaged) {
 			continue // Summarise returns it
@@ -130,6 +135,7 @@ func (c *collected) addTick(t *controller.Tick) {
 	v.busy = append(v.busy, float64(t.Done-t.Wake)/1e6)
 	v.skipped = append(v.skipped, float64(max(t.Elapsed, 1)-1))
 	v.state = append(v.state, flightlog.StateSum(t.Phi))
+	c.channels.add(pos, t.Obs, t.Action)
 	for _, a := range t.Labels[:t.NumLabels] {
 		c.labels = append(c.labels, label{a, pos})
 	}

@@ -34,6 +34,9 @@ type data struct {
 	Moments   dataMoments `json:"moments"`
 	Study     study       `json:"study"`
 	Given     *dataGiven  `json:"given"` // labels that a person gives in the page; null: none
+
+	Channels dataChannels `json:"channels"`
+	Pictures dataPictures `json:"pictures"`
 }
 
 type dataConfig struct {
@@ -117,6 +120,7 @@ func newData(c *collected, b *believed, s study, name string, l *Labelling) data
 		},
 		Episodes: uint32s(c.episodes), Faults: faultSpans(c), Gaps: gapSpans(c, b.result.Gaps),
 		Events: newDataEvents(c), Moments: newDataMoments(b.moments), Study: s,
+		Channels: newDataChannels(c.meta, c.channels), Pictures: newDataPictures(c),
 	}
 	if c.ticks() > 0 {
 		d.FirstTick = v.index[0]

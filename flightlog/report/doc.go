@@ -7,6 +7,9 @@
 //
 // # Content
 //
+// The page shows the robot at the cursor: its picture, if pictures were recorded, its path,
+// if it has the channels x, y, heading_cos and heading_sin, and every channel by name.
+//
 // Write reads the log several times: for all records, for the belief (flightlog.Follow,
 // which also verifies the log), and for the study (flightlog.WhatIfAll). A damaged or cut
 // log also becomes a page. The page lists what is missing.

@@ -19,7 +19,7 @@ import (
 var files embed.FS
 
 // scripts are the scripts of the page in the order in which they run.
-var scripts = []string{"data.js", "plot.js", "study.js", "label.js", "page.js"}
+var scripts = []string{"data.js", "plot.js", "study.js", "label.js", "scene.js", "page.js"}
 
 // Made is the result of Write.
 type Made struct {

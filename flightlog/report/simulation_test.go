@@ -2,6 +2,12 @@ package report
 
 import (
 	"bytes"
+	"cmp"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/jpeg"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -29,7 +35,11 @@ type simulation struct {
 	events  []flightlog.Event
 	fault   uint64                      // the tick from which on the robot is halted, 0 for never
 	flags   map[uint64]controller.Flags // further flags of ticks
+	seen    bool                        // the robot has a pose, and every tenth tick a picture
 }
+
+// poseNames are the observations of a robot with a pose.
+var poseNames = []string{"x", "y", "heading_cos", "heading_sin"}
 
 func simulated() simulation {
 	cfg := controller.DefaultConfig()
@@ -43,13 +53,17 @@ const period = 20 * time.Millisecond
 func (s simulation) write(t testing.TB) string {
 	t.Helper()
 	shape := controller.Shape{Obs: 3, Action: 2, Latent: s.d}
-	if s.name == "" {
-		s.name = "testbot"
+	robot := hal.Spec{Name: cmp.Or(s.name, "testbot"), Period: period}
+	if s.seen {
+		shape.Obs = len(poseNames)
+		for _, name := range poseNames {
+			robot.Obs = append(robot.Obs, hal.Channel{Name: name, Unit: "m"})
+		}
 	}
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	w, err := flightlog.Create(path, flightlog.Metadata{
 		Program: "test", ModelHash: "0123456789abcdef0123", Posture: "fifo_priority: granted\nlock_memory: refused",
-		Robot: hal.Spec{Name: s.name, Period: period}, Shape: shape,
+		Robot: robot, Shape: shape,
 		Clock: flightlog.Clock{MonoNS: 1, WallNS: 1_700_000_000_000_000_000}, Control: s.cfg,
 		Extra: map[string]string{"task": "stand"},
 	}, flightlog.Options{NoSync: true})
@@ -63,6 +77,9 @@ func (s simulation) write(t testing.TB) string {
 	if s.warm {
 		must(t, run.learner.WarmStart(run.truth, []float64{1}))
 	}
+	if s.seen {
+		run.pictures = w.Pictures(0)
+	}
 	run.snapshot(0)
 	index, elapsed := uint64(0), uint64(0)
 	for range s.ticks {
@@ -73,14 +90,20 @@ func (s simulation) write(t testing.TB) string {
 		}
 		index += elapsed
 	}
+	if s.seen {
+		must(t, run.pictures.Close())
+	}
 	must(t, w.Close())
 	return path
 }
 
 type simulatedRun struct {
 	simulation
-	t       testing.TB
-	w       *flightlog.Writer
+	t testing.TB
+	w *flightlog.Writer
+
+	pictures *flightlog.PictureWriter
+
 	rng     *rand.Rand
 	learner *controller.Learner
 	gate    *controller.Gate
@@ -132,6 +155,9 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	r.tick.Revised = r.learner.Settle(r.tick.Index)
 	r.tick.Sigma, r.tick.Zero = r.learner.Sigma(), r.learner.Zero()
 	r.tick.LogDet, r.tick.Hash = r.learner.Belief().LogDet(), r.learner.Belief().Hash()
+	if r.seen {
+		r.look(index)
+	}
 	if r.drop == nil || !r.drop(index) {
 		must(r.t, r.w.WriteTick(r.tick))
 	}
@@ -143,6 +169,20 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	}
 	if index%200 == 199 {
 		r.snapshot(index + 1)
+	}
+}
+
+// look moves the robot on a circle, and takes a picture whose shade is four times its number.
+func (r *simulatedRun) look(index uint64) {
+	sin, cos := math.Sincos(float64(index) / 50)
+	copy(r.tick.Obs, []float32{float32(sin), float32(-cos), float32(cos), float32(sin)})
+	if n := index / 10; index%10 == 0 {
+		shade := image.NewUniform(color.Gray{uint8(4 * n)})
+		picture := image.NewGray(image.Rect(0, 0, 32, 16))
+		draw.Draw(picture, picture.Rect, shade, image.Point{}, draw.Src)
+		var out bytes.Buffer
+		must(r.t, jpeg.Encode(&out, picture, nil))
+		must(r.t, r.pictures.Write(flightlog.Picture{At: r.tick.SenseAt, JPEG: out.Bytes()}))
 	}
 }
 

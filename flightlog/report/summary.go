@@ -38,7 +38,7 @@ func newSummary(c *collected, b *believed, name string) summary {
 	if task := c.meta.Extra["task"]; task != "" {
 		s.Title += ": " + task
 	}
-	s.Notices = append(fileNotices(c, name), beliefNotices(c, b)...)
+	s.Notices = slices.Concat(fileNotices(c, name), beliefNotices(c, b), pictureNotices(c.pictures))
 	s.Rows = append(runRows(c), timingRows(c)...)
 	s.Rows = append(s.Rows, sourceRows(c)...)
 	return s

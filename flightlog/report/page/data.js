@@ -30,6 +30,8 @@ function readData(text) {
   unpack(data.moments, { pos: u32, norm: f64, z: f32, sigma: f32 });
   unpack(data, { episodes: u32 });
   unpack(data.study, { moments: u32 });
+  unpack(data.channels, { values: f32 });
+  unpack(data.pictures, { time: f64 });
   for (const setting of data.study.settings) {
     unpack(setting, { dgap: f32, estimate: f32, norms: f64, z: f32, skipped: u32 });
   }

@@ -35,6 +35,7 @@ class Page {
     this.plots = [];
     this.zoomTo(-Infinity, Infinity);
     this.labels = new LabelPanel(this);
+    this.scene = new Scene(this);
   }
 
   pointOf(pos) { return Math.floor(pos / this.data.bucket); }
@@ -173,6 +174,7 @@ class Page {
     this.drawBars(colours);
     this.showReadings();
     this.labels.showCursor();
+    this.scene.draw(colours);
   }
 
   // drawCurves draws a plot. In a hidden or collapsed page a plot has no pixels; it then
