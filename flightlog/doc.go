@@ -53,8 +53,7 @@
 //   - Another goroutine writes them. A disk that is too slow or too full for pictures still
 //     takes ticks and labels.
 //   - The checksums and the replay of a log do not depend on pictures.
-//   - Pictures of people can have other permissions, and stay where they are when a log is
-//     copied.
+//   - Pictures of people have stricter permissions than the log.
 //
 // Foxglove opens the files together as one recording.
 //

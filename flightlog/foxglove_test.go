@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ type foxgloveLayout struct {
 	Panels map[string]struct {
 		Paths     []struct{ Value string } `json:"paths"`
 		TopicPath string                   `json:"topicPath"`
+		ImageMode struct{ ImageTopic string }
 	} `json:"configById"`
 	Layout any `json:"layout"`
 }
@@ -25,6 +27,7 @@ func TestFoxgloveLayout_HasOnlyFieldsOfTheLog(t *testing.T) {
 	var layout foxgloveLayout
 	must(t, json.Unmarshal(content, &layout))
 	placed := panels(layout.Layout)
+	var shown []string // images
 	for name, panel := range layout.Panels {
 		if !placed[name] {
 			t.Errorf("%s has no place in the layout", name)
@@ -32,9 +35,16 @@ func TestFoxgloveLayout_HasOnlyFieldsOfTheLog(t *testing.T) {
 		if panel.TopicPath != "" {
 			checkPath(t, panel.TopicPath)
 		}
+		if topic := panel.ImageMode.ImageTopic; topic != "" {
+			checkPath(t, topic)
+			shown = append(shown, topic)
+		}
 		for _, path := range panel.Paths {
 			checkPath(t, path.Value)
 		}
+	}
+	if !slices.Equal(shown, []string{TopicView}) {
+		t.Errorf("images of %q", shown)
 	}
 	for name := range placed {
 		if _, ok := layout.Panels[name]; !ok {
