@@ -132,7 +132,8 @@ func killOnce(t *testing.T, life time.Duration, quiet bool) (lost uint64, acknow
 	return last + 1 - min(written, last+1), acknowledged
 }
 
-// killVictim kills a victim some time after its first line. It returns the log and what the victim printed.
+// killVictim kills a victim some time after its first line. It returns the log and what the victim
+// printed.
 func killVictim(t *testing.T, variable string, life time.Duration) (path, said string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "victim.mcap")

@@ -17,21 +17,23 @@ import (
 	"optibfm/flightlog/flightlogpb"
 )
 
-// Limits of a file of pictures. A full file ends, so that MakeRoom can remove old pictures of a long run.
+// Limits of a file of pictures. A full file ends, so that MakeRoom can remove old pictures of a
+// long run.
 const (
 	maxPicturesSize = 64 << 20
 	maxPicturesTime = time.Hour
 )
 
-// Pictures wait in memory for at most picturesFlush or picturesChunk bytes; while writing fails, for picturesBacklog.
+// Pictures wait in memory for at most picturesFlush or picturesChunk bytes; while writing fails,
+// for picturesBacklog.
 const (
 	picturesFlush   = time.Second
 	picturesChunk   = 256 << 10
 	picturesBacklog = 2 << 20
 )
 
-// leastFree is the free space in bytes below which no picture is written, whatever Limits.MinFree: the last bytes of a
-// disk are for labels.
+// leastFree is the free space in bytes below which no picture is written, whatever Limits.MinFree:
+// the last bytes of a disk are for labels.
 const leastFree = 50e6
 
 // keyPicturesOf in Metadata.Extra is the name of the log that a file of pictures belongs to.
@@ -53,8 +55,9 @@ func (c Clock) decodePicture(p *flightlogpb.CompressedImage) *Picture {
 	return &Picture{At: p.Timestamp.AsTime().UnixNano() - c.WallNS + c.MonoNS, JPEG: p.Data}
 }
 
-// PictureWriter writes the pictures of a log to files of their own beside it, LOG.view-001.mcap and so on. It never
-// delays the log: another goroutine than that of the Writer calls it. It is not safe for concurrent use.
+// PictureWriter writes the pictures of a log to files of their own beside it, LOG.view-001.mcap and
+// so on. It never delays the log: another goroutine than that of the Writer calls it. It is not
+// safe for concurrent use.
 type PictureWriter struct {
 	log     string
 	meta    Metadata
@@ -67,7 +70,8 @@ type PictureWriter struct {
 	begun time.Time
 }
 
-// Pictures returns a writer of the pictures of a log. It writes none while the disk has less than minFree bytes.
+// Pictures returns a writer of the pictures of a log. It writes none while the disk has less than
+// minFree bytes.
 func (w *Writer) Pictures(minFree int64) *PictureWriter {
 	meta := w.meta
 	meta.Extra = map[string]string{keyPicturesOf: filepath.Base(w.path)}
@@ -76,12 +80,13 @@ func (w *Writer) Pictures(minFree int64) *PictureWriter {
 	}
 }
 
-// Write adds a picture, which is in its file after at most picturesFlush, and waits while the disk is slow. After an
-// error the picture may be lost; the next call continues.
+// Write adds a picture, which is in its file after at most picturesFlush, and waits while the disk
+// is slow. After an error the picture may be lost; the next call continues.
 func (p *PictureWriter) Write(picture Picture) error {
 	free, err := p.free(filepath.Dir(p.log))
 	if err == nil && free < p.minFree {
-		err = fmt.Errorf("the disk has %.2f GB free, less than %.2f GB", gigabytes(free), gigabytes(p.minFree))
+		err = fmt.Errorf("the disk is too full (%.3f GB free, minimum %.3f GB); delete files, or copy and release logs",
+			gigabytes(free), gigabytes(p.minFree))
 	}
 	if err == nil && p.file == nil {
 		err = p.create()
@@ -138,12 +143,13 @@ func (p *PictureWriter) create() error {
 	return nil
 }
 
-// pictureFile is a file of which at most one chunk waits in the page cache, so that a slow disk drops pictures before
-// it delays the fsync of a label. An fsync of pictures could itself delay that of a label.
+// pictureFile is a file of which at most one chunk waits in the page cache, so that a slow disk
+// drops pictures before it delays the fsync of a label. An fsync of pictures could itself delay
+// that of a label.
 type pictureFile struct{ *os.File }
 
-// Sync waits until the disk has the data. It does not wait for the directory entry and the length of the file, which
-// the file system writes within seconds.
+// Sync waits until the disk has the data. It does not wait for the directory entry and the length
+// of the file, which the file system writes within seconds.
 func (f pictureFile) Sync() error {
 	err := unix.SyncFileRange(int(f.Fd()), 0, 0,
 		unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
@@ -177,8 +183,9 @@ func (r *Reader) PictureFiles() []string {
 	return paths
 }
 
-// Pictures iterates over the pictures beside a log. An error is about a damaged part or a file that cannot be read;
-// the iteration continues after it. It never affects the log. The caller may keep the pictures.
+// Pictures iterates over the pictures beside a log. An error is about a damaged part or a file that
+// cannot be read; the iteration continues after it. It never affects the log. The caller may keep
+// the pictures.
 func (r *Reader) Pictures() iter.Seq2[*Picture, error] {
 	return func(yield func(*Picture, error) bool) {
 		for _, path := range r.PictureFiles() {

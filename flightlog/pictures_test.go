@@ -22,7 +22,8 @@ func testPicture(i int) Picture {
 	}
 }
 
-// createPictures writes a log and n of its pictures, half of them in each of two files, and closes both.
+// createPictures writes a log and n of its pictures, half of them in each of two files, and closes
+// both.
 func createPictures(t *testing.T, n int) (log string) {
 	t.Helper()
 	now := time.Unix(1e9, 0)
@@ -131,12 +132,14 @@ func TestPictures_DamageCostsNoTick(t *testing.T) {
 		least  int                             // pictures left
 		errs   int
 	}{
-		"missing":   {func(t *testing.T, path string) { must(t, os.Remove(path)) }, n / 2, 0},
-		"empty":     {edit(func([]byte) []byte { return nil }), n / 2, 1},
-		"text":      {edit(func([]byte) []byte { return []byte("no pictures") }), n / 2, 1},
-		"cut":       {edit(func(b []byte) []byte { return b[:len(b)/2] }), n / 2, 0},
-		"a bit":     {edit(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), n / 2, 1},
-		"a picture": {edit(func(b []byte) []byte { return bytes.Replace(b, testPicture(3).JPEG[:8], make([]byte, 8), 1) }), n / 2, 1},
+		"missing": {func(t *testing.T, path string) { must(t, os.Remove(path)) }, n / 2, 0},
+		"empty":   {edit(func([]byte) []byte { return nil }), n / 2, 1},
+		"text":    {edit(func([]byte) []byte { return []byte("no pictures") }), n / 2, 1},
+		"cut":     {edit(func(b []byte) []byte { return b[:len(b)/2] }), n / 2, 0},
+		"a bit":   {edit(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), n / 2, 1},
+		"a picture": {edit(func(b []byte) []byte {
+			return bytes.Replace(b, testPicture(3).JPEG[:8], make([]byte, 8), 1)
+		}), n / 2, 1},
 		"other run": {func(t *testing.T, path string) {
 			meta := testMetadata(testShape)
 			meta.Clock.MonoNS++

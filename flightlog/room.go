@@ -101,7 +101,8 @@ func (room *Room) make(dir string, logs []logFile, l Limits) error {
 
 func gigabytes(n int64) float64 { return float64(n) / 1e9 }
 
-// remove removes pictures, or a log and its mark if it is verified, unless a Writer has the file open.
+// remove removes pictures, or a log and its mark if it is verified, unless a Writer has the file
+// open.
 func (l *logFile) remove() (removed bool, err error) {
 	path := l.path
 	f, err := os.Open(path)

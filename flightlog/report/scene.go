@@ -67,7 +67,8 @@ type pictures struct {
 	problems []error
 }
 
-// readPictures reads the pictures beside a log, or every second, third and so on: at most limit bytes.
+// readPictures reads the pictures beside a log, or every second, third and so on: at most limit
+// bytes.
 func readPictures(r *flightlog.Reader, limit int) (found pictures) {
 	size := 0
 	for p, err := range r.Pictures() {

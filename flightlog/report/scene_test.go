@@ -30,7 +30,9 @@ func TestPage_ShowsThePictureThePathAndTheChannelsAtTheCursor(t *testing.T) {
 			return canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
 		};
 		const path = pixels("path"), inks = new Set();
-		for (let i = 0; i < path.length; i += 4) if (path[i + 3] === 255) inks.add(path[i] << 16 | path[i + 1] << 8 | path[i + 2]);
+		for (let i = 0; i < path.length; i += 4) {
+			if (path[i + 3] === 255) inks.add(path.slice(i, i + 3).join());
+		}
 		const result = { shade: pixels("robot")[0], note: text("picture-note"), channels: text("channels"), inks: inks.size };
 		const at = document.getElementById("path").getBoundingClientRect();
 		const down = new PointerEvent("pointerdown", { clientX: at.left + at.width / 2, clientY: at.top + 2 });

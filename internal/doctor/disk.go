@@ -168,8 +168,8 @@ func gradeSpace(free, rate, minFree float64) finding {
 	return f.with(map[string]float64{"free_bytes": free, "bytes_per_hour": rate * 3600, "hours": hours})
 }
 
-// dataRate estimates the bytes per second of a run's log: ticks, plans, belief snapshots and pictures.
-// Compression reduces it for numbers that repeat.
+// dataRate estimates the bytes per second of a run's log: ticks, plans, belief snapshots and
+// pictures. Compression reduces it for numbers that repeat.
 func dataRate(f configs.File, dims tflite.Dims) float64 {
 	const tickOverhead, planOverhead = 130, 55 // bytes: times, flags, hash and headers
 	const pixelsPerByte = 6                    // of a JPEG picture

@@ -45,8 +45,9 @@ func (h *Process) recordsPictures() bool {
 	return h.pictures != nil && h.Session.File.Log.Enabled && h.Session.File.Log.FramesHz > 0
 }
 
-// startRecordingPictures records pictures, in a goroutine that no other one waits for: a slow or full disk costs
-// pictures, which the store drops after a while. The returned function ends the recording.
+// startRecordingPictures records pictures, in a goroutine that no other one waits for: a slow or
+// full disk costs pictures, which the store drops after a while. The returned function ends the
+// recording.
 func (h *Process) startRecordingPictures() (end func()) {
 	if !h.recordsPictures() || h.Recorder.Log == nil {
 		return func() {}

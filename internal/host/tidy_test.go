@@ -51,8 +51,8 @@ func TestTidier_ReportsAnExceededLimitOnce(t *testing.T) {
 	}
 }
 
-// The tidier removes pictures and a verified log that appear during a run. It keeps a log without a mark and the
-// log of a run.
+// The tidier removes pictures and a verified log that appear during a run. It keeps a log without a
+// mark and the log of a run.
 func TestTidier_RemovesPicturesAndVerifiedLogsDuringARun(t *testing.T) {
 	dir, events := t.TempDir(), make(chan flightlog.Event, 64)
 	end := startTidying(configs.Log{Enabled: true, Dir: dir, KeepGB: 1e-9}, events, time.Millisecond)

@@ -9,9 +9,9 @@ import (
 	"optibfm/flightlog"
 )
 
-// MakeRoom removes pictures, then verified logs, above the limits of a configuration, the oldest first.
-// It returns messages about the removed files and about limits that are still exceeded.
-// An error means that a run must not start.
+// MakeRoom removes pictures, then verified logs, above the limits of a configuration, the oldest
+// first. It returns messages about the removed files and about limits that are still exceeded. An
+// error means that a run must not start.
 func MakeRoom(l configs.Log) (removed, exceeded []string, err error) {
 	limits := flightlog.Limits{
 		Keep: int64(l.KeepGB * 1e9), MinFree: int64(l.MinFreeGB * 1e9),

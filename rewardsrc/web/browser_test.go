@@ -938,11 +938,12 @@ func TestPage_ShowsTheMomentToLabel(t *testing.T) {
 	album := newAlbum()
 	c := startChrome(t)
 	d, _ := openForBrowser(t, func(_ *Config, o *Options) {
-		o.Pictures, o.About.Credit = album, Credit{DelayMS: 200, WidthMS: 400}
+		o.Pictures, o.About.Credit, o.About.RecordView = album, Credit{DelayMS: 200, WidthMS: 400}, true
 	})
 	p := c.page(phone)
 	p.open(d.Pairing().URL)
 	p.untilText("picture-note", "the camera is dark")
+	p.until("document.getElementById('recorded').checkVisibility()", "true")
 	album.add(shot(t, red))
 	p.until(colourOf("picture"), "red")
 	d.ask(1, 20*time.Second)

@@ -75,11 +75,15 @@ class Scene {
   // fit chooses the scale so that the whole path fits.
   fit(width, height) {
     const [xs, ys] = [0, 1].map((k) => {
-      const values = new Float32Array(this.rows).map((_, row) => this.value(row, this.pose[k])).filter(Number.isFinite);
-      return values.length ? [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))] : [0, 1];
+      let low = Infinity, high = -Infinity;
+      for (let row = 0; row < this.rows; row++) {
+        const v = this.value(row, this.pose[k]);
+        if (Number.isFinite(v)) [low, high] = [Math.min(low, v), Math.max(high, v)];
+      }
+      return low > high ? [0, 1] : [low, high];
     });
-    const air = 14;
-    this.scale = Math.min((width - 2 * air) / Math.max(xs[1] - xs[0], 1e-6), (height - 2 * air) / Math.max(ys[1] - ys[0], 1e-6));
+    const air = 28, span = ([low, high]) => Math.max(high - low, 1e-6);
+    this.scale = Math.min((width - air) / span(xs), (height - air) / span(ys));
     this.left = width / 2 - (this.scale * (xs[0] + xs[1])) / 2;
     this.bottom = height / 2 + (this.scale * (ys[0] + ys[1])) / 2;
   }
