@@ -4,12 +4,13 @@
 // possible as another user and always without real-time rights. The host process has no descriptor of a
 // device. A crash, a garbage collection or a stalled disk here cannot delay a control tick.
 //
-// [Serve] is the whole process. It opens a [Process], which has four goroutines:
+// [Serve] is the whole process. It opens a [Process], which has these goroutines:
 //
 //   - the recorder takes ticks, requests and labels: it feeds the log, the display and the statistics
 //     (internal/record), and the operator's device;
 //   - the [Planner] plans for the newest state and publishes z;
 //   - the belief saver keeps the belief for the next run (internal/beliefstore);
+//   - the picture recorder, with log.frames_hz, writes pictures beside the log;
 //   - the heartbeat reports to the control process that planner and recorder make progress.
 //
 // The control process wakes recorder and planner (internal/link). A label is durable before the operator sees

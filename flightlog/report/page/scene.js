@@ -1,7 +1,5 @@
 // scene.js: the robot at the cursor: its picture, its path and its channels.
 
-const farPicture = 1; // s; a picture farther from the cursor is not shown
-
 class Scene {
   constructor(page) {
     this.page = page;
@@ -10,7 +8,9 @@ class Scene {
     const column = (name) => channels.names.indexOf(name);
     this.pose = ["x", "y", "heading_cos", "heading_sin"].map(column);
     if (this.pose.includes(-1) || !this.rows) this.pose = null;
-    this.shown = -1; // picture on the canvas
+    this.shown = null; // picture on the canvas
+    const { time } = pictures, mean = time.length > 1 ? (time[time.length - 1] - time[0]) / (time.length - 1) : 0;
+    this.far = Math.max(1, 2 * mean); // s; a picture farther from the cursor is not shown
     byId("picture-part").hidden = !pictures.jpeg.length;
     byId("path-part").hidden = !this.pose;
     byId("scene").hidden = !pictures.jpeg.length && !this.pose;
@@ -34,7 +34,7 @@ class Scene {
     const times = this.page.data.pictures.time, after = lowerBound(times, time);
     const away = (i) => Math.abs(times[i] - time);
     const best = after > 0 && !(away(after) < away(after - 1)) ? after - 1 : after;
-    return away(best) <= farPicture ? best : -1;
+    return away(best) <= this.far ? best : -1;
   }
 
   async showPicture() {
@@ -54,7 +54,6 @@ class Scene {
       canvas.getContext("2d").drawImage(bitmap, 0, 0);
       bitmap.close();
       note(`of ${pictures.time[i].toFixed(3)} s`);
-      canvas.dataset.picture = i;
     } catch {
       if (i === this.shown) blank("damaged");
     }
