@@ -148,18 +148,18 @@ type Log struct {
 	// SnapshotS is the time between snapshots of the belief, in the log and in
 	// run.state_dir.
 	SnapshotS float64 `yaml:"snapshot_s"`
-	// KeepGB is the limit for all logs in dir, in GB of 10⁹ bytes. At its start and
-	// once a minute, a run removes verified logs above the limit, the oldest first.
+	// KeepGB is the limit for all logs and pictures in dir, in GB of 10⁹ bytes. At its
+	// start and once a minute, a run removes pictures, then verified logs, above the
+	// limit, the oldest first.
 	// It never removes a log that was neither replayed nor released. 0: no limit.
 	KeepGB float64 `yaml:"keep_gb"`
 	// MinFreeGB is the free space that a run needs on the disk of dir, in GB of
-	// 10⁹ bytes. The program removes older logs in the same way, at the start
+	// 10⁹ bytes. The program removes pictures and logs in the same way, at the start
 	// and every minute. If that is not enough, a run does not start, and a
 	// running one reports it. 0: no limit.
 	MinFreeGB float64 `yaml:"min_free_gb"`
 	// FramesHz records the pictures of operator.view in files beside the log, at most
-	// so many a second. It keeps their source open. A run that needs space removes
-	// pictures first, before any log. 0: pictures are not recorded.
+	// so many a second. It keeps their source open. 0: pictures are not recorded.
 	FramesHz float64 `yaml:"frames_hz"`
 	// FramesDays is the age at which a run removes pictures from dir. 0: no limit.
 	FramesDays float64 `yaml:"frames_days"`

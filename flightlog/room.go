@@ -106,8 +106,8 @@ func gigabytes(n int64) float64 { return float64(n) / 1e9 }
 func (l *logFile) remove() (removed bool, err error) {
 	path := l.path
 	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil // another process removed it
+	if errors.Is(err, os.ErrNotExist) || l.pictures && errors.Is(err, os.ErrPermission) {
+		return false, nil // another process removed it, or it is another user's
 	}
 	if err != nil {
 		return false, err
