@@ -65,7 +65,7 @@ var faults = []fault{
 	{
 		name: "disk full", lasts: 15 * time.Second,
 		inject: shellStep("fallocate -l $(df -B1 --output=avail " + logFolder + " | tail -n 1) " + logFolder + "/fill"),
-		repair: shellStep("rm " + logFolder + "/fill; systemctl restart optibfm"), // it writes no more labels
+		repair: shellStep("rm " + logFolder + "/fill"),
 	},
 	{name: "memory exhausted by another process", lasts: 5 * time.Second, inject: shellStep("! tail /dev/zero")},
 	{
@@ -273,7 +273,11 @@ func (w *world) restarts(since time.Time) string {
 
 // checkLogs verifies the logs and compares their labels with the presses.
 func (w *world) checkLogs() {
-	logs, _ := filepath.Glob(logFolder + "/*.mcap")
+	logs, _ := filepath.Glob(logFolder + "/*-rover.mcap")
+	pictures, _ := filepath.Glob(logFolder + "/*.view-*.mcap")
+	if len(pictures) == 0 {
+		w.t.Error("the camera was not recorded")
+	}
 	var presses uint64
 	for _, path := range logs {
 		r, err := flightlog.Open(path)

@@ -75,7 +75,7 @@ func (h *Process) startRecordingPictures() (end func()) {
 // pictureRecorder writes pictures beside the log.
 type pictureRecorder struct {
 	from    *frames.Store
-	take    func(frames.Frame) bool
+	take    func(at int64) bool
 	to      pictureWriter
 	events  chan flightlog.Event
 	failing bool
@@ -102,7 +102,7 @@ func (r *pictureRecorder) run(ctx context.Context) {
 		}
 		for _, f := range r.from.After(last) {
 			last = f.At
-			if r.take(f) && ctx.Err() == nil {
+			if r.take(f.At) && ctx.Err() == nil {
 				r.report(r.to.Write(flightlog.Picture{At: f.At, JPEG: f.JPEG}))
 			}
 		}

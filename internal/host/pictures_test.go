@@ -39,7 +39,6 @@ func (f *fakePictures) Write(p flightlog.Picture) error {
 func (f *fakePictures) Flush() error { return nil }
 func (f *fakePictures) Close() error { f.closed = true; return nil }
 
-// A person need not watch. A disk that takes no pictures is reported once.
 func TestPictureRecorder_KeepsTheSourceOpenAndReportsAFullDiskOnce(t *testing.T) {
 	var picture bytes.Buffer
 	rigtest.Must(t, jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 16, 8)), nil))

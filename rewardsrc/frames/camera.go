@@ -24,13 +24,13 @@ const (
 )
 
 // readCamera stores the frames of a V4L2 camera.
-func (s *Store) readCamera(ctx context.Context, put func(Frame) error) error {
+func (s *Store) readCamera(ctx context.Context, put func(int64, encoder) error) error {
 	camera, err := webcam.Open(s.config.Camera)
 	if err != nil {
 		return cameraError(err)
 	}
 	defer camera.Close()
-	decode, err := s.configure(camera)
+	encode, err := s.configure(camera)
 	if err != nil {
 		return err
 	}
@@ -51,11 +51,8 @@ func (s *Store) readCamera(ctx context.Context, put func(Frame) error) error {
 		if err != nil {
 			return err
 		}
-		picture, err := decode(raw)
+		err = put(at, func() ([]byte, error) { return encode(raw) })
 		if err := errors.Join(err, camera.ReleaseFrame(index)); err != nil {
-			return err
-		}
-		if err := put(Frame{At: at, JPEG: picture}); err != nil {
 			return err
 		}
 	}
@@ -72,8 +69,8 @@ func cameraError(err error) error {
 	return err
 }
 
-// configure selects format, size and rate. decode returns a copy of a frame as JPEG.
-func (s *Store) configure(camera *webcam.Webcam) (decode func([]byte) ([]byte, error), err error) {
+// configure selects format, size and rate. encode returns a copy of a frame as JPEG.
+func (s *Store) configure(camera *webcam.Webcam) (encode func([]byte) ([]byte, error), err error) {
 	formats := camera.GetSupportedFormats()
 	format := mjpeg
 	if _, ok := formats[format]; !ok {

@@ -25,7 +25,7 @@ const (
 var errEnded = errors.New("the server ended the stream")
 
 // readURL stores the frames of an HTTP server.
-func (s *Store) readURL(ctx context.Context, put func(Frame) error) error {
+func (s *Store) readURL(ctx context.Context, put func(int64, encoder) error) error {
 	client, address := s.client()
 	defer client.CloseIdleConnections()
 	for {
@@ -63,7 +63,7 @@ func (s *Store) client() (*http.Client, string) {
 
 // fetch makes a request and stores its frames: many of a stream, or one.
 func (s *Store) fetch(
-	ctx context.Context, client *http.Client, address string, put func(Frame) error,
+	ctx context.Context, client *http.Client, address string, put func(int64, encoder) error,
 ) (stream bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Store) fetch(
 }
 
 // store reads one picture. Without its length, that of a stream is complete when the next one begins.
-func (s *Store) store(from io.Reader, header textproto.MIMEHeader, put func(Frame) error) error {
+func (s *Store) store(from io.Reader, header textproto.MIMEHeader, put func(int64, encoder) error) error {
 	limit := int64(maxBytes + 1)
 	if length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && length >= 0 {
 		limit = min(limit, length)
@@ -108,7 +108,7 @@ func (s *Store) store(from io.Reader, header textproto.MIMEHeader, put func(Fram
 	if err != nil {
 		return err
 	}
-	return put(Frame{At: s.captured(header.Get(timeHeader)), JPEG: picture})
+	return put(s.captured(header.Get(timeHeader)), func() ([]byte, error) { return picture, nil })
 }
 
 // captured returns the time of capture that a server sent, or the time of arrival.

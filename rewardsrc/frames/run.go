@@ -55,12 +55,12 @@ func (s *Store) receive(ctx context.Context) error {
 	defer silent.Stop()
 	go s.endUnwatched(ctx, cancel)
 	take := Limit(s.config.RateHz)
-	put := func(f Frame) error {
+	put := func(at int64, encode encoder) error {
 		silent.Reset(silence)
-		if !take(f) {
+		if !take(at) {
 			return nil
 		}
-		return s.add(f)
+		return s.put(at, encode)
 	}
 	var err error
 	if s.config.Camera != "" {
@@ -72,6 +72,15 @@ func (s *Store) receive(ctx context.Context) error {
 		err = cause
 	}
 	return fmt.Errorf("%s%s: %w", s.config.Camera, s.config.URL, err)
+}
+
+// put stores a picture.
+func (s *Store) put(at int64, encode encoder) error {
+	picture, err := encode()
+	if err != nil {
+		return err
+	}
+	return s.add(Frame{At: at, JPEG: picture})
 }
 
 // endUnwatched cancels after a while without watchers.
@@ -94,15 +103,18 @@ func (s *Store) endUnwatched(ctx context.Context, cancel context.CancelCauseFunc
 	}
 }
 
-// Limit returns a function that selects frames, at most rateHz of them.
-func Limit(rateHz float64) func(Frame) bool {
+// encoder returns a JPEG picture.
+type encoder func() ([]byte, error)
+
+// Limit returns a function that selects frames by the time of their capture, at most rateHz of them.
+func Limit(rateHz float64) func(at int64) bool {
 	period := int64(min(float64(time.Second)/rateHz, 1e15))
 	var next int64
-	return func(f Frame) bool {
-		if f.At < next {
+	return func(at int64) bool {
+		if at < next {
 			return false
 		}
-		next = max(next+period, f.At+period/2)
+		next = max(next+period, at+period/2)
 		return true
 	}
 }

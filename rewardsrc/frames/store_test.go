@@ -323,7 +323,7 @@ func FuzzStream(f *testing.F) {
 		s := NewStore(configOf(server.URL), clock())
 		client, address := s.client()
 		defer client.CloseIdleConnections()
-		if _, err := s.fetch(t.Context(), client, address, s.add); err == nil {
+		if _, err := s.fetch(t.Context(), client, address, s.put); err == nil {
 			t.Error("a stream that ended without an error")
 		} else if errors.Is(err, context.Canceled) {
 			t.Error(err)
