@@ -197,6 +197,7 @@ func TestStore_ReportsBadSources(t *testing.T) {
 		errSilent.Error():    func(_ http.ResponseWriter, r *http.Request) { untilGone(r) },
 	} {
 		t.Run(want, func(t *testing.T) {
+			t.Parallel()
 			server := httptest.NewServer(handler)
 			t.Cleanup(server.Close)
 			problem(t, run(t, configOf(server.URL), clock()), want)
