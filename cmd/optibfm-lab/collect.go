@@ -1,57 +1,44 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
-	"optibfm/hal/collect"
-	"optibfm/hal/rover"
-	"optibfm/internal/npz"
+	"optibfm/configs"
+	"optibfm/lab/recording"
 )
 
 func newCollectCommand() *cobra.Command {
-	cfg := collect.DefaultConfig()
-	var out string
+	cfg := recording.Config{Transitions: 1_000_000, Amplitude: 1, Out: "transitions.npz"}
+	name, set := "rover", []string(nil)
 	cmd := &cobra.Command{
 		Use:   "collect",
-		Short: "Record transitions of the rover under random actions, to train a model",
-		Long: `Record transitions of the rover under random actions. The file is NumPy's .npz with
-obs [n, 6], action [n, 2], next_obs [n, 6] (float32) and episode [n] (int64).
-scripts/train_fb.py trains on it.`,
-		Example: "  optibfm-lab collect --transitions 1000000 --out transitions.npz",
-		Args:    cobra.NoArgs,
+		Short: "Record transitions of a robot under random actions, to train a model",
+		Long: `Record transitions of a robot under random actions. The file is NumPy's .npz with
+obs [n, O], action [n, A] in [-1, 1], next_obs [n, O] (float32) and episode [n];
+scripts/train_fb.py trains on it.
+
+A simulator with its own time (the rover, mode: lockstep of a bridge) runs as fast
+as it can, in short episodes. Any other robot runs in real time with smooth
+actions, under the guards and limits of its configuration. A real robot moves
+only after you type arm. Ctrl-C halts it and writes what was recorded.`,
+		Example: `  optibfm-lab collect --transitions 200000
+  optibfm-lab collect --config myrobot.yaml --transitions 60000 --amplitude 0.3`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return recordRover(cmd.OutOrStdout(), cfg, out)
+			file, err := configs.Load(name, set...)
+			if err != nil {
+				return err
+			}
+			return recording.Run(cmd.Context(), file, cfg, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
+	flags.StringVarP(&name, "config", "c", name, "the robot's `CONFIG`: a file, or a name (optibfm config list)")
+	flags.StringArrayVar(&set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
 	flags.IntVar(&cfg.Transitions, "transitions", cfg.Transitions, "number of transitions")
+	flags.Float64Var(&cfg.Amplitude, "amplitude", cfg.Amplitude,
+		"largest distance from the failsafe output, as a share of the limits' range, up to 1")
 	flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of actions and initial states")
-	flags.StringVar(&out, "out", "transitions.npz", "file to write")
+	flags.StringVar(&cfg.Out, "out", cfg.Out, "file to write, which must not exist")
 	return cmd
-}
-
-func recordRover(w io.Writer, cfg collect.Config, path string) error {
-	robot, err := rover.New(rover.DefaultConfig())
-	if err != nil {
-		return err
-	}
-	recorded, err := collect.Record(robot, cfg)
-	if err != nil {
-		return err
-	}
-	spec, n := robot.Spec(), recorded.Len()
-	err = npz.WriteFile(path, map[string]npz.Array{
-		"obs":      npz.Float32(recorded.Obs, n, len(spec.Obs)),
-		"action":   npz.Float32(recorded.Action, n, len(spec.Action)),
-		"next_obs": npz.Float32(recorded.NextObs, n, len(spec.Obs)),
-		"episode":  npz.Int64(recorded.Episode, n),
-	})
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "%d transitions in %d episodes: %s\n", n, recorded.Episode[n-1]+1, path)
-	return err
 }

@@ -85,6 +85,8 @@ func TestLab_NamesWhatIsWrong(t *testing.T) {
 		"unknown flag: --candidate": {"bench", "--candidate", "3"},
 		"at least 40":               {"theory", "--runs", "5"},
 		"collect: ":                 {"collect", "--transitions", "0", "--out", filepath.Join(t.TempDir(), "none.npz")},
+		"the file exists":           {"collect", "--out", t.TempDir()},
+		"--amplitude":               {"collect", "--amplitude", "0", "--out", filepath.Join(t.TempDir(), "none.npz")},
 		"received 0":                {"eval"},
 		"received 1":                {"eval", "merge", "out.csv"},
 		"no.csv":                    {"eval", "merge", "out.csv", "no.csv"},
@@ -102,7 +104,7 @@ func TestLab_NamesWhatIsWrong(t *testing.T) {
 func TestCollect_WritesTrainingData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "transitions.npz")
 	out, err := lab("", "collect", "--transitions", "200", "--seed", "3", "--out", path)
-	if err != nil || !strings.Contains(out, "200 transitions") {
+	if err != nil || !strings.HasPrefix(out, "200 transitions in ") {
 		t.Fatalf("%v: %q", err, out)
 	}
 	archive, err := npz.ReadFile(path)

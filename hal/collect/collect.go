@@ -71,8 +71,10 @@ func Record(robot Simulator, cfg Config) (t *Transitions, err error) {
 type recorder struct {
 	robot    Simulator
 	cfg      Config
+	channels []hal.Channel // of the action
 	rng      *rand.Rand
-	explore  *explorer
+	explore  *Explorer
+	action   []float32
 	obs      []float32
 	next     []float32
 	out      *Transitions
@@ -84,12 +86,14 @@ func newRecorder(robot Simulator, cfg Config) *recorder {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 0x636f6c6c656374))
 	n, o, a := cfg.Transitions, len(spec.Obs), len(spec.Action)
 	return &recorder{
-		robot:   robot,
-		cfg:     cfg,
-		rng:     rng,
-		explore: newExplorer(spec.Action, rng),
-		obs:     make([]float32, o),
-		next:    make([]float32, o),
+		robot:    robot,
+		cfg:      cfg,
+		channels: spec.Action,
+		rng:      rng,
+		explore:  NewExplorer(spec.Action, rng),
+		action:   make([]float32, a),
+		obs:      make([]float32, o),
+		next:     make([]float32, o),
 		out: &Transitions{
 			Obs:     make([]float32, 0, n*o),
 			Action:  make([]float32, 0, n*a),
@@ -106,7 +110,7 @@ func (r *recorder) episode() error {
 	if _, err := r.robot.Sense(r.obs); err != nil {
 		return fmt.Errorf("sense: %w", err)
 	}
-	r.explore.begin()
+	r.explore.Begin()
 	ticks := r.cfg.MinTicks + r.rng.IntN(r.cfg.MaxTicks-r.cfg.MinTicks+1)
 	for range min(ticks, r.cfg.Transitions-r.out.Len()) {
 		if err := r.step(); err != nil {
@@ -118,7 +122,11 @@ func (r *recorder) episode() error {
 }
 
 func (r *recorder) step() error {
-	action := r.explore.next()
+	action := r.action
+	for i, u := range r.explore.Next() {
+		c := r.channels[i]
+		action[i] = float32(c.Min + (c.Max-c.Min)*(u+1)/2)
+	}
 	if err := r.robot.Act(action); err != nil {
 		return fmt.Errorf("act: %w", err)
 	}

@@ -7,5 +7,6 @@
 // which reaches top speeds and walls; or an Ornstein-Uhlenbeck process
 // (time-correlated exploration).
 //
-// Any [hal.Robot] with [hal.Resetter] can be recorded.
+// [Record] records any [hal.Robot] with [hal.Resetter] in simulated time. Package lab/recording
+// records any robot, in real time, with the [Explorer] of this package.
 package collect

@@ -11,10 +11,11 @@ import (
 type strategy int
 
 const (
-	uniform  strategy = iota // a new uniform action in every tick
-	held                     // an action for some ticks, then another
-	ornstein                 // an Ornstein-Uhlenbeck process
-	strategies
+	uniform    strategy     = iota // a new uniform action in every tick
+	held                           // an action for some ticks, then another
+	ornstein                       // an Ornstein-Uhlenbeck process
+	strategies                     // number of those that Begin draws
+	smooth     = strategies        // held actions through a low-pass filter
 )
 
 const (
@@ -27,30 +28,40 @@ const (
 	maxMemory      = 40.0
 )
 
-// explorer draws exploring actions within the limits of their channels.
-type explorer struct {
-	channels    []hal.Channel
+// Explorer draws exploring actions.
+type Explorer struct {
 	rng         *rand.Rand
 	strategy    strategy
-	action      []float32 // in the channels' units
-	unit        []float64 // the same, in [-1, 1]
+	drawn       []float64 // in [-1, 1]
+	mixed       []float64 // the same, correlated
+	low         []float64 // the same, filtered
 	hold        int       // ticks until the next held action
 	memory      float64   // ticks
 	correlation float64   // of all channels with the first, in [0, 1]
 }
 
-func newExplorer(channels []hal.Channel, rng *rand.Rand) *explorer {
-	return &explorer{
-		channels: channels,
-		rng:      rng,
-		action:   make([]float32, len(channels)),
-		unit:     make([]float64, len(channels)),
+// NewExplorer returns an explorer that needs Begin or BeginSmooth.
+func NewExplorer(channels []hal.Channel, rng *rand.Rand) *Explorer {
+	n := len(channels)
+	e := &Explorer{rng: rng, drawn: make([]float64, n), mixed: make([]float64, n), low: make([]float64, n)}
+	for i, c := range channels {
+		e.low[i] = Failsafe(c)
 	}
+	return e
 }
 
-// begin draws the kind of exploration of a new episode.
-func (e *explorer) begin() {
-	e.strategy = strategy(e.rng.IntN(int(strategies)))
+// Failsafe returns the failsafe output of an action channel in [-1, 1], the range of its limits.
+func Failsafe(c hal.Channel) float64 { return 2*(c.Failsafe-c.Min)/(c.Max-c.Min) - 1 }
+
+// Begin draws the kind of exploration of a simulator's new episode.
+func (e *Explorer) Begin() { e.begin(strategy(e.rng.IntN(int(strategies)))) }
+
+// BeginSmooth changes the speed of an exploration without jumps, for a robot with mass. It starts from
+// the failsafe output.
+func (e *Explorer) BeginSmooth() { e.begin(smooth) }
+
+func (e *Explorer) begin(s strategy) {
+	e.strategy = s
 	e.hold = 0
 	e.memory = minMemory + (maxMemory-minMemory)*e.rng.Float64()
 	e.correlation = 0
@@ -60,48 +71,54 @@ func (e *explorer) begin() {
 	e.draw()
 }
 
-// next returns the next action. The slice is valid until the following call.
-func (e *explorer) next() []float32 {
+// Next returns the next action. Each element is in [-1, 1], the range of its channel's limits. The slice is
+// valid until the following call.
+func (e *Explorer) Next() []float64 {
 	switch e.strategy {
 	case uniform:
 		e.draw()
-	case held:
+	case held, smooth:
 		e.holdOrChange()
 	case ornstein:
 		e.drift()
 	}
-	for i, c := range e.channels {
-		u := e.correlation*e.unit[0] + (1-e.correlation)*e.unit[i]
-		e.action[i] = float32(c.Min + (c.Max-c.Min)*(u+1)/2)
+	for i := range e.mixed {
+		e.mixed[i] = e.correlation*e.drawn[0] + (1-e.correlation)*e.drawn[i]
 	}
-	return e.action
+	if e.strategy != smooth {
+		return e.mixed
+	}
+	for i, u := range e.mixed {
+		e.low[i] += (u - e.low[i]) / e.memory
+	}
+	return e.low
 }
 
-func (e *explorer) draw() {
-	for i := range e.unit {
-		e.unit[i] = 2*e.rng.Float64() - 1
+func (e *Explorer) draw() {
+	for i := range e.drawn {
+		e.drawn[i] = 2*e.rng.Float64() - 1
 	}
 }
 
-func (e *explorer) holdOrChange() {
+func (e *Explorer) holdOrChange() {
 	if e.hold--; e.hold > 0 {
 		return
 	}
 	e.hold = 1 + e.rng.IntN(maxHold)
 	e.draw()
-	for i, u := range e.unit {
+	for i, u := range e.drawn {
 		if e.rng.Float64() < extremePart {
-			e.unit[i] = math.Copysign(1, u)
+			e.drawn[i] = math.Copysign(1, u)
 		}
 	}
 }
 
 // drift is one step of an Ornstein-Uhlenbeck process with a standard deviation
 // of 0.8, clipped to the limits, so that they are often reached.
-func (e *explorer) drift() {
+func (e *Explorer) drift() {
 	keep := math.Exp(-1 / e.memory)
 	kick := 0.8 * math.Sqrt(1-keep*keep)
-	for i, u := range e.unit {
-		e.unit[i] = min(max(keep*u+kick*e.rng.NormFloat64(), -1), 1)
+	for i, u := range e.drawn {
+		e.drawn[i] = min(max(keep*u+kick*e.rng.NormFloat64(), -1), 1)
 	}
 }

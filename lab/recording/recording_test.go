@@ -1,0 +1,198 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/hal"
+	"optibfm/hal/bridge"
+	"optibfm/hal/haltest"
+	"optibfm/internal/npz"
+	"optibfm/internal/rigtest"
+	"optibfm/rtloop"
+)
+
+func TestRecorder_KeepsRegularTransitions(t *testing.T) {
+	type step struct {
+		obs     float32
+		elapsed uint64
+		after   int64 // ns of the sample
+		flags   controller.Flags
+	}
+	const armed = controller.FlagArmed
+	period := int64(haltest.Spec(1, 1).Period)
+	for name, c := range map[string]struct {
+		steps    []step
+		next     []float32
+		episodes []int64
+	}{
+		"chain":           {[]step{{0, 1, period, armed}, {1, 1, period, armed}, {2, 1, period, armed}}, []float32{1, 2}, []int64{0, 0}},
+		"disarmed":        {[]step{{0, 1, period, 0}, {1, 1, period, armed}, {2, 1, period, armed}}, []float32{2}, []int64{0}},
+		"missed tick":     {[]step{{0, 1, period, armed}, {1, 1, period, armed}, {2, 2, 2 * period, armed}, {3, 1, period, armed}}, []float32{1, 3}, []int64{0, 1}},
+		"repeated sample": {[]step{{0, 1, period, armed}, {0, 1, 0, armed}, {2, 1, 2 * period, armed}, {3, 1, period, armed}}, []float32{3}, []int64{0}},
+		"bad observation": {[]step{{0, 1, period, armed}, {1, 1, period, armed | controller.FlagBadObs}, {2, 1, period, armed}, {3, 1, period, armed}}, []float32{3}, []int64{0}},
+		"end of an episode": {[]step{{0, 1, period, armed}, {1, 1, period, armed | controller.FlagEpisodeEnd}, {5, 1, period, armed | controller.FlagEpisodeStart},
+			{6, 1, period, armed}}, []float32{1, 6}, []int64{0, 1}},
+		"stop": {[]step{{0, 1, period, armed | controller.FlagStopped}, {1, 1, period, 0}}, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecorder(haltest.Spec(1, 1), 10, true)
+			tick, at := controller.NewTick(controller.Shape{Obs: 1, Action: 1, Latent: 1}), int64(0)
+			for _, s := range c.steps {
+				at += s.after
+				tick.Obs[0], tick.Elapsed, tick.SenseAt, tick.Flags = s.obs, s.elapsed, at, s.flags
+				r.note(tick)
+			}
+			if got := r.rows; !equal(got.NextObs, c.next) || !equal(got.Episode, c.episodes) {
+				t.Errorf("next_obs %v, episode %v", got.NextObs, got.Episode)
+			}
+		})
+	}
+}
+
+func equal[T comparable](a, b []T) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// narrow is a robot whose action has another range and a rate limit.
+func narrow() *haltest.Robot {
+	spec := haltest.Spec(2, 1)
+	spec.Obs[0].Min, spec.Obs[0].Max = -1, 1
+	spec.Action[0].Min, spec.Action[0].Max, spec.Action[0].Failsafe, spec.Action[0].MaxRate = 2, 10, 4, 50
+	return haltest.New(spec)
+}
+
+func realRobot(t *testing.T, robot hal.Robot, transitions int) *session {
+	t.Helper()
+	file := configs.Default()
+	file.Robot.Driver, file.Robot.Bridge.Mode = configs.DriverBridge, bridge.Free
+	file.Loop.Priority, file.Loop.LockMemory, file.Loop.MaxMissed, file.Loop.WatchdogMS = 0, false, rtloop.NoLimit, 0
+	file.Loop.PeriodMS, file.Controller.Guard.MaxBadTicks = 20, 0
+	s, err := newSession(robot, file, Config{
+		Transitions: transitions, Seed: 1, Amplitude: 0.25, Out: filepath.Join(t.TempDir(), "out.npz"),
+	})
+	rigtest.Must(t, err)
+	s.recorder.realTime = false // the fake's times do not skip with the ticks
+	return s
+}
+
+func TestRun_LimitsTheActionsOfARealRobot(t *testing.T) {
+	robot := narrow()
+	s := realRobot(t, robot, 20)
+	rigtest.Must(t, s.run(t.Context(), strings.NewReader("arm\n"), io.Discard, io.Discard))
+	if !robot.Halted || robot.Arms != 1 || s.recorder.rows.Len() != 20 {
+		t.Errorf("halted %t, armed %d times, %d rows", robot.Halted, robot.Arms, s.recorder.rows.Len())
+	}
+	last, moved := 4.0, false
+	for n := range robot.Acts {
+		a := float64(robot.Action(n)[0])
+		if math.Abs(a-last) > 1+1e-5 || a < 4-0.25*2-1e-5 || a > 4+0.25*6+1e-5 {
+			t.Errorf("action %d: from %g to %g", n, last, a)
+		}
+		moved = moved || a != last
+		last = a
+	}
+	if !moved {
+		t.Error("the actions do not explore")
+	}
+	archive, err := npz.ReadFile(s.config.Out)
+	rigtest.Must(t, err)
+	actions, err := archive.Shaped("action", 20, 1)
+	rigtest.Must(t, err)
+	n := 0 // rows are a subsequence of the actions: missed ticks interrupt the recording
+	for _, u := range actions.Float64s() {
+		for n < robot.Acts && math.Abs(u-(float64(robot.Action(n)[0])-6)/4) > 1e-6 {
+			n++
+		}
+	}
+	if n == robot.Acts {
+		t.Errorf("the rows %v are not the actions in [-1, 1]", actions.Float64s())
+	}
+}
+
+func TestRun_HaltsAndKeepsTheRecordingAtEveryEnd(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		answer  string
+		observe func(n int, cancel func()) (first float32, err error)
+		rows    bool
+		want    string
+	}{
+		"interrupted":  {"arm\n", func(n int, cancel func()) (float32, error) { return 0, after(n, cancel) }, true, ""},
+		"sensor fails": {"arm\n", func(n int, _ func()) (float32, error) { return 0, after(n, func() {}, broken) }, true, "broken"},
+		"out of range": {"arm\n", func(n int, _ func()) (float32, error) { return float32(n / 15 * 7), nil }, true, "plausible range"},
+		"not armed":    {"no\n", nil, false, "did not arm"},
+		"no operator":  {"", nil, false, "did not arm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			robot := narrow()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.observe != nil {
+				robot.Observe = func(n int, obs []float32) (err error) {
+					obs[0], err = c.observe(n, cancel)
+					return err
+				}
+			}
+			s := realRobot(t, robot, 1000)
+			err := s.run(ctx, strings.NewReader(c.answer), io.Discard, io.Discard)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("found %v, want %q", err, c.want)
+			}
+			if !robot.Halted || robot.Halts == 0 || (robot.Arms > 0) != c.rows {
+				t.Errorf("halted %t, %d times; armed %d times", robot.Halted, robot.Halts, robot.Arms)
+			}
+			if _, err := os.Stat(s.config.Out); (err == nil) != c.rows {
+				t.Errorf("the file: %v", err)
+			}
+		})
+	}
+}
+
+// after calls end in the 16th observation and returns the error.
+func after(n int, end func(), err ...error) error {
+	if n < 15 {
+		return nil
+	}
+	end()
+	return errors.Join(err...)
+}
+
+func TestSession_TickAllocatesNothing(t *testing.T) {
+	s := realRobot(t, haltest.New(haltest.Spec(3, 2)), 100)
+	rigtest.Must(t, s.agent.Arm())
+	beat := rtloop.Beat{Elapsed: 1}
+	if n := testing.AllocsPerRun(50, func() {
+		beat.Index++
+		if err := s.onBeat(beat); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%g allocations a tick", n)
+	}
+	if s.recorder.rows.Len() < 40 {
+		t.Errorf("%d rows", s.recorder.rows.Len())
+	}
+}
+
+func TestProgressLine_ShowsRateAndRemainingTime(t *testing.T) {
+	if got, want := progressLine(300, 1500, 15e9), "300 of 1500 transitions, 20/s, 1:00 left"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,0 +1,269 @@
+package recording
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/hal"
+	"optibfm/internal/setup"
+	"optibfm/rtloop"
+	"optibfm/simulate"
+)
+
+// Config is what to record.
+type Config struct {
+	Transitions int     // at least 2
+	Seed        uint64  // of the actions and of a simulator's states
+	Amplitude   float64 // of the actions around the failsafe output, in (0, 1]: a share of the limits' range
+	Out         string  // .npz to write, which must not exist
+}
+
+// Episodes have 10 to 100 steps: short ones see more initial states.
+const minSteps, maxSteps = 10, 100
+
+func (c Config) validate() error {
+	if c.Transitions < 2 || c.Transitions > 1e9 {
+		return fmt.Errorf("collect: --transitions: found %d; give 2 to 1000000000", c.Transitions)
+	}
+	if !(c.Amplitude > 0 && c.Amplitude <= 1) {
+		return fmt.Errorf("collect: --amplitude: found %g; give more than 0, at most 1", c.Amplitude)
+	}
+	if _, err := os.Lstat(c.Out); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("collect: %s: the file exists; choose another --out, or move it away", c.Out)
+	}
+	return nil
+}
+
+// session is a recording in progress.
+type session struct {
+	config   Config
+	file     configs.File
+	robot    hal.Robot
+	policy   *policy
+	agent    *controller.Agent
+	tick     *controller.Tick
+	recorder *recorder
+	rng      *rand.Rand
+	steps    uint32 // left until the exploration changes
+}
+
+// Run records transitions of the robot of file until there are enough, ctx is done or the robot stops, and
+// writes them. in is the operator who arms a real robot. progress receives the state of the recording.
+func Run(ctx context.Context, file configs.File, c Config, in io.Reader, out, progress io.Writer) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	robot, err := openRobot(ctx, file)
+	if err != nil {
+		return fmt.Errorf("collect: %w", err)
+	}
+	s, err := newSession(robot, file, c)
+	if err != nil {
+		return fmt.Errorf("collect: %w", errors.Join(err, setup.CloseRobot(robot)))
+	}
+	if err := s.run(ctx, in, out, progress); err != nil {
+		return fmt.Errorf("collect: %w", err)
+	}
+	return nil
+}
+
+// run records, halts the robot and writes the file.
+func (s *session) run(ctx context.Context, in io.Reader, out, progress io.Writer) (err error) {
+	if setup.CanWaitForHost(s.robot, s.file) {
+		err = s.watched(progress, func() error { return s.simulate(ctx) })
+	} else if err = s.prepare(ctx, in, progress); err == nil {
+		err = s.watched(progress, func() error { return s.drive(ctx, progress) })
+	}
+	if !errors.Is(err, errStuck) { // the stuck thread may still use the robot
+		err = errors.Join(err, setup.CloseRobot(s.robot))
+	}
+	if s.recorder.rows.Len() > 0 {
+		err = errors.Join(err, s.save(out))
+	}
+	return err
+}
+
+// openRobot opens the robot of a configuration, halted, unless a run of it is in progress.
+func openRobot(ctx context.Context, file configs.File) (hal.Robot, error) {
+	if path := file.Safety.Socket; path != "" {
+		if run, err := net.Dial("unix", path); err == nil {
+			return nil, errors.Join(fmt.Errorf("safety.socket: a run of this robot is in progress (%s); end it", path), run.Close())
+		}
+	}
+	now := rtloop.Now
+	if setup.Simulated(file.Robot) {
+		now = nil
+	}
+	return setup.OpenDriver(ctx, file, now)
+}
+
+func newSession(robot hal.Robot, file configs.File, c Config) (*session, error) {
+	simulated := setup.Simulated(file.Robot)
+	file.Run.Lockstep, file.Run.Shadow = simulated, false
+	spec := robot.Spec()
+	if !simulated && spec.Period != file.Loop.Period() {
+		return nil, fmt.Errorf("loop.period_ms: found %v, but the robot's period is %v; set loop.period_ms to it",
+			file.Loop.Period(), spec.Period)
+	}
+	s := &session{config: c, file: file, robot: robot, rng: rand.New(rand.NewPCG(c.Seed, 0x636f6c6c656374))}
+	s.policy = newPolicy(spec, c.Amplitude, s.rng)
+	k := controller.DefaultConfig()
+	k.Strategy, k.Prior, k.Gate.Off, k.Guard = controller.Random, controller.Isotropic, true, file.Controller.Guard
+	planner, err := controller.NewPlanner(k, s.policy)
+	if err != nil {
+		return nil, err
+	}
+	s.agent, err = controller.NewAgent(k, controller.Parts{
+		Robot: robot, Source: setup.NoOperator{}, Model: s.policy, Plans: controller.NewLockstep(planner),
+		Safety: file.Rules(setup.SimulatedOrShadow(robot, file)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.tick = controller.NewTick(s.agent.Shape())
+	s.recorder = newRecorder(spec, c.Transitions, !simulated)
+	return s, nil
+}
+
+// simulate records a simulator in its own time.
+func (s *session) simulate(ctx context.Context) error {
+	if err := s.agent.Arm(); err != nil {
+		return err
+	}
+	stepper := simulate.Stepper{Agent: s.agent, Period: s.robot.Spec().Period, Episodes: simulate.Episodes{
+		Robot: simulate.Resetter(s.robot), Steps: maxSteps, Seed: s.config.Seed,
+	}}
+	s.policy.explorer.Begin()
+	for ctx.Err() == nil && !s.recorder.full() {
+		if _, err := stepper.Step(s.tick); err != nil {
+			return err
+		}
+		s.recorder.note(s.tick)
+		switch {
+		case s.tick.Flags.Has(controller.FlagEpisodeStart):
+			stepper.Episodes.Steps = s.drawSteps() // of this episode
+		case s.tick.Flags.Has(controller.FlagEpisodeEnd):
+			s.policy.explorer.Begin()
+		}
+	}
+	return s.agent.Halt(controller.FaultNone)
+}
+
+func (s *session) drawSteps() uint32 { return minSteps + s.rng.Uint32N(maxSteps-minSteps+1) }
+
+// prepare checks a real robot and waits until its operator arms it.
+func (s *session) prepare(ctx context.Context, in io.Reader, out io.Writer) error {
+	if setup.SimulatedOrShadow(s.robot, s.file) {
+		return nil
+	}
+	if err := errors.Join(setup.CheckArming(out, s.robot, s.file), setup.CheckBounds(out, s.robot, s.file)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s will move at random, up to %.0f %% of its range from the failsafe output. Keep people away and a\n"+
+		"hand on the emergency stop. Ctrl-C halts the robot. Type arm and press Enter: ", s.robot.Spec().Name, 100*s.config.Amplitude)
+	line := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(in).ReadString('\n')
+		line <- strings.TrimSpace(text)
+	}()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case answer := <-line:
+		if answer != "arm" {
+			return fmt.Errorf("the operator did not arm the robot (%q); type arm", answer)
+		}
+		return nil
+	}
+}
+
+var (
+	errFull  = errors.New("enough transitions")
+	errStuck = errors.New("the driver hangs; the robot was halted beside it, if it has a second path")
+)
+
+// stuckGrace is how long a driver may hang before the process ends without it. Its end triggers the device's
+// deadman.
+const stuckGrace = time.Second
+
+// drive records a robot in real time.
+func (s *session) drive(ctx context.Context, out io.Writer) error {
+	loop, granted, err := rtloop.Prepare(s.file.Loop)
+	if err != nil {
+		return err
+	}
+	defer loop.Close()
+	for _, g := range granted.Missing() {
+		fmt.Fprintf(out, "warning: loop.%s: %s: not granted (%s); %s\n", g.Request, g.Asked, g.Why, g.Fix)
+	}
+	if err := s.agent.Arm(); err != nil {
+		return err
+	}
+	var halted error
+	loop.Halt = func(error) { halted = s.agent.Halt(controller.FaultNone) }
+	stuck := make(chan struct{})
+	loop.OnStuck = func(rtloop.Stall) {
+		if b, ok := s.robot.(hal.Backstop); ok {
+			b.HaltBeside()
+		}
+		close(stuck)
+	}
+	over := make(chan error, 1)
+	go func() {
+		_, err := loop.Run(ctx, s.onBeat)
+		over <- err
+	}()
+	select {
+	case err = <-over:
+	case <-stuck:
+		select {
+		case err = <-over:
+		case <-time.After(stuckGrace):
+			return errStuck
+		}
+	}
+	if errors.Is(err, errFull) {
+		err = nil
+	}
+	return errors.Join(err, halted)
+}
+
+// onBeat runs one tick. It allocates nothing.
+func (s *session) onBeat(b rtloop.Beat) error {
+	if s.steps == 0 {
+		s.policy.explorer.BeginSmooth()
+		s.steps = s.drawSteps()
+	}
+	s.steps--
+	t := s.tick
+	t.Index, t.Elapsed, t.Deadline, t.Wake = b.Index, b.Elapsed, b.Deadline, b.Wake
+	if err := s.agent.Step(t); err != nil {
+		return err
+	}
+	s.recorder.note(t)
+	if s.recorder.full() {
+		return errFull
+	}
+	return nil
+}
+
+// save writes the recording and prints its size.
+func (s *session) save(out io.Writer) error {
+	r := s.recorder
+	if err := r.write(s.config.Out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%d transitions in %d episodes, %d left out: %s\n",
+		r.rows.Len(), r.episode+1, r.skipped, s.config.Out)
+	return err
+}
