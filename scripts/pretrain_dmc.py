@@ -381,6 +381,9 @@ class Pretraining(train_fb.Trainer):
         self.args.out.mkdir(parents=True, exist_ok=True)
         self.write_checkpoint()
 
+    def measure(self) -> None:
+        """Does nothing: evaluate has measured the model in the simulation."""
+
     def add_prior(self) -> None:
         folder = self.args.out / "best"
         if folder.exists():

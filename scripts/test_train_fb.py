@@ -17,7 +17,7 @@ try:
     import numpy as np
     import torch
     import train_fb
-    from fb import bundle, losses, prior
+    from fb import bundle, losses, prior, report
     from fb.networks import on_sphere
     from safetensors.torch import load_file
 except ImportError as err:
@@ -98,7 +98,7 @@ class Training(unittest.TestCase):
     def run_to(self, steps, out, *more):
         with contextlib.redirect_stderr(io.StringIO()):
             train_fb.main([str(self.data), "--out", str(self.folder / out), "--steps", str(steps), "--batch", "32",
-                           "--latent", "4", "--hidden", "16", "--b-hidden", "16", "--z-from-rewards", "0.2", *more])
+                           "--latent", "4", "--hidden", "16", "--b-hidden", "16", "--z-from-rewards", "0.2", "--no-report", *more])
         return self.folder / out
 
     def test_a_resumed_training_ends_where_an_unbroken_one_does(self):
@@ -142,6 +142,15 @@ class Training(unittest.TestCase):
         tensors = load_file(out / "model.safetensors")
         self.assertEqual(tuple(tensors["cov_b"].shape), (4, 4))
         self.assertEqual(tuple(tensors["_forward_map.embed_sa.0.weight"].shape), (2, 5, 16))
+
+    def test_the_model_is_named_after_its_robot(self):
+        robot = {"name": "crab", "observation": [{"name": n, "unit": "m"} for n in "abc"], "action": [{"name": n, "unit": "N"} for n in "de"]}
+        with np.load(self.data) as archive:
+            np.savez(self.data, robot=np.frombuffer(json.dumps(robot).encode(), np.uint8).astype(np.int64), **archive)
+        found = json.loads((self.run_to(1, "named") / "bfm.json").read_text())
+        self.assertEqual({name: found[name] for name in robot}, robot)
+        found = json.loads((self.run_to(1, "other", "--name", "x", "--action", "f,g") / "bfm.json").read_text())
+        self.assertEqual((found["name"], [c["name"] for c in found["action"]]), ("x", ["f", "g"]))
 
     def test_the_program_adds_the_prior_from_observations_alone(self):
         program = self.folder / "optibfm"
@@ -248,6 +257,42 @@ class Training(unittest.TestCase):
     def test_names_that_are_too_few_are_refused_at_once(self):
         with self.assertRaisesRegex(SystemExit, "2 for the 3 of obs .a, b."):
             self.run_to(1, "names", "--observation", "a,b")
+
+
+class Reports(unittest.TestCase):
+    def test_dynamics_and_policies_are_measured_on_the_recording(self):
+        torch.manual_seed(0)
+        # A point that moves by its action; a policy that knows the reward goes right.
+        obs, action = torch.rand(4000, 2), torch.rand(4000, 2) * 2 - 1
+        next_obs = (obs + 0.1 * action).clamp(0, 1)
+        dynamics = report.Dynamics(obs, action, next_obs, updates=500)
+        self.assertGreater(dynamics.explained, 0.95)
+        rewards = [r for r in report.simple_rewards(obs, ["x", "y"]) if r.name == "x high"]
+
+        class Right:
+            normalize = staticmethod(lambda obs: obs)
+
+            @staticmethod
+            def actor(obs, z):
+                return z[:, :2].sign() * torch.tensor([1.0, 0.0])
+
+        start = torch.full((8, 2), 0.5)
+        right, left = (report.follow(Right, dynamics, start, torch.full((8, 2), sign), rewards, 30)[0] for sign in (1.0, -1.0))
+        self.assertGreater(right, 0.7)
+        self.assertLess(left, 0.2)
+
+    def test_rows_that_follow_each_other_are_found(self):
+        obs = torch.arange(20.0)[:, None]
+        next_obs = obs + 1
+        next_obs[9] = 0
+        rows, span = report.stretches(obs, next_obs)
+        self.assertEqual((rows.tolist(), span), ([0, 1, 2, 10, 11, 12], report.SPAN))
+        self.assertEqual(report.stretches(obs, obs + 0.5)[1], 1)
+
+    def test_the_verdict_names_what_is_weak(self):
+        for r2, oracle, begins in ((0.9, 0.8, "Good:"), (0.3, 0.8, "Not good: the features"), (0.9, 0.2, "Not good: the policies")):
+            found = report.Report(names=["a"], r2=[r2], oracle=[oracle], chance=[0.1], best=[1.0], dynamics=0.9, span=8)
+            self.assertTrue(str(found).splitlines()[-1].startswith(begins), found)
 
 
 if __name__ == "__main__":

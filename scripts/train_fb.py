@@ -2,10 +2,12 @@
 """Train a forward-backward model from a file of transitions, and save a bundle.
 
 The file is NumPy's .npz with obs [n, O], action [n, A] in [-1, 1] and next_obs
-[n, O]. Any robot will do; "optibfm-lab collect" writes one for the rover:
+[n, O]. "optibfm-lab collect" writes it for any robot, with its name and channels:
 
-    optibfm-lab collect --transitions 1000000 --seed 1 --out transitions.npz
+    optibfm-lab collect --config myrobot.yaml --transitions 200000 --out transitions.npz
     python scripts/train_fb.py transitions.npz --out bundle
+
+At the end it prints a report and a verdict: see fb/report.py.
 
 The program saves the bundle and a checkpoint every --save-every updates and at the
 end. With the same --out it continues from the checkpoint. It prints losses and
@@ -35,16 +37,17 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, flat, losses, prior, recording
+from fb import bundle, flat, losses, prior, recording, report
 from fb.networks import Architecture, Model, on_sphere
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = parser(__doc__.split("\n\n")[0])
     p.add_argument("transitions", type=Path, help=".npz with obs, action and next_obs")
-    p.add_argument("--name", default="rover", help="the model's name (%(default)s)")
-    p.add_argument("--observation", type=words, default=[], metavar="A,B,...", help="names of the observation channels")
-    p.add_argument("--action", type=words, default=[], metavar="A,B,...", help="names of the action channels")
+    p.add_argument("--name", help="the model's name (default: the robot's, or the file's)")
+    p.add_argument("--observation", type=words, default=[], metavar="A,B,...", help="names of the observation channels (default: the robot's)")
+    p.add_argument("--action", type=words, default=[], metavar="A,B,...", help="names of the action channels (default: the robot's)")
+    p.add_argument("--report", action=argparse.BooleanOptionalAction, default=True, help="measure the model at the end")
     return checked(p, argv)
 
 
@@ -172,6 +175,7 @@ class Trainer:
         self.actor_optimizer = torch.optim.Adam([self.actor_flat.vector], lr=args.lr, fused=True)
         self.schedulers = [torch.optim.lr_scheduler.LambdaLR(o, self.rate) for o in (self.fb_optimizer, self.actor_optimizer)]
         self.step = 0
+        self.report: report.Report | None = None
 
     @functools.cached_property
     def inputs(self):
@@ -282,6 +286,15 @@ class Trainer:
         self.write_bundle(self.args.out, self.model, self.obs)
         self.write_checkpoint()
 
+    def measure(self) -> None:
+        """Prints a report about the model and saves it with the bundle."""
+        if not self.args.report:
+            return
+        names = [c["name"] for c in bundle.channels(self.args.observation, self.obs.shape[1], "obs")]
+        self.report = report.measure(self.model, self.obs, self.action, self.next_obs, names, self.args.gamma)
+        print(self.report)
+        self.write_bundle(self.args.out, self.model, self.obs)
+
     def add_prior(self) -> None:
         """Adds the task prior to the saved bundle."""
         rows = torch.randperm(len(self.obs))[: prior.OBSERVATIONS]
@@ -320,7 +333,7 @@ class Trainer:
 
     def provenance(self) -> dict:
         """Returns strings by name that suffice to train the model again."""
-        no_influence = ("threads", "save_every")
+        no_influence = ("threads", "save_every", "report")
         settings = {k: v for k, v in vars(self.args).items() if isinstance(v, (int, float)) and k not in no_influence}
         return {
             "trained_by": "scripts/train_fb.py",
@@ -329,6 +342,7 @@ class Trainer:
             "data": self.args.note,
             "settings": " ".join(f"{name}={value}" for name, value in settings.items()),
             "torch": torch.__version__,
+            **(self.report.provenance() if self.report else {}),
         }
 
     def resume(self) -> None:
@@ -440,6 +454,7 @@ def train(trainer: Trainer) -> None:
     if caught:
         print(f"{args.out}: stopped at update {trainer.step}: the same command continues", file=sys.stderr)
         raise SystemExit(128 + caught[0])
+    trainer.measure()
     trainer.add_prior()
 
 
@@ -460,8 +475,13 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     columns = recording.read(args.transitions, ("obs", "action", "next_obs"))
+    robot = recording.robot(args.transitions)
+    args.name = args.name or robot.get("name") or args.transitions.stem
+    args.observation, args.action = args.observation or robot.get("observation"), args.action or robot.get("action")
     trainer = Trainer(args, *(torch.from_numpy(columns[name]).to(args.device) for name in ("obs", "action", "next_obs")))
     trainer.resume()
+    if trainer.step >= args.steps:
+        print(f"{trainer.checkpoint()}: has {trainer.step} updates already: remove it to train again", file=sys.stderr)
     train(trainer)
 
 

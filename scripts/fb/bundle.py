@@ -47,12 +47,12 @@ def describe(arch: Architecture) -> dict:
     }
 
 
-def channels(names: list[str] | None, count: int, prefix: str) -> list[dict[str, str]]:
-    """Returns channel descriptions, numbered if there are no names."""
+def channels(names: list[str | dict] | None, count: int, prefix: str) -> list[dict[str, str]]:
+    """Returns channel descriptions: of names, those given as {"name", "unit"}, or numbered if there are none."""
     names = names or [f"{prefix}{i}" for i in range(count)]
     if len(names) != count:
-        raise SystemExit(f"names of channels: {len(names)} for the {count} of {prefix} ({', '.join(names)}): give one for each")
-    return [{"name": name, "unit": ""} for name in names]
+        raise SystemExit(f"names of channels: {len(names)} for the {count} of {prefix} ({', '.join(map(str, names))}): give one for each")
+    return [{"name": name, "unit": ""} if isinstance(name, str) else name for name in names]
 
 
 @torch.no_grad()
@@ -66,8 +66,8 @@ def second_moment(model: Model, obs: torch.Tensor, chunk: int = 65536) -> torch.
 
 
 def write(
-        folder: str | Path, model: Model, obs: torch.Tensor, *, name: str, gamma: float, observation: list[str] | None,
-        action: list[str] | None, provenance: dict) -> None:
+        folder: str | Path, model: Model, obs: torch.Tensor, *, name: str, gamma: float, observation: list[str | dict] | None,
+        action: list[str | dict] | None, provenance: dict) -> None:
     """Writes the bundle, with cov_b over obs [n, O]. It replaces each file in one step."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ pretrain_dmc.py, together with what the model's practice recorded. Whatever is w
 with a file ends the program, with the file's name.
 """
 
+import json
 import os
 import zipfile
 import zlib
@@ -31,6 +32,17 @@ def read(path: str | os.PathLike, needed: tuple[str, ...], optional: tuple[str, 
         raise SystemExit(f"{path}: no recording: {err}: give an .npz with {', '.join(needed)}") from err
     check(path, columns)
     return columns
+
+
+def robot(path: str | os.PathLike) -> dict:
+    """Returns the robot of a recording: name, observation and action (lists of {"name", "unit"}); {} if it is not recorded."""
+    with np.load(path) as archive:
+        if "robot" not in archive:
+            return {}
+        try:
+            return json.loads(bytes(archive["robot"].astype(np.uint8)))
+        except (ValueError, TypeError) as err:
+            raise SystemExit(f"{path}: robot: {err}: give a recording of optibfm-lab collect") from err
 
 
 def of_checkpoint(path: str | os.PathLike) -> dict[str, np.ndarray]:

@@ -1,10 +1,14 @@
 """Returns of a model on tasks without training on them."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 
-from fb import simulation
 from fb.networks import Model, on_sphere
+
+if TYPE_CHECKING:
+    from fb import simulation
 
 LABELLED = 50_000
 
@@ -23,9 +27,11 @@ def oracle(model: Model, obs: torch.Tensor, reward: torch.Tensor) -> tuple[torch
 
 @torch.no_grad()
 def returns(
-        model: Model, domain: simulation.Domain, z: torch.Tensor, episodes: int, seed: int,
-        steps: int = simulation.EPISODE_STEPS) -> np.ndarray:
+        model: Model, domain: "simulation.Domain", z: torch.Tensor, episodes: int, seed: int,
+        steps: int) -> np.ndarray:
     """Returns [task, episode] of following z [task * episode, d]."""
+    from fb import simulation  # needs MuJoCo; oracle does not
+
     tasks = len(z) // episodes
     rows, column = np.arange(len(z)), np.repeat(np.arange(tasks), episodes)
     sim = simulation.Simulation(domain, len(z), seed, column)
