@@ -1,7 +1,7 @@
 """The server of optibfm's bridge for robots written in Python.
 
 It needs the standard library only. hal/bridge/PROTOCOL.md describes the protocol. A robot is an object like this
-one (examples/pyrobot is a complete one):
+one (examples/puck is a complete one):
 
     import optibfm_bridge as bridge
 

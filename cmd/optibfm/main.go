@@ -55,7 +55,7 @@ would be informative.`,
 	group("label", "Label", newLabelCommand(), newTaskCommand())
 	group("review", "Review", newReplayCommand(), newLogCommand())
 	group("models", "Models", newModelCommand(), newInferCommand())
-	group("setup", "Set up", newConfigCommand(), newCalibrateCommand(),
+	group("setup", "Set up", newNewRobotCommand(), newConfigCommand(), newCalibrateCommand(),
 		newDoctorCommand(), newJitterCommand(), newVersionCommand())
 	root.SetHelpCommandGroupID("setup")
 	root.SetCompletionCommandGroupID("setup")

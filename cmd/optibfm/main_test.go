@@ -39,7 +39,7 @@ func TestHelp_ExamplesParse(t *testing.T) {
 	rigtest.CheckHelp(t, newRootCommand())
 	out, err := execute("--help")
 	for _, want := range []string{
-		"Operate:\n  run ", "Label:\n  label ", "Review:\n  replay ", "Models:\n  model ", "Set up:\n  config ",
+		"Operate:\n  run ", "Label:\n  label ", "Review:\n  replay ", "Models:\n  model ", "Set up:\n  new-robot ",
 	} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("no %q: %v", want, err)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,51 +24,39 @@ import (
 func TestRecorder_KeepsRegularTransitions(t *testing.T) {
 	type step struct {
 		obs     float32
+		periods int64 // since the sample before
 		elapsed uint64
-		after   int64 // ns of the sample
 		flags   controller.Flags
 	}
 	const armed = controller.FlagArmed
-	period := int64(haltest.Spec(1, 1).Period)
+	const bad, end = armed | controller.FlagBadObs, armed | controller.FlagEpisodeEnd
+	first, second, third := step{0, 1, 1, armed}, step{1, 1, 1, armed}, step{2, 1, 1, armed}
 	for name, c := range map[string]struct {
 		steps    []step
 		next     []float32
 		episodes []int64
 	}{
-		"chain":           {[]step{{0, 1, period, armed}, {1, 1, period, armed}, {2, 1, period, armed}}, []float32{1, 2}, []int64{0, 0}},
-		"disarmed":        {[]step{{0, 1, period, 0}, {1, 1, period, armed}, {2, 1, period, armed}}, []float32{2}, []int64{0}},
-		"missed tick":     {[]step{{0, 1, period, armed}, {1, 1, period, armed}, {2, 2, 2 * period, armed}, {3, 1, period, armed}}, []float32{1, 3}, []int64{0, 1}},
-		"repeated sample": {[]step{{0, 1, period, armed}, {0, 1, 0, armed}, {2, 1, 2 * period, armed}, {3, 1, period, armed}}, []float32{3}, []int64{0}},
-		"bad observation": {[]step{{0, 1, period, armed}, {1, 1, period, armed | controller.FlagBadObs}, {2, 1, period, armed}, {3, 1, period, armed}}, []float32{3}, []int64{0}},
-		"end of an episode": {[]step{{0, 1, period, armed}, {1, 1, period, armed | controller.FlagEpisodeEnd}, {5, 1, period, armed | controller.FlagEpisodeStart},
-			{6, 1, period, armed}}, []float32{1, 6}, []int64{0, 1}},
-		"stop": {[]step{{0, 1, period, armed | controller.FlagStopped}, {1, 1, period, 0}}, nil, nil},
+		"chain":             {[]step{first, second, third}, []float32{1, 2}, []int64{0, 0}},
+		"disarmed":          {[]step{{0, 1, 1, 0}, second, third}, []float32{2}, []int64{0}},
+		"missed tick":       {[]step{first, second, {5, 2, 2, armed}, third}, []float32{1, 2}, []int64{0, 1}},
+		"repeated sample":   {[]step{first, {0, 0, 1, armed}, {5, 2, 1, armed}, third}, []float32{2}, []int64{0}},
+		"bad observation":   {[]step{first, {1, 1, 1, bad}, second, third}, []float32{2}, []int64{0}},
+		"end of an episode": {[]step{first, {5, 1, 1, end}, second, third}, []float32{5, 2}, []int64{0, 1}},
+		"stop":              {[]step{{0, 1, 1, armed | controller.FlagStopped}, {1, 1, 1, 0}}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecorder(haltest.Spec(1, 1), 10, true)
 			tick, at := controller.NewTick(controller.Shape{Obs: 1, Action: 1, Latent: 1}), int64(0)
 			for _, s := range c.steps {
-				at += s.after
+				at += s.periods * int64(haltest.Spec(1, 1).Period)
 				tick.Obs[0], tick.Elapsed, tick.SenseAt, tick.Flags = s.obs, s.elapsed, at, s.flags
 				r.note(tick)
 			}
-			if got := r.rows; !equal(got.NextObs, c.next) || !equal(got.Episode, c.episodes) {
+			if got := r.rows; !slices.Equal(got.NextObs, c.next) || !slices.Equal(got.Episode, c.episodes) {
 				t.Errorf("next_obs %v, episode %v", got.NextObs, got.Episode)
 			}
 		})
 	}
-}
-
-func equal[T comparable](a, b []T) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // narrow is a robot whose action has another range and a rate limit.
@@ -127,51 +116,40 @@ func TestRun_LimitsTheActionsOfARealRobot(t *testing.T) {
 }
 
 func TestRun_HaltsAndKeepsTheRecordingAtEveryEnd(t *testing.T) {
-	broken := errors.New("broken")
 	for name, c := range map[string]struct {
-		answer  string
-		observe func(n int, cancel func()) (first float32, err error)
-		rows    bool
-		want    string
+		answer string
+		end    func(cancel func(), obs []float32) error // of the recording, from the 16th observation on
+		want   string
 	}{
-		"interrupted":  {"arm\n", func(n int, cancel func()) (float32, error) { return 0, after(n, cancel) }, true, ""},
-		"sensor fails": {"arm\n", func(n int, _ func()) (float32, error) { return 0, after(n, func() {}, broken) }, true, "broken"},
-		"out of range": {"arm\n", func(n int, _ func()) (float32, error) { return float32(n / 15 * 7), nil }, true, "plausible range"},
-		"not armed":    {"no\n", nil, false, "did not arm"},
-		"no operator":  {"", nil, false, "did not arm"},
+		"interrupted":  {"arm\n", func(cancel func(), _ []float32) error { cancel(); return nil }, ""},
+		"sensor fails": {"arm\n", func(func(), []float32) error { return errors.New("broken") }, "broken"},
+		"out of range": {"arm\n", func(_ func(), obs []float32) error { obs[0] = 7; return nil }, "plausible range"},
+		"not armed":    {"no\n", nil, "did not arm"},
+		"no operator":  {"", nil, "did not arm"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			robot := narrow()
+			robot, recorded := narrow(), c.end != nil
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			if c.observe != nil {
-				robot.Observe = func(n int, obs []float32) (err error) {
-					obs[0], err = c.observe(n, cancel)
-					return err
+			robot.Observe = func(n int, obs []float32) error {
+				if n < 15 {
+					return nil
 				}
+				return c.end(cancel, obs)
 			}
 			s := realRobot(t, robot, 1000)
 			err := s.run(ctx, strings.NewReader(c.answer), io.Discard, io.Discard)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("found %v, want %q", err, c.want)
 			}
-			if !robot.Halted || robot.Halts == 0 || (robot.Arms > 0) != c.rows {
+			if !robot.Halted || robot.Halts == 0 || (robot.Arms > 0) != recorded {
 				t.Errorf("halted %t, %d times; armed %d times", robot.Halted, robot.Halts, robot.Arms)
 			}
-			if _, err := os.Stat(s.config.Out); (err == nil) != c.rows {
+			if _, err := os.Stat(s.config.Out); (err == nil) != recorded {
 				t.Errorf("the file: %v", err)
 			}
 		})
 	}
-}
-
-// after calls end in the 16th observation and returns the error.
-func after(n int, end func(), err ...error) error {
-	if n < 15 {
-		return nil
-	}
-	end()
-	return errors.Join(err...)
 }
 
 func TestSession_TickAllocatesNothing(t *testing.T) {

@@ -97,7 +97,8 @@ func (s *session) run(ctx context.Context, in io.Reader, out, progress io.Writer
 func openRobot(ctx context.Context, file configs.File) (hal.Robot, error) {
 	if path := file.Safety.Socket; path != "" {
 		if run, err := net.Dial("unix", path); err == nil {
-			return nil, errors.Join(fmt.Errorf("safety.socket: a run of this robot is in progress (%s); end it", path), run.Close())
+			err = fmt.Errorf("safety.socket: a run of this robot is in progress (%s); end it", path)
+			return nil, errors.Join(err, run.Close())
 		}
 	}
 	now := rtloop.Now
@@ -169,8 +170,9 @@ func (s *session) prepare(ctx context.Context, in io.Reader, out io.Writer) erro
 	if err := errors.Join(setup.CheckArming(out, s.robot, s.file), setup.CheckBounds(out, s.robot, s.file)); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s will move at random, up to %.0f %% of its range from the failsafe output. Keep people away and a\n"+
-		"hand on the emergency stop. Ctrl-C halts the robot. Type arm and press Enter: ", s.robot.Spec().Name, 100*s.config.Amplitude)
+	fmt.Fprintf(out, "%s will move at random, up to %.0f %% of its range from the failsafe output.\n"+
+		"Keep people away and a hand on the emergency stop. Ctrl-C halts the robot.\n"+
+		"Type arm and press Enter: ", s.robot.Spec().Name, 100*s.config.Amplitude)
 	line := make(chan string, 1)
 	go func() {
 		text, _ := bufio.NewReader(in).ReadString('\n')

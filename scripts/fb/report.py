@@ -17,6 +17,7 @@ from fb.networks import Model, on_sphere
 GOOD_R2, GOOD_SHARE = 0.6, 0.3
 REWARDS, FOLLOWED = 30, 6
 SPAN = 8  # transitions
+SIGN = {"high": 1, "low": -1}
 COPIES, HORIZONS = 64, 3  # of a rollout, in units of 1 / (1 - gamma)
 
 
@@ -29,7 +30,8 @@ class Dynamics(nn.Module):
         self.mean, self.std, self.scale = obs.mean(0), obs.std(0) + 1e-6, change.std(0) + 1e-6
         self.low, self.high = obs.amin(0), obs.amax(0)
         self.net = nn.Sequential(
-            nn.Linear(width + action.shape[1], 128), nn.SiLU(), nn.Linear(128, 128), nn.SiLU(), nn.Linear(128, width)).to(obs)
+            nn.Linear(width + action.shape[1], 128), nn.SiLU(), nn.Linear(128, 128), nn.SiLU(),
+            nn.Linear(128, width)).to(obs)
         starts, self.span = stretches(obs, next_obs)
         used = starts[: max(1, len(starts) * 19 // 20)]  # the end is held out
         optimizer = torch.optim.Adam(self.net.parameters(), lr=4e-3)
@@ -62,7 +64,7 @@ class Dynamics(nn.Module):
 
 
 def stretches(obs: torch.Tensor, next_obs: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Returns the rows at which SPAN transitions that follow each other start, and SPAN; without any, all rows and 1."""
+    """Returns the rows at which SPAN transitions that follow each other start, and SPAN; or all rows and 1."""
     follows = (next_obs[:-1] == obs[1:]).all(1)
     whole = torch.ones(max(len(obs) - SPAN + 1, 0), dtype=torch.bool, device=obs.device)
     for k in range(SPAN - 1):
@@ -83,7 +85,7 @@ class Reward:
         total = torch.ones_like(obs[:, 0])
         for channel, kind, centre, width in self.factors:
             x = (obs[:, channel] - centre) / width
-            total = total * (torch.exp(-x.square()) if kind == "middle" else torch.sigmoid(4 * x if kind == "high" else -4 * x))
+            total = total * (torch.exp(-x.square()) if kind == "middle" else torch.sigmoid(4 * SIGN[kind] * x))
         return total
 
 
@@ -92,7 +94,7 @@ def simple_rewards(obs: torch.Tensor, names: list[str], seed: int = 0) -> list[R
     factors = {}
     for channel, name in enumerate(names):
         column = obs[:, channel]
-        low, middle, high = (float(q) for q in torch.quantile(column[:100_000], torch.tensor([0.25, 0.5, 0.75]).to(column)))
+        low, middle, high = torch.quantile(column[:100_000], torch.tensor([0.25, 0.5, 0.75]).to(column)).tolist()
         width = float(column.std())
         if width > 1e-6:
             factors[channel] = [Reward(f"{name} {kind}", [(channel, kind, centre, width)])
@@ -129,7 +131,8 @@ class Report:
         return float(torch.tensor(gains).median())
 
     def verdict(self) -> str:
-        found = f"median R² {self.median_r2:.2f} (good: {GOOD_R2} or more), share of the oracle {self.share:.2f} (good: {GOOD_SHARE} or more)"
+        found = (f"median R² {self.median_r2:.2f} (good: {GOOD_R2} or more), "
+                 f"share of the oracle {self.share:.2f} (good: {GOOD_SHARE} or more)")
         if self.median_r2 < GOOD_R2:
             return f"Not good: the features explain too little; {found}. Record more states, or raise --latent."
         if self.share < GOOD_SHARE:
@@ -137,9 +140,10 @@ class Report:
         return f"Good: {found}."
 
     def __str__(self) -> str:
-        lines = [f"{len(self.r2)} simple rewards: R² {min(self.r2):.2f} to {max(self.r2):.2f}, median {self.median_r2:.2f}",
-                 f"mean reward in dynamics fitted to the recording ({100 * self.dynamics:.1f} % of the movement in {self.span} periods):",
-                 f"  {'reward':32}  R²    oracle  random z  best states"]
+        lines = [
+            f"{len(self.r2)} simple rewards: R² {min(self.r2):.2f} to {max(self.r2):.2f}, median {self.median_r2:.2f}",
+            f"mean rewards in fitted dynamics ({100 * self.dynamics:.1f} % of the movement in {self.span} periods):",
+            f"  {'reward':32}  R²    oracle  random z  best states"]
         for name, r2, oracle, chance, best in zip(self.names, self.r2, self.oracle, self.chance, self.best):
             lines.append(f"  {name:32}  {r2:4.2f}  {oracle:6.2f}  {chance:8.2f}  {best:11.2f}")
         return "\n".join([*lines, self.verdict()])
@@ -154,7 +158,9 @@ class Report:
 
 
 @torch.no_grad()
-def follow(model: Model, dynamics: Dynamics, obs: torch.Tensor, z: torch.Tensor, rewards: list[Reward], steps: int) -> list[float]:
+def follow(
+        model: Model, dynamics: Dynamics, obs: torch.Tensor, z: torch.Tensor, rewards: list[Reward],
+        steps: int) -> list[float]:
     """Returns the mean reward of each task for following z [task * copy, d] from obs [task * copy, O]."""
     total = torch.zeros(len(rewards))
     for _ in range(steps):
@@ -164,7 +170,8 @@ def follow(model: Model, dynamics: Dynamics, obs: torch.Tensor, z: torch.Tensor,
 
 
 def measure(
-        model: Model, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor, names: list[str], gamma: float) -> Report:
+        model: Model, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor, names: list[str],
+        gamma: float) -> Report:
     """Measures a model on its recorded transitions, obs [n, O], action [n, A], next_obs [n, O]."""
     rewards = simple_rewards(next_obs, names)
     labelled = next_obs[torch.randint(len(next_obs), (zeroshot.LABELLED,), device=obs.device)]

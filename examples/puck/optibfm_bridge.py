@@ -1,0 +1,1 @@
+../../scripts/optibfm_bridge.py

@@ -1,0 +1,78 @@
+// Package newrobot writes the folder of a new robot: `optibfm new-robot`.
+//
+// The template is examples/puck, a toy that runs unchanged. The folder also gets the bridge's library, so
+// that it needs no repository to run.
+package newrobot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"optibfm/examples/puck"
+	"optibfm/internal/shell"
+	"optibfm/scripts"
+)
+
+var validName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+
+// Write writes the folder name, which must not exist, and prints the next commands. On an error it leaves no
+// folder.
+func Write(w io.Writer, name string) (err error) {
+	if !validName.MatchString(name) {
+		return fmt.Errorf("new-robot: bad name (%q); give 1 to 64 letters, digits, - and _, a letter first", name)
+	}
+	err = os.Mkdir(name, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("new-robot: %s: the folder exists; choose another name, or move it away", name)
+	}
+	if err != nil {
+		return fmt.Errorf("new-robot: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("new-robot: %w", errors.Join(err, os.RemoveAll(name)))
+		}
+	}()
+	if err := fs.WalkDir(puck.Files, ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		return write(name, file)
+	}); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(name, "optibfm_bridge.py"), scripts.Bridge, 0o644); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s: written; read %[1]s/README.md and start the toy in it with: %s\n",
+		name, shell.ThisProgram().Command("run", "--config", name+"/robot.yaml"))
+	return err
+}
+
+// write writes a file of the template with the name of the robot.
+func write(name, file string) error {
+	text, err := puck.Files.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	switch path.Ext(file) {
+	case ".sh":
+		mode = 0o755
+		fallthrough
+	case ".md", ".py", ".yaml":
+		text = []byte(strings.NewReplacer(puck.Folder, name, puck.Name, `"`+name+`"`).Replace(string(text)))
+	}
+	path := filepath.Join(name, filepath.FromSlash(file))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, mode)
+}
