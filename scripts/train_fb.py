@@ -290,6 +290,7 @@ class Trainer:
         """Prints a report about the model and saves it with the bundle."""
         if not self.args.report:
             return
+        print("measuring the model, for about a quarter of a minute", file=sys.stderr)
         names = [c["name"] for c in bundle.channels(self.args.observation, self.obs.shape[1], "obs")]
         self.report = report.measure(self.model, self.obs, self.action, self.next_obs, names, self.args.gamma)
         print(self.report)

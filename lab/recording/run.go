@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
+	"os/signal"
 	"strings"
 	"time"
 
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/internal/control"
+	"optibfm/internal/link"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 	"optibfm/simulate"
@@ -32,8 +34,8 @@ type Config struct {
 const minSteps, maxSteps = 10, 100
 
 func (c Config) validate() error {
-	if c.Transitions < 2 || c.Transitions > 1e9 {
-		return fmt.Errorf("collect: --transitions: found %d; give 2 to 1000000000", c.Transitions)
+	if c.Transitions < 2 || c.Transitions > 1e8 {
+		return fmt.Errorf("collect: --transitions: found %d; give 2 to 100000000", c.Transitions)
 	}
 	if !(c.Amplitude > 0 && c.Amplitude <= 1) {
 		return fmt.Errorf("collect: --amplitude: found %g; give more than 0, at most 1", c.Amplitude)
@@ -59,53 +61,56 @@ type session struct {
 
 // Run records transitions of the robot of file until there are enough, ctx is done or the robot stops, and
 // writes them. in is the operator who arms a real robot. progress receives the state of the recording.
-func Run(ctx context.Context, file configs.File, c Config, in io.Reader, out, progress io.Writer) error {
+func Run(ctx context.Context, file configs.File, c Config, in io.Reader, out, progress io.Writer) (err error) {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	robot, err := openRobot(ctx, file)
-	if err != nil {
-		return fmt.Errorf("collect: %w", err)
-	}
-	s, err := newSession(robot, file, c)
-	if err != nil {
-		return fmt.Errorf("collect: %w", errors.Join(err, setup.CloseRobot(robot)))
-	}
-	if err := s.run(ctx, in, out, progress); err != nil {
-		return fmt.Errorf("collect: %w", err)
-	}
-	return nil
-}
-
-// run records, halts the robot and writes the file.
-func (s *session) run(ctx context.Context, in io.Reader, out, progress io.Writer) (err error) {
-	if setup.CanWaitForHost(s.robot, s.file) {
-		err = s.watched(progress, func() error { return s.simulate(ctx) })
-	} else if err = s.prepare(ctx, in, progress); err == nil {
-		err = s.watched(progress, func() error { return s.drive(ctx, progress) })
-	}
-	if !errors.Is(err, errStuck) { // the stuck thread may still use the robot
-		err = errors.Join(err, setup.CloseRobot(s.robot))
-	}
-	if s.recorder.rows.Len() > 0 {
-		err = errors.Join(err, s.save(out))
-	}
-	return err
-}
-
-// openRobot opens the robot of a configuration, halted, unless a run of it is in progress.
-func openRobot(ctx context.Context, file configs.File) (hal.Robot, error) {
-	if path := file.Safety.Socket; path != "" {
-		if run, err := net.Dial("unix", path); err == nil {
-			err = fmt.Errorf("safety.socket: a run of this robot is in progress (%s); end it", path)
-			return nil, errors.Join(err, run.Close())
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("collect: %w", err)
 		}
+	}()
+	ctx, stop := signal.NotifyContext(ctx, link.StopSignals...)
+	defer stop()
+	lock, err := control.Listen(file.Safety) // no run and no `optibfm halt` may use the robot meanwhile
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	now := rtloop.Now
 	if setup.Simulated(file.Robot) {
 		now = nil
 	}
-	return setup.OpenDriver(ctx, file, now)
+	robot, err := setup.OpenDriver(ctx, file, now)
+	if err != nil {
+		return err
+	}
+	s, err := newSession(robot, file, c)
+	if err != nil {
+		return errors.Join(err, setup.CloseRobot(robot))
+	}
+	return s.run(ctx, in, out, progress)
+}
+
+// run records, halts the robot and writes the file.
+func (s *session) run(ctx context.Context, in io.Reader, out, progress io.Writer) (err error) {
+	defer func() {
+		if s.recorder.rows.Len() > 0 {
+			err = errors.Join(err, s.save(out))
+		}
+	}()
+	defer func() {
+		if !errors.Is(err, errStuck) { // the stuck thread may still use the robot
+			err = errors.Join(err, setup.CloseRobot(s.robot))
+		}
+	}()
+	if setup.CanWaitForHost(s.robot, s.file) {
+		return s.watched(progress, func() error { return s.simulate(ctx) })
+	}
+	if err := s.prepare(ctx, in, progress); err != nil {
+		return err
+	}
+	return s.watched(progress, func() error { return s.drive(ctx, progress) })
 }
 
 func newSession(robot hal.Robot, file configs.File, c Config) (*session, error) {
@@ -211,8 +216,7 @@ func (s *session) drive(ctx context.Context, out io.Writer) error {
 	if err := s.agent.Arm(); err != nil {
 		return err
 	}
-	var halted error
-	loop.Halt = func(error) { halted = s.agent.Halt(controller.FaultNone) }
+	loop.Halt = func(error) { _ = s.agent.Halt(controller.FaultNone) } // CloseRobot halts again and reports
 	stuck := make(chan struct{})
 	loop.OnStuck = func(rtloop.Stall) {
 		if b, ok := s.robot.(hal.Backstop); ok {
@@ -235,9 +239,9 @@ func (s *session) drive(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if errors.Is(err, errFull) {
-		err = nil
+		return nil
 	}
-	return errors.Join(err, halted)
+	return err
 }
 
 // onBeat runs one tick. It allocates nothing.
