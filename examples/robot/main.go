@@ -8,7 +8,7 @@
 //
 // Everything runs in one process here. The program optibfm plans in a second process, so that neither
 // a crash nor a garbage collection there delays the control loop. On a robot that can hurt somebody,
-// use that program with hal/bridge (examples/pyrobot).
+// use that program with hal/bridge (examples/puck).
 package main
 
 import (
