@@ -152,6 +152,47 @@ func TestRun_HaltsAndKeepsTheRecordingAtEveryEnd(t *testing.T) {
 	}
 }
 
+// pressed is a robot with an emergency stop that is pressed.
+type pressed struct{ *haltest.Robot }
+
+func (pressed) StopPressed() bool { return true }
+
+func TestRun_DoesNotArmWithThePressedEmergencyStop(t *testing.T) {
+	robot := narrow()
+	s := realRobot(t, pressed{robot}, 10)
+	err := s.run(t.Context(), strings.NewReader("arm\n"), io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "emergency stop") || robot.Arms != 0 || !robot.Halted {
+		t.Errorf("armed %d times: %v", robot.Arms, err)
+	}
+}
+
+// cut is a robot whose Sense hangs until its second path is used.
+type cut struct {
+	*haltest.Robot
+	beside chan struct{}
+}
+
+func (c cut) HaltBeside() { close(c.beside) }
+
+func TestRun_HaltsBesideADriverThatHangs(t *testing.T) {
+	robot := cut{narrow(), make(chan struct{})}
+	robot.Observe = func(n int, _ []float32) error {
+		if n == 10 {
+			<-robot.beside
+		}
+		return nil
+	}
+	s := realRobot(t, robot, 1000)
+	s.file.Loop.WatchdogMS = 100
+	err := s.run(t.Context(), strings.NewReader("arm\n"), io.Discard, io.Discard)
+	if errors.Is(err, errStuck) { // a busy computer: the thread may still be in the driver
+		return
+	}
+	if !errors.Is(err, errLate) || !robot.Halted {
+		t.Errorf("halted %t: %v", robot.Halted, err)
+	}
+}
+
 func TestSession_TickAllocatesNothing(t *testing.T) {
 	s := realRobot(t, haltest.New(haltest.Spec(3, 2)), 100)
 	rigtest.Must(t, s.agent.Arm())

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"optibfm/configs"
@@ -56,7 +57,8 @@ type session struct {
 	tick     *controller.Tick
 	recorder *recorder
 	rng      *rand.Rand
-	steps    uint32 // left until the exploration changes
+	steps    uint32      // left until the exploration changes
+	late     atomic.Bool // the driver hung
 }
 
 // Run records transitions of the robot of file until there are enough, ctx is done or the robot stops, and
@@ -196,6 +198,7 @@ func (s *session) prepare(ctx context.Context, in io.Reader, out io.Writer) erro
 
 var (
 	errFull  = errors.New("enough transitions")
+	errLate  = errors.New("the driver hung and returned late")
 	errStuck = errors.New("the driver hangs; the robot was halted beside it, if it has a second path")
 )
 
@@ -213,12 +216,17 @@ func (s *session) drive(ctx context.Context, out io.Writer) error {
 	for _, g := range granted.Missing() {
 		fmt.Fprintf(out, "warning: loop.%s: %s: not granted (%s); %s\n", g.Request, g.Asked, g.Why, g.Fix)
 	}
+	s.tick.Wake = rtloop.Now()
+	if err := s.agent.Step(s.tick); err != nil { // an emergency stop that is pressed, or a failed sensor, refuses Arm
+		return err
+	}
 	if err := s.agent.Arm(); err != nil {
 		return err
 	}
 	loop.Halt = func(error) { _ = s.agent.Halt(controller.FaultNone) } // CloseRobot halts again and reports
 	stuck := make(chan struct{})
 	loop.OnStuck = func(rtloop.Stall) {
+		s.late.Store(true)
 		if b, ok := s.robot.(hal.Backstop); ok {
 			b.HaltBeside()
 		}
@@ -252,8 +260,12 @@ func (s *session) onBeat(b rtloop.Beat) error {
 	}
 	s.steps--
 	t := s.tick
-	t.Index, t.Elapsed, t.Deadline, t.Wake = b.Index, b.Elapsed, b.Deadline, b.Wake
-	if err := s.agent.Step(t); err != nil {
+	t.Index, t.Elapsed, t.Deadline, t.Wake = b.Index+1, b.Elapsed, b.Deadline, b.Wake // the tick before Arm was 0
+	err := s.agent.Step(t)
+	if s.late.Load() {
+		return errLate
+	}
+	if err != nil {
 		return err
 	}
 	s.recorder.note(t)
