@@ -57,7 +57,8 @@ var faults = []fault{
 	},
 	{
 		name: "gamepad unplugged, back at another node", lasts: 10 * time.Second,
-		inject: (*world).unplugPad, repair: (*world).plugPad,
+		inject: (*world).unplugPad,
+		repair: func(w *world) { w.plugPad(); time.Sleep(2 * time.Second) }, // the source looks once a second
 	},
 	{
 		name: "clock set 6 h ahead", lasts: 10 * time.Second,
