@@ -19,6 +19,7 @@ import (
 	"optibfm/hal/rover"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
+	"optibfm/rtloop"
 )
 
 const (
@@ -51,7 +52,7 @@ type world struct {
 	pad     *evdevtest.Uinput
 	onLines bool // the operator uses the buttons in place of the gamepad
 	teaches bool
-	presses int
+	presses []int64 // CLOCK_MONOTONIC, ns
 	moved   time.Time // when the motors were last driven
 }
 
@@ -198,7 +199,7 @@ func (w *world) operate() {
 		good := reward > 0.3
 		lines := w.teaches && w.onLines
 		if w.teaches && !lines && w.pad != nil {
-			w.presses++
+			w.presses = append(w.presses, rtloop.Now())
 			w.pad.Press(map[bool]uint16{true: goodKey, false: badKey}[good])
 		}
 		w.mu.Unlock()
@@ -209,7 +210,7 @@ func (w *world) operate() {
 }
 
 func (w *world) pressLine(line byte) {
-	w.set(func() { w.presses++ })
+	w.set(func() { w.presses = append(w.presses, rtloop.Now()) })
 	for _, levels := range []byte{levelsAtRest &^ line, levelsAtRest} {
 		w.buttons.Set(levels)
 		time.Sleep(400 * time.Millisecond) // the kernel polls this chip

@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,7 +99,7 @@ func (r *pictureRecorder) run(ctx context.Context) {
 		_, err := r.from.Next(wait, last)
 		cancel()
 		if err != nil {
-			r.report(r.to.Flush())
+			r.report(cmp.Or(r.to.Flush(), r.problem()))
 			continue
 		}
 		for _, f := range r.from.After(last) {
@@ -108,6 +110,14 @@ func (r *pictureRecorder) run(ctx context.Context) {
 		}
 	}
 	r.report(r.to.Close())
+}
+
+// problem returns why the source delivers no pictures.
+func (r *pictureRecorder) problem() error {
+	if text := r.from.Problem(); text != "" {
+		return errors.New(text)
+	}
+	return nil
 }
 
 // report reports an error once, until pictures can be written again.

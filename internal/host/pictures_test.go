@@ -8,6 +8,7 @@ import (
 	"image/jpeg"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,23 @@ func TestPictureRecorder_KeepsTheSourceOpenAndReportsAFullDiskOnce(t *testing.T)
 	if !slices.Equal(texts, want) || !disk.closed {
 		t.Errorf("events %q, closed %v", texts, disk.closed)
 	}
+}
+
+func TestPictureRecorder_ReportsADeadSource(t *testing.T) {
+	view := frames.DefaultConfig()
+	view.URL = "unix:" + filepath.Join(t.TempDir(), "none")
+	store := frames.NewStore(view, rewardsrc.Monotonic)
+	ctx, cancel := context.WithCancel(t.Context())
+	go store.Run(ctx)
+	events := make(chan flightlog.Event, 8)
+	r := &pictureRecorder{from: store, take: frames.Limit(60), to: &fakePictures{}, events: events}
+	done := make(chan struct{})
+	go func() { defer close(done); r.run(ctx) }()
+	if e := <-events; e.Level != flightlog.Warn || !strings.Contains(e.Text, "no such file") {
+		t.Errorf("event %+v", e)
+	}
+	cancel()
+	<-done
 }
 
 func TestProcess_RecordsPicturesOnlyWhenConfigured(t *testing.T) {
