@@ -96,6 +96,7 @@
 //   - A value or "can't tell" answers it. "Can't tell" does not change the belief.
 //   - It expires after timeout_s. The gate then pauses for backoff_s, and twice
 //     as long after each further expiry, up to backoff_max_s, until an answer comes.
+//     Before the first label that counts, the pause does not grow.
 //
 // With labels_per_minute, κ adapts to the operator: see [Pace]. The agent opens
 // no request while the operator cannot be reached ([rewardsrc.Reachable],

@@ -12,8 +12,10 @@ const maxAnswerable = 16
 
 // Gate opens requests for labels: if the D-gap is at least κ, one request at a
 // time, within the limit per minute, and with growing pauses while requests
-// expire. κ is fixed or follows the operator's budget ([Pace]). Time is the
-// tick index, so that replay reproduces all decisions.
+// expire. κ is fixed or follows the operator's budget ([Pace]). Requests before
+// the operator's first label change neither the pauses nor κ: the operator may
+// still be reading. Time is the tick index, so that replay reproduces all
+// decisions.
 type Gate struct {
 	pace      *Pace
 	weight    float64 // 1/σ²
@@ -28,6 +30,7 @@ type Gate struct {
 	openedN   uint64
 	pause     uint64 // after the next expired request; doubles with each
 	notBefore uint64
+	heard     bool // a label has counted
 
 	open   rewardsrc.Request // State is 0 if none is open
 	known  [maxAnswerable]knownRequest
@@ -77,6 +80,17 @@ func (g *Gate) Kappa() float64 { return g.pace.Kappa() }
 // Resume ends the pauses, after the operator returned.
 func (g *Gate) Resume() { g.pause, g.notBefore = g.pauseMin, 0 }
 
+// Hear notes that a label counted. The first one ends the pause.
+func (g *Gate) Hear() {
+	if !g.heard {
+		g.heard = true
+		g.Resume()
+	}
+}
+
+// Heard reports whether a label has counted. Until then requests do not count against the budget.
+func (g *Gate) Heard() bool { return g.heard }
+
 // Ask opens a request about the state of a tick if the limits allow it. The
 // caller checks Passes first.
 func (g *Gate) Ask(tick uint64, at int64, dgap float64) (rewardsrc.Request, bool) {
@@ -88,7 +102,9 @@ func (g *Gate) Ask(tick uint64, at int64, dgap float64) (rewardsrc.Request, bool
 		ID: g.lastID, Tick: tick, At: at, Until: tick + g.timeout, DGap: dgap, State: rewardsrc.Open,
 	}
 	g.known[g.lastID%maxAnswerable] = knownRequest{id: g.lastID, tick: tick}
-	g.pace.Asked()
+	if g.heard {
+		g.pace.Asked()
+	}
 	if n := uint64(len(g.opened)); n > 0 {
 		g.opened[g.openedN%n] = tick
 		g.openedN++
@@ -109,7 +125,9 @@ func (g *Gate) Expire(tick uint64) (rewardsrc.Request, bool) {
 		return rewardsrc.Request{}, false
 	}
 	g.notBefore = tick + g.pause
-	g.pause = min(2*g.pause, g.pauseMax)
+	if g.heard {
+		g.pause = min(2*g.pause, g.pauseMax)
+	}
 	return g.close(rewardsrc.Expired), true
 }
 
@@ -133,6 +151,7 @@ func (g *Gate) Answer(id uint64) (rewardsrc.Request, bool) {
 		return rewardsrc.Request{}, false
 	}
 	k.closed = true
+	g.heard = true
 	g.Resume()
 	if g.open.State != rewardsrc.Open || g.open.ID != id {
 		return rewardsrc.Request{}, false

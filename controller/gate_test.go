@@ -181,6 +181,12 @@ func TestGate_BackoffDoublesUntilAnswer(t *testing.T) {
 			pause++
 		}
 	}
+	for i, want := range []uint64{0, 10, 10, 10} {
+		if got := next(); got != want {
+			t.Errorf("request %d before the first label came after a pause of %d ticks, want %d", i, got, want)
+		}
+	}
+	g.Hear()
 	for i, want := range []uint64{0, 10, 20, 40, 50, 50} {
 		if got := next(); got != want {
 			t.Errorf("request %d came after a pause of %d ticks, want %d", i, got, want)
@@ -207,5 +213,32 @@ func TestGate_BackoffDoesNotOverflow(t *testing.T) {
 			t.Fatal("asked within the pause")
 		}
 		tick = r.Until + 86_400_000_000
+	}
+}
+
+func TestGate_CountsRequestsFromTheFirstLabel(t *testing.T) {
+	for name, hear := range map[string]func(*Gate){
+		"unasked label": func(g *Gate) { g.Hear() },
+		"answer":        func(g *Gate) { g.Answer(1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := testGate(func(c *GateConfig) { c.Kappa, c.LabelsPerMinute = 0.1, 3 })
+			ask := func(tick uint64) (kappa float64) {
+				if _, ok := g.Ask(tick, 0, 1); !ok {
+					t.Fatalf("tick %d: no request", tick)
+				}
+				g.Expire(tick + 10)
+				return g.Kappa()
+			}
+			for tick := range uint64(5) {
+				if kappa := ask(100 * tick); kappa != 0.1 || g.Heard() {
+					t.Errorf("before the first label: κ %g", kappa)
+				}
+			}
+			hear(g)
+			if kappa := ask(1000); !(kappa > 0.1) || !g.Heard() {
+				t.Errorf("after the first label: κ %g", kappa)
+			}
+		})
 	}
 }

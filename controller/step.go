@@ -245,6 +245,9 @@ func (a *Agent) evaluate(t *Tick) (Fault, error) {
 	}
 	if request, ok := a.gate.Ask(t.Index, t.SenseAt, t.DGap); ok {
 		t.Flags |= FlagAsked
+		if !a.gate.Heard() {
+			t.Flags |= FlagUncounted
+		}
 		a.source.Ask(request)
 	}
 	return FaultNone, nil
@@ -272,7 +275,11 @@ func (a *Agent) applyLabel(t *Tick, label rewardsrc.Label) AppliedLabel {
 		if a.comparesAcrossStop(label, label.Tick) {
 			return refuse(label, RobotStopped)
 		}
-		return a.learner.Apply(label, 0)
+		result := a.learner.Apply(label, 0)
+		if result.Outcome == Applied {
+			a.gate.Hear()
+		}
+		return result
 	}
 	asked, outcome := a.gate.Find(label.Request)
 	if outcome != Applied {

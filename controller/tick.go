@@ -157,6 +157,7 @@ const (
 	FlagContradicted        // labels contradict the task: the next tick calls Learner.Relearn
 	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
 	FlagSwitched            // Agent.SwitchTask replaced the belief before this tick
+	FlagUncounted           // with FlagAsked: no label has counted yet, so the request does not count for κ
 )
 
 // Has reports whether all of want are set.

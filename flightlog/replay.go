@@ -303,7 +303,7 @@ func (p *replay) follow(t *controller.Tick, gap bool, c *comparison) {
 		p.pace.Resume(t.Kappa)
 	}
 	c.near("kappa", t.Kappa, p.pace.Kappa())
-	if t.Flags.Has(controller.FlagAsked) {
+	if t.Flags.Has(controller.FlagAsked) && !t.Flags.Has(controller.FlagUncounted) {
 		p.pace.Asked()
 	}
 }

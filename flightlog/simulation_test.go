@@ -183,6 +183,9 @@ func (r *simulatedRun) ask(tick *controller.Tick) {
 		return
 	}
 	tick.Flags |= controller.FlagAsked
+	if !r.gate.Heard() {
+		tick.Flags |= controller.FlagUncounted
+	}
 	must(r.t, r.w.WriteRequest(request))
 	r.waiting = append(r.waiting, rewardsrc.Label{
 		Request: request.ID, Tick: request.Tick, At: int64(tick.Index) + 12,

@@ -440,8 +440,12 @@ func (w *whatIf) apply(l pendingLabel) {
 			w.answer.Entered = append(w.answer.Entered, l.label.ID)
 		}
 	}
-	if w.gate != nil && l.label.Request != 0 {
+	switch {
+	case w.gate == nil:
+	case l.label.Request != 0:
 		w.gate.Answer(l.label.Request)
+	case result.Outcome == controller.Applied:
+		w.gate.Hear()
 	}
 }
 
