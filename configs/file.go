@@ -137,6 +137,9 @@ func (o Operator) NeverAsks() bool {
 	return o.LabelMode == ModeEvents || o.LabelMode == ModeContinuous
 }
 
+// ByPerson reports whether a person labels. A person must not see a simulator's task and reward.
+func (o Operator) ByPerson() bool { return o.Source != SourceScripted && o.Source != SourceNone }
+
 // Log sets what is recorded.
 type Log struct {
 	// Enabled records the run. Labels are durable only if it is true.

@@ -451,6 +451,7 @@ func TestRun_JSONIsTheOnlyOutput(t *testing.T) {
 	cmd.Stdout = &out
 	rigtest.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	_, _ = io.WriteString(stdin, "+\n") // starts the rover
 	warned := false
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		warned = warned || strings.HasPrefix(lines.Text(), "warning: loop.cpus: ")

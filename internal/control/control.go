@@ -32,6 +32,7 @@ type controlProcess struct {
 	episodes   simulate.Episodes
 	maxTicks   uint64 // 0: no limit
 	autoArm    bool   // arm at the first plan
+	awaits     bool   // the operator, before arming automatically
 	hasPlan    bool   // the agent has followed a plan
 	holdStops  bool   // a stop does not end the run
 	ranCommand bool   // this tick ran an operator's command, which may take several periods
@@ -127,6 +128,7 @@ func (c *controlProcess) runWithHost(
 ) error {
 	model := c.session.Model
 	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.robot.Spec(), granted.String(), model.Fingerprint(), c.recalled
+	o.Awaits = c.awaits
 	if v, ok := c.robot.(hal.Viewer); ok {
 		o.View = v.View()
 	}
@@ -216,6 +218,7 @@ func newControlProcess(
 		episodes:    setup.NewEpisodes(robot, run),
 		hostTimeout: max(2, setup.Periods(run.HostTimeoutS, spec.Period)),
 		autoArm:     s.File.Safety.Arm == configs.ArmAutomatic,
+		awaits:      setup.AwaitsOperator(robot, s.File),
 		holdStops:   s.File.Safety.AfterStop == configs.AfterStopHold,
 		abandoned:   make(chan struct{}),
 		after:       time.After,
@@ -381,9 +384,10 @@ func (c *controlProcess) step(t *controller.Tick) error {
 	return c.armAutomatically(t)
 }
 
-// armAutomatically arms at the first plan (safety.arm: automatic).
+// armAutomatically arms at the first plan (safety.arm: automatic), and not before the operator of a simulator is
+// there.
 func (c *controlProcess) armAutomatically(t *controller.Tick) error {
-	if !c.autoArm || !t.Flags.Has(controller.FlagReplanned) {
+	if !c.autoArm || !t.Flags.Has(controller.FlagReplanned) || c.awaits && t.Flags.Has(controller.FlagUnreachable) {
 		return nil
 	}
 	c.ranCommand = true

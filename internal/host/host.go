@@ -90,6 +90,8 @@ type Process struct {
 	watcher  rewardsrc.Watcher   // may be nil
 	sensedAt int64               // of the newest tick
 	operator rewardsrc.Reachable // nil: always reachable
+	attend   attendance          // of the operator
+	awaited  bool                // the robot stood still for the first input
 	web      *web.Server         // may be nil
 	pictures *frames.Store       // nil: the robot has none
 	logPath  string
@@ -175,6 +177,14 @@ func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
 	h.Intake = record.NewLabelIntake(h.Session.File, source, h.Recorder, h.labelTime)
+	operator := h.Session.File.Operator
+	if h.attend.awaitsFirst = h.Config.Awaits; h.Config.Awaits {
+		h.notes = append(h.notes, "the robot waits for you: "+terminal.FirstInput(operator)+" to start it")
+	}
+	h.attend.blind = operator.ByPerson() && operator.Source != configs.SourceWeb && !h.showsMoments()
+	if h.attend.blind && !h.Config.Awaits && !h.Session.File.Controller.Gate.Off {
+		h.notes = append(h.notes, "questions wait until you are there: "+terminal.FirstInput(operator))
+	}
 	h.updateReachable()
 }
 
@@ -292,7 +302,7 @@ func (h *Process) Notice(n rewardsrc.Notice) {
 // updateReachable reports to the control process whether an operator can be asked.
 func (h *Process) updateReachable() {
 	away := uint64(0)
-	if h.operator != nil && !h.operator.Reachable() {
+	if h.operator != nil && !h.operator.Reachable() || h.attend.away(rtloop.Now()) {
 		away = 1
 	}
 	h.Link.Away.Store(away)
@@ -306,6 +316,16 @@ func openConsole(k keyboard.Config, out io.Writer) rewardsrc.Source {
 	})
 }
 
+// showsMoments reports whether an operator can see the moment of a request: in the arena of the full screen, or in a
+// console with pictures.
+func (h *Process) showsMoments() bool {
+	file := h.Session.File
+	if h.web != nil && (file.Operator.View.Enabled() || h.Config.View != "" || poseChannels(h.Config.Spec) != nil) {
+		return true
+	}
+	return file.Robot.Driver == configs.DriverRover && terminal.TakesScreen(h.Config.Show)
+}
+
 // Key handles a key that gives no label.
 func (h *Process) Key(k keyboard.Key) {
 	switch k {
@@ -313,6 +333,8 @@ func (h *Process) Key(k keyboard.Key) {
 		h.Link.Stop.Store(link.StopOperator)
 	case ' ': // the largest key
 		h.Link.Stop.CompareAndSwap(link.StopNone, link.StopRobot)
+	default:
+		h.attend.input(rtloop.Now())
 	}
 }
 
@@ -538,6 +560,7 @@ func (h *Process) takeRequests() {
 			return
 		}
 		h.Intake.Ask(r)
+		h.attend.note(r)
 	}
 }
 
@@ -552,10 +575,26 @@ func (h *Process) TakeLabels() {
 			break
 		}
 		h.Link.Steps.Note(link.Intake, true)
-		h.Intake.Pass(one[0], h.Link.Push)
+		starts := h.attend.starts()
+		h.attend.input(rtloop.Now())
+		if ack, ok := h.Intake.Source.(rewardsrc.Acknowledger); starts && ok {
+			ack.Refuse(one[0], errStarts)
+		} else if !starts {
+			h.Intake.Pass(one[0], h.Link.Push)
+		}
 		h.Link.Steps.Note(link.Intake, false)
 	}
 	h.Intake.Report()
+	h.noteStart()
+}
+
+// noteStart records that the operator's first input started the robot.
+func (h *Process) noteStart() {
+	starts := h.attend.starts()
+	if h.awaited && !starts {
+		h.event(flightlog.Info, "the operator started the robot")
+	}
+	h.awaited = starts
 }
 
 // TakeNotes records the planner's plans, snapshots and events.

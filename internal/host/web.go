@@ -75,7 +75,7 @@ func (h *Process) haltWeb() error {
 func (h *Process) aboutRun() web.About {
 	file, period := h.Session.File, h.Config.Spec.Period
 	task, credit := h.Session.Task(), file.Controller.Credit
-	if byPerson(file.Operator) {
+	if file.Operator.ByPerson() {
 		task = ""
 	}
 	return web.About{
@@ -91,11 +91,6 @@ func (h *Process) aboutRun() web.About {
 		RecordView:  h.recordsPictures(),
 		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
 	}
-}
-
-// byPerson reports whether a person labels, who must not see a simulator's task and reward.
-func byPerson(o configs.Operator) bool {
-	return o.Source != configs.SourceScripted && o.Source != configs.SourceNone
 }
 
 func milliseconds(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
@@ -183,7 +178,7 @@ type webView struct {
 
 func (v *webView) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
 	v.tally, v.period, v.silent = y, spec.Period, s.File.Controller.Gate.Off
-	v.robust, v.person = s.File.Controller.Robust != 0, byPerson(s.File.Operator)
+	v.robust, v.person = s.File.Controller.Robust != 0, s.File.Operator.ByPerson()
 	v.pose = poseChannels(spec)
 	v.announcePairing()
 }

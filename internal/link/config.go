@@ -19,4 +19,5 @@ type HostConfig struct {
 	View      string   // address of the driver's pictures, "" for none
 	Recalled  string   // message about the belief of earlier runs
 	Invoked   shell.Invocation
+	Awaits    bool // the robot stands still until the operator's first input
 }

@@ -19,6 +19,12 @@ func isSimulator(r hal.Robot) bool { return simulate.Resetter(r) != nil }
 // SimulatedOrShadow reports whether a run cannot move actuators: of a simulator, or a shadow run.
 func SimulatedOrShadow(r hal.Robot, f configs.File) bool { return isSimulator(r) || f.Run.Shadow }
 
+// AwaitsOperator reports whether a robot stands still until the operator's first input: a simulator that a person
+// labels. A physical robot is armed by an explicit command, which no label device can give.
+func AwaitsOperator(r hal.Robot, f configs.File) bool {
+	return isSimulator(r) && !f.Run.Shadow && f.Operator.ByPerson() && !f.Safety.Attended()
+}
+
 // CheckArming checks safety.arm and the deadman of a physical robot before anything is armed. Findings
 // are errors with posture strict and otherwise warnings on out.
 func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {

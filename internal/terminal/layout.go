@@ -349,7 +349,7 @@ func (s *screenDisplay) drawEvent(c *canvas, y int) {
 		}
 		x := c.text(1, y, inkDim, "task: ")
 		x = c.text(x, y, inkPlain, t.Description)
-		if !s.humanLabels() {
+		if !s.session.File.Operator.ByPerson() {
 			c.text(x, y, inkDim, " (hidden from the robot)")
 		}
 	}
@@ -366,7 +366,7 @@ func (s *screenDisplay) drawRequest(c *canvas, y int) {
 		c.banner(y, inkBadBanner, "HALTED: "+t.Fault.String(), "", "")
 	case t.Mode() == controller.Disarmed && s.session.File.Safety.Attended():
 		c.banner(y, inkAskBanner, "DISARMED", "to enable motion: ", command("arm"))
-	case s.request != 0 && s.humanLabels():
+	case s.request != 0 && s.session.File.Operator.ByPerson():
 		left := max(s.expires-s.elapsed(), 0)
 		c.banner(y, inkAskBanner, "LABEL WANTED   how good is it now?", "", fmt.Sprintf("%.1f s left", left.Seconds()))
 	case s.request != 0:
@@ -378,6 +378,19 @@ func (s *screenDisplay) drawRequest(c *canvas, y int) {
 	default:
 		c.text(1, y, inkDim, "no label wanted: it would add too little information here")
 	}
+}
+
+// FirstInput tells how a person with a label device shows to be there.
+func FirstInput(o configs.Operator) string {
+	switch o.Source {
+	case configs.SourceKeyboard:
+		return "press Enter"
+	case configs.SourceConsole:
+		return "enter +"
+	case configs.SourceWeb:
+		return "press good in the browser"
+	}
+	return "press a button of your device"
 }
 
 // banner fills row y. The right text is complete where possible, with its introduction where there

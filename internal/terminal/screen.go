@@ -64,19 +64,13 @@ func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string
 	s.started = s.now()
 	if of.File.Robot.Driver == configs.DriverRover {
 		s.arena = &arena{side: of.File.Robot.Rover.ArenaM}
-		if !s.humanLabels() { // the task of a person is unknown
+		if !of.File.Operator.ByPerson() { // the task of a person is unknown
 			s.arena.task = of.Task()
 		}
 	} else {
 		s.channels = newChannels(spec.Obs)
 	}
 	s.terminal.start()
-}
-
-// humanLabels reports whether a person labels, at any device.
-func (s *screenDisplay) humanLabels() bool {
-	source := s.session.File.Operator.Source
-	return source != configs.SourceScripted && source != configs.SourceNone
 }
 
 // elapsed is the time of the run, simulated in lockstep.

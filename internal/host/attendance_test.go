@@ -1,0 +1,54 @@
+package host
+
+import (
+	"testing"
+	"time"
+
+	"optibfm/rewardsrc"
+)
+
+func TestAttendance_AsksOnlyAnOperatorWhoIsThere(t *testing.T) {
+	expired, answered := rewardsrc.Request{State: rewardsrc.Expired}, rewardsrc.Request{State: rewardsrc.Answered}
+	type step struct {
+		at    time.Duration
+		input bool
+		ended *rewardsrc.Request
+		away  bool
+	}
+	for name, c := range map[string]struct {
+		awaitsFirst, blind bool
+		steps              []step
+	}{
+		"always there": {false, false, []step{{1, false, &expired, false}}},
+		"a simulator starts with the first input": {true, false, []step{
+			{1 * time.Second, false, nil, true},
+			{2 * time.Second, true, nil, false},
+			{time.Hour, false, &expired, false}, // its moment stays visible
+		}},
+		"a request about the present waits": {false, true, []step{
+			{1 * time.Second, false, nil, true},
+			{2 * time.Second, true, nil, false},
+			{time.Hour, false, &answered, false}, // silence alone is no absence
+			{time.Hour, false, &expired, true},
+			{2 * time.Hour, false, nil, true},
+			{2 * time.Hour, true, nil, false},
+			{2*time.Hour + 20*time.Second, false, &expired, false}, // a missed request of an active operator
+			{3 * time.Hour, false, nil, false},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attendance{awaitsFirst: c.awaitsFirst, blind: c.blind}
+			for i, s := range c.steps {
+				if s.input {
+					a.input(int64(s.at))
+				}
+				if s.ended != nil {
+					a.note(*s.ended)
+				}
+				if got := a.away(int64(s.at)); got != s.away {
+					t.Errorf("step %d: away is %v", i, got)
+				}
+			}
+		})
+	}
+}
