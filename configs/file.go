@@ -87,6 +87,19 @@ type Robot struct {
 	Bridge bridge.Config `yaml:"bridge"`
 	// Composite is a robot made of devices on this computer's buses.
 	Composite Composite `yaml:"composite"`
+	// Hold is how the robot stands still while controller.gate.pause is hold and
+	// a request is open: failsafe (the failsafe output of each action channel,
+	// for commands of speed) or last_command (for commands of position). Empty:
+	// it cannot stand still, except the rover, which has failsafe.
+	Hold string `yaml:"hold"`
+}
+
+// HoldWith returns how the robot stands still; empty if it cannot.
+func (r Robot) HoldWith() string {
+	if r.Hold == "" && r.Driver == DriverRover {
+		return controller.HoldFailsafe
+	}
+	return r.Hold
 }
 
 // Model is the behaviour foundation model and its backend.

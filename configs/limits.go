@@ -97,6 +97,7 @@ func robotLimits() map[string]limit {
 	hour := within(0, 3_600_000)
 	return map[string]limit{
 		"robot.driver":                         oneOf(DriverRover, DriverBridge, DriverComposite),
+		"robot.hold":                           oneOf(controller.HoldFailsafe, controller.HoldLast, ""),
 		"robot.rover.task":                     oneOf(tasks...),
 		"robot.rover.seed":                     atLeast(0),
 		"robot.rover.period_ms":                within(1, 1000),
@@ -230,6 +231,7 @@ func controlLimits() map[string]limit {
 		"controller.gate.timeout_s":           above(0, 3600),
 		"controller.gate.backoff_s":           within(0, 86_400),
 		"controller.gate.backoff_max_s":       within(0, 86_400),
+		"controller.gate.pause":               oneOf(controller.PauseHold, ""),
 		"controller.credit.answers":           oneOf(controller.AnswerMoments()...),
 		"controller.credit.delay_s":           within(0, 600),
 		"controller.credit.width_s":           within(0, 600),

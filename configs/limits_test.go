@@ -55,6 +55,7 @@ func TestLimits_CoverEveryNumber(t *testing.T) {
 var narrowed = map[string]string{
 	"controller.gate.backoff_max_s":                  "at least backoff_s",
 	"controller.gate.labels_per_minute":              "at most requests_per_minute",
+	"controller.gate.pause":                          "with robot.hold",
 	"controller.credit.delay_s":                      "with width_s at most 600",
 	"controller.credit.width_s":                      "with delay_s at most 600",
 	"controller.credit.held.delay_s":                 "with width_s at most 600",

@@ -239,6 +239,12 @@ func TestParse_ReportsUnreadableAndInvalidValuesTogether(t *testing.T) {
 			"version: 1\nloop: {period_ms: 20}\nrobot: {drivr: bridge}\n", []string{"robot.drivr"}},
 		"a missing value beside one": {
 			"version: 1\nrobot: {driver: bridge, bridge: {comand: [a]}}\n", []string{"robot.bridge.comand"}},
+		"a pause of a robot that cannot stand still": {
+			"version: 1\nrobot: {driver: bridge, bridge: {address: \"unix:/s\"}}\ncontroller: {gate: {pause: hold}}\n",
+			[]string{"controller.gate.pause"}},
+		"a pause without a motion after it": {
+			"version: 1\ncontroller: {gate: {pause: hold, backoff_s: 0}}\n", []string{"controller.gate.backoff_s"}},
+		"a hold that keeps the rover moving": {"version: 1\nrobot: {hold: last_command}\n", []string{"robot.hold"}},
 		"an unreadable section": {"version: 1\nrobot: {driver: bridge, bridge: 7}\n", []string{"robot.bridge"}},
 		"no YAML":               {"run: [\n", []string{""}},
 		"no section":            {"hello\n", []string{""}},

@@ -205,6 +205,12 @@ func (c *checker) checkConflicts(f File) {
 		[]string{"log.frames_hz", "run.lockstep", "robot.driver", "robot.bridge.mode"},
 		" is %g, but the robot's time is simulated and that of pictures is not; set log.frames_hz to 0, or set "+
 			"run.lockstep to false and robot.bridge.mode to free", f.Log.FramesHz)
+	c.addConflict(f.Controller.Gate.Pause == controller.PauseHold && f.Robot.HoldWith() == "",
+		[]string{"controller.gate.pause", "robot.hold"},
+		" is hold, but robot.hold does not say how this robot stands still; set robot.hold to one of %s, "+
+			"or leave gate.pause empty", strings.Join(controller.Holds(), ", "))
+	c.addConflict(f.Robot.Driver == DriverRover && f.Robot.Hold == controller.HoldLast,
+		[]string{"robot.hold", "robot.driver"}, " is last_command, but the rover's commands are speeds; use failsafe")
 	waits := f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked
 	c.addConflict(waits && (f.Controller.Gate.Off || f.Operator.NeverAsks()),
 		[]string{"operator.scripted.mode", "operator.source", "operator.label_mode", "controller.gate.off"},

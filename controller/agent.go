@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +22,7 @@ type Parts struct {
 	Model  tflite.Model // evaluated for φ and π only; not shared with a planner
 	Plans  Plans
 	Safety Safety // further conditions that stop the robot
+	Hold   string // how the robot stands still while it asks (Holds); required for GateConfig.Pause hold
 	// Stage receives the agent's Stage if it is not nil. It may lie in shared
 	// memory.
 	Stage *atomic.Uint64
@@ -52,6 +55,7 @@ type Agent struct {
 	switches     uint64 // calls of SwitchTask
 	stopHistory  *StopHistory
 	guard        *guard
+	hold         string // how the robot stands still while a request is open; empty: it does not
 	explorer     *explorer
 	stops        stopMonitor
 	needDeadman  bool
@@ -96,6 +100,13 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	hold := ""
+	if cfg.Gate.Pause == PauseHold {
+		if hold = parts.Hold; !slices.Contains(Holds(), hold) {
+			return nil, fmt.Errorf("%w: gate.pause: the robot has no way to stand still (%q); use one of %s, or no pause",
+				ErrConfig, hold, strings.Join(Holds(), ", "))
+		}
+	}
 	stops, err := newStopMonitor(parts.Safety, parts.Robot)
 	if err != nil {
 		return nil, err
@@ -114,6 +125,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		proficiency: NewProficiency(cfg.Gate, spec.Period),
 		stopHistory: NewStopHistory(cfg.Credit),
 		guard:       newGuard(cfg.Guard, spec),
+		hold:        hold,
 		explorer:    explorer,
 		stops:       stops,
 		needDeadman: parts.Safety.RequireDeadman,

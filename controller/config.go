@@ -124,8 +124,21 @@ type GateConfig struct {
 	LabelsPerMinute   float64 `yaml:"labels_per_minute"`   // the operator's budget: κ adapts to it; 0: κ is kappa
 	StopWhenLearnt    bool    `yaml:"stop_when_learnt"`    // estimate when the task is learnt; then do not ask
 	Relearn           bool    `yaml:"relearn"`             // forget the task when most labels contradict it
+	Pause             string  `yaml:"pause"`               // hold: the robot stands still while a request is open
 	Off               bool    `yaml:"off,omitempty"`       // never ask: all labels come unasked
 }
+
+// PauseHold in GateConfig.Pause lets the robot stand still while a request is open.
+const PauseHold = "hold"
+
+// How a robot stands still: Parts.Hold.
+const (
+	HoldFailsafe = "failsafe"     // with its failsafe output: a robot with commands of speed
+	HoldLast     = "last_command" // with its last command: a robot with commands of position
+)
+
+// Holds lists the ways to stand still.
+func Holds() []string { return []string{HoldFailsafe, HoldLast} }
 
 // The moments that an answer to a request may be about.
 const (
@@ -374,6 +387,12 @@ func (g GateConfig) check(v *mistakes) {
 		v.add("gate.timeout_s", g.TimeoutS, "use a number above 0 and at most 3600")
 	}
 	v.notNegative("gate.backoff_s", g.BackoffS)
+	if g.Pause != "" && g.Pause != PauseHold {
+		v.add("gate.pause", g.Pause, "use "+PauseHold+", or leave it empty")
+	}
+	if g.Pause == PauseHold && g.BackoffS == 0 {
+		v.add("gate.backoff_s", g.BackoffS, "use a number above 0: with gate.pause hold the robot would never move")
+	}
 	if !(g.BackoffMaxS >= g.BackoffS && g.BackoffMaxS <= 86_400) {
 		v.add("gate.backoff_max_s", g.BackoffMaxS, "use at least backoff_s and at most 86400")
 	}

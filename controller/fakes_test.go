@@ -149,6 +149,7 @@ type rig struct {
 	agent  *Agent
 	tick   *Tick
 	safety Safety
+	hold   string
 	next   uint64
 
 	frozenClock bool // the robot's samples age
@@ -195,7 +196,7 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 func (r *rig) build(robot hal.Robot) {
 	r.t.Helper()
 	agent, err := NewAgent(r.cfg, Parts{
-		Robot: robot, Source: r.source, Model: r.model, Plans: r.plans, Safety: r.safety,
+		Robot: robot, Source: r.source, Model: r.model, Plans: r.plans, Safety: r.safety, Hold: r.hold,
 	})
 	if err != nil {
 		r.t.Fatal(err)

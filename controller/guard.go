@@ -82,12 +82,30 @@ func (g *guard) limit(action []float32) (limited, ok bool) {
 	}
 	for i, c := range g.action {
 		wanted := float32((c.Max+c.Min)/2 + float64(action[i])*((c.Max-c.Min)/2))
-		x := min(max(wanted, float32(c.Min)), float32(c.Max))
-		x = min(max(x, g.last[i]-g.step[i]), g.last[i]+g.step[i])
-		limited = limited || x != wanted
-		action[i] = x
+		action[i] = g.bound(i, wanted)
+		limited = limited || action[i] != wanted
 	}
 	return limited, true
+}
+
+// bound applies the value and rate limits of a channel to a command.
+func (g *guard) bound(channel int, wanted float32) float32 {
+	c := &g.action[channel]
+	x := min(max(wanted, float32(c.Min)), float32(c.Max))
+	return min(max(x, g.last[channel]-g.step[channel]), g.last[channel]+g.step[channel])
+}
+
+// hold writes the action with which the robot stands still, and reports whether a rate limit delays it.
+func (g *guard) hold(action []float32, how string) (limited bool) {
+	g.repeat(action)
+	if how == HoldLast {
+		return false
+	}
+	for i, c := range g.action {
+		action[i] = g.bound(i, float32(c.Failsafe))
+		limited = limited || action[i] != float32(c.Failsafe)
+	}
+	return limited
 }
 
 // sent records the action that went to the actuators.

@@ -115,6 +115,9 @@ func (a *Agent) run(t *Tick) {
 		a.learner.Advance(t.Elapsed)
 	}
 	a.expireRequest(t)
+	if a.hold != "" && t.Flags.Has(FlagArmed) && a.gate.OpenRequest() != 0 {
+		t.Flags |= FlagHeld
+	}
 	a.checkOperator(t)
 	if fault == FaultNone {
 		fault, cause = a.evaluate(t)
@@ -235,7 +238,9 @@ func (a *Agent) evaluate(t *Tick) (Fault, error) {
 	}
 	t.NormSq = normSq
 	t.DGap = posterior.DGap(normSq, a.learner.labelWeight)
-	a.learner.observe(t.Index, t.SenseAt)
+	if !t.Flags.Has(FlagHeld) { // a label is about what the robot did, not about its wait
+		a.learner.observe(t.Index, t.SenseAt)
+	}
 	if !a.gate.Passes(normSq) {
 		return FaultNone, nil
 	}
@@ -360,7 +365,7 @@ func (a *Agent) takePlan(t *Tick) (Fault, error) {
 // judge decides whether the task is learnt. The tick of a stop decides nothing.
 func (a *Agent) judge(t *Tick) {
 	if t.Flags.Has(FlagArmed) && !t.Flags.Has(FlagStopped) {
-		a.proficiency.Advance(t.Elapsed, t.Known, t.Predicted)
+		a.proficiency.Advance(t.Moving(), t.Known, t.Predicted)
 		if a.proficiency.Contradicted() {
 			a.contradicted = true
 			t.Flags |= FlagContradicted
@@ -398,9 +403,15 @@ func (a *Agent) checkAge(t *Tick, since uint64) (Fault, error) {
 	return FaultStalePlan, errNoPlan
 }
 
-// chooseAction evaluates the policy and limits its action.
+// chooseAction evaluates the policy, unless the robot is held, and limits the action.
 func (a *Agent) chooseAction(t *Tick) (Fault, error) {
 	a.setStage(StagePolicy)
+	if t.Flags.Has(FlagHeld) {
+		if a.guard.hold(t.Action, a.hold) {
+			t.Flags |= FlagLimited
+		}
+		return FaultNone, nil
+	}
 	if err := a.model.Act(t.Action, t.Obs, t.Z); err != nil {
 		t.Flags |= FlagBadAction
 		a.guard.repeat(t.Action) // the model may have written a part of it

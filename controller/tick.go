@@ -157,11 +157,20 @@ const (
 	FlagContradicted        // labels contradict the task: the next tick calls Learner.Relearn
 	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
 	FlagSwitched            // Agent.SwitchTask replaced the belief before this tick
+	FlagHeld                // an earlier request is open and Config.Gate.Pause holds the robot: its state teaches nothing
 	FlagUncounted           // with FlagAsked: no label has counted yet, so the request does not count for κ
 )
 
 // Has reports whether all of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
+
+// Moving returns the periods since the previous tick that count for what the robot does: Elapsed, or 0 if it was held.
+func (t *Tick) Moving() uint64 {
+	if t.Flags.Has(FlagHeld) {
+		return 0
+	}
+	return t.Elapsed
+}
 
 // Taught reports whether a label's value entered the belief in this tick.
 func (t *Tick) Taught() bool {

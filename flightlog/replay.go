@@ -316,7 +316,9 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 	if t.Flags.Has(controller.FlagBadObs) {
 		return
 	}
-	p.learner.Observe(t.Index, t.SenseAt, t.Phi, t.Obs)
+	if !t.Flags.Has(controller.FlagHeld) {
+		p.learner.Observe(t.Index, t.SenseAt, t.Phi, t.Obs)
+	}
 	if !c.on {
 		return
 	}
@@ -357,7 +359,7 @@ func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
 	}
 	learnt := p.progress.Learnt()
 	if t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagStopped) {
-		learnt = p.progress.Advance(t.Elapsed, t.Known, t.Predicted)
+		learnt = p.progress.Advance(t.Moving(), t.Known, t.Predicted)
 	}
 	if len(p.missing) == 0 && learnt != logged {
 		c.note("learnt", fmt.Sprint(logged), fmt.Sprint(learnt))

@@ -353,7 +353,9 @@ func (w *whatIf) tick(t *controller.Tick) (dgap float64, err error) {
 
 // observe adds a state and asks about it, as the agent does.
 func (w *whatIf) observe(t *controller.Tick, mayAsk bool) (dgap float64) {
-	w.learner.Observe(t.Index, t.SenseAt, t.Phi, t.Obs)
+	if !t.Flags.Has(controller.FlagHeld) {
+		w.learner.Observe(t.Index, t.SenseAt, t.Phi, t.Obs)
+	}
 	normSq := w.learner.Gain(t.Phi, t.Obs)
 	w.bonus += w.beta * math.Sqrt(normSq)
 	w.scored++

@@ -202,7 +202,7 @@ func newControlProcess(
 	}
 	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
 		Robot: robot, Source: link, Model: network, Plans: link, Stage: link.Stage,
-		Safety: s.File.Rules(setup.SimulatedOrShadow(robot, s.File)),
+		Safety: s.File.Rules(setup.SimulatedOrShadow(robot, s.File)), Hold: s.File.Robot.HoldWith(),
 	})
 	if err != nil {
 		return nil, err

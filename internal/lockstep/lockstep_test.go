@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
@@ -126,5 +127,46 @@ func TestRun_TwoRunsInOneSecondHaveTwoLogs(t *testing.T) {
 	}
 	if len(seen) != 3 {
 		t.Errorf("logs: %v", seen)
+	}
+}
+
+func TestRun_ReplaysAndBoundsHeldTicks(t *testing.T) {
+	for _, delay := range []float64{0.3, 30} { // an operator who answers, and one who never does in time
+		o, r := lockstepRunOf(t, func(f *configs.File) {
+			f.Operator.Scripted.Mode, f.Operator.Scripted.DelayS = scripted.WhenAsked, delay
+			f.Run.EpisodeS = 20
+			g := &f.Controller.Gate
+			g.Pause, g.TimeoutS, g.BackoffS, g.RequestsPerMinute = controller.PauseHold, 0.5, 0.5, 0
+		})
+		result, err := flightlog.Verify(r)
+		if err != nil || !result.OK() {
+			t.Fatalf("replay differs: %+v, %v", result, err)
+		}
+		held, longest, total := 0, 0, 0
+		for record, err := range r.Records() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := record.Tick
+			if k == nil {
+				continue
+			}
+			if !k.Flags.Has(controller.FlagHeld) {
+				held = 0
+				continue
+			}
+			held++
+			total++
+			longest = max(longest, held)
+			if !k.Flags.Has(controller.FlagEpisodeEnd) && (k.Action[0] != 0 || k.Action[1] != 0) {
+				t.Fatalf("tick %d: held with the action %v", k.Index, k.Action)
+			}
+		}
+		if total < 20 || longest >= 10 { // 0.5 s
+			t.Errorf("delay %g s: %d ticks held, at most %d in turn", delay, total, longest)
+		}
+		if (o.Tally.Applied > 0) != (delay < 1) {
+			t.Errorf("delay %g s: %d labels", delay, o.Tally.Applied)
+		}
 	}
 }

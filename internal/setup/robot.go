@@ -33,7 +33,8 @@ func OpenRobot(ctx context.Context, s *Session, now func() int64) (hal.Robot, er
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRobotChannels(s.File, robot.Spec(), s.Model); err != nil {
+	err = errors.Join(checkRobotChannels(s.File, robot.Spec(), s.Model), checkHold(s.File, robot.Spec()))
+	if err != nil {
 		return nil, errors.Join(err, CloseRobot(robot))
 	}
 	if s.File.Run.Shadow {
