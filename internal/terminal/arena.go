@@ -26,6 +26,8 @@ type arena struct {
 	heading float64
 	newest  time.Duration
 	marks   []mark
+	asked   *pose  // that the open request is about; nil: none
+	credit  credit // of the newest label
 
 	shades []uint8 // of the cells
 	shadeW int
@@ -44,19 +46,54 @@ type mark struct {
 	value float64
 }
 
+// pose is a place with a heading.
+type pose struct {
+	at      point
+	heading float64
+}
+
+// credit is a stretch of the trail that a label is about.
+type credit struct {
+	from, to uint64        // ticks, inclusive
+	until    time.Duration // when the mark disappears
+	ink      ink
+}
+
+// creditTime is how long a credited stretch stays marked.
+const creditTime = 4 * time.Second
+
+func (a *arena) poseOf(t *controller.Tick) pose {
+	p := rover.PoseFromObs(t.Obs, a.side)
+	return pose{point{p.X/a.side + 0.5, 0.5 - p.Y/a.side}, p.Heading}
+}
+
+// ask shows the pose of t until the request about it is closed.
+func (a *arena) ask(t *controller.Tick) {
+	p := a.poseOf(t)
+	a.asked = &p
+}
+
+// credited marks what a label is about. at is the time since the start of the run.
+func (a *arena) credited(l *controller.AppliedLabel, at time.Duration) {
+	a.credit = credit{l.From, l.To, at + creditTime, markInks[markSign(l.Value)+1]}
+}
+
 // add records the pose and the labels of a tick. at is the time since the start of the run.
 func (a *arena) add(t *controller.Tick, at time.Duration) {
 	if t.Flags.Has(controller.FlagEpisodeStart) {
 		a.start, a.newest = a.points, at-trailInterval
 	}
 	if !t.Flags.Has(controller.FlagBadObs) && at-a.newest >= trailInterval {
-		pose := rover.PoseFromObs(t.Obs, a.side)
-		a.heading, a.newest = pose.Heading, at
-		a.trail[a.points%trailLength] = trailPoint{t.Index, point{pose.X/a.side + 0.5, 0.5 - pose.Y/a.side}}
+		p := a.poseOf(t)
+		a.heading, a.newest = p.heading, at
+		a.trail[a.points%trailLength] = trailPoint{t.Index, p.at}
 		a.points++
 	}
 	for i := range t.NumLabels {
 		a.mark(&t.Labels[i])
+	}
+	if at >= a.credit.until {
+		a.credit = credit{}
 	}
 }
 
@@ -90,15 +127,23 @@ func (a *arena) draw(c *canvas, x, y, w, h int) {
 	a.drawTrail(c, x, y, w, h)
 	for _, m := range a.marks {
 		i := markSign(m.value) + 1
-		c.set(x+scale(m.at.x, w), y+scale(m.at.y, h), [...]ink{inkBad, inkDim, inkGood}[i], c.glyphs.marks[i])
+		c.set(x+scale(m.at.x, w), y+scale(m.at.y, h), markInks[i], c.glyphs.marks[i])
 	}
-	if a.points == 0 {
-		return
+	if a.points > 0 {
+		pose{a.trail[(a.points-1)%trailLength].at, a.heading}.draw(c, x, y, w, h, inkRover)
 	}
-	p := a.trail[(a.points-1)%trailLength].at
-	octant := (int(math.Round(a.heading/(math.Pi/4))) + 8) % 8
-	c.set(x+scale(p.x, w), y+scale(p.y, h), inkRover, c.glyphs.arrows[max(octant, 0)])
+	if a.asked != nil {
+		a.asked.draw(c, x, y, w, h, inkAskBanner)
+	}
 }
+
+func (p pose) draw(c *canvas, x, y, w, h int, k ink) {
+	octant := (int(math.Round(p.heading/(math.Pi/4))) + 8) % 8
+	c.set(x+scale(p.at.x, w), y+scale(p.at.y, h), k, c.glyphs.arrows[max(octant, 0)])
+}
+
+// markInks are the inks of a negative, a neutral and a positive label.
+var markInks = [...]ink{inkBad, inkDim, inkGood}
 
 // markSign is the sign of a label, 0 for values near zero.
 func markSign(v float64) int {
@@ -169,6 +214,10 @@ func (a *arena) drawTrail(c *canvas, x, y, w, h int) {
 	for i := first; i < a.points; i++ {
 		from, to := a.trail[max(i-1, first)%trailLength], a.trail[i%trailLength]
 		age := a.points - i // relative to the ring, so that a short trail is bright
-		c.line(x, y, w, h, from.at, to.at, inks[(trailLength-age)*len(inks)/trailLength])
+		k := inks[(trailLength-age)*len(inks)/trailLength]
+		if to.tick >= a.credit.from && from.tick <= a.credit.to && a.credit.until > 0 {
+			k = a.credit.ink
+		}
+		c.line(x, y, w, h, from.at, to.at, k)
 	}
 }

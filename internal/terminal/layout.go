@@ -28,12 +28,20 @@ func (s *screenDisplay) draw(c *canvas) {
 		s.channels.draw(c, 0, top, left, rows, s.stats.Last.Obs)
 	}
 	p := &panel{c, left + gap, top, c.w - left - gap}
-	const fixed = 15 // rows without the plot
-	s.drawEpisode(p)
-	s.drawBelief(p, 3*min((rows-fixed)/3, 4))
-	s.drawLabels(p)
-	s.drawPlan(p)
-	s.drawLoop(p)
+	if s.person() {
+		const fixed = 12 // rows without the plot
+		s.drawLearnt(p)
+		s.drawGiven(p)
+		s.drawValue(p, 3*min((rows-fixed)/3, 4))
+		s.drawLoop(p)
+	} else {
+		const fixed = 15
+		s.drawEpisode(p)
+		s.drawBelief(p, 3*min((rows-fixed)/3, 4))
+		s.drawLabels(p)
+		s.drawPlan(p)
+		s.drawLoop(p)
+	}
 	s.drawFoot(c, c.h-foot)
 }
 
@@ -43,13 +51,15 @@ func (s *screenDisplay) drawSmall(c *canvas) {
 	c.text(0, 0, inkBold, s.title())
 	s.drawRequest(c, 1)
 	c.text(0, 2, inkPlain, fmt.Sprintf("labels %d  asked %d  D-gap %.3g", s.stats.Applied, s.stats.Asked, t.DGap))
-	c.text(0, 3, inkPlain, fmt.Sprintf("reward %+.2f  return %.1f", t.Reward, s.stats.Running))
+	if !s.person() {
+		c.text(0, 3, inkPlain, fmt.Sprintf("reward %+.2f  return %.1f", t.Reward, s.stats.Running))
+	}
 	c.text(0, 4, s.lastEvent.ink, s.lastEvent.text)
 	c.text(0, c.h-1, inkDim, fmt.Sprintf("enlarge the window to %d x %d", screenWidth, screenHeight))
 }
 
 func (s *screenDisplay) title() string {
-	if task := s.session.Task(); task != "" {
+	if task := s.task(); task != "" {
 		return s.spec.Name + " · " + task
 	}
 	return s.spec.Name
@@ -247,11 +257,21 @@ func (s *screenDisplay) drawBelief(p *panel, rows int) {
 }
 
 func (s *screenDisplay) drawLabels(p *panel) {
-	y := s.stats
+	p.heading("LABELS", s.labelRate())
+	s.drawRequests(p, p.pairs(p.x, inkPlain, "used", s.stats.Applied))
+}
+
+// labelRate is the rate of labels in the last minute.
+func (s *screenDisplay) labelRate() string {
 	minutes := min(max(s.elapsed().Minutes(), 1.0/6), 1) // at least 10 s
 	recent, _ := s.history.column(0, 1)
-	p.heading("LABELS", fmt.Sprintf("%.0f/min", float64(recent.labels)/minutes))
-	x := p.pairs(p.x, inkPlain, "used", y.Applied, "asked", y.Asked, "answered", y.Answered)
+	return fmt.Sprintf("%.0f/min", float64(recent.labels)/minutes)
+}
+
+// drawRequests counts requests and what went wrong, from column x on.
+func (s *screenDisplay) drawRequests(p *panel, x int) {
+	y := s.stats
+	x = p.pairs(x, inkPlain, "asked", y.Asked, "answered", y.Answered)
 	for _, bad := range []struct {
 		name string
 		n    uint64
@@ -344,12 +364,9 @@ func (s *screenDisplay) drawEvent(c *canvas, y int) {
 		return
 	}
 	for _, t := range rover.Tasks() {
-		if t.Name != s.session.Task() {
-			continue
-		}
-		x := c.text(1, y, inkDim, "task: ")
-		x = c.text(x, y, inkPlain, t.Description)
-		if !s.session.File.Operator.ByPerson() {
+		if t.Name == s.task() {
+			x := c.text(1, y, inkDim, "task: ")
+			x = c.text(x, y, inkPlain, t.Description)
 			c.text(x, y, inkDim, " (hidden from the robot)")
 		}
 	}
@@ -366,11 +383,16 @@ func (s *screenDisplay) drawRequest(c *canvas, y int) {
 		c.banner(y, inkBadBanner, "HALTED: "+t.Fault.String(), "", "")
 	case t.Mode() == controller.Disarmed && s.session.File.Safety.Attended():
 		c.banner(y, inkAskBanner, "DISARMED", "to enable motion: ", command("arm"))
-	case s.request != 0 && s.session.File.Operator.ByPerson():
-		left := max(s.expires-s.elapsed(), 0)
-		c.banner(y, inkAskBanner, "LABEL WANTED   how good is it now?", "", fmt.Sprintf("%.1f s left", left.Seconds()))
+	case s.person() && t.Mode() == controller.Disarmed && t.Flags.Has(controller.FlagUnreachable):
+		c.banner(y, inkAskBanner, "READY", "to start the robot: ", FirstInput(s.session.File.Operator))
+	case s.request != 0 && s.person():
+		timeout := time.Duration(s.session.File.Controller.Gate.TimeoutS * float64(time.Second))
+		left := max(s.asked+timeout-s.elapsed(), 0)
+		c.banner(y, inkAskBanner, "LABEL WANTED   "+s.question(t), "", fmt.Sprintf("%.1f s left", left.Seconds()))
 	case s.request != 0:
 		c.text(1, y, inkAsk, "label requested from the simulated operator")
+	case s.person() && t.Flags.Has(controller.FlagUnreachable):
+		c.text(1, y, inkAsk, "no question while you are away; you are back? "+FirstInput(s.session.File.Operator))
 	case s.session.File.Controller.Gate.Off:
 		c.text(1, y, inkDim, "the label gate is off: the robot never asks")
 	case t.Flags.Has(controller.FlagGateOpen):
@@ -378,6 +400,20 @@ func (s *screenDisplay) drawRequest(c *canvas, y int) {
 	default:
 		c.text(1, y, inkDim, "no label wanted: it would add too little information here")
 	}
+}
+
+// question asks a person for a label.
+func (s *screenDisplay) question(t *controller.Tick) string {
+	since := (s.elapsed() - s.asked).Seconds()
+	switch {
+	case s.asksUntilPress():
+		return "how good is it now?"
+	case t.Flags.Has(controller.FlagHeld):
+		return fmt.Sprintf("how good was it %.1f s ago? The robot waits", since)
+	case s.arena != nil && s.arena.asked != nil:
+		return fmt.Sprintf("how good was it %.1f s ago, at the yellow arrow?", since)
+	}
+	return fmt.Sprintf("how good was it %.1f s ago?", since)
 }
 
 // FirstInput tells how a person with a label device shows to be there.
@@ -408,32 +444,36 @@ func (c *canvas) banner(y int, k ink, text, introduction, right string) {
 }
 
 // labelKeys are the keys of a person who labels at this terminal, the most important first.
-var labelKeys = [...]string{
+var labelKeys = []string{
 	"+ good", "- bad", "> better", "< worse", "g goal", "u undo", "? can't tell", "q quit", "0 neither", "1..9 graded",
 }
 
+// neededKeys is the number of labelKeys that every screen shows.
+const neededKeys = 8
+
 // drawKeys shows the label keys that fit if a person labels at this terminal. The terminal is then raw.
 func (s *screenDisplay) drawKeys(c *canvas, y int) {
+	keys, needed := labelKeys, neededKeys
+	switch {
+	case s.session.File.Operator.Source != configs.SourceKeyboard:
+		keys, needed = []string{"Ctrl-C ends the run"}, 1
+	case s.session.File.Safety.Attended():
+		keys, needed = append([]string{"SPACE STOP"}, labelKeys...), neededKeys+1
+	}
+	gap := 2
+	if utf8.RuneCountInString(strings.Join(keys[:needed], "  ")) > c.w-2 {
+		gap = 1
+	}
 	x := 1
-	key := func(name, meaning string) {
-		if x+len(name+" "+meaning) > c.w {
-			return
+	for _, k := range keys {
+		if x+len(k) > c.w {
+			break
 		}
-		x = c.text(x, y, inkBold, name+" ")
-		x = c.text(x, y, inkDim, meaning) + 2
-	}
-	if s.session.File.Operator.Source != configs.SourceKeyboard {
-		key("Ctrl-C", "ends the run")
-		if s.arena != nil && s.arena.shades != nil && c.palette.shaded {
-			c.text(x+1, y, inkDim, "light background: high reward")
-		}
-		return
-	}
-	if s.session.File.Safety.Attended() {
-		key("SPACE", "STOP")
-	}
-	for _, k := range labelKeys {
 		name, meaning, _ := strings.Cut(k, " ")
-		key(name, meaning)
+		x = c.text(x, y, inkBold, name+" ")
+		x = c.text(x, y, inkDim, meaning) + gap
+	}
+	if s.arena != nil && s.arena.shades != nil && c.palette.shaded {
+		c.text(x+1, y, inkDim, "light background: high reward")
 	}
 }

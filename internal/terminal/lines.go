@@ -24,6 +24,7 @@ import (
 type LineDisplay struct {
 	log      zerolog.Logger
 	stats    *record.Statistics
+	person   bool   // labels, and must not see a simulator's task and reward
 	episodes uint64 // already shown
 	last     time.Time
 }
@@ -61,7 +62,8 @@ func (w journalLines) WriteLevel(level zerolog.Level, event []byte) (int, error)
 func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
 	d.stats, d.last = y, time.Now()
 	line := d.log.Info().Str("robot", plaintext.Clean(spec.Name))
-	if task := s.Task(); task != "" {
+	d.person = s.File.Operator.ByPerson()
+	if task := s.Task(); task != "" && !d.person {
 		line = line.Str("task", plaintext.Clean(task))
 	}
 	line.Str("strategy", s.File.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run started")
@@ -84,8 +86,11 @@ func (d *LineDisplay) Tick(*controller.Tick) {
 	y := d.stats
 	if d.episodes < y.Episodes { // a tick ends one episode at most
 		d.episodes = y.Episodes
-		d.log.Info().Uint64("episode", d.episodes).Float64("return", round3(y.Returns[len(y.Returns)-1])).
-			Uint64("labels", y.Applied).Msg("episode finished")
+		line := d.log.Info().Uint64("episode", d.episodes)
+		if !d.person {
+			line = line.Float64("return", round3(y.Returns[len(y.Returns)-1]))
+		}
+		line.Uint64("labels", y.Applied).Msg("episode finished")
 	}
 	if now := time.Now(); now.Sub(d.last) >= 5*time.Second {
 		d.last = now

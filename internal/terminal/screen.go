@@ -36,9 +36,10 @@ type screenDisplay struct {
 	history  history
 
 	request   uint64        // open request, 0 for none
-	expires   time.Duration // when it expires
+	asked     time.Duration // its moment
 	lastLabel message
-	applied   int // labels of the current tick that entered the belief
+	given     given // labels of a person
+	applied   int   // labels of the current tick that entered the belief
 	lastEvent message
 	bell      bool
 
@@ -64,13 +65,22 @@ func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string
 	s.started = s.now()
 	if of.File.Robot.Driver == configs.DriverRover {
 		s.arena = &arena{side: of.File.Robot.Rover.ArenaM}
-		if !of.File.Operator.ByPerson() { // the task of a person is unknown
-			s.arena.task = of.Task()
-		}
+		s.arena.task = s.task()
 	} else {
 		s.channels = newChannels(spec.Obs)
 	}
 	s.terminal.start()
+}
+
+// person reports whether a person labels.
+func (s *screenDisplay) person() bool { return s.session.File.Operator.ByPerson() }
+
+// task returns the task of a simulator, which a person who labels must not see.
+func (s *screenDisplay) task() string {
+	if s.person() {
+		return ""
+	}
+	return s.session.Task()
 }
 
 // elapsed is the time of the run, simulated in lockstep.
@@ -82,11 +92,11 @@ func (s *screenDisplay) elapsed() time.Duration {
 }
 
 // Outcome implements record.Display.
-func (s *screenDisplay) Outcome(_ *controller.Tick, l *controller.AppliedLabel) {
+func (s *screenDisplay) Outcome(t *controller.Tick, l *controller.AppliedLabel) {
 	switch l.Outcome {
 	case controller.Applied:
 		s.applied++
-		s.showShare(l)
+		s.showCounted(t, l)
 	case controller.ClosedRequest:
 	default:
 		s.lastLabel = message{s.elapsed(), fmt.Sprintf("%s does NOT count: %v", appliedName(l), l.Outcome), inkBad}
@@ -97,10 +107,7 @@ func (s *screenDisplay) Tick(t *controller.Tick) {
 	at := s.elapsed()
 	s.history.add(at, t.DGap, t.Flags.Has(controller.FlagAsked), s.applied)
 	s.applied = 0
-	if t.Request != s.request {
-		s.request = t.Request
-		s.expires = at + time.Duration(s.session.File.Controller.Gate.TimeoutS*float64(time.Second))
-	}
+	s.noteRequest(t, at)
 	if t.Flags.Has(controller.FlagReward) {
 		s.rewardScale = max(s.rewardScale, t.Reward, -t.Reward)
 	}
@@ -113,6 +120,27 @@ func (s *screenDisplay) Tick(t *controller.Tick) {
 		s.drawn = now
 		s.showFrame()
 	}
+}
+
+// noteRequest notes the moment of a request, and its pose if the answer is about that moment.
+func (s *screenDisplay) noteRequest(t *controller.Tick, at time.Duration) {
+	if t.Request == s.request {
+		return
+	}
+	s.request, s.asked = t.Request, at
+	if s.arena == nil {
+		return
+	}
+	if s.arena.asked = nil; t.Flags.Has(controller.FlagAsked) && s.person() && !s.asksUntilPress() {
+		s.arena.ask(t)
+	}
+}
+
+// asksUntilPress reports whether an answer is about what the operator saw until the press. A held robot shows nothing
+// after its request.
+func (s *screenDisplay) asksUntilPress() bool {
+	k := s.session.File.Controller
+	return k.Credit.Answers == controller.UntilPress && k.Gate.Pause != controller.PauseHold
 }
 
 func (s *screenDisplay) Label(l rewardsrc.Label, err error) {
@@ -136,16 +164,36 @@ func appliedName(l *controller.AppliedLabel) string {
 	return fmt.Sprintf("%s (label %d)", labelName(rewardsrc.Label{Kind: l.Kind, Value: l.Value}), l.ID)
 }
 
-// showShare shows which share of its weight a robust belief left to a label.
-func (s *screenDisplay) showShare(l *controller.AppliedLabel) {
-	if s.session.File.Controller.Robust == 0 || l.Share == 0 {
+// showCounted shows what a label of a person counts for, and which share of its weight a robust belief left to it.
+func (s *screenDisplay) showCounted(t *controller.Tick, l *controller.AppliedLabel) {
+	robust := s.session.File.Controller.Robust != 0 && l.Share > 0
+	s.given.add(l)
+	if !l.Kind.Teaches() || !s.person() && !robust {
 		return
 	}
-	text := fmt.Sprintf("%s, %s, %s", appliedName(l), s.storage(), record.WeightText(l.Share))
+	text := appliedName(l) + ", " + s.storage()
+	if s.person() {
+		text += ", counts for " + s.stretch(t, l)
+		if s.arena != nil {
+			s.arena.credited(l, s.elapsed())
+		}
+	}
+	if robust {
+		text += ", " + record.WeightText(l.Share)
+	}
 	s.lastLabel = message{s.elapsed(), text, inkGood}
 	if l.Downweighted() {
 		s.lastLabel.ink = inkAsk
 	}
+}
+
+// stretch describes the states that a label of tick t is about.
+func (s *screenDisplay) stretch(t *controller.Tick, l *controller.AppliedLabel) string {
+	before := func(tick uint64) float64 { return (time.Duration(t.Index-tick) * s.spec.Period).Seconds() }
+	if l.From == l.To {
+		return fmt.Sprintf("the state %.1f s before", before(l.From))
+	}
+	return fmt.Sprintf("%.1f to %.1f s before", before(l.From), before(l.To))
 }
 
 // storage describes where an accepted label is stored.

@@ -131,7 +131,7 @@ func fillTick(t *controller.Tick, i, steps int) {
 		t.Request = uint64(i/20 + 1)
 		t.NumLabels = 1
 		t.Labels[0] = controller.AppliedLabel{
-			ID: t.Request, About: uint64(i - 1), Value: t.Reward, Weight: 1,
+			ID: t.Request, From: uint64(max(i-9, 0)), To: uint64(i - 3), About: uint64(i - 1), Value: t.Reward, Weight: 1,
 			Kind: rewardsrc.Value, Outcome: controller.Applied,
 		}
 	}
@@ -186,6 +186,7 @@ func goldenCases(t *testing.T) []goldenCase {
 		{"wanted", unlimited, rover, 91, func(s *screenDisplay) {
 			s.Label(rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}, errors.New("the disk is full"))
 			s.Notice(keyboard.Notice{Event: keyboard.Ignored, Text: "12 keys ignored"})
+			s.stats.Last.Index += 26 // 1.3 s later
 		}},
 		{"channels", dog, dogSpec(34), 500, nil},
 		{"few-channels", dog, dogSpec(8), 500, nil},

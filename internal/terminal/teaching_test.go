@@ -1,0 +1,216 @@
+package terminal
+
+import (
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/hal"
+	"optibfm/internal/record"
+	"optibfm/internal/rigtest"
+	"optibfm/rewardsrc"
+)
+
+// newTeaching returns the screen of a person who labels at the keyboard.
+func newTeaching(t *testing.T, spec hal.Spec, change func(*configs.File)) *screenDisplay {
+	t.Helper()
+	return newTestScreen(t, testFile(func(f *configs.File) {
+		f.Operator.Source = configs.SourceKeyboard
+		f.Run.DurationS, f.Run.EpisodeS = 0, 0
+		if change != nil {
+			change(f)
+		}
+	}), spec, 5)
+}
+
+// show runs a tick after the newest one.
+func (s *screenDisplay) show(t *testing.T, change func(*controller.Tick)) {
+	t.Helper()
+	tick := controller.NewTick(controller.Shape{Obs: len(s.spec.Obs), Action: len(s.spec.Action), Latent: 24})
+	i := int(s.stats.Last.Index) + 1
+	fillTick(tick, i, 0)
+	tick.NumLabels, tick.Request = 0, 0
+	tick.Flags &^= controller.FlagAsked
+	if change != nil {
+		change(tick)
+	}
+	(&record.Recorder{Statistics: s.stats, Display: s}).Tick(tick)
+}
+
+func TestScreenDisplay_ShowsTheMomentOfARequest(t *testing.T) {
+	rover := rigtest.RoverSpec(t)
+	for _, c := range []struct {
+		name   string
+		spec   hal.Spec
+		change func(*configs.File)
+		flags  controller.Flags
+		want   string
+		arrows int // in the colours of the question
+	}{
+		{"pose", rover, nil, 0, "how good was it 1.5 s ago, at the yellow arrow?", 1},
+		{"until the press", rover, func(f *configs.File) { f.Controller.Credit.Answers = controller.UntilPress }, 0,
+			"how good is it now?", 0},
+		{"held", rover, func(f *configs.File) {
+			f.Controller.Credit.Answers, f.Controller.Gate.Pause = controller.UntilPress, controller.PauseHold
+		}, controller.FlagHeld, "how good was it 1.5 s ago? The robot waits", 1},
+		{"no arena", dogSpec(8), func(f *configs.File) { f.Robot.Driver = configs.DriverBridge }, 0,
+			"how good was it 0.3 s ago?", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newTeaching(t, c.spec, c.change)
+			s.show(t, func(k *controller.Tick) { k.Flags, k.Request = k.Flags|controller.FlagAsked, 7 })
+			for range 30 {
+				s.show(t, func(k *controller.Tick) { k.Flags, k.Request = k.Flags|c.flags, 7 })
+			}
+			if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "LABEL WANTED   "+c.want+" ") {
+				t.Errorf("want %q in\n%s", c.want, frame)
+			}
+			if n := countInk(t, s, inkAskBanner); n != c.arrows {
+				t.Errorf("%d arrows in the colours of the question, want %d", n, c.arrows)
+			}
+			s.show(t, nil)
+			if n := countInk(t, s, inkAskBanner); n != 0 {
+				t.Errorf("%d arrows after the request", n)
+			}
+		})
+	}
+}
+
+// countInk counts the cells of an ink in the part of the robot.
+func countInk(t *testing.T, s *screenDisplay, k ink) (n int) {
+	t.Helper()
+	cells, w, _ := paint(t, s, 80, 24).GetContents()
+	want, _, _ := newPalette(256).inks[k].Decompose()
+	for i, cell := range cells {
+		fg, _, _ := cell.Style.Decompose()
+		if x, y := i%w, i/w; x < 34 && y > 2 && y < 19 && fg == want {
+			n++
+		}
+	}
+	return n
+}
+
+func TestScreenDisplay_MarksWhatALabelCountsFor(t *testing.T) {
+	s := newTeaching(t, rigtest.RoverSpec(t), nil)
+	for range 60 {
+		s.show(t, nil)
+	}
+	before := countInk(t, s, inkBad)
+	press := func(l controller.AppliedLabel) {
+		s.Label(rewardsrc.Label{ID: l.ID, Kind: l.Kind, Value: l.Value}, nil)
+		s.show(t, func(k *controller.Tick) { k.NumLabels, k.Labels[0] = 1, l })
+	}
+	now := s.stats.Last.Index + 1
+	bad := controller.AppliedLabel{
+		ID: 99, Value: -1, Kind: rewardsrc.Value, Outcome: controller.Applied, From: now - 13, To: now - 5, About: now - 9,
+	}
+	press(bad)
+	const want = " -1 (label 99), safe on disk, counts for 0.7 to 0.2 s before "
+	if frame := paintText(t, s, 80, 24); !strings.Contains(frame, want) {
+		t.Errorf("want %q in\n%s", want, frame)
+	}
+	if n := countInk(t, s, inkBad); n < before+3 {
+		t.Errorf("%d cells marked, want the stretch", n-before)
+	}
+	for range int(creditTime/s.spec.Period) + 1 {
+		s.show(t, nil)
+	}
+	if n := countInk(t, s, inkBad); n > before+1 {
+		t.Errorf("%d cells marked after %v, want the label alone", n-before, creditTime)
+	}
+}
+
+func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
+	s := newTeaching(t, rigtest.RoverSpec(t), nil)
+	give := func(id uint64, kind rewardsrc.Kind, value float64, undoes uint64) {
+		s.show(t, func(k *controller.Tick) {
+			k.NumLabels, k.Labels[0] = 1, controller.AppliedLabel{
+				ID: id, Kind: kind, Value: value, Undoes: undoes, Outcome: controller.Applied,
+			}
+			k.Predicted = controller.Predicted{Labels: 3, Of: 5}
+		})
+	}
+	if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "  no labels yet\n") {
+		t.Errorf("before the first label:\n%s", frame)
+	}
+	for i, l := range []rewardsrc.Label{
+		{Kind: rewardsrc.Value, Value: 1}, {Kind: rewardsrc.Value, Value: -1}, {Kind: rewardsrc.Value, Value: 1},
+		{Kind: rewardsrc.Comparison, Value: 0.5}, {Kind: rewardsrc.Goal, Value: 1},
+	} {
+		give(uint64(100+i), l.Kind, l.Value, 0)
+	}
+	give(200, rewardsrc.Undo, 1, 102)
+	frame := paintText(t, s, 80, 24)
+	for _, want := range []string{"predicted 3 of your last 5 labels", " 1 good  1 bad  1 better  1 goal\n", " +->g\n", "undone 1"} {
+		if !strings.Contains(frame, want) {
+			t.Errorf("want %q in\n%s", want, frame)
+		}
+	}
+	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagLearnt })
+	if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "learnt: you may stop") {
+		t.Errorf("a learnt task:\n%s", frame)
+	}
+}
+
+func TestDisplays_HideTheTaskFromAPerson(t *testing.T) {
+	for source, hidden := range map[string]bool{
+		configs.SourceKeyboard: true, configs.SourceEvdev: true, configs.SourceWeb: true, configs.SourceScripted: false,
+	} {
+		file := testFile(func(f *configs.File) { f.Operator.Source, f.Robot.Rover.Task = source, "corner" })
+		s := newTestScreen(t, file, rigtest.RoverSpec(t), 300)
+		for _, size := range [][2]int{{80, 24}, {160, 50}, {60, 20}} {
+			frame := paintText(t, s, size[0], size[1])
+			for _, word := range []string{"corner", "reward", "return"} {
+				if strings.Contains(frame, word) == hidden {
+					t.Errorf("%s: hidden %v, but %q in\n%s", source, hidden, word, frame)
+				}
+			}
+		}
+		if (s.arena.task == "") != hidden {
+			t.Errorf("%s: the arena is shaded by the reward of %q", source, s.arena.task)
+		}
+		var lines strings.Builder
+		d := NewLineDisplay(&lines, ShowLines)
+		d.Begin(s.session, s.spec, nil, s.stats)
+		d.Tick(&s.stats.Last)
+		for _, word := range []string{"corner", "return="} {
+			if strings.Contains(lines.String(), word) == hidden {
+				t.Errorf("%s: hidden %v, but %q in %s", source, hidden, word, lines.String())
+			}
+		}
+	}
+}
+
+func TestScreenDisplay_WaitsForThePerson(t *testing.T) {
+	for source, how := range map[string]string{
+		configs.SourceKeyboard: "press Enter", configs.SourceWeb: "press good in the browser",
+		configs.SourceGPIO: "press a button of your device",
+	} {
+		s := newTeaching(t, rigtest.RoverSpec(t), func(f *configs.File) { f.Operator.Source = source })
+		s.show(t, func(k *controller.Tick) { k.Flags = controller.FlagUnreachable })
+		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "READY") || !strings.Contains(frame, ": "+how) {
+			t.Errorf("%s: before the first input:\n%s", source, frame)
+		}
+		s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagUnreachable })
+		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "no question while you are away; you are back? "+how) {
+			t.Errorf("%s: away:\n%s", source, frame)
+		}
+	}
+}
+
+func TestScreenDisplay_ShowsQuitAt80Columns(t *testing.T) {
+	for _, arm := range []string{configs.ArmAutomatic, configs.ArmOperator} {
+		s := newTeaching(t, rigtest.RoverSpec(t), func(f *configs.File) { f.Safety.Arm = arm })
+		frame := paintText(t, s, 80, 24)
+		keys := frame[strings.LastIndex(strings.TrimRight(frame, "\n"), "\n"):]
+		for _, want := range []string{"+ good", "- bad", "> better", "< worse", "g goal", "u undo", "? can't tell", "q quit"} {
+			if !strings.Contains(keys, want) {
+				t.Errorf("arm %s: no %q in %q", arm, want, keys)
+			}
+		}
+		if strings.Contains(keys, "SPACE STOP") != (arm == configs.ArmOperator) {
+			t.Errorf("arm %s: %q", arm, keys)
+		}
+	}
+}
