@@ -207,17 +207,19 @@ func bestReward(task string, x, y float64) float64 {
 	return best
 }
 
-// drawTrail draws the recent path of the rover. Older parts are fainter.
+// drawTrail draws the recent path of the rover. Older parts are fainter. What the newest label is about lies on top.
 func (a *arena) drawTrail(c *canvas, x, y, w, h int) {
 	first := max(a.start, a.points-trailLength, 0)
 	inks := [...]ink{inkTrail3, inkTrail2, inkTrail1, inkTrail0}
+	segment := func(i int) (from, to trailPoint) { return a.trail[max(i-1, first)%trailLength], a.trail[i%trailLength] }
 	for i := first; i < a.points; i++ {
-		from, to := a.trail[max(i-1, first)%trailLength], a.trail[i%trailLength]
+		from, to := segment(i)
 		age := a.points - i // relative to the ring, so that a short trail is bright
-		k := inks[(trailLength-age)*len(inks)/trailLength]
-		if to.tick >= a.credit.from && from.tick <= a.credit.to && a.credit.until > 0 {
-			k = a.credit.ink
+		c.line(x, y, w, h, from.at, to.at, inks[(trailLength-age)*len(inks)/trailLength])
+	}
+	for i := first; i < a.points && a.credit.until > 0; i++ {
+		if from, to := segment(i); to.tick >= a.credit.from && from.tick <= a.credit.to {
+			c.line(x, y, w, h, from.at, to.at, a.credit.ink)
 		}
-		c.line(x, y, w, h, from.at, to.at, k)
 	}
 }

@@ -173,7 +173,7 @@ func (s *screenDisplay) showCounted(t *controller.Tick, l *controller.AppliedLab
 	}
 	text := appliedName(l) + ", " + s.storage()
 	if s.person() {
-		text += ", counts for " + s.stretch(t, l)
+		text = appliedName(l) + " counts for " + s.stretch(t, l)
 		if s.arena != nil {
 			s.arena.credited(l, s.elapsed())
 		}
@@ -190,10 +190,14 @@ func (s *screenDisplay) showCounted(t *controller.Tick, l *controller.AppliedLab
 // stretch describes the states that a label of tick t is about.
 func (s *screenDisplay) stretch(t *controller.Tick, l *controller.AppliedLabel) string {
 	before := func(tick uint64) float64 { return (time.Duration(t.Index-tick) * s.spec.Period).Seconds() }
+	text := fmt.Sprintf("%.1f to %.1f s before", before(l.From), before(l.To))
 	if l.From == l.To {
-		return fmt.Sprintf("the state %.1f s before", before(l.From))
+		text = fmt.Sprintf("the state %.1f s before", before(l.From))
 	}
-	return fmt.Sprintf("%.1f to %.1f s before", before(l.From), before(l.To))
+	if l.Kind == rewardsrc.Comparison {
+		text += fmt.Sprintf(", against %g s earlier", s.session.File.Controller.Credit.CompareS)
+	}
+	return text
 }
 
 // storage describes where an accepted label is stored.

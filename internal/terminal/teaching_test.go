@@ -106,7 +106,7 @@ func TestScreenDisplay_MarksWhatALabelCountsFor(t *testing.T) {
 		ID: 99, Value: -1, Kind: rewardsrc.Value, Outcome: controller.Applied, From: now - 13, To: now - 5, About: now - 9,
 	}
 	press(bad)
-	const want = " -1 (label 99), safe on disk, counts for 0.7 to 0.2 s before "
+	const want = " -1 (label 99) counts for 0.7 to 0.2 s before "
 	if frame := paintText(t, s, 80, 24); !strings.Contains(frame, want) {
 		t.Errorf("want %q in\n%s", want, frame)
 	}
