@@ -29,10 +29,17 @@ func TestAttendance_AsksOnlyAnOperatorWhoIsThere(t *testing.T) {
 			{1 * time.Second, false, nil, true},
 			{2 * time.Second, true, nil, false},
 			{time.Hour, false, &answered, false}, // silence alone is no absence
+			{time.Hour, false, &expired, false},
+			{time.Hour, false, &expired, false},
+			{time.Hour, false, &answered, false}, // not in a row
+			{time.Hour, false, &expired, false},
+			{time.Hour, false, &expired, false},
 			{time.Hour, false, &expired, true},
 			{2 * time.Hour, false, nil, true},
 			{2 * time.Hour, true, nil, false},
-			{2*time.Hour + 20*time.Second, false, &expired, false}, // a missed request of an active operator
+			{2*time.Hour + 20*time.Second, false, &expired, false}, // missed requests of an active operator
+			{2*time.Hour + 25*time.Second, false, &expired, false},
+			{2*time.Hour + 29*time.Second, false, &expired, false},
 			{3 * time.Hour, false, nil, false},
 		}},
 	} {

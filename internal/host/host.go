@@ -177,13 +177,17 @@ func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
 	h.Intake = record.NewLabelIntake(h.Session.File, source, h.Recorder, h.labelTime)
-	operator := h.Session.File.Operator
+	operator, control := h.Session.File.Operator, h.Session.File.Controller
 	if h.attend.awaitsFirst = h.Config.Awaits; h.Config.Awaits {
 		h.notes = append(h.notes, "the robot waits for you: "+terminal.FirstInput(operator)+" to start it")
 	}
 	h.attend.blind = operator.ByPerson() && operator.Source != configs.SourceWeb && !h.showsMoments()
-	if h.attend.blind && !h.Config.Awaits && !h.Session.File.Controller.Gate.Off {
+	if h.attend.blind && !h.Config.Awaits && !control.Gate.Off {
 		h.notes = append(h.notes, "questions wait until you are there: "+terminal.FirstInput(operator))
+	}
+	if h.attend.blind && !control.Gate.Off && control.Gate.Pause == "" && control.Credit.Answers != controller.UntilPress {
+		h.notes = append(h.notes, "you do not see the moment of a question: set controller.credit.answers to until_press, "+
+			"or controller.gate.pause to hold")
 	}
 	h.updateReachable()
 }

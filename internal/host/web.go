@@ -49,7 +49,8 @@ func (h *Process) openWeb() error {
 		return err
 	}
 	h.Planner.watch = belief
-	view := &webView{server: h.web, belief: belief, announce: h.announcer(), reason: h.endReason}
+	view := &webView{server: h.web, belief: belief, announce: h.announcer(), reason: h.endReason,
+		attend: &h.attend}
 	h.Display = terminal.Displays{h.Display, view}
 	return nil
 }
@@ -82,7 +83,7 @@ func (h *Process) aboutRun() web.About {
 		Robot: h.Config.Spec.Name, Task: task,
 		Credit: web.Credit{
 			DelayMS: web.Number(1000 * credit.DelayS), WidthMS: web.Number(1000 * credit.WidthS),
-			UntilPress: credit.Answers == controller.UntilPress,
+			UntilPress: credit.Answers == controller.UntilPress && file.Controller.Gate.Pause != controller.PauseHold,
 		},
 		Strategy: file.Controller.Strategy, Program: version.String(),
 		PeriodMS: web.Number(milliseconds(int64(period))),
@@ -157,6 +158,7 @@ type webView struct {
 	belief   *beliefWatch
 	announce func(web.Pairing)
 	reason   func() string // of the end of the run
+	attend   *attendance
 
 	tally     *record.Statistics
 	period    time.Duration
@@ -262,8 +264,8 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 	nan := web.Number(math.NaN())
 	view := web.View{
 		Tick: t.Index, ElapsedS: web.Number(float64(t.Index) * v.period.Seconds()),
-		Armed: t.Flags.Has(controller.FlagArmed),
-		Pose:  v.poseOf(t), Learnt: t.Flags.Has(controller.FlagLearnt),
+		Armed: t.Flags.Has(controller.FlagArmed), Waiting: v.attend.starts(),
+		Pose: v.poseOf(t), Learnt: t.Flags.Has(controller.FlagLearnt),
 		Predicted: t.Predicted.Labels, PredictedOf: t.Predicted.Of,
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),

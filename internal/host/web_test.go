@@ -52,7 +52,7 @@ func TestWebView_ShowsKappa(t *testing.T) {
 	}
 	tick := controller.NewTick(shape)
 	tick.Kappa = 0.7 // gate.kappa is not: κ follows the operator
-	v := webView{belief: watch, tally: record.NewStatistics(shape), period: time.Millisecond}
+	v := webView{belief: watch, attend: &attendance{}, tally: record.NewStatistics(shape), period: time.Millisecond}
 	if got := v.of(tick, 0).Kappa; got != 0.7 {
 		t.Errorf("κ %g, want 0.7", got)
 	}
@@ -79,6 +79,7 @@ func TestWebView_ShowsTheShareOfTheLastLabel(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := webView{
+			attend: &attendance{},
 			server: server, belief: watch, tally: record.NewStatistics(shape),
 			period: time.Millisecond, robust: c.robust != 0,
 		}

@@ -45,6 +45,7 @@ type View struct {
 	Tick     uint64 `json:"tick"`
 	ElapsedS Number `json:"elapsed_s"`
 	Armed    bool   `json:"armed"`
+	Waiting  bool   `json:"waiting"`         // the robot starts with the first press, which labels nothing
 	Fault    string `json:"fault,omitempty"` // why the robot was halted
 
 	// Pose is the position and the heading of a robot in a square arena: x and y in [-1, 1], cosine, sine.
