@@ -4,7 +4,9 @@
 //
 //   - the full screen, on a terminal of at least 80 x 24 characters: the rover's arena or a bar for
 //     each observation channel, the episode, the belief with its D-gap of the last minute, the
-//     labels, the plan, the timing of the loop, and the request for a label
+//     labels, the plan, the timing of the loop, and the request for a label. For a person who labels
+//     it shows what is learnt and the tally of labels instead of episode and plan, the moment of a
+//     request, and what the newest label counts for
 //   - LineDisplay, for pipes, files and services: lines of text or of JSON
 //   - QuietDisplay, which shows nothing
 //
