@@ -100,7 +100,8 @@
 //
 // With pause hold, the robot stands still in the ticks after the one of an open request (FlagHeld): the action is
 // the failsafe output or the last command ([Parts].Hold), within the rate limits. The states of held ticks do not
-// enter the history, so no label is about them, and their time does not count for [Proficiency].
+// enter the history, so no label is about them, their time does not count for [Proficiency], and with
+// turn_deg_per_s z does not turn.
 //
 // With labels_per_minute, κ adapts to the operator: see [Pace]. The agent opens
 // no request while the operator cannot be reached ([rewardsrc.Reachable],

@@ -135,7 +135,11 @@ func (e *explorer) limit(t *Tick) {
 		t.Flags |= FlagExplore
 	}
 	length := direction(e.next, t.Z)
-	changed := e.enter(e.next, e.nearest(e.next))
+	frozen := t.Flags.Has(FlagHeld) && e.turn.on && e.started
+	if frozen { // it would turn while the robot stands still
+		copy(e.next, e.last)
+	}
+	changed := e.enter(e.next, e.nearest(e.next)) || frozen
 	if e.started && e.turn.exceeded(e.last, e.next) {
 		e.approach()
 		changed = true

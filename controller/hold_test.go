@@ -58,6 +58,28 @@ func TestAgent_HoldsWhileARequestIsOpen(t *testing.T) {
 	}
 }
 
+func TestExplorer_DoesNotTurnWhileHeld(t *testing.T) {
+	r := newHoldRig(t, HoldFailsafe, func(c *Config) { c.Strategy, c.Explore.TurnDegPerS = Random, 90 })
+	last := make([]float64, rigLatent)
+	turned, held := 0, 0
+	for range 200 {
+		r.steps(1)
+		turn := AngleDeg(last, r.tick.Z)
+		switch holds := r.tick.Flags.Has(FlagHeld); {
+		case holds && turn > 1e-6:
+			t.Fatalf("tick %d: held, and z turned by %g°", r.tick.Index, turn)
+		case holds:
+			held++
+		case turn > 1:
+			turned++
+		}
+		copy(last, r.tick.Z)
+	}
+	if held < 50 || turned < 50 {
+		t.Errorf("%d ticks held, %d with a turn: too few for this test", held, turned)
+	}
+}
+
 func TestGuard_HoldKeepsRateLimit(t *testing.T) {
 	g := newGuard(GuardConfig{}, limitedSpec())
 	g.sent([]float32{0.7, 6, 0})
