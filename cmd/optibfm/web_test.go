@@ -56,6 +56,25 @@ func TestConsole_LabelCountsAndStopHalts(t *testing.T) {
 	}
 }
 
+func TestConsole_FirstPressStartsASimulator(t *testing.T) {
+	t.Parallel()
+	cmd := program(t, "operator.source=web", "operator.web.listen=127.0.0.1:0", "operator.web.max_late_s=60",
+		"operator.web.refractory_ms=0", "run.duration_s=0", "run.episode_s=0")
+	output := startShared(t, cmd)
+	p := rigtest.PairPhone(t, output)
+	waitFor(t, output, "the robot waits for you: press good in the browser to start it")
+	if got := p.Press("good"); got != "refused" {
+		t.Errorf("the first press was %s, want refused: it starts the robot", got)
+	}
+	waitFor(t, output, "the operator started the robot")
+	if got := p.Press("good"); got != "counted" {
+		t.Errorf("the second press was %s, want counted", got)
+	}
+	rigtest.Must(t, cmd.Process.Signal(os.Interrupt))
+	rigtest.Must(t, cmd.Wait())
+	checkVerified(t, onlyLog(t, cmd))
+}
+
 func TestConsole_WatchOnlyStops(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)

@@ -39,6 +39,7 @@ func (s *SyncBuffer) String() string {
 type Phone struct {
 	t            *testing.T
 	base, cookie string
+	presses      uint64 // their number is the ID of the newest
 }
 
 var pairingURL = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/#([\w-]+)`)
@@ -97,6 +98,7 @@ func (p *Phone) Press(kind string) (status string) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
 	defer cancel()
 	conn := p.dial(ctx)
+	p.presses++
 	for sent := false; ; {
 		_, data, err := conn.Read(ctx)
 		if err != nil {
@@ -115,13 +117,13 @@ func (p *Phone) Press(kind string) (status string) {
 		}
 		if m.Type == "state" && !sent && m.View.Tick > 50 { // there are states to credit
 			sent = true
-			press := []byte(`{"type":"press","id":7,"kind":"` + kind + `","at":1}`)
-			if err := conn.Write(ctx, websocket.MessageText, press); err != nil {
+			press := fmt.Sprintf(`{"type":"press","id":%d,"kind":%q,"at":1}`, p.presses, kind)
+			if err := conn.Write(ctx, websocket.MessageText, []byte(press)); err != nil {
 				p.t.Fatal(err)
 			}
 		}
 		for _, o := range m.Outcomes {
-			if o.Press == 7 && o.Status != "saved" {
+			if o.Press == p.presses && o.Status != "saved" {
 				return o.Status
 			}
 		}
