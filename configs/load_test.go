@@ -245,9 +245,9 @@ func TestParse_ReportsUnreadableAndInvalidValuesTogether(t *testing.T) {
 		"a pause without a motion after it": {
 			"version: 1\ncontroller: {gate: {pause: hold, backoff_s: 0}}\n", []string{"controller.gate.backoff_s"}},
 		"a hold that keeps the rover moving": {"version: 1\nrobot: {hold: last_command}\n", []string{"robot.hold"}},
-		"an unreadable section": {"version: 1\nrobot: {driver: bridge, bridge: 7}\n", []string{"robot.bridge"}},
-		"no YAML":               {"run: [\n", []string{""}},
-		"no section":            {"hello\n", []string{""}},
+		"an unreadable section":              {"version: 1\nrobot: {driver: bridge, bridge: 7}\n", []string{"robot.bridge"}},
+		"no YAML":                            {"run: [\n", []string{""}},
+		"no section":                         {"hello\n", []string{""}},
 	} {
 		var paths []string
 		for _, e := range mistakes(t, c.text) {

@@ -32,7 +32,6 @@ func TestKernel_ReopensUnpluggedAdapter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bus.Close()
 	tx := func() error { return bus.Tx(0x28, []byte{0}, nil) }
 	if err := tx(); err != nil {
 		t.Fatal(err)
@@ -45,11 +44,11 @@ func TestKernel_ReopensUnpluggedAdapter(t *testing.T) {
 	if err := <-unplugged; err != nil {
 		t.Error(err)
 	}
-	defer plug().Close()
+	adapter = plug()
 	for err = tx(); errors.Is(err, i2cbus.ErrRemoved); err = tx() {
 		time.Sleep(time.Millisecond)
 	}
-	if err != nil {
+	if err := errors.Join(err, bus.Close(), adapter.Close()); err != nil {
 		t.Error(err)
 	}
 }

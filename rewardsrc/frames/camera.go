@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/jpeg"
+	"math"
 	"os"
 
 	"github.com/blackjack/webcam"
@@ -79,9 +80,9 @@ func (s *Store) configure(camera *webcam.Webcam) (encode func([]byte) ([]byte, e
 	if _, ok := formats[format]; !ok {
 		return nil, fmt.Errorf("neither MJPEG nor YUYV (%v); use another camera", formats)
 	}
-	_, width, height, err := camera.SetImageFormat(format, uint32(s.config.Width), uint32(s.config.Height))
-	if err != nil {
-		return nil, fmt.Errorf("%d x %d: %w", s.config.Width, s.config.Height, err)
+	width, height := nearestSize(camera.GetSupportedFrameSizes(format), s.config.Width, s.config.Height)
+	if _, _, _, err := camera.SetImageFormat(format, uint32(width), uint32(height)); err != nil {
+		return nil, fmt.Errorf("%d x %d: %w", width, height, err)
 	}
 	_ = camera.SetFramerate(float32(s.config.RateHz)) // many cameras have one rate; the store limits it
 	if err := camera.SetBufferCount(cameraBuffers); err != nil {
@@ -90,7 +91,30 @@ func (s *Store) configure(camera *webcam.Webcam) (encode func([]byte) ([]byte, e
 	if format == mjpeg {
 		return func(raw []byte) ([]byte, error) { return bytes.Clone(raw), nil }, nil
 	}
-	return func(raw []byte) ([]byte, error) { return encodeYUYV(raw, int(width), int(height)) }, nil
+	return func(raw []byte) ([]byte, error) { return encodeYUYV(raw, width, height) }, nil
+}
+
+// nearestSize returns the size of a camera that is nearest to the configured one. SetImageFormat of the library
+// returns the requested size, not the granted one.
+func nearestSize(sizes []webcam.FrameSize, width, height int) (w, h int) {
+	w, h = width, height
+	best := math.MaxInt
+	for _, s := range sizes {
+		sw := nearest(width, s.MinWidth, s.MaxWidth, s.StepWidth)
+		sh := nearest(height, s.MinHeight, s.MaxHeight, s.StepHeight)
+		if far := max(sw-width, width-sw) + max(sh-height, height-sh); far < best {
+			best, w, h = far, sw, sh
+		}
+	}
+	return w, h
+}
+
+func nearest(wanted int, least, most, step uint32) int {
+	n := min(max(wanted, int(least)), int(most))
+	if step > 1 {
+		n -= (n - int(least)) % int(step)
+	}
+	return n
 }
 
 // encodeYUYV encodes a picture of two bytes a pixel, Y0 U Y1 V.
