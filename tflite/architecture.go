@@ -7,13 +7,14 @@ import (
 )
 
 // Architecture describes the networks of a forward-backward model. F and the actor are
-// metamotivo's model "simple". See FORMAT.md for the layers.
+// metamotivo's models "simple" or "residual". See FORMAT.md for the layers.
 type Architecture struct {
-	Obs     int         `json:"obs"`      // elements of an observation
-	Action  int         `json:"action"`   // elements of an action
-	Latent  int         `json:"latent"`   // d, elements of z, φ and ψ
-	NormObs bool        `json:"norm_obs"` // the networks see (obs - mean)/sqrt(var + 1e-5)
-	NormZ   bool        `json:"norm_z"`   // the networks see √d·z/‖z‖
+	Obs     int         `json:"obs"`              // elements of an observation
+	Action  int         `json:"action"`           // elements of an action
+	Latent  int         `json:"latent"`           // d, elements of z, φ and ψ
+	NormObs bool        `json:"norm_obs"`         // the networks see (obs - mean)/sqrt(var + 1e-5)
+	NormZ   bool        `json:"norm_z"`           // the networks see √d·z/‖z‖
+	Groups  []Group     `json:"groups,omitempty"` // parts of the observation, in order; none: all networks read all of it
 	F       ForwardArch `json:"f"`
 	B       BackArch    `json:"b"`
 	Actor   ActorArch   `json:"actor"`
@@ -25,6 +26,9 @@ type ForwardArch struct {
 	HiddenLayers    int `json:"hidden_layers"`    // hidden layers of the trunk, >= 0
 	EmbeddingLayers int `json:"embedding_layers"` // linear layers of an embedding, >= 2
 	NumParallel     int `json:"num_parallel"`     // members of the ensemble
+
+	Residual bool     `json:"residual,omitempty"` // blocks of LayerNorm, linear and Mish
+	Inputs   []string `json:"inputs,omitempty"`   // the groups that the network reads, in order
 }
 
 // BackArch is the shape of B(s).
@@ -32,6 +36,8 @@ type BackArch struct {
 	Hidden       int  `json:"hidden"`        // width of the layers
 	HiddenLayers int  `json:"hidden_layers"` // >= 1
 	Norm         bool `json:"norm"`          // B is scaled to the norm √d
+
+	Inputs []string `json:"inputs,omitempty"` // as in ForwardArch
 }
 
 // ActorArch is the shape of π_z(s).
@@ -39,6 +45,9 @@ type ActorArch struct {
 	Hidden          int `json:"hidden"`           // width of the layers, even
 	HiddenLayers    int `json:"hidden_layers"`    // hidden layers of the trunk, >= 0
 	EmbeddingLayers int `json:"embedding_layers"` // linear layers of an embedding, >= 2
+
+	Residual bool     `json:"residual,omitempty"` // as in ForwardArch
+	Inputs   []string `json:"inputs,omitempty"`
 }
 
 // Limits, so that a damaged file cannot exhaust the memory.
@@ -68,8 +77,11 @@ func (a Architecture) Validate() error {
 		return fmt.Errorf("architecture: f.hidden is %d and actor.hidden %d, want even numbers",
 			a.F.Hidden, a.Actor.Hidden)
 	}
-	return nil
+	return a.validateGroups()
 }
+
+// residual reports whether a network consists of residual blocks.
+func (a Architecture) residual() bool { return a.F.Residual || a.Actor.Residual }
 
 func (a Architecture) dims() Dims {
 	return Dims{Obs: a.Obs, Action: a.Action, Latent: a.Latent, Ensemble: a.F.NumParallel}
@@ -102,6 +114,11 @@ func (a Architecture) Tensors() map[string][]int {
 	if a.NormObs {
 		shapes[meanName], shapes[varName] = []int{a.Obs}, []int{a.Obs}
 	}
+	for _, g := range a.Groups {
+		if g.NormObs {
+			shapes[g.tensor("running_mean")], shapes[g.tensor("running_var")] = []int{g.Size}, []int{g.Size}
+		}
+	}
 	return shapes
 }
 
@@ -115,14 +132,26 @@ type layer struct {
 
 func (a Architecture) layers() []layer {
 	d, f, actor := a.Latent, a.F, a.Actor
-	return slices.Concat(
+	fObs, actorObs := a.width(f.Inputs), a.width(actor.Inputs)
+	embedding, trunk := shapesOf(f.Residual)
+	all := slices.Concat(
 		backwardLayers("_backward_map.net", a),
-		embeddingLayers("_forward_map.embed_z", a.Obs+d, f.Hidden, f.EmbeddingLayers, f.NumParallel),
-		embeddingLayers("_forward_map.embed_sa", a.Obs+a.Action, f.Hidden, f.EmbeddingLayers, f.NumParallel),
-		trunkLayers("_forward_map.Fs", f.Hidden, d, f.HiddenLayers, f.NumParallel),
-		embeddingLayers("_actor.embed_z", a.Obs+d, actor.Hidden, actor.EmbeddingLayers, 1),
-		embeddingLayers("_actor.embed_s", a.Obs, actor.Hidden, actor.EmbeddingLayers, 1),
-		trunkLayers("_actor.policy", actor.Hidden, a.Action, actor.HiddenLayers, 1))
+		embedding("_forward_map.embed_z", fObs+d, f.Hidden, f.EmbeddingLayers, f.NumParallel),
+		embedding("_forward_map.embed_sa", fObs+a.Action, f.Hidden, f.EmbeddingLayers, f.NumParallel),
+		trunk("_forward_map.Fs", f.Hidden, d, f.HiddenLayers, f.NumParallel))
+	embedding, trunk = shapesOf(actor.Residual)
+	return slices.Concat(all,
+		embedding("_actor.embed_z", actorObs+d, actor.Hidden, actor.EmbeddingLayers, 1),
+		embedding("_actor.embed_s", actorObs, actor.Hidden, actor.EmbeddingLayers, 1),
+		trunk("_actor.policy", actor.Hidden, a.Action, actor.HiddenLayers, 1))
+}
+
+// shapesOf returns functions for the layers of embeddings and trunks.
+func shapesOf(residual bool) (embedding, trunk func(prefix string, in, out, count, members int) []layer) {
+	if residual {
+		return residualEmbeddingLayers, residualTrunkLayers
+	}
+	return embeddingLayers, trunkLayers
 }
 
 // The numbers in the names are the indices of the modules in a PyTorch Sequential:
@@ -130,7 +159,7 @@ func (a Architecture) layers() []layer {
 
 func backwardLayers(prefix string, a Architecture) []layer {
 	h := a.B.Hidden
-	all := []layer{{prefix + ".0", a.Obs, h, 1, false}, {prefix + ".1", h, h, 1, true}}
+	all := []layer{{prefix + ".0", a.width(a.B.Inputs), h, 1, false}, {prefix + ".1", h, h, 1, true}}
 	for i := range a.B.HiddenLayers - 1 {
 		all = append(all, layer{numbered(prefix, 3+2*i), h, h, 1, false})
 	}
@@ -151,6 +180,29 @@ func trunkLayers(prefix string, hidden, out, count, members int) []layer {
 		all = append(all, layer{numbered(prefix, 2*i), hidden, hidden, members, false})
 	}
 	return append(all, layer{numbered(prefix, 2*count), hidden, out, members, false})
+}
+
+// In a residual network, block i has LayerNorm of its input as i.mlp.0 and a linear layer as i.mlp.1.
+
+func residualEmbeddingLayers(prefix string, in, hidden, count, members int) []layer {
+	all := blockLayers(prefix, 0, in, hidden, members)
+	for i := range count - 2 {
+		all = append(all, blockLayers(prefix, i+1, hidden, hidden, members)...)
+	}
+	return append(all, blockLayers(prefix, count-1, hidden, hidden/2, members)...)
+}
+
+func residualTrunkLayers(prefix string, hidden, out, count, members int) []layer {
+	var all []layer
+	for i := range count {
+		all = append(all, blockLayers(prefix, i, hidden, hidden, members)...)
+	}
+	return append(all, blockLayers(prefix, count, hidden, out, members)...)
+}
+
+func blockLayers(prefix string, block, in, out, members int) []layer {
+	name := numbered(prefix, block) + ".mlp"
+	return []layer{{name + ".0", in, in, members, true}, {name + ".1", in, out, members, false}}
 }
 
 func numbered(prefix string, module int) string { return prefix + "." + strconv.Itoa(module) }

@@ -18,6 +18,7 @@ const (
 	manifestFileName = "bfm.json"
 	// CheckpointFileName identifies the directory of a metamotivo checkpoint.
 	CheckpointFileName = "config.json"
+	initFileName       = "init_kwargs.json" // of a BFM-Zero checkpoint
 	weightsFileName    = "model.safetensors"
 	priorFileName      = "prior.safetensors"
 )
@@ -73,7 +74,7 @@ func load(fsys fs.FS) (*Bundle, error) {
 	return b, b.Prior.read(fsys, b.Architecture.Obs, b.Architecture.Latent)
 }
 
-// LoadDir reads the model in a directory: a bundle, or a metamotivo FB checkpoint
+// LoadDir reads the model in a directory: a bundle, or a metamotivo FB, FB-CPR or BFM-Zero checkpoint
 // (config.json and model.safetensors). Phi of a checkpoint without cov_b returns
 // ErrNoCovariance; the other methods work. For a bundle of a SavedModel it returns
 // ErrSavedModel; use LoadSavedModel.
@@ -105,9 +106,15 @@ func loadMetamotivo(fsys fs.FS, name string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := parseMetamotivo(text)
+	var initKwargs []byte
+	if _, err := fs.Stat(fsys, initFileName); !errors.Is(err, fs.ErrNotExist) {
+		if initKwargs, err = regular.ReadFile(fsys, initFileName, maxHeaderBytes); err != nil {
+			return nil, err
+		}
+	}
+	a, err := parseMetamotivo(text, initKwargs)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", CheckpointFileName, err)
+		return nil, err
 	}
 	raw, err := regular.ReadFile(fsys, weightsFileName, maxWeightsBytes)
 	if err != nil {

@@ -19,12 +19,45 @@ type Errors struct {
 // Worst returns the largest of the three.
 func (e Errors) Worst() float64 { return max(e.Phi, e.Action, e.Psi) }
 
+// Observations returns the observations of an archive, [n, O]: the array obs, or for a model with groups the
+// arrays obs/GROUP, [n, size].
+func Observations(a npz.Archive, width int, groups []Group) (obs []float32, n int, err error) {
+	if _, flat := a["obs"]; flat || len(groups) == 0 {
+		array, err := a.Shaped("obs", -1, width)
+		if err != nil {
+			return nil, 0, err
+		}
+		obs, err = array.Float32s()
+		return obs, array.Shape()[0], err
+	}
+	n, at := -1, 0
+	for _, g := range groups {
+		array, err := a.Shaped("obs/"+g.Name, n, g.Size)
+		if err != nil {
+			return nil, 0, err
+		}
+		part, err := array.Float32s()
+		if err != nil {
+			return nil, 0, fmt.Errorf("obs/%s: %w", g.Name, err)
+		}
+		if n < 0 {
+			n = array.Shape()[0]
+			obs = make([]float32, n*width)
+		}
+		for i := range n {
+			copy(obs[i*width+at:], part[i*g.Size:][:g.Size])
+		}
+		at += g.Size
+	}
+	return obs, n, nil
+}
+
 // Check evaluates the cases of a vectors file and compares the results. The file has obs
-// [n, O], z [n, d] and the expected phi [n, d], action [n, A] and psi [E, n, d], where
+// [n, O] (or obs/GROUP, see Observations), z [n, d] and the expected phi [n, d], action [n, A] and psi [E, n, d], where
 // psi is at the expected action. An optional cov_b [d, d] replaces the bundle's: it may
 // come from other observations.
 func Check(b *Bundle, vectors npz.Archive) (Errors, error) {
-	v, err := readVectors(b.Dims(), vectors)
+	v, err := readVectors(b.Dims(), b.Architecture.Groups, vectors)
 	if err != nil {
 		return Errors{}, err
 	}
@@ -37,7 +70,7 @@ func Check(b *Bundle, vectors npz.Archive) (Errors, error) {
 
 // CheckEvaluator is Check for any model. It ignores cov_b.
 func CheckEvaluator(m Evaluator, vectors npz.Archive) (Errors, error) {
-	v, err := readVectors(m.Dims(), vectors)
+	v, err := readVectors(m.Dims(), nil, vectors)
 	if err != nil {
 		return Errors{}, err
 	}
@@ -70,13 +103,12 @@ type vectors struct {
 	psi, cov    []float64
 }
 
-func readVectors(d Dims, a npz.Archive) (vectors, error) {
+func readVectors(d Dims, groups []Group, a npz.Archive) (vectors, error) {
 	var v vectors
-	obs, err := a.Shaped("obs", -1, d.Obs)
-	if err != nil {
+	var err error
+	if v.obs, v.n, err = Observations(a, d.Obs, groups); err != nil {
 		return v, err
 	}
-	v.n = obs.Shape()[0]
 	if v.n == 0 {
 		return v, errors.New("the vectors have no cases")
 	}
@@ -95,9 +127,6 @@ func readVectors(d Dims, a npz.Archive) (vectors, error) {
 		return v, failed
 	}
 	v.z, v.phi, v.psi = z.Float64s(), phi.Float64s(), psi.Float64s()
-	if v.obs, err = obs.Float32s(); err != nil {
-		return v, err
-	}
 	v.action, err = action.Float32s()
 	return v, err
 }

@@ -249,18 +249,19 @@ const cheetahConfig = `{"obs_dim": 17, "action_dim": 6, "device": "cpu", "archi"
 	"inference_batch_size": 500000, "seq_length": 1, "actor_std": 0.2, "norm_obs": false}`
 
 func TestParseMetamotivo_NamesUnsupportedKeys(t *testing.T) {
-	if _, err := parseMetamotivo([]byte(cheetahConfig)); err != nil {
+	if _, err := parseMetamotivo([]byte(cheetahConfig), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ from, to, words string }{
-		{`"model": "simple"`, `"model": "residual"`, `archi: f: model: "residual"`},
+		{`"model": "simple"`, `"model": "transformer"`, `archi: f: model: "transformer"`},
 		{`"ensemble_mode": "batch"`, `"ensemble_mode": "seq"`, `ensemble_mode: "seq"`},
 		{`"norm": true`, `"norm": true, "dropout": 0.1`, `unknown key "dropout"`},
-		{`"z_dim": 50`, `"z_dim": 50, "discriminator": {}`, `unknown key "discriminator"`},
+		{`"z_dim": 50`, `"z_dim": 50, "world_model": {}`, `unknown key "world_model"`},
+		{`"norm_z": true`, `"norm_z": "yes"`, "norm_z: want true or false"},
 		{`"norm_z": true,`, ``, "missing keys: norm_z"},
 		{`"z_dim": 50`, `"z_dim": 0`, "latent is 0"},
 	} {
-		_, err := parseMetamotivo([]byte(strings.Replace(cheetahConfig, c.from, c.to, 1)))
+		_, err := parseMetamotivo([]byte(strings.Replace(cheetahConfig, c.from, c.to, 1)), nil)
 		wantError(t, c.to, err, c.words)
 	}
 }
@@ -348,7 +349,7 @@ func FuzzMetamotivoConfigNeverPanics(f *testing.F) {
 	f.Add([]byte(cheetahConfig))
 	f.Add([]byte(`{"archi":{"f":{"model":["simple"]}}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if a, err := parseMetamotivo(raw); err == nil && a.Validate() != nil {
+		if a, err := parseMetamotivo(raw, nil); err == nil && a.Validate() != nil {
 			t.Error("an invalid architecture passed")
 		}
 	})

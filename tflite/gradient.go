@@ -138,6 +138,9 @@ func (n *Network) Gradient(dz, obs, z []float32, belief Belief) (score float32, 
 	if err := checkLength("z", len(z), d); err != nil {
 		return 0, err
 	}
+	if n.weights.residual() {
+		return 0, ErrNoGradient
+	}
 	if err := n.setObs(obs); err != nil {
 		return 0, err
 	}
@@ -169,8 +172,8 @@ func (n *Network) Gradient(dz, obs, z []float32, belief Belief) (score float32, 
 // least bound.
 func (n *Network) forward(belief Belief) (least int, bound float64, err error) {
 	g, d := n.grad, n.arch.Latent
-	n.one.observe(n.actor, n.weights.actor, n.obs)
-	n.one.forwardTwoTower(&g.actor, n.weights.actor, n.actor, kernel.Rows{}, n.z)
+	n.one.observe(&n.actor, n.weights.actor, n.seen.actor)
+	n.one.forwardTwoTower(&g.actor, n.weights.actor, &n.actor, kernel.Rows{}, n.z)
 	copy(g.action.Data, g.actor.output().Row(0, n.arch.Action))
 	if !allFinite(g.action.Row(0, n.arch.Action)) {
 		return 0, 0, errPolicy
@@ -178,8 +181,8 @@ func (n *Network) forward(belief Belief) (least int, bound float64, err error) {
 	kernel.Tanh(g.action, 1, n.arch.Action)
 	bound = math.Inf(1)
 	for m, f := range n.weights.f {
-		n.one.observe(n.f[m], f, n.obs)
-		n.one.forwardTwoTower(&g.f[m], f, n.f[m], g.action, n.z)
+		n.one.observe(&n.f[m], f, n.seen.f)
+		n.one.forwardTwoTower(&g.f[m], f, &n.f[m], g.action, n.z)
 		mean, width := g.boundTerms(g.f[m].output().Row(0, d), belief)
 		b := mean + float64(belief.Beta)*width
 		if b-b != 0 {
@@ -258,7 +261,7 @@ func (n *Network) backpropagateNorm(dz, z []float32) {
 }
 
 // forwardTwoTower is twoTower for one row, with the output of every layer on the tape.
-func (s *scratch) forwardTwoTower(tape *twoTowerTape, t twoTower, w obsTerms, left, right kernel.Rows) {
+func (s *scratch) forwardTwoTower(tape *twoTowerTape, t twoTower, w *obsTerms, left, right kernel.Rows) {
 	start := kernel.Repeated(w.join)
 	if t.left.varies() {
 		s.forwardEmbedding(&tape.left, t.left, w.left, left)
@@ -269,7 +272,7 @@ func (s *scratch) forwardTwoTower(tape *twoTowerTape, t twoTower, w obsTerms, le
 	s.multiply(tape.join, t.join.second, tape.right.output(), start, 1, len(t.trunk) > 0, true)
 	in := tape.join
 	for i, l := range t.trunk {
-		s.apply(tape.trunk[i], l, in, 1, i < len(t.trunk)-1, true)
+		s.apply(tape.trunk[i], l, in, 1)
 		in = tape.trunk[i]
 	}
 }
@@ -280,7 +283,7 @@ func (s *scratch) forwardEmbedding(tape *embeddingTape, e embedding, start []flo
 	e.norm.Tanh(tape.tanh, 1)
 	in := tape.tanh
 	for i, l := range e.more {
-		s.apply(tape.more[i], l, in, 1, true, i > 0)
+		s.apply(tape.more[i], l, in, 1)
 		in = tape.more[i]
 	}
 }

@@ -6,10 +6,23 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// linear is y = w·x + bias, w [out, in].
+// activation is the function after a linear layer.
+type activation int
+
+const (
+	none activation = iota
+	relu
+	mish
+)
+
+// linear is y = f(w·x + bias), w [out, in], where f is the activation and x the input or its LayerNorm.
 type linear struct {
-	w    *kernel.Matrix
-	bias []float32
+	w      *kernel.Matrix
+	bias   []float32
+	norm   *kernel.LayerNorm // of the input; nil: none
+	after  activation
+	skip   bool // y is y + input
+	sparse bool // the input has passed ReLU
 }
 
 func (l linear) out() int { return l.w.Out() }
@@ -18,16 +31,20 @@ func (l linear) out() int { return l.w.Out() }
 // that a search multiplies an input that is the same for all rows only once.
 type splitLinear struct {
 	first, second *kernel.Matrix // second is nil if there is only one input
-	bias          []float32
+	bias          []float32      // zeros if folded is set
+	folded        *kernel.Folded // the LayerNorm of both inputs, and the bias; nil: none
+	after         activation
+	skip          bool // adds the concatenated inputs to the output
 }
 
 func (p splitLinear) out() int { return p.first.Out() }
 
-// embedding is a linear layer, LayerNorm, tanh, then pairs of linear and ReLU. Its
-// input is an observation followed by what varies between candidates.
+// embedding is a linear layer, LayerNorm, tanh, then pairs of linear and ReLU; in a residual network
+// blocks of LayerNorm, linear and Mish. Its input is an observation followed by what varies between
+// candidates.
 type embedding struct {
 	first splitLinear
-	norm  kernel.LayerNorm
+	norm  kernel.LayerNorm // before tanh; not in a residual network
 	more  []linear
 }
 
@@ -37,7 +54,7 @@ func (e embedding) out() int { return e.more[len(e.more)-1].out() }
 func (e embedding) varies() bool { return e.first.second != nil }
 
 // twoTower is the shape of the actor and of every member of F: two embeddings side by
-// side and a trunk with ReLU between its layers.
+// side and a trunk with ReLU between its layers, or of residual blocks.
 type twoTower struct {
 	left, right embedding
 	join        splitLinear // the trunk's first layer
@@ -61,20 +78,28 @@ func (t twoTower) widest() int {
 	return w
 }
 
+// residual reports whether the network consists of residual blocks.
+func (t twoTower) residual() bool { return t.join.folded != nil }
+
 // scratch is the memory of the layers' inputs and outputs, for n rows.
 type scratch struct {
 	a, b        kernel.Rows // [n, widest], the input and the output of a layer in turn
 	left, right kernel.Rows // [n, widest], the outputs of the embeddings
+	normed      kernel.Rows // [n, widest], LayerNorm of a layer's input; empty without residual networks
 	lists       *kernel.Lists
 	work        Work
 }
 
-func newScratch(n, widest int) scratch {
-	return scratch{
-		a: kernel.NewRows(n, widest), b: kernel.NewRows(n, widest),
-		left: kernel.NewRows(n, widest), right: kernel.NewRows(n, widest),
-		lists: kernel.NewLists(n, widest),
+func newScratch(n int, w *weights) scratch {
+	s := scratch{
+		a: kernel.NewRows(n, w.widest), b: kernel.NewRows(n, w.widest),
+		left: kernel.NewRows(n, w.widest), right: kernel.NewRows(n, w.widest),
+		lists: kernel.NewLists(n, w.widest),
 	}
+	if w.residual() {
+		s.normed = kernel.NewRows(n, w.widest)
+	}
+	return s
 }
 
 // multiply is kernel.Matrix.Multiply, counted. It skips inputs that ReLU has set to 0
@@ -88,14 +113,30 @@ func (s *scratch) multiply(dst kernel.Rows, w *kernel.Matrix, x, start kernel.Ro
 }
 
 // apply evaluates a linear layer.
-func (s *scratch) apply(dst kernel.Rows, l linear, x kernel.Rows, n int, relu, sparse bool) {
-	s.multiply(dst, l.w, x, kernel.Repeated(l.bias), n, relu, sparse)
+func (s *scratch) apply(dst kernel.Rows, l linear, x kernel.Rows, n int) {
+	input := x
+	if l.norm != nil {
+		l.norm.Apply(s.normed, x, n)
+		input = s.normed
+	}
+	s.multiply(dst, l.w, input, kernel.Repeated(l.bias), n, l.after == relu, l.sparse)
+	if l.after == mish {
+		kernel.Mish(dst, n, l.out())
+	}
+	if l.skip {
+		kernel.Add(dst, x, n, l.out())
+	}
 }
 
 // obsTerms are the initial sums of a twoTower's first layers: the biases and the
 // products with an observation, the same for all rows.
 type obsTerms struct {
 	left, right, join []float32
+
+	// Of a residual network.
+	obs      kernel.Sums // of the observation
+	same     []float32   // the left embedding's output, if it is the same for all rows
+	sameSums kernel.Sums
 }
 
 func newObsTerms(t twoTower) obsTerms {
@@ -103,13 +144,17 @@ func newObsTerms(t twoTower) obsTerms {
 		left:  kernel.Aligned(t.left.first.out()),
 		right: kernel.Aligned(t.right.first.out()),
 		join:  kernel.Aligned(t.join.out()),
+		same:  kernel.Aligned(t.left.out()),
 	}
 }
 
 // observe fills w. If the left embedding has no input besides the observation, its
 // output and the product with it are also the same for all rows.
-func (s *scratch) observe(w obsTerms, t twoTower, obs []float32) {
+func (s *scratch) observe(w *obsTerms, t twoTower, obs []float32) {
 	x := kernel.Rows{Data: obs}
+	if t.residual() {
+		w.obs = kernel.SumsOf(obs)
+	}
 	for _, side := range []struct {
 		dst   []float32
 		layer splitLinear
@@ -120,49 +165,88 @@ func (s *scratch) observe(w obsTerms, t twoTower, obs []float32) {
 		copy(w.join, t.join.bias)
 		return
 	}
-	s.embed(s.left, t.left, w.left, kernel.Rows{}, 1)
-	s.multiply(kernel.Repeated(w.join), t.join.first, s.left, kernel.Repeated(t.join.bias), 1, false, true)
+	same := kernel.Repeated(w.same)
+	s.embed(same, t.left, w, w.left, kernel.Rows{}, 1)
+	s.multiply(kernel.Repeated(w.join), t.join.first, same, kernel.Repeated(t.join.bias), 1, false, !t.residual())
+	if t.residual() {
+		w.sameSums = kernel.SumsOf(w.same)
+	}
 }
 
 // embed evaluates e for n rows of varying.
-func (s *scratch) embed(dst kernel.Rows, e embedding, start []float32, varying kernel.Rows, n int) {
+func (s *scratch) embed(dst kernel.Rows, e embedding, w *obsTerms, start []float32, varying kernel.Rows, n int) {
 	in, out := s.a, s.b
 	if e.varies() {
 		s.multiply(in, e.first.second, varying, kernel.Repeated(start), n, false, false)
 	} else {
 		copy(in.Data, start)
 	}
-	e.norm.Tanh(in, n)
+	if f := e.first.folded; f != nil {
+		for i := range n {
+			sums := w.obs
+			if e.varies() {
+				sums = sums.Plus(kernel.SumsOf(varying.Row(i, e.first.second.In())))
+			}
+			f.Finish(in.Row(i, e.first.out()), sums)
+		}
+		kernel.Mish(in, n, e.first.out())
+	} else {
+		e.norm.Tanh(in, n)
+	}
 	for i, l := range e.more {
 		if i == len(e.more)-1 {
 			out = dst
 		}
-		s.apply(out, l, in, n, true, i > 0) // ReLU leaves zeros, tanh does not
+		s.apply(out, l, in, n)
 		in, out = out, in
 	}
 }
 
+// finishJoin turns the products of a residual trunk's first layer into its output. left and right are the
+// outputs of the embeddings.
+func (s *scratch) finishJoin(x kernel.Rows, t twoTower, w *obsTerms, left, right kernel.Rows, n int) {
+	half := t.left.out()
+	for i := range n {
+		sums := w.sameSums
+		if t.left.varies() {
+			sums = kernel.SumsOf(left.Row(i, half))
+		}
+		t.join.folded.Finish(x.Row(i, t.join.out()), sums.Plus(kernel.SumsOf(right.Row(i, t.right.out()))))
+	}
+	if t.join.after == mish {
+		kernel.Mish(x, n, t.join.out())
+	}
+	if t.join.skip {
+		kernel.Add(x, left, n, half)
+		kernel.Add(kernel.Rows{Data: x.Data[half:], Stride: x.Stride}, right, n, t.right.out())
+	}
+}
+
 // twoTower evaluates t for n rows of the two inputs.
-func (s *scratch) twoTower(dst kernel.Rows, t twoTower, w obsTerms, left, right kernel.Rows, n int) {
-	s.embed(s.right, t.right, w.right, right, n)
-	in, out, start := s.a, s.b, kernel.Repeated(w.join)
+func (s *scratch) twoTower(dst kernel.Rows, t twoTower, w *obsTerms, left, right kernel.Rows, n int) {
+	s.embed(s.right, t.right, w, w.right, right, n)
+	in, out, start, sparse := s.a, s.b, kernel.Repeated(w.join), !t.residual()
+	embedded := kernel.Repeated(w.same)
 	if t.left.varies() {
-		s.embed(s.left, t.left, w.left, left, n)
+		embedded = s.left
+		s.embed(s.left, t.left, w, w.left, left, n)
 	}
 	if len(t.trunk) == 0 {
 		in = dst
 	}
 	if t.left.varies() {
-		s.multiply(in, t.join.first, s.left, start, n, false, true)
+		s.multiply(in, t.join.first, s.left, start, n, false, sparse)
 		start = in
 	}
-	s.multiply(in, t.join.second, s.right, start, n, len(t.trunk) > 0, true)
+	s.multiply(in, t.join.second, s.right, start, n, t.join.after == relu, sparse)
+	if t.residual() {
+		s.finishJoin(in, t, w, embedded, s.right, n)
+	}
 	for i, l := range t.trunk {
-		last := i == len(t.trunk)-1
-		if last {
+		if i == len(t.trunk)-1 {
 			out = dst
 		}
-		s.apply(out, l, in, n, !last, true)
+		s.apply(out, l, in, n)
 		in, out = out, in
 	}
 }
@@ -170,14 +254,13 @@ func (s *scratch) twoTower(dst kernel.Rows, t twoTower, w obsTerms, left, right 
 // backward evaluates B of one observation.
 func (s *scratch) backward(dst kernel.Rows, b backwardNet, obs []float32) {
 	in, out := s.a, s.b
-	s.apply(in, b.first, kernel.Rows{Data: obs}, 1, false, false)
+	s.apply(in, b.first, kernel.Rows{Data: obs}, 1)
 	b.norm.Tanh(in, 1)
 	for i, l := range b.more {
-		last := i == len(b.more)-1
-		if last {
+		if i == len(b.more)-1 {
 			out = dst
 		}
-		s.apply(out, l, in, 1, !last, i > 0)
+		s.apply(out, l, in, 1)
 		in, out = out, in
 	}
 	if b.unit {

@@ -107,11 +107,14 @@ func parseManifest(raw []byte) (*Bundle, error) {
 		"format": &format, "version": &version, "name": &m.Name,
 		"architecture": fields{
 			"obs": &a.Obs, "action": &a.Action, "latent": &a.Latent, "norm_obs": &a.NormObs, "norm_z": &a.NormZ,
+			"groups?": func(raw json.RawMessage) error { return parseGroups(raw, &a.Groups) },
 			"f": fields{"hidden": &a.F.Hidden, "hidden_layers": &a.F.HiddenLayers,
-				"embedding_layers": &a.F.EmbeddingLayers, "num_parallel": &a.F.NumParallel},
-			"b": fields{"hidden": &a.B.Hidden, "hidden_layers": &a.B.HiddenLayers, "norm": &a.B.Norm},
+				"embedding_layers": &a.F.EmbeddingLayers, "num_parallel": &a.F.NumParallel,
+				"residual?": &a.F.Residual, "inputs?": &a.F.Inputs},
+			"b": fields{"hidden": &a.B.Hidden, "hidden_layers": &a.B.HiddenLayers, "norm": &a.B.Norm,
+				"inputs?": &a.B.Inputs},
 			"actor": fields{"hidden": &a.Actor.Hidden, "hidden_layers": &a.Actor.HiddenLayers,
-				"embedding_layers": &a.Actor.EmbeddingLayers},
+				"embedding_layers": &a.Actor.EmbeddingLayers, "residual?": &a.Actor.Residual, "inputs?": &a.Actor.Inputs},
 		},
 		"layernorm_eps": &m.LayerNormEps, "gamma": &m.Gamma,
 		"observation":    func(raw json.RawMessage) error { return parseChannels(raw, &m.Observation) },
@@ -125,6 +128,9 @@ func parseManifest(raw []byte) (*Bundle, error) {
 	}
 	if err := checkFormat(format, version, formatName, m.Prior); err != nil {
 		return nil, err
+	}
+	if version == 1 && (len(a.Groups) > 0 || a.residual()) {
+		return nil, errors.New("architecture: groups and residual networks need version 2 (found version 1)")
 	}
 	return m, m.Validate()
 }
@@ -150,6 +156,21 @@ func parseChannels(raw []byte, channels *[]Channel) error {
 			return fmt.Errorf("channel %d: %w", i, err)
 		}
 		*channels = append(*channels, c)
+	}
+	return nil
+}
+
+func parseGroups(raw []byte, groups *[]Group) error {
+	var entries []json.RawMessage
+	if err := decodeValue(raw, &entries); err != nil {
+		return err
+	}
+	for i, entry := range entries {
+		var g Group
+		if err := decodeObject(entry, fields{"name": &g.Name, "size": &g.Size, "norm_obs": &g.NormObs}); err != nil {
+			return fmt.Errorf("group %d: %w", i, err)
+		}
+		*groups = append(*groups, g)
 	}
 	return nil
 }

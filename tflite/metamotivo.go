@@ -1,52 +1,227 @@
 package tflite
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
-// parseMetamotivo parses the config.json of a metamotivo FB checkpoint. It ignores the
-// keys that do not affect the networks (device, batch sizes, the spread of sampled
-// actions). A network that this package does not have is an error with its key.
-func parseMetamotivo(raw []byte) (Architecture, error) {
+// parseMetamotivo parses the configuration of a metamotivo FB, FB-CPR or BFM-Zero checkpoint. BFM-Zero has
+// its sizes in a second file, init_kwargs.json. It ignores the keys that do not affect the networks (device,
+// batch sizes, the spread of sampled actions, the networks of training). A network that this package does
+// not have is an error with its key.
+func parseMetamotivo(config, initKwargs []byte) (Architecture, error) {
+	if initKwargs != nil {
+		a, err := parseBFMZero(config, initKwargs)
+		if err != nil {
+			return Architecture{}, err
+		}
+		return a, a.Validate()
+	}
 	var a Architecture
-	err := decodeObject(raw, fields{
-		"obs_dim": &a.Obs, "action_dim": &a.Action, "norm_obs": &a.NormObs,
-		"archi": fields{
-			"z_dim": &a.Latent, "norm_z": &a.NormZ,
-			"f": fields{"hidden_dim": &a.F.Hidden, "hidden_layers": &a.F.HiddenLayers,
-				"embedding_layers": &a.F.EmbeddingLayers, "num_parallel": &a.F.NumParallel,
-				"model": only("simple"), "ensemble_mode": only("batch")},
-			"b": fields{"hidden_dim": &a.B.Hidden, "hidden_layers": &a.B.HiddenLayers, "norm": &a.B.Norm},
-			"actor": fields{"hidden_dim": &a.Actor.Hidden, "hidden_layers": &a.Actor.HiddenLayers,
-				"embedding_layers": &a.Actor.EmbeddingLayers, "model": only("simple")},
-		},
+	archi := archiFields(&a)
+	maps.Copy(archi, fields{"critic?": ignore, "discriminator?": ignore})
+	err := decodeObject(config, fields{
+		"obs_dim": &a.Obs, "action_dim": &a.Action, "norm_obs": boolean(&a.NormObs), "archi": archi,
 		"device?": ignore, "inference_batch_size?": ignore, "seq_length?": ignore, "actor_std?": ignore,
 	})
 	if err != nil {
-		return Architecture{}, err
+		return Architecture{}, fmt.Errorf("%s: %w", CheckpointFileName, err)
 	}
 	return a, a.Validate()
 }
 
+// archiFields are the keys that all layouts have.
+func archiFields(a *Architecture) fields {
+	return fields{
+		"z_dim": &a.Latent, "norm_z": boolean(&a.NormZ),
+		"f": fields{"hidden_dim": &a.F.Hidden, "hidden_layers": &a.F.HiddenLayers,
+			"embedding_layers": &a.F.EmbeddingLayers, "num_parallel": &a.F.NumParallel,
+			"model": modelKind(&a.F.Residual), "ensemble_mode": only("batch")},
+		"b": fields{"hidden_dim": &a.B.Hidden, "hidden_layers": &a.B.HiddenLayers, "norm": boolean(&a.B.Norm)},
+		"actor": fields{"hidden_dim": &a.Actor.Hidden, "hidden_layers": &a.Actor.HiddenLayers,
+			"embedding_layers": &a.Actor.EmbeddingLayers, "model": modelKind(&a.Actor.Residual)},
+	}
+}
+
+// parseBFMZero parses the two files of a BFM-Zero checkpoint.
+func parseBFMZero(config, initKwargs []byte) (Architecture, error) {
+	var a Architecture
+	archi := archiFields(&a)
+	for key, add := range map[string]fields{
+		"f":     {"name": only("ForwardArchi"), "input_filter": groupsOf(&a.F.Inputs)},
+		"b":     {"name": only("BackwardArchi"), "input_filter": groupsOf(&a.B.Inputs)},
+		"actor": {"name": only("actor", "simple", "residual"), "input_filter": groupsOf(&a.Actor.Inputs)},
+	} {
+		maps.Copy(archi[key].(fields), add)
+	}
+	maps.Copy(archi, fields{"name?": ignore, "critic?": ignore, "discriminator?": ignore, "aux_critic?": ignore})
+	normalised := make(map[string]bool)
+	err := decodeObject(config, fields{
+		"name": ignore, "archi": archi, "obs_normalizer": fields{
+			"name?": ignore, "allow_mismatching_keys?": ignore,
+			"normalizers": func(raw json.RawMessage) error { return parseNormalisers(raw, normalised) },
+		},
+		"device?": ignore, "inference_batch_size?": ignore, "seq_length?": ignore, "actor_std?": ignore,
+		"amp?": ignore, "norm_aux_reward?": ignore,
+	})
+	if err != nil {
+		return a, fmt.Errorf("%s: %w", CheckpointFileName, err)
+	}
+	sizes := make(map[string]int)
+	err = decodeObject(withoutInfinity(initKwargs), fields{
+		"action_dim": &a.Action,
+		"obs_space": fields{"type": only("Dict"),
+			"spaces": func(raw json.RawMessage) error { return parseSpaces(raw, sizes) }},
+	})
+	if err != nil {
+		return a, fmt.Errorf("%s: %w", initFileName, err)
+	}
+	if a.F.Residual { // its embeddings have as many layers as its trunk
+		a.F.EmbeddingLayers = a.F.HiddenLayers
+	}
+	for _, name := range slices.Concat(a.F.Inputs, a.B.Inputs, a.Actor.Inputs) {
+		if a.group(name) != nil {
+			continue
+		}
+		size, ok := sizes[name]
+		if !ok {
+			return a, fmt.Errorf("%s: obs_space has no group %q, which a network reads", initFileName, name)
+		}
+		norm, ok := normalised[name]
+		if !ok {
+			return a, fmt.Errorf("%s: obs_normalizer has no group %q, which a network reads", CheckpointFileName, name)
+		}
+		a.Groups = append(a.Groups, Group{name, size, norm})
+		a.Obs += size
+	}
+	return a, nil
+}
+
+// parseNormalisers reports for each group whether it has a normaliser other than the identity.
+func parseNormalisers(raw []byte, normalised map[string]bool) error {
+	return eachKey(raw, func(group string, value json.RawMessage) error {
+		var name string
+		if err := decodeObject(value, fields{"name": &name, "momentum?": ignore}); err != nil {
+			return fmt.Errorf("%s: %w", group, err)
+		}
+		normalised[group] = name == "BatchNormNormalizerConfig"
+		if !normalised[group] && name != "IdentityNormalizerConfig" {
+			return fmt.Errorf("%s: name: %q is not supported", group, name)
+		}
+		return nil
+	})
+}
+
+// parseSpaces returns the size of each group.
+func parseSpaces(raw []byte, sizes map[string]int) error {
+	return eachKey(raw, func(group string, value json.RawMessage) error {
+		var shape []int
+		err := decodeObject(value, fields{"shape": &shape, "type": ignore, "low?": ignore, "high?": ignore, "dtype?": ignore})
+		if err == nil && len(shape) != 1 {
+			err = fmt.Errorf("shape is %v, want one dimension", shape)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", group, err)
+		}
+		sizes[group] = shape[0]
+		return nil
+	})
+}
+
+// withoutInfinity replaces the words Infinity and NaN, which Python writes but JSON does not have, by 0 outside
+// of strings. They stand in bounds, which nothing reads.
+func withoutInfinity(raw []byte) []byte {
+	var out []byte
+	for quoted := false; len(raw) > 0; {
+		n := 1
+		switch {
+		case quoted && raw[0] == '\\' && len(raw) > 1:
+			n = 2
+		case raw[0] == '"':
+			quoted = !quoted
+		case !quoted && bytes.HasPrefix(raw, []byte("Infinity")):
+			out, raw, n = append(out, '0'), raw[len("Infinity"):], 0
+		case !quoted && bytes.HasPrefix(raw, []byte("NaN")):
+			out, raw, n = append(out, '0'), raw[len("NaN"):], 0
+		}
+		out, raw = append(out, raw[:n]...), raw[n:]
+	}
+	return out
+}
+
 func ignore(json.RawMessage) error { return nil }
 
-// only decodes a string that must have one value.
-func only(want string) func(json.RawMessage) error {
+// only decodes a string that must have one of some values.
+func only(want ...string) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error {
 		var got string
 		if err := decodeValue(raw, &got); err != nil {
 			return err
 		}
-		if got != want {
-			return fmt.Errorf("%q is not supported; train or export the model with %q", got, want)
+		if !slices.Contains(want, got) {
+			return fmt.Errorf("%q is not supported; train or export the model with %q", got, want[0])
 		}
 		return nil
 	}
 }
 
+// modelKind decodes the kind of a network.
+func modelKind(residual *bool) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		var name string
+		if err := decodeValue(raw, &name); err != nil {
+			return err
+		}
+		*residual = name == "residual"
+		if !*residual && name != "simple" {
+			return fmt.Errorf("%q is not supported (known: simple, residual)", name)
+		}
+		return nil
+	}
+}
+
+// boolean decodes true, false, 1 or 0: metamotivo's training script writes numbers.
+func boolean(set *bool) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		switch string(raw) {
+		case "true", "1":
+			*set = true
+		case "false", "0":
+			*set = false
+		default:
+			return errors.New("want true or false")
+		}
+		return nil
+	}
+}
+
+// groupsOf decodes which groups a network reads.
+func groupsOf(groups *[]string) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		return decodeObject(raw, fields{
+			"name": only("DictInputFilterConfig"),
+			"key": func(raw json.RawMessage) error {
+				var one string
+				if json.Unmarshal(raw, &one) == nil {
+					*groups = []string{one}
+					return nil
+				}
+				return decodeValue(raw, groups)
+			},
+		})
+	}
+}
+
+// trainingParts are the beginnings of the names of networks that only training uses.
+var trainingParts = []string{"_target_", "_critic.", "_discriminator.", "_aux_critic.", "_aux_reward_normalizer."}
+
 // trainingOnly reports whether only training uses a tensor of a checkpoint.
 func trainingOnly(name string) bool {
-	return strings.HasPrefix(name, "_target_") || name == "_obs_normalizer.num_batches_tracked"
+	return strings.HasPrefix(name, "_obs_normalizer.") && strings.HasSuffix(name, ".num_batches_tracked") ||
+		slices.ContainsFunc(trainingParts, func(part string) bool { return strings.HasPrefix(name, part) })
 }

@@ -17,6 +17,8 @@ var (
 	ErrNotFinite = errors.New("not finite")
 	// ErrNoDirection: ‖z‖ is below 1e-9 and the model normalises z.
 	ErrNoDirection = errors.New("tflite: z has no direction (‖z‖ < 1e-9); use a unit direction before the first label")
+	// ErrNoGradient is Gradient's error for a residual network.
+	ErrNoGradient = errors.New("tflite: residual networks have no gradient here; set controller.strategy to ucb or thompson")
 
 	errObs    = fmt.Errorf("tflite: an element of the observation is %w; check the sensor", ErrNotFinite)
 	errZ      = fmt.Errorf("tflite: an element of z is %w; check the posterior", ErrNotFinite)
@@ -43,6 +45,7 @@ type Network struct {
 	actor   obsTerms    // of the actor
 	f       []obsTerms  // [E], of the members of F
 	obs     []float32   // [O], normalised
+	seen    views       // what the networks read of obs
 	action  kernel.Rows // [1, A]
 	z       kernel.Rows // [1, d], normalised
 	latent  kernel.Rows // [1, d], B(s) or ψ
@@ -69,7 +72,7 @@ func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 	n := &Network{
 		weights: b.weights,
 		arch:    b.Architecture,
-		one:     newScratch(1, b.weights.widest),
+		one:     newScratch(1, b.weights),
 		actor:   newObsTerms(b.weights.actor),
 		obs:     make([]float32, d.Obs),
 		action:  kernel.NewRows(1, d.Action),
@@ -77,6 +80,7 @@ func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 		latent:  kernel.NewRows(1, d.Latent),
 		wide:    make([]float64, d.Latent),
 	}
+	n.seen = b.weights.reads.newViews(n.obs)
 	for _, f := range b.weights.f {
 		n.f = append(n.f, newObsTerms(f))
 	}
@@ -121,7 +125,7 @@ func (n *Network) Backward(dst []float64, obs []float32) error {
 	if err := n.setObs(obs); err != nil {
 		return err
 	}
-	n.one.backward(n.latent, n.weights.b, n.obs)
+	n.one.backward(n.latent, n.weights.b, n.seen.b)
 	back := n.latent.Row(0, n.arch.Latent)
 	if !allFinite(back) {
 		return errPhi
@@ -146,8 +150,8 @@ func (n *Network) Act(dst, obs []float32, z []float64) error {
 	if err := ProjectZ(n.z.Row(0, n.arch.Latent), z, n.arch.NormZ); err != nil {
 		return err
 	}
-	n.one.observe(n.actor, n.weights.actor, n.obs)
-	n.one.twoTower(n.action, n.weights.actor, n.actor, kernel.Rows{}, n.z, 1)
+	n.one.observe(&n.actor, n.weights.actor, n.seen.actor)
+	n.one.twoTower(n.action, n.weights.actor, &n.actor, kernel.Rows{}, n.z, 1)
 	if !allFinite(n.action.Row(0, n.arch.Action)) { // tanh of infinity is finite
 		return errPolicy
 	}
@@ -180,8 +184,8 @@ func (n *Network) Psi(dst, obs, action []float32, z []float64) error {
 	}
 	copy(n.action.Data, action)
 	for m, f := range n.weights.f {
-		n.one.observe(n.f[m], f, n.obs)
-		n.one.twoTower(n.latent, f, n.f[m], n.action, n.z, 1)
+		n.one.observe(&n.f[m], f, n.seen.f)
+		n.one.twoTower(n.latent, f, &n.f[m], n.action, n.z, 1)
 		copy(dst[m*d:(m+1)*d], n.latent.Data)
 	}
 	if !allFinite(dst) {
@@ -202,6 +206,7 @@ func (n *Network) setObs(obs []float32) error {
 	for i, mean := range n.weights.mean {
 		n.obs[i] = (obs[i] - mean) * n.weights.scale[i]
 	}
+	n.weights.reads.fill(n.seen, n.obs)
 	return nil
 }
 

@@ -81,6 +81,21 @@ func architectures() map[string]tflite.Manifest {
 		"narrow layers":   vary(func(a arch) { a.F.Hidden, a.B.Hidden = 2, 1 }),
 		"partial tiles":   vary(func(a arch) { a.F.Hidden, a.Actor.Hidden = 146, 210 }),
 		"one element":     vary(func(a arch) { a.Obs, a.Action, a.Latent = 1, 1, 1 }),
+		"residual":        vary(func(a arch) { a.F.Residual, a.Actor.Residual, a.NormObs = true, true, true }),
+		"residual F":      vary(func(a arch) { a.F.Residual, a.F.Hidden = true, 36 }),
+		"residual actor":  vary(func(a arch) { a.Actor.Residual, a.Actor.Hidden = true, 70 }),
+		"deep residual": vary(func(a arch) {
+			a.F.Residual, a.F.HiddenLayers, a.F.EmbeddingLayers, a.F.NumParallel = true, 6, 5, 3
+			a.Actor.Residual, a.Actor.HiddenLayers, a.Actor.EmbeddingLayers = true, 4, 3
+		}),
+		"linear residual": vary(func(a arch) {
+			a.F.Residual, a.F.HiddenLayers, a.Actor.Residual, a.Actor.HiddenLayers = true, 0, true, 0
+		}),
+		"groups": vary(func(a arch) {
+			a.Groups = []tflite.Group{{Name: "state", Size: 3, NormObs: true}, {Name: "extra", Size: 1}, {Name: "action", Size: 1}}
+			a.F.Inputs, a.B.Inputs = []string{"action", "state", "extra"}, []string{"extra", "state"}
+			a.Actor.Inputs, a.Actor.Residual = []string{"state", "action"}, true
+		}),
 	}
 }
 
@@ -273,11 +288,18 @@ func TestNetwork_ConcurrentNetworksOfOneBundleAgree(t *testing.T) {
 }
 
 func TestNetwork_PhiActPsiDoNotAllocate(t *testing.T) {
-	n := tflitetest.Network(small, 1)
+	for _, name := range []string{"default", "deep residual", "groups"} {
+		t.Run(name, func(t *testing.T) { checkAllocations(t, architectures()[name]) })
+	}
+}
+
+func checkAllocations(t *testing.T, m tflite.Manifest) {
+	t.Helper()
+	n := newNetwork(t, m, tflitetest.Tensors(m.Architecture, 1))
 	obs, z := make([]float32, small.Obs), randoms64(rand.New(rand.NewPCG(1, 1)), small.Latent)
 	bad := []float32{0, 0, float32(math.NaN()), 0, 0}
 	phi, action := make([]float64, small.Latent), make([]float32, small.Action)
-	psi := make([]float32, small.Ensemble*small.Latent)
+	psi := make([]float32, n.Dims().Ensemble*small.Latent)
 	for what, call := range map[string]func() error{
 		"Phi": func() error { return n.Phi(phi, obs) },
 		"Act": func() error { return n.Act(action, obs, z) },

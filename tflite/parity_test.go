@@ -20,7 +20,10 @@ func shared(t testing.TB, name string) string {
 }
 
 func TestNetwork_AgreesWithPyTorch(t *testing.T) {
-	for _, name := range []string{"cheetah", "walker"} {
+	for name, tolerance := range map[string]float64{
+		"cheetah": 1e-4, "walker": 1e-4,
+		"public/fbcpr-simple": 2e-5, "public/fbcpr-residual": 2e-5, "public/bfmzero": 2e-5,
+	} {
 		dir := shared(t, name)
 		b := loadDir(t, dir)
 		vectors, err := npz.ReadFile(filepath.Join(dir, "vectors.npz"))
@@ -33,8 +36,8 @@ func TestNetwork_AgreesWithPyTorch(t *testing.T) {
 		}
 		t.Logf("%s: largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g",
 			name, e.Cases, e.Phi, e.Action, e.Psi)
-		if e.Worst() > 1e-4 {
-			t.Errorf("%s: %+v, want at most 1e-4", name, e)
+		if e.Worst() > tolerance {
+			t.Errorf("%s: %+v, want at most %g", name, e, tolerance)
 		}
 	}
 }

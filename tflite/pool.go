@@ -68,7 +68,7 @@ func (p *pool) grow(n *Network, count int) {
 	}
 	d := n.Dims()
 	for _, w := range p.workers {
-		w.scratch = newScratch(rows, n.weights.widest)
+		w.scratch = newScratch(rows, n.weights)
 		w.psi, w.whitened = kernel.NewRows(rows, d.Latent), kernel.NewRows(rows, d.Latent+1)
 		w.z, w.actions = kernel.NewRows(batch, d.Latent), kernel.NewRows(batch, d.Action)
 		w.scores = make([]float32, batch)

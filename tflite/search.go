@@ -102,8 +102,8 @@ func (n *Network) setCandidates(candidates []float32, count int) error {
 // member.
 func (n *Network) searchLeading(count int) error {
 	s := &n.search
-	n.one.observe(n.actor, n.weights.actor, n.obs)
-	n.one.observe(n.f[s.lead], n.weights.f[s.lead], n.obs)
+	n.one.observe(&n.actor, n.weights.actor, n.seen.actor)
+	n.one.observe(&n.f[s.lead], n.weights.f[s.lead], n.seen.f)
 	s.work = count
 	for i := range count {
 		s.binding[i] = s.lead
@@ -115,14 +115,14 @@ func (n *Network) searchLeading(count int) error {
 func (n *Network) evaluateLeading(w *worker, from, to int) error {
 	s, count := &n.search, to-from
 	actions := s.actions.From(from)
-	w.scratch.twoTower(actions, n.weights.actor, n.actor, kernel.Rows{}, s.z.From(from), count)
+	w.scratch.twoTower(actions, n.weights.actor, &n.actor, kernel.Rows{}, s.z.From(from), count)
 	for i := range count {
 		if !allFinite(actions.Row(i, n.arch.Action)) {
 			return errPolicy
 		}
 	}
 	kernel.Tanh(actions, count, n.arch.Action)
-	w.scratch.twoTower(w.psi, n.weights.f[s.lead], n.f[s.lead], actions, s.z.From(from), count)
+	w.scratch.twoTower(w.psi, n.weights.f[s.lead], &n.f[s.lead], actions, s.z.From(from), count)
 	return s.bounds.apply(s.scores[from:to], w.psi, w.whitened, count, &w.scratch.work)
 }
 
@@ -140,7 +140,7 @@ func (n *Network) searchOthers(count int) (best int, score float32, err error) {
 	})
 	for m, f := range n.weights.f {
 		if m != s.lead {
-			n.one.observe(n.f[m], f, n.obs)
+			n.one.observe(&n.f[m], f, n.seen.f)
 		}
 	}
 	best, score = -1, float32(math.Inf(-1))
@@ -178,7 +178,7 @@ func (n *Network) evaluateOther(w *worker, from, to int) error {
 		copy(w.z.Row(i, d), s.z.Row(c, d))
 		copy(w.actions.Row(i, n.arch.Action), s.actions.Row(c, n.arch.Action))
 	}
-	w.scratch.twoTower(w.psi, n.weights.f[s.member], n.f[s.member], w.actions, w.z, count)
+	w.scratch.twoTower(w.psi, n.weights.f[s.member], &n.f[s.member], w.actions, w.z, count)
 	if err := s.bounds.apply(w.scores, w.psi, w.whitened, count, &w.scratch.work); err != nil {
 		return err
 	}

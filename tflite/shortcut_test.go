@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// randomBundle has layers of widths that fill no panel or tile.
+// randomBundle has layers of widths that fill no panel or tile. Odd seeds make residual networks.
 func randomBundle(t testing.TB, members int, seed uint64) *Bundle {
 	t.Helper()
 	m, _ := tiny()
 	a := &m.Architecture
+	a.F.Residual, a.Actor.Residual = seed%2 == 1, seed%2 == 1
 	a.Obs, a.Action, a.Latent, a.NormZ = 3, 2, 5, true
 	a.F.Hidden, a.F.NumParallel, a.Actor.Hidden, a.B.Hidden = 22, members, 38, 17
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -77,7 +78,7 @@ func TestSearch_EqualsFullEvaluationBitForBit(t *testing.T) {
 		rounds = 20
 	}
 	for members := 1; members <= 3; members++ {
-		for seed := range uint64(3) {
+		for seed := range uint64(4) {
 			b := randomBundle(t, members, seed)
 			alone, err := b.NewNetwork()
 			if err != nil {

@@ -24,6 +24,7 @@ type weights struct {
 	f           []twoTower
 	actor       twoTower
 	mean, scale []float32 // of the normaliser; nil without
+	reads       reads
 	cov         *covariance
 	widest      int // elements of the widest layer, observation or z
 
@@ -79,21 +80,18 @@ func elements(shape []int) int {
 // newWeights builds the networks from checked tensors.
 func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 	a := m.Architecture
-	p := parts{tensors: tensors, eps: m.LayerNormEps, obs: a.Obs}
-	w := &weights{b: p.backward(a)}
-	w.actor = p.twoTower("_actor.embed_s", "_actor.embed_z", "_actor.policy",
-		a.Actor.EmbeddingLayers, a.Actor.HiddenLayers, 0, 1)
-	for member := range a.F.NumParallel {
+	p := parts{tensors: tensors, eps: m.LayerNormEps, members: 1, obs: a.width(a.Actor.Inputs), residual: a.Actor.Residual}
+	w := &weights{b: p.backward(a), reads: a.reads()}
+	w.actor = p.twoTower("_actor.embed_s", "_actor.embed_z", "_actor.policy", a.Actor.EmbeddingLayers, a.Actor.HiddenLayers)
+	p.members, p.obs, p.residual = a.F.NumParallel, a.width(a.F.Inputs), a.F.Residual
+	for p.member = range a.F.NumParallel {
 		w.f = append(w.f, p.twoTower("_forward_map.embed_sa", "_forward_map.embed_z", "_forward_map.Fs",
-			a.F.EmbeddingLayers, a.F.HiddenLayers, member, a.F.NumParallel))
+			a.F.EmbeddingLayers, a.F.HiddenLayers))
 	}
 	w.transposed = sync.OnceValue(func() transposed { return newTransposed(w) })
 	w.widest = max(a.Obs, a.Latent, a.Action, a.B.Hidden, w.actor.widest(), w.f[0].widest())
-	if a.NormObs {
-		var err error
-		if w.mean, w.scale, err = normaliser(tensors); err != nil {
-			return nil, err
-		}
+	if err := w.setNormaliser(a, tensors); err != nil {
+		return nil, err
 	}
 	if cov, ok := tensors[covName]; ok {
 		var err error
@@ -104,7 +102,31 @@ func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 	return w, nil
 }
 
-func normaliser(tensors map[string]Tensor) (mean, scale []float32, err error) {
+// residual reports whether a network consists of residual blocks.
+func (w *weights) residual() bool { return w.actor.residual() || w.f[0].residual() }
+
+// setNormaliser reads the observation normaliser, or those of the groups.
+func (w *weights) setNormaliser(a Architecture, tensors map[string]Tensor) (err error) {
+	if a.NormObs {
+		w.mean, w.scale, err = normaliser(tensors, meanName, varName)
+		return err
+	}
+	if !slices.ContainsFunc(a.Groups, func(g Group) bool { return g.NormObs }) {
+		return nil
+	}
+	for _, g := range a.Groups {
+		mean, scale := make([]float32, g.Size), slices.Repeat([]float32{1}, g.Size)
+		if g.NormObs {
+			if mean, scale, err = normaliser(tensors, g.tensor("running_mean"), g.tensor("running_var")); err != nil {
+				return err
+			}
+		}
+		w.mean, w.scale = append(w.mean, mean...), append(w.scale, scale...)
+	}
+	return nil
+}
+
+func normaliser(tensors map[string]Tensor, meanName, varName string) (mean, scale []float32, err error) {
 	mean = tensors[meanName].float32s()
 	variance := tensors[varName].float64s()
 	scale = make([]float32, len(variance))
@@ -117,21 +139,24 @@ func normaliser(tensors map[string]Tensor) (mean, scale []float32, err error) {
 	return mean, scale, nil
 }
 
-// parts builds layers from the tensors.
+// parts builds the layers of a network from the tensors.
 type parts struct {
-	tensors map[string]Tensor
-	eps     float64
-	obs     int // elements of an observation
+	tensors  map[string]Tensor
+	eps      float64
+	obs      int // elements of the network's observation
+	member   int // of the ensemble
+	members  int
+	residual bool
 }
 
 // outIn returns the weights of a layer as [out, in].
-func (p parts) outIn(name string, member, members int) (w []float32, out, in int) {
+func (p parts) outIn(name string) (w []float32, out, in int) {
 	weight := p.tensors[name+".weight"]
-	if members == 1 {
+	if p.members == 1 {
 		return weight.float32s(), weight.Shape[0], weight.Shape[1]
 	}
 	in, out = weight.Shape[1], weight.Shape[2]
-	return transpose(weight.float32s()[member*in*out:][:in*out], in, out), out, in
+	return transpose(weight.float32s()[p.member*in*out:][:in*out], in, out), out, in
 }
 
 func transpose(w []float32, rows, columns int) []float32 {
@@ -145,61 +170,106 @@ func transpose(w []float32, rows, columns int) []float32 {
 }
 
 // bias copies the bias into memory with room for whole panels.
-func (p parts) bias(name string, member, out int) []float32 {
+func (p parts) bias(name string, out int) []float32 {
 	b := kernel.Aligned(out)
-	copy(b, p.tensors[name+".bias"].float32s()[member*out:])
+	copy(b, p.tensors[name+".bias"].float32s()[p.member*out:])
 	return b
 }
 
-func (p parts) linear(name string, member, members int) linear {
-	w, out, in := p.outIn(name, member, members)
-	return linear{kernel.Pack(w, out, in, in), p.bias(name, member, out)}
+func (p parts) linear(name string, after activation, sparse bool) linear {
+	w, out, in := p.outIn(name)
+	return linear{w: kernel.Pack(w, out, in, in), bias: p.bias(name, out), after: after, sparse: sparse}
+}
+
+// block is a linear layer with LayerNorm of its input.
+func (p parts) block(name string, after activation, skip bool) linear {
+	l := p.linear(name+".mlp.1", after, false)
+	norm := p.layerNorm(name + ".mlp.0")
+	l.norm, l.skip = &norm, skip
+	return l
 }
 
 // splitLinear builds a layer with its inputs split after the first ones, split in number.
-func (p parts) splitLinear(name string, split, member, members int) splitLinear {
-	w, out, in := p.outIn(name, member, members)
-	l := splitLinear{first: kernel.Pack(w, out, split, in), bias: p.bias(name, member, out)}
+func (p parts) splitLinear(name string, split int, after activation) splitLinear {
+	w, out, in := p.outIn(name)
+	return newSplitLinear(w, p.bias(name, out), in, split, after)
+}
+
+// splitBlock is splitLinear with LayerNorm of the inputs.
+func (p parts) splitBlock(name string, split int, after activation, skip bool) splitLinear {
+	w, out, in := p.outIn(name + ".mlp.1")
+	w = slices.Clone(w)
+	folded := p.layerNorm(name+".mlp.0").Fold(w, p.bias(name+".mlp.1", out))
+	l := newSplitLinear(w, kernel.Aligned(out), in, split, after)
+	l.folded, l.skip = &folded, skip
+	return l
+}
+
+func newSplitLinear(w, bias []float32, in, split int, after activation) splitLinear {
+	out := len(bias)
+	l := splitLinear{first: kernel.Pack(w, out, split, in), bias: bias, after: after}
 	if in > split {
 		l.second = kernel.Pack(w[split:], out, in-split, in)
 	}
 	return l
 }
 
-func (p parts) layerNorm(name string, member, members int) kernel.LayerNorm {
+func (p parts) layerNorm(name string) kernel.LayerNorm {
 	gain, bias := p.tensors[name+".weight"].float32s(), p.tensors[name+".bias"].float32s()
-	width := len(gain) / members
-	return kernel.NewLayerNorm(gain[member*width:][:width], bias[member*width:][:width], p.eps)
+	width := len(gain) / p.members
+	return kernel.NewLayerNorm(gain[p.member*width:][:width], bias[p.member*width:][:width], p.eps)
 }
 
-func (p parts) embedding(prefix string, count, member, members int) embedding {
+func (p parts) embedding(prefix string, count int) embedding {
+	if p.residual {
+		e := embedding{first: p.splitBlock(prefix+".0", p.obs, mish, false)}
+		for i := 1; i < count; i++ {
+			e.more = append(e.more, p.block(numbered(prefix, i), mish, i < count-1))
+		}
+		return e
+	}
 	e := embedding{
-		first: p.splitLinear(prefix+".0", p.obs, member, members),
-		norm:  p.layerNorm(prefix+".1", member, members),
+		first: p.splitLinear(prefix+".0", p.obs, none),
+		norm:  p.layerNorm(prefix + ".1"),
 	}
 	for i := range count - 1 {
-		e.more = append(e.more, p.linear(numbered(prefix, 3+2*i), member, members))
+		e.more = append(e.more, p.linear(numbered(prefix, 3+2*i), relu, i > 0)) // tanh leaves no zeros
 	}
 	return e
 }
 
-func (p parts) twoTower(left, right, trunk string, embeddingLayers, hiddenLayers, member, members int) twoTower {
-	t := twoTower{
-		left:  p.embedding(left, embeddingLayers, member, members),
-		right: p.embedding(right, embeddingLayers, member, members),
+func (p parts) twoTower(left, right, trunk string, embeddingLayers, hiddenLayers int) twoTower {
+	t := twoTower{left: p.embedding(left, embeddingLayers), right: p.embedding(right, embeddingLayers)}
+	between := func(layer int, after activation) activation { // nothing follows the last layer
+		if layer == hiddenLayers {
+			return none
+		}
+		return after
 	}
-	t.join = p.splitLinear(numbered(trunk, 0), t.left.out(), member, members)
-	for i := range hiddenLayers {
-		t.trunk = append(t.trunk, p.linear(numbered(trunk, 2*i+2), member, members))
+	if p.residual {
+		t.join = p.splitBlock(numbered(trunk, 0), t.left.out(), between(0, mish), hiddenLayers > 0)
+	} else {
+		t.join = p.splitLinear(numbered(trunk, 0), t.left.out(), between(0, relu))
+	}
+	for i := 1; i <= hiddenLayers; i++ {
+		if p.residual {
+			t.trunk = append(t.trunk, p.block(numbered(trunk, i), between(i, mish), i < hiddenLayers))
+		} else {
+			t.trunk = append(t.trunk, p.linear(numbered(trunk, 2*i), between(i, relu), true))
+		}
 	}
 	return t
 }
 
 func (p parts) backward(a Architecture) backwardNet {
 	const prefix = "_backward_map.net"
-	b := backwardNet{first: p.linear(prefix+".0", 0, 1), norm: p.layerNorm(prefix+".1", 0, 1), unit: a.B.Norm}
+	b := backwardNet{first: p.linear(prefix+".0", none, false), norm: p.layerNorm(prefix + ".1"), unit: a.B.Norm}
 	for i := range a.B.HiddenLayers {
-		b.more = append(b.more, p.linear(numbered(prefix, 3+2*i), 0, 1))
+		after := relu
+		if i == a.B.HiddenLayers-1 {
+			after = none
+		}
+		b.more = append(b.more, p.linear(numbered(prefix, 3+2*i), after, i > 0))
 	}
 	return b
 }

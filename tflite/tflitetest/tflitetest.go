@@ -80,7 +80,8 @@ func Tensors(a tflite.Architecture, seed uint64) map[string]tflite.Tensor {
 // moments returns the mean and the standard deviation of a tensor's elements.
 func moments(name string, shape []int) (mean, spread float64) {
 	switch {
-	case strings.HasSuffix(name, ".1.weight"): // LayerNorm's gain
+	case strings.HasSuffix(name, ".1.weight") && !strings.HasSuffix(name, ".mlp.1.weight"),
+		strings.HasSuffix(name, ".mlp.0.weight"): // LayerNorm's gain
 		return 1, 0.1
 	case strings.HasSuffix(name, ".weight"): // [out, in] or [E, in, out]
 		return 0, 1 / math.Sqrt(float64(shape[1]))

@@ -138,3 +138,13 @@ func tanhRow(x []float32) {
 	}
 	tanh16(&x[0], len(x), &tanhTable)
 }
+
+func mishRow(x []float32) { portableMish(x) }
+
+func normRow(dst, x, gain, bias []float32, mean, scale float32) {
+	portableNorm(dst, x, gain, bias, mean, scale)
+}
+
+func finishRow(x, sums, bias []float32, mean, scale float32) {
+	portableFinish(x, sums, bias, mean, scale)
+}

@@ -35,3 +35,13 @@ func normTanh(x, gain, bias []float32, mean, scale float32) {
 }
 
 func tanhRow(x []float32) { portableTanh(x) }
+
+func mishRow(x []float32) { portableMish(x) }
+
+func normRow(dst, x, gain, bias []float32, mean, scale float32) {
+	portableNorm(dst, x, gain, bias, mean, scale)
+}
+
+func finishRow(x, sums, bias []float32, mean, scale float32) {
+	portableFinish(x, sums, bias, mean, scale)
+}

@@ -26,6 +26,64 @@ func (l LayerNorm) Tanh(x Rows, n int) {
 	}
 }
 
+// Apply writes the LayerNorm of n rows of x to dst. The two may be the same.
+func (l LayerNorm) Apply(dst, x Rows, n int) {
+	width := Padded(len(l.gain))
+	for i := range n {
+		row := x.Row(i, width)
+		mean, scale := l.Moments(row[:len(l.gain)])
+		normRow(dst.Row(i, width), row, l.gain[:width], l.bias[:width], float32(mean), float32(scale))
+	}
+}
+
+// Folded is a LayerNorm that the following linear layer contains: with weights W·gain, x·(W·gain)ᵀ is known
+// before the moments of x are, and parts of x that rows share are multiplied once.
+type Folded struct {
+	sums, bias []float32 // of W·gain over the inputs; of the layer and of W·(LayerNorm's bias)
+	width      int       // inputs
+	eps        float64
+}
+
+// Fold multiplies the weights of a linear layer, w [out, in], by the gain of its LayerNorm, in place.
+func (l LayerNorm) Fold(w, bias []float32) Folded {
+	in, out := len(l.gain), len(bias)
+	f := Folded{Aligned(out), Aligned(out), in, l.eps}
+	for o := range out {
+		sum, shift := 0.0, float64(bias[o])
+		for i, v := range w[o*in:][:in] {
+			shift += float64(float64(v) * float64(l.bias[i]))
+			w[o*in+i] = v * l.gain[i]
+			sum += float64(w[o*in+i])
+		}
+		f.sums[o], f.bias[o] = float32(sum), float32(shift)
+	}
+	return f
+}
+
+// Sums are the sum and the sum of squares of a part of a row.
+type Sums struct{ sum, squares float64 }
+
+// SumsOf returns the sums of x.
+func SumsOf(x []float32) Sums {
+	whole := len(x) &^ (panelWidth - 1)
+	return Sums{
+		sum(x[:whole]) + portableSum(x[whole:]),
+		squares(x[:whole], 0) + portableSquares(x[whole:], 0),
+	}
+}
+
+// Plus returns the sums of two parts.
+func (s Sums) Plus(t Sums) Sums { return Sums{s.sum + t.sum, s.squares + t.squares} }
+
+// Finish turns a row x·(W·gain)ᵀ into the output of the linear layer, where s are the sums of all of x.
+func (f Folded) Finish(row []float32, s Sums) {
+	n := float64(f.width)
+	mean := s.sum / n
+	variance := max(s.squares/n-float64(mean*mean), 0)
+	width := Padded(len(f.bias))
+	finishRow(row[:width], f.sums[:width], f.bias[:width], float32(mean), float32(1/math.Sqrt(variance+f.eps)))
+}
+
 // Moments returns a row's mean and the reciprocal of its standard deviation, summed in
 // float64.
 func (l LayerNorm) Moments(row []float32) (mean, scale float64) {

@@ -101,3 +101,21 @@ func portableTanh(x []float32) {
 		x[i] = tanh32(v)
 	}
 }
+
+func portableNorm(dst, x, gain, bias []float32, mean, scale float32) {
+	for i, v := range x {
+		dst[i] = (v-mean)*scale*gain[i] + bias[i]
+	}
+}
+
+func portableFinish(x, sums, bias []float32, mean, scale float32) {
+	for i, v := range x {
+		x[i] = (v-mean*sums[i])*scale + bias[i]
+	}
+}
+
+func portableMish(x []float32) {
+	for i, v := range x {
+		x[i] = mish32(v)
+	}
+}

@@ -1,0 +1,93 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// mish64 is Mish in float64.
+func mish64(x float64) float64 {
+	if x > 30 {
+		return x
+	}
+	return x * math.Tanh(math.Log1p(math.Exp(x)))
+}
+
+func TestMish_IsAccurate(t *testing.T) {
+	worst := 0.0
+	x := NewRows(1, 16)
+	for i := -80_000; i < 40_000; i++ {
+		v := float32(i) / 1000
+		for k := range 16 {
+			x.Data[k] = v
+		}
+		Mish(x, 1, 16)
+		got, want := float64(x.Data[i&15]), mish64(float64(v))
+		if want != 0 {
+			worst = max(worst, math.Abs(got-want)/math.Abs(want))
+		}
+	}
+	t.Logf("largest relative error %.2g", worst)
+	if worst > 5e-7 {
+		t.Errorf("largest relative error %g, want at most 5e-7", worst)
+	}
+}
+
+func TestMish_OfSpecialNumbers(t *testing.T) {
+	x, nan := NewRows(1, 16), float32(math.NaN())
+	copy(x.Data, []float32{0, 1e30, -1e30, float32(math.Inf(1)), nan, 1e-40})
+	Mish(x, 1, 16)
+	if x.Data[0] != 0 || x.Data[1] != 1e30 || math.Abs(float64(x.Data[2])) > 1e-3 || isFinite(x.Data[3]) ||
+		isFinite(x.Data[4]) || math.Abs(float64(x.Data[5])) > 1e-40 {
+		t.Errorf("got %v", x.Data[:6])
+	}
+}
+
+func isFinite(x float32) bool { return x-x == 0 }
+
+func TestMish_SlopeAgreesWithDifferences(t *testing.T) {
+	for i := -300; i < 300; i++ {
+		x := float64(i) / 20
+		want := (mish64(x+1e-5) - mish64(x-1e-5)) / 2e-5
+		if got := MishSlope(x); math.Abs(got-want) > 1e-8 {
+			t.Errorf("at %g: %g, want %g", x, got, want)
+		}
+	}
+}
+
+// A folded LayerNorm of split inputs equals LayerNorm and product one after the other.
+func TestFolded_AgreesWithLayerNormAndProduct(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 9))
+	for _, in := range []int{2, 5, 16, 33, 70} {
+		const out = 19
+		normals := func(n int) []float32 {
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(rng.NormFloat64())
+			}
+			return x
+		}
+		norm := NewLayerNorm(normals(in), normals(in), 1e-5)
+		w, bias := normals(out*in), normals(out)
+		x := NewRows(2, in)
+		copy(x.Row(0, in), normals(in))
+		copy(x.Row(1, in), normals(in))
+		normed, want, start := NewRows(2, in), NewRows(2, out), Aligned(out)
+		copy(start, bias)
+		norm.Apply(normed, x, 2)
+		Pack(w, out, in, in).Multiply(want, normed, Repeated(start), 2, false, nil)
+
+		split := in / 2
+		folded := norm.Fold(w, slices.Clone(bias))
+		got := NewRows(2, out)
+		Pack(w, out, split, in).Multiply(got, x, Repeated(Aligned(out)), 2, false, nil)
+		Pack(w[split:], out, in-split, in).Multiply(got, Rows{x.Data[split:], x.Stride}, got, 2, false, nil)
+		for r := range 2 {
+			row := x.Row(r, in)
+			folded.Finish(got.Row(r, out), SumsOf(row[:split]).Plus(SumsOf(row[split:])))
+			checkClose(t, "folded", got.Row(r, out), want.Row(r, out), 4*in)
+		}
+	}
+}
