@@ -107,6 +107,9 @@ type Model struct {
 	// Bundle is the folder of a model bundle, or embedded:rover. It may be
 	// the bundle of a TensorFlow SavedModel.
 	Bundle string `yaml:"bundle"`
+	// Groups assemble the observation of a model with groups from the channels
+	// of the robot. Not for other models: they read the channels as they are.
+	Groups []controller.Group `yaml:"groups,omitempty"`
 	// WarmStart is an .npz file with phi [n,d] and reward [n]. The belief
 	// learns them before the run. Empty: none.
 	WarmStart string `yaml:"warm_start"`

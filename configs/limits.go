@@ -70,6 +70,9 @@ func allLimits() map[string]limit {
 	maps.Copy(all, scriptedLimits())
 	maps.Copy(all, map[string]limit{
 		"version":                           within(Version, Version),
+		"model.groups[].terms[].steps":      within(0, 1000),
+		"model.groups[].terms[].skip":       within(0, 1000),
+		"model.groups[].terms[].scale":      finite(),
 		"model.backend":                     oneOf(BackendNative, BackendTensorFlow),
 		"model.tensorflow.intra_op_threads": within(0, 1024),
 		"model.tensorflow.inter_op_threads": within(-1, 1024),

@@ -23,6 +23,8 @@ type Parts struct {
 	Plans  Plans
 	Safety Safety // further conditions that stop the robot
 	Hold   string // how the robot stands still while it asks (Holds); required for GateConfig.Pause hold
+	// Assembler makes the model's observations; nil if they are the robot's readings.
+	Assembler *Assembler
 	// Stage receives the agent's Stage if it is not nil. It may lie in shared
 	// memory.
 	Stage *atomic.Uint64
@@ -43,6 +45,9 @@ type Agent struct {
 	model    tflite.Model
 	plans    Plans
 	stage    *atomic.Uint64
+
+	assembler *Assembler
+	readings  []float32 // of the robot; without an assembler the observation of tick
 
 	shape       Shape
 	tick        *Tick // the tick in progress, in private memory
@@ -93,7 +98,11 @@ func (e *FaultError) Unwrap() error { return e.Err }
 // NewAgent makes an agent. It starts disarmed.
 func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	spec, dims := parts.Robot.Spec(), parts.Model.Dims()
-	if err := checkSpec(spec, dims.Obs, dims.Action); err != nil {
+	seen := spec
+	if parts.Assembler != nil {
+		seen = parts.Assembler.Spec()
+	}
+	if err := errors.Join(spec.Validate(), checkSpec(seen, dims.Obs, dims.Action)); err != nil {
 		return nil, err
 	}
 	learner, err := NewLearner(cfg, dims.Latent, spec.Period)
@@ -131,6 +140,9 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		needDeadman: parts.Safety.RequireDeadman,
 		maxPlanAge:  cfg.MaxPlanAge,
 		fallback:    make([]float64, dims.Latent),
+	}
+	if a.assembler, a.readings = parts.Assembler, a.tick.Obs; a.assembler != nil {
+		a.readings = make([]float32, len(spec.Obs))
 	}
 	if a.stage == nil {
 		a.stage = new(atomic.Uint64)

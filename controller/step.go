@@ -101,10 +101,13 @@ func (a *Agent) run(t *Tick) {
 		a.guard.restart()
 		a.guard.repeat(t.Action)
 		a.explorer.restart()
+		if a.assembler != nil {
+			a.assembler.Reset()
+		}
 	}
 	fault, cause := a.sense(t)
 	a.stopHistory.Note(t.Index, t.SenseAt, a.lifecycle.Mode() == Stopped)
-	if stop, why := a.stops.check(t, fault == FaultNone); stop != FaultNone {
+	if stop, why := a.stops.check(t, a.readings, fault == FaultNone); stop != FaultNone {
 		a.trip(t, stop, why)
 	}
 	if a.contradicted {
@@ -168,7 +171,7 @@ var (
 // sense reads the robot. After a fault the observation must not be used.
 func (a *Agent) sense(t *Tick) (Fault, error) {
 	a.setStage(StageSense)
-	at, err := a.robot.Sense(t.Obs)
+	at, err := a.robot.Sense(a.readings)
 	if err == nil {
 		a.sensedAt = at
 	}
@@ -183,11 +186,15 @@ func (a *Agent) sense(t *Tick) (Fault, error) {
 		a.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(FlagReward))
 	}
 	if err != nil {
+		clear(a.readings)
 		clear(t.Obs)
 		return a.discardObservation(t, FaultSense), err
 	}
-	if !a.guard.admits(t.Obs) {
+	if !a.guard.admits(a.readings) {
 		return a.discardObservation(t, FaultObs), errImplausible
+	}
+	if a.assembler != nil {
+		a.assembler.Assemble(t.Obs, a.readings)
 	}
 	return FaultNone, nil
 }
@@ -416,6 +423,9 @@ func (a *Agent) chooseAction(t *Tick) (Fault, error) {
 		t.Flags |= FlagBadAction
 		a.guard.repeat(t.Action) // the model may have written a part of it
 		return FaultModel, err
+	}
+	if a.assembler != nil {
+		a.assembler.NoteAction(t.Action)
 	}
 	limited, ok := a.guard.limit(t.Action)
 	if !ok {

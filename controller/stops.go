@@ -106,8 +106,8 @@ func channelIndex(spec hal.Spec, name string) (int, error) {
 // pressed reports whether the emergency stop is pressed.
 func (w *stopMonitor) pressed() bool { return w.input != nil && w.input.StopPressed() }
 
-// check returns the stop condition that holds in t. usable: the observation is plausible.
-func (w *stopMonitor) check(t *Tick, usable bool) (Fault, error) {
+// check returns the stop condition that holds in t. usable: the readings are plausible.
+func (w *stopMonitor) check(t *Tick, readings []float32, usable bool) (Fault, error) {
 	switch {
 	case w.pressed():
 		return FaultEStop, errStopPressed
@@ -120,11 +120,11 @@ func (w *stopMonitor) check(t *Tick, usable bool) (Fault, error) {
 	}
 	for i := range w.limits {
 		l := &w.limits[i]
-		if v := t.Obs[l.index]; v < l.min || v > l.max {
+		if v := readings[l.index]; v < l.min || v > l.max {
 			return FaultLimit, l.err
 		}
 	}
-	if w.frozen.observe(t) {
+	if w.frozen.observe(t.Index, readings) {
 		return FaultFrozen, errFrozen
 	}
 	return FaultNone, nil
@@ -155,30 +155,30 @@ func newFreezeDetector(s Safety, spec hal.Spec) (freezeDetector, error) {
 }
 
 // observe reports whether a value has not changed for too long.
-func (f *freezeDetector) observe(t *Tick) bool {
+func (f *freezeDetector) observe(tick uint64, readings []float32) bool {
 	if f.after == 0 {
 		return false
 	}
 	if !f.started {
 		f.started = true
 		for i := range f.changed {
-			f.changed[i] = t.Index
+			f.changed[i] = tick
 		}
 	} else {
-		f.recordChanges(t)
+		f.recordChanges(tick, readings)
 	}
-	copy(f.last, t.Obs)
-	oldest := t.Index - slices.Min(f.changed)
+	copy(f.last, readings)
+	oldest := tick - slices.Min(f.changed)
 	return oldest >= f.after
 }
 
-func (f *freezeDetector) recordChanges(t *Tick) {
-	if len(f.channels) == 0 && !slices.Equal(f.last, t.Obs) {
-		f.changed[0] = t.Index
+func (f *freezeDetector) recordChanges(tick uint64, readings []float32) {
+	if len(f.channels) == 0 && !slices.Equal(f.last, readings) {
+		f.changed[0] = tick
 	}
 	for i, c := range f.channels {
-		if f.last[c] != t.Obs[c] {
-			f.changed[i] = t.Index
+		if f.last[c] != readings[c] {
+			f.changed[i] = tick
 		}
 	}
 }

@@ -80,8 +80,8 @@ func (a Architecture) Validate() error {
 	return a.validateGroups()
 }
 
-// residual reports whether a network consists of residual blocks.
-func (a Architecture) residual() bool { return a.F.Residual || a.Actor.Residual }
+// Residual reports whether a network consists of residual blocks.
+func (a Architecture) Residual() bool { return a.F.Residual || a.Actor.Residual }
 
 func (a Architecture) dims() Dims {
 	return Dims{Obs: a.Obs, Action: a.Action, Latent: a.Latent, Ensemble: a.F.NumParallel}

@@ -266,6 +266,137 @@ func TestParseMetamotivo_NamesUnsupportedKeys(t *testing.T) {
 	}
 }
 
+const bfmZeroConfig = `{"name": "FBcprAuxModel", "device": "cpu", "archi": {"name": "x", "z_dim": 5, "norm_z": 1,
+	"f": {"name": "ForwardArchi", "hidden_dim": 8, "model": "residual", "hidden_layers": 3, "embedding_layers": 2,
+		"num_parallel": 2, "ensemble_mode": "batch",
+		"input_filter": {"name": "DictInputFilterConfig", "key": ["state", "privileged_state", "last_action"]}},
+	"b": {"name": "BackwardArchi", "hidden_dim": 6, "hidden_layers": 1, "norm": true,
+		"input_filter": {"name": "DictInputFilterConfig", "key": ["state", "privileged_state"]}},
+	"actor": {"name": "actor", "model": "residual", "hidden_dim": 8, "hidden_layers": 1, "embedding_layers": 2,
+		"input_filter": {"name": "DictInputFilterConfig", "key": "state"}},
+	"critic": {}, "discriminator": {}, "aux_critic": {}},
+	"obs_normalizer": {"name": "ObsNormalizerConfig", "allow_mismatching_keys": true, "normalizers": {
+		"state": {"name": "BatchNormNormalizerConfig", "momentum": 0.01},
+		"privileged_state": {"name": "BatchNormNormalizerConfig", "momentum": 0.01},
+		"last_action": {"name": "IdentityNormalizerConfig"}}},
+	"inference_batch_size": 500000, "seq_length": 8, "actor_std": 0.05, "amp": false, "norm_aux_reward": {}}`
+
+const bfmZeroInit = `{"obs_space": {"type": "Dict", "spaces": {
+	"last_action": {"low": [-Infinity, NaN], "high": [Infinity, Infinity], "shape": [2], "dtype": "float32", "type": "Box"},
+	"privileged_state": {"low": [], "high": [], "shape": [3], "dtype": "float32", "type": "Box"},
+	"state": {"low": [], "high": [], "shape": [4], "dtype": "float32", "type": "Box"}}}, "action_dim": 2}`
+
+func TestParseMetamotivo_ReadsGroups(t *testing.T) {
+	a, err := parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Architecture{
+		Obs: 9, Action: 2, Latent: 5, NormZ: true,
+		Groups: []Group{{"state", 4, true}, {"privileged_state", 3, true}, {"last_action", 2, false}},
+		F: ForwardArch{Hidden: 8, HiddenLayers: 3, EmbeddingLayers: 3, NumParallel: 2, Residual: true,
+			Inputs: []string{"state", "privileged_state", "last_action"}},
+		B:     BackArch{Hidden: 6, HiddenLayers: 1, Norm: true, Inputs: []string{"state", "privileged_state"}},
+		Actor: ActorArch{Hidden: 8, HiddenLayers: 1, EmbeddingLayers: 2, Residual: true, Inputs: []string{"state"}},
+	}
+	if !reflect.DeepEqual(a, want) {
+		t.Errorf("got %+v, want %+v", a, want)
+	}
+}
+
+func TestParseMetamotivo_NamesDamagedGroups(t *testing.T) {
+	for _, c := range []struct{ from, to, words string }{
+		{`"key": "state"`, `"key": "stat"`, `init_kwargs.json: obs_space has no group "stat"`},
+		{`"key": "state"`, `"key": []`, `actor.inputs is empty`},
+		{`"key": "state"`, `"key": ["state", "state"]`, `"state" is unknown or occurs twice`},
+		{`"key": "state"`, `"key": 3`, "actor: input_filter: key:"},
+		{`"name": "DictInputFilterConfig"`, `"name": "Other"`, `"Other" is not supported`},
+		{`"name": "ForwardArchi"`, `"name": "ForwardFilterArchi"`, `f: name: "ForwardFilterArchi"`},
+		{`"name": "BatchNormNormalizerConfig"`, `"name": "Log"`, `state: name: "Log"`},
+		{`"last_action": {"name": "IdentityNormalizerConfig"}`, `"other": {"name": "IdentityNormalizerConfig"}`,
+			`config.json: obs_normalizer has no group "last_action"`},
+		{`"shape": [2]`, `"shape": [2, 3]`, "last_action: shape is [2 3]"},
+		{`"shape": [2]`, `"shape": [-2]`, `size of "last_action" is -2`},
+		{`"shape": [2]`, `"shape": [9000000000000000000]`, "obs is 9000000000000000007"},
+		{`"type": "Dict"`, `"type": "Box"`, `obs_space: type: "Box"`},
+		{`"action_dim": 2`, `"action_dim": 0`, "action is 0"},
+		{`"hidden_layers": 3`, `"hidden_layers": 1`, "f.embedding_layers is 1"},
+		{`"action_dim": 2}`, ``, "init_kwargs.json: malformed JSON"},
+	} {
+		config, init := strings.Replace(bfmZeroConfig, c.from, c.to, 1), strings.Replace(bfmZeroInit, c.from, c.to, 1)
+		if config == bfmZeroConfig && init == bfmZeroInit {
+			t.Errorf("%q does not occur", c.from)
+		}
+		_, err := parseMetamotivo([]byte(config), []byte(init))
+		wantError(t, c.to, err, c.words)
+	}
+	_, err := parseMetamotivo([]byte(bfmZeroConfig), nil)
+	wantError(t, "no init_kwargs.json", err, "init_kwargs.json")
+}
+
+func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
+	a, err := parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mean = "_obs_normalizer._normalizers.state._normalizer.running_mean"
+	for name, c := range map[string]struct {
+		change func(ts map[string]Tensor)
+		words  string
+	}{
+		"whole":           {func(map[string]Tensor) {}, ""},
+		"training's":      {func(ts map[string]Tensor) { ts["_aux_critic.Fs.0.mlp.0.weight"] = ts[mean] }, ""},
+		"no normaliser":   {func(ts map[string]Tensor) { delete(ts, mean) }, mean + `" is missing`},
+		"no block":        {func(ts map[string]Tensor) { delete(ts, "_actor.policy.1.mlp.0.bias") }, "policy.1.mlp.0.bias"},
+		"unknown network": {func(ts map[string]Tensor) { ts["_world.0.weight"] = ts[mean] }, `unknown tensor "_world`},
+		"short mean":      {func(ts map[string]Tensor) { ts[mean] = Tensor{Shape: []int{3}, F32: make([]float32, 3)} }, "shape [3], want [4]"},
+		"NaN":             {func(ts map[string]Tensor) { ts[mean].F32[2] = float32(math.NaN()) }, "element 2 is not finite"},
+	} {
+		tensors := make(map[string]Tensor)
+		for name, shape := range a.Tensors() {
+			tensors[name] = Tensor{Shape: shape, F32: slices.Repeat([]float32{0.5}, elements(shape))}
+		}
+		c.change(tensors)
+		_, err := loadAny(fstest.MapFS{
+			CheckpointFileName: {Data: []byte(bfmZeroConfig)}, initFileName: {Data: []byte(bfmZeroInit)},
+			weightsFileName: {Data: encodeWeights(t, tensors)},
+		}, "g1")
+		if c.words == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if c.words != "" {
+			wantError(t, name, err, c.words)
+		}
+	}
+}
+
+func TestManifest_KeepsGroups(t *testing.T) {
+	m, _ := tiny()
+	var err error
+	if m.Architecture, err = parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit)); err != nil {
+		t.Fatal(err)
+	}
+	m.Observation, m.Action = nil, nil
+	text, err := encodeManifest(m, strings.Repeat("0", 64), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := parseManifest(text)
+	if err != nil || !reflect.DeepEqual(b.Architecture, m.Architecture) {
+		t.Errorf("%+v, %v", b, err)
+	}
+	for _, c := range []struct{ from, to, words string }{
+		{`"version": 2`, `"version": 1`, "need version 2"},
+		{`"name": "state"`, `"name": "stat"`, `f.inputs: group "state" is unknown`},
+		{`"name": "state"`, `"name": "last_action"`, `"last_action" is empty or occurs twice`},
+		{`"size": 4`, `"size": 5`, "the groups have 10 elements, obs is 9"},
+		{`"norm_obs": false`, `"norm_obs": true`, "each group has its own norm_obs"},
+		{`"size": 4,`, ``, "group 0: missing keys: size"},
+	} {
+		_, err := parseManifest([]byte(strings.Replace(string(text), c.from, c.to, 1)))
+		wantError(t, c.to, err, c.words)
+	}
+}
+
 func TestParseSafetensors_ConvertsHalfPrecision(t *testing.T) {
 	raw := weightsOf(`{"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},`+
 		`"b":{"dtype":"BF16","shape":[1],"data_offsets":[8,10]}}`, "\x00\x3c\x00\xc0\x01\x00\xff\x7b\x80\xbf")
@@ -337,6 +468,14 @@ func FuzzManifestNeverPanics(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
+	if m.Architecture, err = parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit)); err != nil {
+		f.Fatal(err)
+	}
+	m.Observation, m.Action = nil, nil
+	if text, err = encodeManifest(m, strings.Repeat("0", 64), nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
 	f.Add([]byte(`{"format":"optibfm-bundle","observation":[{"name":1}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if m, err := parseManifest(raw); err == nil && m.Validate() != nil {
@@ -346,12 +485,18 @@ func FuzzManifestNeverPanics(f *testing.F) {
 }
 
 func FuzzMetamotivoConfigNeverPanics(f *testing.F) {
-	f.Add([]byte(cheetahConfig))
-	f.Add([]byte(`{"archi":{"f":{"model":["simple"]}}}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		if a, err := parseMetamotivo(raw, nil); err == nil && a.Validate() != nil {
+	f.Add([]byte(cheetahConfig), []byte(nil))
+	f.Add([]byte(`{"archi":{"f":{"model":["simple"]}}}`), []byte(nil))
+	f.Add([]byte(bfmZeroConfig), []byte(bfmZeroInit))
+	f.Fuzz(func(t *testing.T, config, init []byte) {
+		a, err := parseMetamotivo(config, init)
+		if err != nil {
+			return
+		}
+		if a.Validate() != nil {
 			t.Error("an invalid architecture passed")
 		}
+		a.Tensors()
 	})
 }
 

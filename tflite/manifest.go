@@ -129,7 +129,7 @@ func parseManifest(raw []byte) (*Bundle, error) {
 	if err := checkFormat(format, version, formatName, m.Prior); err != nil {
 		return nil, err
 	}
-	if version == 1 && (len(a.Groups) > 0 || a.residual()) {
+	if version == 1 && (len(a.Groups) > 0 || a.Residual()) {
 		return nil, errors.New("architecture: groups and residual networks need version 2 (found version 1)")
 	}
 	return m, m.Validate()

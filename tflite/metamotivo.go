@@ -28,6 +28,9 @@ func parseMetamotivo(config, initKwargs []byte) (Architecture, error) {
 	err := decodeObject(config, fields{
 		"obs_dim": &a.Obs, "action_dim": &a.Action, "norm_obs": boolean(&a.NormObs), "archi": archi,
 		"device?": ignore, "inference_batch_size?": ignore, "seq_length?": ignore, "actor_std?": ignore,
+		"name?": func(json.RawMessage) error { // BFM-Zero's
+			return fmt.Errorf("%s is missing, which has the sizes of this checkpoint; copy it too", initFileName)
+		},
 	})
 	if err != nil {
 		return Architecture{}, fmt.Errorf("%s: %w", CheckpointFileName, err)

@@ -17,7 +17,8 @@ func newModelCommand() *cobra.Command {
 		Long: `A model is one of
 
   a bundle      a folder with bfm.json and model.safetensors or a SavedModel
-  a checkpoint  a folder of metamotivo FB: config.json and model.safetensors
+  a checkpoint  a folder of metamotivo FB or FB-CPR, or of BFM-Zero: config.json
+                and model.safetensors (BFM-Zero: also init_kwargs.json)
   embedded:rover, the model in this program
 
 "model import" makes a bundle of a checkpoint or of a SavedModel.`,
@@ -80,7 +81,7 @@ func newModelCheck() *cobra.Command {
 action and psi: max|x - y| / max|y| over the elements of a case, the largest of
 all cases. The command fails if one is above the tolerance.
 
-vectors.npz holds obs [n, O], z [n, d] and the expected phi [n, d], action [n, A]
+vectors.npz holds obs [n, O] (of a model with groups: obs/GROUP each), z [n, d] and the expected phi [n, d], action [n, A]
 and psi [E, n, d] at that action. If it holds cov_b [d, d], phi is computed with
 it, except for a SavedModel.`,
 		Example: "  optibfm model check models/cheetah models/cheetah/vectors.npz",
@@ -151,10 +152,11 @@ func newModelImport() *cobra.Command {
 	o := bundle.ImportOptions{Signatures: tflite.DefaultSignatures()}
 	cmd := &cobra.Command{
 		Use:   "import CHECKPOINT|SAVEDMODEL --out BUNDLE",
-		Short: "Make a bundle of a metamotivo FB checkpoint or of a TensorFlow SavedModel",
+		Short: "Make a bundle of a metamotivo or BFM-Zero checkpoint, or of a TensorFlow SavedModel",
 		Long: `A checkpoint needs --observations, from which the command computes Cov B. Give the
-observations of the training data, obs [n, O] with n of at least 10,000. With
-observations it also estimates the task prior, as "model prior" does.
+observations of the training data, obs [n, O] with n of at least 10,000 (of BFM-Zero:
+obs/state, obs/privileged_state and so on). With observations it also estimates the
+task prior, as "model prior" does.
 
 A SavedModel (a folder with saved_model.pb) needs a program that was built with
 -tags tensorflow. The command compares its signatures with those of a model,

@@ -50,21 +50,40 @@ func (t table) networks(b *tflite.Bundle) {
 	for _, n := range []struct {
 		name                      string
 		hidden, layers, embedding int
+		residual                  bool
+		inputs                    []string
 	}{
-		{"F", a.F.Hidden, a.F.HiddenLayers, a.F.EmbeddingLayers},
-		{"actor", a.Actor.Hidden, a.Actor.HiddenLayers, a.Actor.EmbeddingLayers},
+		{"F", a.F.Hidden, a.F.HiddenLayers, a.F.EmbeddingLayers, a.F.Residual, a.F.Inputs},
+		{"actor", a.Actor.Hidden, a.Actor.HiddenLayers, a.Actor.EmbeddingLayers, a.Actor.Residual, a.Actor.Inputs},
 	} {
-		t.row(n.name, "hidden %d, hidden layers %d, embedding layers %d", n.hidden, n.layers, n.embedding)
+		kind := "simple"
+		if n.residual {
+			kind = "residual"
+		}
+		t.row(n.name, "%s, hidden %d, hidden layers %d, embedding layers %d%s",
+			kind, n.hidden, n.layers, n.embedding, reads(n.inputs))
 	}
-	t.row("B", "hidden %d, hidden layers %d, normalised %t", a.B.Hidden, a.B.HiddenLayers, a.B.Norm)
+	t.row("B", "hidden %d, hidden layers %d, normalised %t%s", a.B.Hidden, a.B.HiddenLayers, a.B.Norm, reads(a.B.Inputs))
 	t.row("parameters", "%d", parameters(a))
-	t.row("normalises", "observations %t, z %t", a.NormObs, a.NormZ)
+	if len(a.Groups) > 0 {
+		t.row("groups", "%s", groupList(a))
+	}
+	normalised := a.NormObs || slices.ContainsFunc(a.Groups, func(g tflite.Group) bool { return g.NormObs })
+	t.row("normalises", "observations %t, z %t", normalised, a.NormZ)
 	t.row("layernorm eps", "%g", b.LayerNormEps)
 	covariance := "missing; add it with optibfm model import"
 	if b.HasCovariance() {
 		covariance = "present"
 	}
 	t.row("Cov B", "%s", covariance)
+}
+
+// reads lists the groups that a network reads.
+func reads(groups []string) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	return ", reads " + strings.Join(groups, " ")
 }
 
 // training adds the optional part of any bundle.

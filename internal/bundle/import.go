@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"optibfm/internal/npz"
@@ -33,7 +34,7 @@ type ImportOptions struct {
 	Library    string // folder of TensorFlow's library; "" for the install script's
 }
 
-// Import makes a bundle of a metamotivo FB checkpoint, to which it adds Cov B, or of a
+// Import makes a bundle of a metamotivo FB, FB-CPR or BFM-Zero checkpoint, to which it adds Cov B, or of a
 // TensorFlow SavedModel, which it evaluates at random inputs.
 func Import(out io.Writer, dir string, o ImportOptions) error {
 	if _, err := os.Stat(filepath.Join(dir, tflite.SavedModelFileName)); err == nil {
@@ -65,7 +66,7 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	obs, err := readObservations(o.Observations, checkpoint.Dims().Obs)
+	obs, err := readObservations(o.Observations, setup.NativeModel{Bundle: checkpoint})
 	if err != nil {
 		return fmt.Errorf("model import: %w", err)
 	}
@@ -82,7 +83,50 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s: %s, Cov B from %d observations\n", o.Out, b.Name, len(obs)/b.Dims().Obs)
+	reportGroups(out, b.Architecture)
 	return o.addPrior(out)
+}
+
+// reportGroups prints the groups of a model and where their values come from.
+func reportGroups(out io.Writer, a tflite.Architecture) {
+	if len(a.Groups) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "observation groups, which model.groups of a configuration assembles: %s\n", groupList(a))
+	for _, g := range a.Groups {
+		if !strings.HasPrefix(g.Name, "privileged") {
+			continue
+		}
+		readers := strings.Join(readersOf(a, g.Name), ", ")
+		if readers == "" {
+			continue
+		}
+		fmt.Fprintf(out, "note: no sensor of a robot measures the group %s, but %s. A simulator delivers it; on a robot, "+
+			"a driver must estimate it (docs/models.md)\n", g.Name, readers)
+	}
+}
+
+// groupList names the groups with their sizes.
+func groupList(a tflite.Architecture) string {
+	var words []string
+	for _, g := range a.Groups {
+		words = append(words, fmt.Sprintf("%s %d", g.Name, g.Size))
+	}
+	return strings.Join(words, ", ")
+}
+
+// readersOf describes what needs a group.
+func readersOf(a tflite.Architecture, group string) []string {
+	var needs []string
+	for _, n := range []struct {
+		text   string
+		inputs []string
+	}{{"φ needs it", a.B.Inputs}, {"ψ needs it", a.F.Inputs}, {"π needs it", a.Actor.Inputs}} {
+		if slices.Contains(n.inputs, group) {
+			needs = append(needs, n.text)
+		}
+	}
+	return needs
 }
 
 // addPrior adds a task prior to the imported bundle.
@@ -95,17 +139,17 @@ func (o ImportOptions) addPrior(out io.Writer) error {
 	return nil
 }
 
-// readObservations reads obs [n, width] of an .npz file.
-func readObservations(path string, width int) ([]float32, error) {
+// readObservations reads the observations of an .npz file, [n, O]: see tflite.Observations.
+func readObservations(path string, m setup.Model) ([]float32, error) {
 	archive, err := npz.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	obs, err := archive.Shaped("obs", -1, width)
+	obs, _, err := tflite.Observations(archive, m.Dims().Obs, setup.Groups(m))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return obs.Float32s()
+	return obs, nil
 }
 
 // probeCandidates is the number of candidates of an import's test searches.

@@ -33,7 +33,7 @@ func AddPrior(out io.Writer, dir string, o PriorOptions) error {
 	if err != nil {
 		return err
 	}
-	obs, err := readObservations(o.Observations, m.Dims().Obs)
+	obs, err := readObservations(o.Observations, m)
 	if err != nil {
 		return fmt.Errorf("model prior: %w", err)
 	}

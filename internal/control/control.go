@@ -27,6 +27,7 @@ import (
 type controlProcess struct {
 	session    *setup.Session
 	robot      hal.Robot
+	observed   hal.Spec // the robot, with the channels of the ticks' observations
 	agent      *controller.Agent
 	link       *link.ControlLink
 	episodes   simulate.Episodes
@@ -127,7 +128,7 @@ func (c *controlProcess) runWithHost(
 	ctx context.Context, loop *rtloop.Loop, granted rtloop.Granted, segment *os.File, o link.HostConfig,
 ) error {
 	model := c.session.Model
-	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.robot.Spec(), granted.String(), model.Fingerprint(), c.recalled
+	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.observed, granted.String(), model.Fingerprint(), c.recalled
 	o.Awaits = c.awaits
 	if v, ok := c.robot.(hal.Viewer); ok {
 		o.View = v.View()
@@ -200,9 +201,14 @@ func newControlProcess(
 	if err != nil {
 		return nil, err
 	}
+	assembler, err := setup.NewAssembler(s.File, robot.Spec(), s.Model)
+	if err != nil {
+		return nil, err
+	}
 	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
 		Robot: robot, Source: link, Model: network, Plans: link, Stage: link.Stage,
 		Safety: s.File.Rules(setup.SimulatedOrShadow(robot, s.File)), Hold: s.File.Robot.HoldWith(),
+		Assembler: assembler,
 	})
 	if err != nil {
 		return nil, err
@@ -214,6 +220,7 @@ func newControlProcess(
 	spec, run := robot.Spec(), s.File.Run
 	c := &controlProcess{
 		session: s, robot: robot, agent: agent, link: link, recalled: recalled,
+		observed:    setup.Observed(robot.Spec(), assembler),
 		maxTicks:    setup.Periods(run.DurationS, spec.Period),
 		episodes:    setup.NewEpisodes(robot, run),
 		hostTimeout: max(2, setup.Periods(run.HostTimeoutS, spec.Period)),

@@ -67,7 +67,11 @@ func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
 	}
 	defer func() { err = errors.Join(err, setup.CloseRobot(robot)) }()
 	defer cutOff(ctx, robot)()
-	spec := robot.Spec()
+	assembler, err := setup.NewAssembler(s.File, robot.Spec(), s.Model)
+	if err != nil {
+		return result, err
+	}
+	spec := setup.Observed(robot.Spec(), assembler)
 	r.stepper = simulate.Stepper{Episodes: setup.NewEpisodes(robot, s.File.Run), Period: spec.Period}
 	if r.record.Log, r.logPath, err = s.CreateLog(spec, "lockstep: simulated time", true); err != nil {
 		return result, err
@@ -83,6 +87,7 @@ func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
 	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
 		Robot: robot, Source: r.source, Model: r.network, Plans: r.plans, Safety: s.File.Rules(true),
 		Hold: s.File.Robot.HoldWith(),
+		Assembler: assembler,
 	})
 	if err != nil {
 		return result, err

@@ -13,6 +13,7 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
 	"optibfm/rtloop"
+	"optibfm/tflite"
 )
 
 // Simulated reports whether a robot has no actuators: the built-in rover, and robots whose time waits for
@@ -21,10 +22,42 @@ func Simulated(r configs.Robot) bool {
 	return r.Driver == configs.DriverRover || r.Driver == configs.DriverBridge && r.Bridge.Mode != bridge.Free
 }
 
+// NewAssembler returns the assembler of a model's observations; nil for a model without groups.
+func NewAssembler(f configs.File, robot hal.Spec, model Model) (*controller.Assembler, error) {
+	groups := Groups(model)
+	switch {
+	case len(groups) > 0:
+		return controller.NewAssembler(f.Model.Groups, groups, robot)
+	case len(f.Model.Groups) > 0:
+		return nil, fmt.Errorf("model.groups: %s has no groups; remove the key", f.Model.Bundle)
+	}
+	return nil, nil
+}
+
+// Groups returns the observation groups of a model, if any.
+func Groups(model Model) []tflite.Group {
+	if native, ok := model.(NativeModel); ok {
+		return native.Architecture.Groups
+	}
+	return nil
+}
+
+// Observed returns the description of a robot with the channels of the ticks' observations.
+func Observed(robot hal.Spec, a *controller.Assembler) hal.Spec {
+	if a == nil {
+		return robot
+	}
+	return a.Spec()
+}
+
 // checkRobotChannels compares the channels of a robot with those of its model.
 func checkRobotChannels(f configs.File, spec hal.Spec, model Model) error {
+	assembler, err := NewAssembler(f, spec, model)
+	if err != nil {
+		return err
+	}
 	observation, action := model.Channels()
-	if err := controller.CheckChannels(spec, observation, action); err != nil {
+	if err := controller.CheckChannels(Observed(spec, assembler), observation, action); err != nil {
 		return fmt.Errorf("model.bundle: %s: %w", f.Model.Bundle, err)
 	}
 	return nil
@@ -34,7 +67,7 @@ func checkRobotChannels(f configs.File, spec hal.Spec, model Model) error {
 func checkNamed(f configs.File, model Model) (warning string, err error) {
 	observation, action := model.Channels()
 	var unnamed []string
-	if !controller.Named(observation) {
+	if !controller.Named(observation) && len(Groups(model)) == 0 { // model.groups names those of groups
 		unnamed = append(unnamed, "observation")
 	}
 	if !controller.Named(action) {
