@@ -54,7 +54,7 @@ type element struct {
 	past  *past
 	index int
 	age   int // 0: the newest
-	scale float32
+	scale float64
 }
 
 // past holds the newest rows of values, in a ring.
@@ -152,7 +152,7 @@ func (a *Assembler) add(group string, t Term, robot hal.Spec) error {
 	}
 	for age := t.Skip; age < t.Skip+steps; age++ {
 		for _, i := range indices {
-			a.elements = append(a.elements, element{from, i, age, float32(scale)})
+			a.elements = append(a.elements, element{from, i, age, scale})
 			a.spec.Obs = append(a.spec.Obs, describe(group, channels[i], t, age))
 		}
 	}
@@ -218,6 +218,6 @@ func (a *Assembler) Assemble(dst, readings []float32) {
 	a.actions.push(a.pending)
 	for i := range dst {
 		e := &a.elements[i]
-		dst[i] = e.past.at(e.index, e.age) * e.scale
+		dst[i] = float32(float64(e.past.at(e.index, e.age)) * e.scale)
 	}
 }

@@ -52,7 +52,7 @@ type world struct {
 	pad     *evdevtest.Uinput
 	onLines bool // the operator uses the buttons in place of the gamepad
 	teaches bool
-	presses []int64 // CLOCK_MONOTONIC, ns
+	presses []int64   // CLOCK_MONOTONIC, ns
 	moved   time.Time // when the motors were last driven
 }
 

@@ -86,7 +86,7 @@ func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
 	defer func() { err = errors.Join(err, r.source.Halt()) }()
 	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
 		Robot: robot, Source: r.source, Model: r.network, Plans: r.plans, Safety: s.File.Rules(true),
-		Hold: s.File.Robot.HoldWith(),
+		Hold:      s.File.Robot.HoldWith(),
 		Assembler: assembler,
 	})
 	if err != nil {

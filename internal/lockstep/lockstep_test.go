@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"optibfm/configs"
@@ -11,8 +12,11 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc/scripted"
+	"optibfm/tflite"
+	"optibfm/tflite/tflitetest"
 )
 
 // lockstepFile runs a short session in lockstep and returns its returns and
@@ -168,5 +172,80 @@ func TestRun_ReplaysAndBoundsHeldTicks(t *testing.T) {
 		if (o.Tally.Applied > 0) != (delay < 1) {
 			t.Errorf("delay %g s: %d labels", delay, o.Tally.Applied)
 		}
+	}
+}
+
+// The log has the whole observation: the readings and what the agent assembled of earlier ones.
+func TestRun_RecordsAssembledObservations(t *testing.T) {
+	m := tflitetest.Manifest(tflite.Dims{Obs: 14, Action: 2, Latent: 8, Ensemble: 2})
+	a := &m.Architecture
+	a.Groups = []tflite.Group{{Name: "state", Size: 6, NormObs: true}, {Name: "last_action", Size: 2}, {Name: "history", Size: 6}}
+	a.F.Residual, a.F.Inputs = true, []string{"state", "last_action", "history"}
+	a.Actor.Residual, a.Actor.Inputs, a.B.Inputs = true, []string{"history", "last_action"}, []string{"state"}
+	bundle, err := tflite.New(m, tflitetest.Tensors(*a, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := rigtest.NewSession(t, func(f *configs.File) {
+		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 2, 2
+		f.Model.Groups = []controller.Group{
+			{Name: "state", Terms: []controller.Term{{Channels: []string{"*"}}}},
+			{Name: "last_action", Terms: []controller.Term{{LastAction: true}}},
+			{Name: "history", Terms: []controller.Term{
+				{LastAction: true, Steps: 2}, {Channels: []string{"speed"}, Steps: 2, Scale: 0.5}}},
+		}
+	})
+	s.Model = setup.NativeModel{Bundle: bundle}
+	o, err := Run(context.Background(), s, terminal.QuietDisplay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := flightlog.Open(o.LogPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if name := r.Metadata().Robot.Obs[12].Name; name != "history.speed@-0" {
+		t.Errorf("element 12 is %q", name)
+	}
+	n, err := bundle.NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, phi, ticks := make([]float32, 14), make([]float64, 8), 0
+	for record, err := range r.Records() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := record.Tick
+		if k == nil {
+			continue
+		}
+		ticks++
+		if k.Step == 0 {
+			clear(before)
+		}
+		want := slices.Concat(k.Obs[6:8], before[6:8], []float32{k.Obs[4] / 2, before[4] / 2})
+		if !slices.Equal(k.Obs[8:], want) {
+			t.Fatalf("tick %d: history %v, want %v", k.Index, k.Obs[8:], want)
+		}
+		if err := n.Phi(phi, k.Obs); err != nil || !slices.Equal(phi, k.Phi) {
+			t.Fatalf("tick %d: φ differs (%v)", k.Index, err)
+		}
+		copy(before, k.Obs)
+	}
+	if result, err := flightlog.Verify(r); err != nil || !result.OK() || ticks < 80 {
+		t.Errorf("replay of %d ticks: %+v, %v", ticks, result, err)
+	}
+}
+
+func TestNew_RefusesGroupsThatDoNotMatchTheModel(t *testing.T) {
+	s := rigtest.NewSession(t, func(f *configs.File) {
+		f.Run.Lockstep, f.Run.DurationS = true, 0
+		f.Model.Groups = []controller.Group{{Name: "state"}}
+	})
+	_, err := Run(context.Background(), s, terminal.QuietDisplay{})
+	if err == nil || !strings.Contains(err.Error(), "model.groups") {
+		t.Errorf("got %v", err)
 	}
 }
