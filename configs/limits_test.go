@@ -215,6 +215,7 @@ func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
 		cfg.Robot.Driver, cfg.Robot.Bridge.Address = DriverBridge, "unix:/r"
 	}
 	cfg.Controller.FixedZ, cfg.Loop.CPUs = []float64{1}, []int{0}
+	cfg.Model.Groups = []controller.Group{{Name: "state", Terms: []controller.Term{{LastAction: true}}}}
 	cfg.Safety.Limits = []controller.StopLimit{{Channel: "pitch", Min: -1, Max: 1}}
 	port := serial.Config{Path: "/dev/ttyACM0"}
 	devices := []Device{

@@ -98,11 +98,11 @@ func (e *FaultError) Unwrap() error { return e.Err }
 // NewAgent makes an agent. It starts disarmed.
 func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	spec, dims := parts.Robot.Spec(), parts.Model.Dims()
-	seen := spec
+	observed := len(spec.Obs)
 	if parts.Assembler != nil {
-		seen = parts.Assembler.Spec()
+		observed = len(parts.Assembler.Spec().Obs)
 	}
-	if err := errors.Join(spec.Validate(), checkSpec(seen, dims.Obs, dims.Action)); err != nil {
+	if err := checkSpec(spec, observed, dims); err != nil {
 		return nil, err
 	}
 	learner, err := NewLearner(cfg, dims.Latent, spec.Period)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/tflite"
 )
 
 // guard rejects implausible observations, and limits the value and the rate of
@@ -125,15 +126,16 @@ func (g *guard) tooMany(bad bool) bool {
 	return g.badTicks > g.maxBad
 }
 
-// checkSpec returns an error for a robot that does not fit the model.
-func checkSpec(spec hal.Spec, obs, action int) error {
+// checkSpec returns an error for a robot that does not fit the model. observed is the number of elements that
+// its readings give.
+func checkSpec(spec hal.Spec, observed int, model tflite.Dims) error {
 	if err := spec.Validate(); err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
-	if len(spec.Obs) != obs || len(spec.Action) != action {
+	if observed != model.Obs || len(spec.Action) != model.Action {
 		return fmt.Errorf("controller: robot %q does not fit the model: "+
 			"found %d observation and %d action channels, the model has %d and %d; use a bundle trained for this robot",
-			spec.Name, len(spec.Obs), len(spec.Action), obs, action)
+			spec.Name, observed, len(spec.Action), model.Obs, model.Action)
 	}
 	return nil
 }

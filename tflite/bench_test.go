@@ -87,14 +87,14 @@ func BenchmarkSearch(b *testing.B) {
 }
 
 func searchOf(b *testing.B, n *tflite.Network, labels, count int, rng *rand.Rand) func() error {
-	d := walker.Latent
+	d, width := n.Dims().Latent, n.Dims().Obs
 	p, err := posterior.New(d, 1, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
 	phi, mean, invR, z := make([]float64, d), make([]float64, d), make([]float64, d*d), make([]float64, d)
 	for range labels {
-		err := errors.Join(n.Backward(phi, randoms32(rng, walker.Obs)), p.Update(phi, rng.NormFloat64(), 1))
+		err := errors.Join(n.Backward(phi, randoms32(rng, width)), p.Update(phi, rng.NormFloat64(), 1))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func searchOf(b *testing.B, n *tflite.Network, labels, count int, rng *rand.Rand
 		p.SampleEllipsoid(z, 2, rng)
 		candidates = append(candidates, narrow(z)...)
 	}
-	obs, belief := randoms32(rng, walker.Obs), tflite.Belief{Mean: narrow(mean), InvR: narrow(invR), Beta: 1}
+	obs, belief := randoms32(rng, width), tflite.Belief{Mean: narrow(mean), InvR: narrow(invR), Beta: 1}
 	return func() error {
 		_, _, err := n.Search(obs, candidates, belief)
 		return err
@@ -130,4 +130,67 @@ func BenchmarkGradient(b *testing.B) {
 			return err
 		}
 	})
+}
+
+// publicModels have the sizes of public models: Meta Motivo S-1 and M-1 of HumEnv, BFM-Zero of the Unitree G1.
+func publicModels() map[string]tflite.Architecture {
+	motivo := tflite.Architecture{
+		Obs: 358, Action: 69, Latent: 256, NormObs: true, NormZ: true,
+		F:     tflite.ForwardArch{Hidden: 1024, HiddenLayers: 2, EmbeddingLayers: 2, NumParallel: 2},
+		B:     tflite.BackArch{Hidden: 256, HiddenLayers: 1, Norm: true},
+		Actor: tflite.ActorArch{Hidden: 1024, HiddenLayers: 2, EmbeddingLayers: 2},
+	}
+	medium := motivo
+	medium.F.Hidden, medium.F.HiddenLayers, medium.F.Residual = 2048, 12, true
+	medium.Actor.Hidden, medium.Actor.HiddenLayers, medium.Actor.Residual = 2048, 12, true
+	zero := medium
+	zero.Obs, zero.Action, zero.NormObs = 928, 29, false
+	zero.Groups = []tflite.Group{
+		{Name: "state", Size: 64, NormObs: true}, {Name: "privileged_state", Size: 463, NormObs: true},
+		{Name: "last_action", Size: 29, NormObs: true}, {Name: "history_actor", Size: 372, NormObs: true},
+	}
+	zero.F.HiddenLayers, zero.F.EmbeddingLayers, zero.Actor.HiddenLayers = 6, 6, 6
+	zero.F.Inputs = []string{"state", "privileged_state", "last_action", "history_actor"}
+	zero.B.Inputs, zero.Actor.Inputs = []string{"state", "privileged_state"}, []string{"state", "last_action", "history_actor"}
+	return map[string]tflite.Architecture{"S-1": motivo, "M-1": medium, "BFM-Zero": zero}
+}
+
+// BenchmarkPublicSizes measures a tick's evaluations, φ and π, and a search among 128 candidates without labels.
+func BenchmarkPublicSizes(b *testing.B) {
+	for name, a := range publicModels() {
+		m := tflitetest.Manifest(tflite.Dims{Obs: a.Obs, Action: a.Action, Latent: a.Latent, Ensemble: 2})
+		m.Architecture = a
+		b.Run(name, func(b *testing.B) {
+			bundle, err := tflite.New(m, tflitetest.Tensors(a, 1))
+			if err != nil {
+				b.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(1, 1))
+			obs, z, phi := randoms32(rng, a.Obs), randoms64(rng, a.Latent), make([]float64, a.Latent)
+			action := make([]float32, a.Action)
+			for workers := 1; workers <= 2; workers++ {
+				n, err := bundle.NewNetwork(tflite.Workers(workers))
+				if err != nil {
+					b.Fatal(err)
+				}
+				search := searchOf(b, n, 0, 128, rng)
+				for what, call := range map[string]func() error{
+					"tick":   func() error { return errors.Join(n.Phi(phi, obs), n.Act(action, obs, z)) },
+					"search": search,
+				} {
+					if workers > 1 && what == "tick" {
+						continue
+					}
+					b.Run(fmt.Sprintf("%s/workers=%d", what, workers), func(b *testing.B) {
+						for b.Loop() {
+							if err := call(); err != nil {
+								b.Fatal(err)
+							}
+						}
+					})
+				}
+				n.Close()
+			}
+		})
+	}
 }

@@ -1,11 +1,11 @@
 package tflite
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 
@@ -58,15 +58,15 @@ func load(fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", manifestFileName, err)
 	}
-	raw, err := regular.ReadFile(fsys, weightsFileName, maxWeightsBytes)
+	tensors, hash, err := loadTensors(fsys, func(string) bool { return false })
+	if hash != "" && hash != described.Hash {
+		return nil, fmt.Errorf("%s: sha256 is %s, want %s (%s); copy the bundle again",
+			weightsFileName, hash, described.Hash, manifestFileName)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if got := hashOf(raw); got != described.Hash {
-		return nil, fmt.Errorf("%s: sha256 is %s, want %s (%s); copy the bundle again",
-			weightsFileName, got, described.Hash, manifestFileName)
-	}
-	b, err := build(described.Manifest, raw, func(string) bool { return false }, true)
+	b, err := build(described.Manifest, tensors, hash, true)
 	if err != nil {
 		return nil, err
 	}
@@ -101,49 +101,70 @@ func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 		manifestFileName, CheckpointFileName)
 }
 
+// loadTensors reads the weights' file, without the tensors to skip, and returns its sha256. If a damaged file
+// can be read to its end, it also returns the sha256.
+func loadTensors(fsys fs.FS, skip func(name string) bool) (tensors map[string]Tensor, hash string, err error) {
+	f, size, err := regular.OpenIn(fsys, weightsFileName, maxWeightsBytes)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	content := io.TeeReader(io.LimitReader(f, size), sum)
+	if tensors, err = readSafetensors(content, size, skip); err != nil {
+		err = fmt.Errorf("%s: %w", weightsFileName, err)
+	}
+	if _, rest := io.Copy(io.Discard, content); rest != nil {
+		return nil, "", errors.Join(err, rest)
+	}
+	return tensors, hex.EncodeToString(sum.Sum(nil)), err
+}
+
 func loadMetamotivo(fsys fs.FS, name string) (*Bundle, error) {
-	text, err := regular.ReadFile(fsys, CheckpointFileName, maxHeaderBytes)
+	m, tensors, hash, err := readMetamotivo(fsys, name)
 	if err != nil {
 		return nil, err
+	}
+	return build(m, tensors, hash, false)
+}
+
+// readMetamotivo reads a checkpoint.
+func readMetamotivo(fsys fs.FS, name string) (m Manifest, tensors map[string]Tensor, hash string, err error) {
+	m = Manifest{Name: name, LayerNormEps: 1e-5}
+	text, err := regular.ReadFile(fsys, CheckpointFileName, maxHeaderBytes)
+	if err != nil {
+		return m, nil, "", err
 	}
 	var initKwargs []byte
 	if _, err := fs.Stat(fsys, initFileName); !errors.Is(err, fs.ErrNotExist) {
 		if initKwargs, err = regular.ReadFile(fsys, initFileName, maxHeaderBytes); err != nil {
-			return nil, err
+			return m, nil, "", err
 		}
 	}
-	a, err := parseMetamotivo(text, initKwargs)
-	if err != nil {
-		return nil, err
+	if m.Architecture, err = parseMetamotivo(text, initKwargs); err != nil {
+		return m, nil, "", err
 	}
-	raw, err := regular.ReadFile(fsys, weightsFileName, maxWeightsBytes)
-	if err != nil {
-		return nil, err
-	}
-	return build(Manifest{Name: name, Architecture: a, LayerNormEps: 1e-5}, raw, trainingOnly, false)
+	tensors, hash, err = loadTensors(fsys, trainingOnly)
+	return m, tensors, hash, err
 }
 
 // New makes a bundle in memory. tensors are those of m.Architecture.Tensors, and cov_b.
 func New(m Manifest, tensors map[string]Tensor) (*Bundle, error) {
-	var raw bytes.Buffer
-	if err := writeSafetensors(&raw, tensors); err != nil {
+	sum := sha256.New()
+	if err := writeSafetensors(sum, tensors); err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
-	b, err := build(m, raw.Bytes(), func(string) bool { return false }, true)
+	b, err := build(m, tensors, hex.EncodeToString(sum.Sum(nil)), true)
 	if err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
 	return b, nil
 }
 
-func build(m Manifest, raw []byte, skip func(string) bool, needCov bool) (*Bundle, error) {
-	tensors, err := parseSafetensors(raw, skip)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
-	}
+func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*Bundle, error) {
 	if err := checkTensors(m.Architecture, tensors, needCov); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
@@ -151,7 +172,7 @@ func build(m Manifest, raw []byte, skip func(string) bool, needCov bool) (*Bundl
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
-	return &Bundle{Manifest: m, Hash: hashOf(raw), weights: w}, nil
+	return &Bundle{Manifest: m, Hash: hash, weights: w}, nil
 }
 
 // Dims returns the sizes of the model.

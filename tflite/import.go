@@ -2,6 +2,7 @@ package tflite
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -22,24 +23,19 @@ type ImportOptions struct {
 // uncentred and in float64, over observations [n, O] of the training data, with the
 // checkpoint's B. n must be at least d.
 func Import(checkpointDir string, observations []float32, outDir string, o ImportOptions) error {
-	b, err := LoadDir(checkpointDir)
+	m, tensors, hash, err := readMetamotivo(regular.Dir(checkpointDir), filepath.Base(filepath.Clean(checkpointDir)))
 	if err != nil {
-		return err
+		return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
+	}
+	b, err := build(m, tensors, hash, false)
+	if err != nil {
+		return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
 	}
 	cov, err := b.Covariance(observations)
 	if err != nil {
 		return err
 	}
-	raw, err := regular.ReadFile(regular.Dir(checkpointDir), weightsFileName, maxWeightsBytes)
-	if err != nil {
-		return err
-	}
-	tensors, err := parseSafetensors(raw, trainingOnly)
-	if err != nil {
-		return err
-	}
-	tensors[covName] = Tensor{Shape: []int{b.Architecture.Latent, b.Architecture.Latent}, F64: cov}
-	m := b.Manifest
+	tensors[covName] = Tensor{Shape: []int{m.Architecture.Latent, m.Architecture.Latent}, F64: cov}
 	m.Gamma, m.Observation, m.Action, m.Provenance = o.Gamma, o.Observation, o.Action, o.Provenance
 	if o.Name != "" {
 		m.Name = o.Name

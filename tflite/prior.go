@@ -212,7 +212,7 @@ func (p *Prior) shapes(k, d, examples int) map[string][]int {
 }
 
 func (p *Prior) decode(raw []byte, obs, d int) error {
-	tensors, err := parseSafetensors(raw, func(string) bool { return false })
+	tensors, err := parseSafetensors(raw)
 	if err != nil {
 		return err
 	}

@@ -72,12 +72,16 @@ type span struct {
 
 var widths = map[string]int64{"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8}
 
-// parseSafetensors parses a safetensors file
-// (https://github.com/huggingface/safetensors#format), without the tensors for which
-// skip returns true. As the format requires, the tensors must cover the data without
-// gap or overlap. It copies the elements, so the data need no alignment.
-func parseSafetensors(raw []byte, skip func(name string) bool) (map[string]Tensor, error) {
-	header, data, err := splitHeader(raw)
+// parseSafetensors is readSafetensors of all tensors of a file in memory.
+func parseSafetensors(raw []byte) (map[string]Tensor, error) {
+	return readSafetensors(bytes.NewReader(raw), int64(len(raw)), func(string) bool { return false })
+}
+
+// readSafetensors reads a safetensors file (https://github.com/huggingface/safetensors#format) of a size from
+// beginning to end, without the tensors for which skip returns true. As the format requires, the tensors must
+// cover the data without gap or overlap.
+func readSafetensors(r io.Reader, size int64, skip func(name string) bool) (map[string]Tensor, error) {
+	header, err := readHeader(r, size)
 	if err != nil {
 		return nil, err
 	}
@@ -96,33 +100,50 @@ func parseSafetensors(raw []byte, skip func(name string) bool) (map[string]Tenso
 	if err != nil {
 		return nil, fmt.Errorf("header: %w", err)
 	}
-	if err := checkCover(spans, int64(len(data))); err != nil {
+	slices.SortFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.stop, b.stop))
+	})
+	if err := checkCover(spans, size-8-int64(len(header))); err != nil {
 		return nil, err
 	}
 	tensors := make(map[string]Tensor, len(spans))
+	var data []byte
 	for _, s := range spans {
 		if skip(s.name) {
+			if _, err := io.CopyN(io.Discard, r, s.stop-s.begin); err != nil {
+				return nil, err
+			}
 			continue
 		}
-		if tensors[s.name], err = decodeTensor(s, data[s.begin:s.stop]); err != nil {
+		data = slices.Grow(data[:0], int(s.stop-s.begin))[:s.stop-s.begin]
+		if _, err := io.ReadFull(r, data); err != nil {
+			return nil, err
+		}
+		if tensors[s.name], err = decodeTensor(s, data); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", s.name, err)
 		}
 	}
 	return tensors, nil
 }
 
-func splitHeader(raw []byte) (header, data []byte, err error) {
-	if len(raw) < 8 {
-		return nil, nil, fmt.Errorf("truncated (%d bytes, want at least 8); copy the file again", len(raw))
+func readHeader(r io.Reader, size int64) ([]byte, error) {
+	if size < 8 {
+		return nil, fmt.Errorf("truncated (%d bytes, want at least 8); copy the file again", size)
 	}
-	n := binary.LittleEndian.Uint64(raw)
+	var length [8]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(length[:])
 	if n > maxHeaderBytes {
-		return nil, nil, fmt.Errorf("the header has %d bytes, want at most %d", n, maxHeaderBytes)
+		return nil, fmt.Errorf("the header has %d bytes, want at most %d", n, maxHeaderBytes)
 	}
-	if n > uint64(len(raw)-8) {
-		return nil, nil, fmt.Errorf("truncated inside the header (%d bytes of %d); copy the file again", len(raw)-8, n)
+	if n > uint64(size-8) {
+		return nil, fmt.Errorf("truncated inside the header (%d bytes of %d); copy the file again", size-8, n)
 	}
-	return raw[8 : 8+n], raw[8+n:], nil
+	header := make([]byte, n)
+	_, err := io.ReadFull(r, header)
+	return header, err
 }
 
 func parseSpan(name string, value json.RawMessage) (span, error) {
@@ -156,10 +177,8 @@ func parseSpan(name string, value json.RawMessage) (span, error) {
 	return s, nil
 }
 
-func checkCover(spans []span, size int64) error {
-	sorted := slices.SortedFunc(slices.Values(spans), func(a, b span) int {
-		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.stop, b.stop))
-	})
+// checkCover returns an error unless sorted spans cover the data.
+func checkCover(sorted []span, size int64) error {
 	at := int64(0)
 	for _, s := range sorted {
 		if s.begin != at {

@@ -13,21 +13,20 @@ import (
 // whole directory or nothing.
 func Save(dir string, m Manifest, tensors map[string]Tensor) error {
 	// Write only what Load accepts.
-	if _, err := New(m, tensors); err != nil {
+	b, err := New(m, tensors)
+	if err != nil {
 		return err
 	}
-	var raw bytes.Buffer
-	if err := writeSafetensors(&raw, tensors); err != nil {
-		return fmt.Errorf("tflite: %w", err)
-	}
-	text, err := encodeManifest(m, hashOf(raw.Bytes()), nil)
+	text, err := encodeManifest(m, b.Hash, nil)
 	if err != nil {
 		return fmt.Errorf("tflite: %w", err)
 	}
 	return writeDir(dir, func(temporary string) error {
+		raw, encoded := io.Pipe()
+		go func() { encoded.CloseWithError(writeSafetensors(encoded, tensors)) }()
 		return errors.Join(
 			writeSynced(filepath.Join(temporary, manifestFileName), bytes.NewReader(text)),
-			writeSynced(filepath.Join(temporary, weightsFileName), &raw))
+			writeSynced(filepath.Join(temporary, weightsFileName), raw), raw.Close())
 	})
 }
 

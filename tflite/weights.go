@@ -127,7 +127,7 @@ func (w *weights) setNormaliser(a Architecture, tensors map[string]Tensor) (err 
 }
 
 func normaliser(tensors map[string]Tensor, meanName, varName string) (mean, scale []float32, err error) {
-	mean = tensors[meanName].float32s()
+	mean = slices.Clone(tensors[meanName].float32s())
 	variance := tensors[varName].float64s()
 	scale = make([]float32, len(variance))
 	for i, v := range variance {

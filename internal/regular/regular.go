@@ -62,20 +62,30 @@ func (d Dir) Open(name string) (fs.File, error) {
 	return nil, err
 }
 
+// OpenIn opens a regular file of at most limit bytes and returns its size. It may wait unless fsys is a Dir.
+func OpenIn(fsys fs.FS, name string, limit int64) (fs.File, int64, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	size, err := check(f, name)
+	if err == nil && size > limit {
+		err = fmt.Errorf("%s: too large (%d bytes, at most %d)", name, size, limit)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, err
+	}
+	return f, size, nil
+}
+
 // ReadFile reads a regular file of at most limit bytes. It may wait unless fsys is a Dir.
 func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
-	f, err := fsys.Open(name)
+	f, size, err := OpenIn(fsys, name, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	size, err := check(f, name)
-	if err != nil {
-		return nil, err
-	}
-	if size > limit {
-		return nil, fmt.Errorf("%s: too large (%d bytes, at most %d)", name, size, limit)
-	}
 	content := make([]byte, size)
 	if _, err := io.ReadFull(f, content); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
