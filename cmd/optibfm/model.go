@@ -81,9 +81,9 @@ func newModelCheck() *cobra.Command {
 action and psi: max|x - y| / max|y| over the elements of a case, the largest of
 all cases. The command fails if one is above the tolerance.
 
-vectors.npz holds obs [n, O] (of a model with groups: obs/GROUP each), z [n, d] and the expected phi [n, d], action [n, A]
-and psi [E, n, d] at that action. If it holds cov_b [d, d], phi is computed with
-it, except for a SavedModel.`,
+vectors.npz holds obs [n, O] (or obs/GROUP for each group), z [n, d] and the
+expected phi [n, d], action [n, A] and psi [E, n, d] at that action. If it holds
+cov_b [d, d], phi is computed with it, except for a SavedModel.`,
 		Example: "  optibfm model check models/cheetah models/cheetah/vectors.npz",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
