@@ -59,6 +59,43 @@ func TestAssembly_GivesTheSameBitsOnEveryProcessor(t *testing.T) {
 	}
 }
 
+// TestAssembly_BlocksGiveTheSameBitsOnEveryProcessor is the same for the layers of residual networks.
+func TestAssembly_BlocksGiveTheSameBitsOnEveryProcessor(t *testing.T) {
+	if !accelerated {
+		t.Skip("this processor has no AVX2 or no FMA")
+	}
+	const want = 0xb719fa64
+	digest := crc32.NewIEEE()
+	rng := rand.New(rand.NewPCG(3, 9))
+	numbers := func(n int, scale float32) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = scale * (2*rng.Float32() - 1)
+		}
+		return x
+	}
+	for _, width := range []int{5, 16, 37, 75} {
+		norm := NewLayerNorm(numbers(width, 1), numbers(width, 1), 1e-5)
+		folded := norm.Fold(numbers(width*width, 1), numbers(width, 1))
+		for _, scale := range []float32{1e-3, 1, 30, 200} {
+			x, y := NewRows(1, width), NewRows(1, width)
+			copy(x.Data, numbers(width, scale))
+			norm.Apply(y, x, 1)
+			folded.Finish(y.Row(0, width), SumsOf(x.Row(0, width)))
+			Mish(x, 1, width)
+			Add(y, x, 1, width)
+			for _, row := range [][]float32{x.Row(0, width), y.Row(0, width)} {
+				if err := binary.Write(digest, binary.LittleEndian, bits(row)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if got := digest.Sum32(); got != want {
+		t.Errorf("the results' checksum is %#x, want %#x", got, want)
+	}
+}
+
 // bits returns the numbers' bits, with +0 for -0.
 func bits(x []float32) []uint32 {
 	b := make([]uint32, len(x))

@@ -1,4 +1,4 @@
-// Package kernel multiplies rows of inputs by weight matrices and evaluates ReLU,
+// Package kernel multiplies rows of inputs by weight matrices and evaluates ReLU, Mish,
 // LayerNorm and tanh, all in float32.
 //
 // # Packing

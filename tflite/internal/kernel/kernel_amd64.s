@@ -2917,3 +2917,143 @@ more_test:
 	ADDQ $0x10, CX
 	VZEROUPPER
 	RET
+
+// func norm16(dst *float32, x *float32, gain *float32, bias *float32, n int, mean float32, scale float32)
+// Requires: AVX, FMA3
+TEXT ·norm16(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         gain+16(FP), DX
+	MOVQ         bias+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSS mean+40(FP), Y0
+	VBROADCASTSS scale+44(FP), Y1
+	JMP          more_test
+
+more:
+	VMOVUPS     (CX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     (BX), Y3
+	VFMADD132PS (DX), Y3, Y2
+	VMOVUPS     Y2, (AX)
+	VMOVUPS     32(CX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y1, Y2, Y2
+	VMOVUPS     32(BX), Y3
+	VFMADD132PS 32(DX), Y3, Y2
+	VMOVUPS     Y2, 32(AX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+
+more_test:
+	SUBQ $0x10, SI
+	JGE  more
+	ADDQ $0x10, SI
+	VZEROUPPER
+	RET
+
+// func finish16(x *float32, sums *float32, bias *float32, n int, mean float32, scale float32)
+// Requires: AVX, FMA3
+TEXT ·finish16(SB), NOSPLIT, $0-40
+	MOVQ         x+0(FP), AX
+	MOVQ         sums+8(FP), CX
+	MOVQ         bias+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSS mean+32(FP), Y0
+	VBROADCASTSS scale+36(FP), Y1
+	JMP          more_test
+
+more:
+	VMOVUPS      (AX), Y2
+	VFNMADD231PS (CX), Y0, Y2
+	VFMADD213PS  (DX), Y1, Y2
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      32(AX), Y2
+	VFNMADD231PS 32(CX), Y0, Y2
+	VFMADD213PS  32(DX), Y1, Y2
+	VMOVUPS      Y2, 32(AX)
+	ADDQ         $0x40, AX
+	ADDQ         $0x40, CX
+	ADDQ         $0x40, DX
+
+more_test:
+	SUBQ $0x10, BX
+	JGE  more
+	ADDQ $0x10, BX
+	VZEROUPPER
+	RET
+
+// func mish16(x *float32, n int, table *[13][8]float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·mish16(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ table+16(FP), DX
+	JMP  more_test
+
+more:
+	VMOVUPS      (AX), Y0
+	VMOVAPS      Y0, Y1
+	VMOVUPS      (DX), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      32(DX), Y2
+	VMINPS       Y1, Y2, Y1
+	VMULPS       64(DX), Y1, Y2
+	VCVTPS2DQ    Y2, Y2
+	VCVTDQ2PS    Y2, Y3
+	VFNMADD231PS 96(DX), Y3, Y1
+	VFNMADD231PS 128(DX), Y3, Y1
+	VMOVUPS      160(DX), Y3
+	VFMADD213PS  192(DX), Y1, Y3
+	VFMADD213PS  224(DX), Y1, Y3
+	VFMADD213PS  256(DX), Y1, Y3
+	VFMADD213PS  288(DX), Y1, Y3
+	VFMADD213PS  320(DX), Y1, Y3
+	VFMADD213PS  352(DX), Y1, Y3
+	VFMADD213PS  352(DX), Y1, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       Y2, Y3, Y3
+	VADDPS       384(DX), Y3, Y1
+	VMULPS       Y3, Y1, Y1
+	VADDPS       384(DX), Y1, Y3
+	VDIVPS       Y3, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(AX), Y0
+	VMOVAPS      Y0, Y1
+	VMOVUPS      (DX), Y2
+	VMAXPS       Y1, Y2, Y1
+	VMOVUPS      32(DX), Y2
+	VMINPS       Y1, Y2, Y1
+	VMULPS       64(DX), Y1, Y2
+	VCVTPS2DQ    Y2, Y2
+	VCVTDQ2PS    Y2, Y3
+	VFNMADD231PS 96(DX), Y3, Y1
+	VFNMADD231PS 128(DX), Y3, Y1
+	VMOVUPS      160(DX), Y3
+	VFMADD213PS  192(DX), Y1, Y3
+	VFMADD213PS  224(DX), Y1, Y3
+	VFMADD213PS  256(DX), Y1, Y3
+	VFMADD213PS  288(DX), Y1, Y3
+	VFMADD213PS  320(DX), Y1, Y3
+	VFMADD213PS  352(DX), Y1, Y3
+	VFMADD213PS  352(DX), Y1, Y3
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       Y2, Y3, Y3
+	VADDPS       384(DX), Y3, Y1
+	VMULPS       Y3, Y1, Y1
+	VADDPS       384(DX), Y1, Y3
+	VDIVPS       Y3, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $0x40, AX
+
+more_test:
+	SUBQ $0x10, CX
+	JGE  more
+	ADDQ $0x10, CX
+	VZEROUPPER
+	RET

@@ -3814,3 +3814,215 @@ more_test:
 	BGE more
 	ADD $16, R9, R9
 	RET
+
+// func norm16(dst *float32, x *float32, gain *float32, bias *float32, n int, mean float32, scale float32)
+TEXT ·norm16(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R4
+	MOVD x+8(FP), R0
+	MOVD gain+16(FP), R1
+	MOVD bias+24(FP), R2
+	MOVD n+32(FP), R9
+	FMOVS mean+40(FP), F26
+	VDUP V26.S[0], V26.S4
+	FMOVS scale+44(FP), F27
+	VDUP V27.S[0], V27.S4
+	B more_test
+more:
+	FLDPQ.P 32(R0), (F8, F9)
+	FLDPQ.P 32(R0), (F10, F11)
+	FLDPQ.P 32(R1), (F12, F13)
+	FLDPQ.P 32(R1), (F14, F15)
+	FLDPQ.P 32(R2), (F0, F1)
+	FLDPQ.P 32(R2), (F2, F3)
+	WORD $0x4ebad508 // fsub v8.4s, v8.4s, v26.4s
+	WORD $0x4ebad529 // fsub v9.4s, v9.4s, v26.4s
+	WORD $0x4ebad54a // fsub v10.4s, v10.4s, v26.4s
+	WORD $0x4ebad56b // fsub v11.4s, v11.4s, v26.4s
+	WORD $0x6e3bdd08 // fmul v8.4s, v8.4s, v27.4s
+	WORD $0x6e3bdd29 // fmul v9.4s, v9.4s, v27.4s
+	WORD $0x6e3bdd4a // fmul v10.4s, v10.4s, v27.4s
+	WORD $0x6e3bdd6b // fmul v11.4s, v11.4s, v27.4s
+	VFMLA V12.S4, V8.S4, V0.S4
+	VFMLA V13.S4, V9.S4, V1.S4
+	VFMLA V14.S4, V10.S4, V2.S4
+	VFMLA V15.S4, V11.S4, V3.S4
+	FSTPQ (F0, F1), 0(R4)
+	FSTPQ (F2, F3), 32(R4)
+	ADD $64, R4, R4
+more_test:
+	SUBS $16, R9, R9
+	BGE more
+	ADD $16, R9, R9
+	RET
+
+// func finish16(x *float32, sums *float32, bias *float32, n int, mean float32, scale float32)
+TEXT ·finish16(SB), NOSPLIT, $0-40
+	MOVD x+0(FP), R0
+	MOVD sums+8(FP), R1
+	MOVD bias+16(FP), R2
+	MOVD n+24(FP), R9
+	FMOVS mean+32(FP), F26
+	VDUP V26.S[0], V26.S4
+	FMOVS scale+36(FP), F27
+	VDUP V27.S[0], V27.S4
+	B more_test
+more:
+	FLDPQ 0(R0), (F8, F9)
+	FLDPQ 32(R0), (F10, F11)
+	FLDPQ.P 32(R1), (F12, F13)
+	FLDPQ.P 32(R1), (F14, F15)
+	FLDPQ.P 32(R2), (F0, F1)
+	FLDPQ.P 32(R2), (F2, F3)
+	VFMLS V12.S4, V26.S4, V8.S4
+	VFMLS V13.S4, V26.S4, V9.S4
+	VFMLS V14.S4, V26.S4, V10.S4
+	VFMLS V15.S4, V26.S4, V11.S4
+	VFMLA V8.S4, V27.S4, V0.S4
+	VFMLA V9.S4, V27.S4, V1.S4
+	VFMLA V10.S4, V27.S4, V2.S4
+	VFMLA V11.S4, V27.S4, V3.S4
+	FSTPQ (F0, F1), 0(R0)
+	FSTPQ (F2, F3), 32(R0)
+	ADD $64, R0, R0
+more_test:
+	SUBS $16, R9, R9
+	BGE more
+	ADD $16, R9, R9
+	RET
+
+// func mish16(x *float32, n int, table *[13][8]float32)
+TEXT ·mish16(SB), NOSPLIT, $0-24
+	MOVD x+0(FP), R0
+	MOVD n+8(FP), R9
+	MOVD table+16(FP), R3
+	FMOVQ 0(R3), F20
+	FMOVQ 32(R3), F21
+	FMOVQ 64(R3), F22
+	FMOVQ 96(R3), F23
+	FMOVQ 128(R3), F24
+	FMOVQ 160(R3), F25
+	FMOVQ 384(R3), F26
+	B more_test
+more:
+	FLDPQ 0(R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	WORD $0x4e34f404 // fmax v4.4s, v0.4s, v20.4s
+	WORD $0x4e34f425 // fmax v5.4s, v1.4s, v20.4s
+	WORD $0x4e34f446 // fmax v6.4s, v2.4s, v20.4s
+	WORD $0x4e34f467 // fmax v7.4s, v3.4s, v20.4s
+	WORD $0x4eb5f484 // fmin v4.4s, v4.4s, v21.4s
+	WORD $0x4eb5f4a5 // fmin v5.4s, v5.4s, v21.4s
+	WORD $0x4eb5f4c6 // fmin v6.4s, v6.4s, v21.4s
+	WORD $0x4eb5f4e7 // fmin v7.4s, v7.4s, v21.4s
+	WORD $0x6e36dc88 // fmul v8.4s, v4.4s, v22.4s
+	WORD $0x6e36dca9 // fmul v9.4s, v5.4s, v22.4s
+	WORD $0x6e36dcca // fmul v10.4s, v6.4s, v22.4s
+	WORD $0x6e36dceb // fmul v11.4s, v7.4s, v22.4s
+	WORD $0x4e21a908 // fcvtns v8.4s, v8.4s
+	WORD $0x4e21a929 // fcvtns v9.4s, v9.4s
+	WORD $0x4e21a94a // fcvtns v10.4s, v10.4s
+	WORD $0x4e21a96b // fcvtns v11.4s, v11.4s
+	WORD $0x4e21d90c // scvtf v12.4s, v8.4s
+	WORD $0x4e21d92d // scvtf v13.4s, v9.4s
+	WORD $0x4e21d94e // scvtf v14.4s, v10.4s
+	WORD $0x4e21d96f // scvtf v15.4s, v11.4s
+	VFMLS V23.S4, V12.S4, V4.S4
+	VFMLS V23.S4, V13.S4, V5.S4
+	VFMLS V23.S4, V14.S4, V6.S4
+	VFMLS V23.S4, V15.S4, V7.S4
+	VFMLS V24.S4, V12.S4, V4.S4
+	VFMLS V24.S4, V13.S4, V5.S4
+	VFMLS V24.S4, V14.S4, V6.S4
+	VFMLS V24.S4, V15.S4, V7.S4
+	FMOVQ 192(R3), F12
+	FMOVQ 192(R3), F13
+	FMOVQ 192(R3), F14
+	FMOVQ 192(R3), F15
+	VFMLA V4.S4, V25.S4, V12.S4
+	VFMLA V5.S4, V25.S4, V13.S4
+	VFMLA V6.S4, V25.S4, V14.S4
+	VFMLA V7.S4, V25.S4, V15.S4
+	FMOVQ 224(R3), F16
+	FMOVQ 224(R3), F17
+	FMOVQ 224(R3), F18
+	FMOVQ 224(R3), F19
+	VFMLA V4.S4, V12.S4, V16.S4
+	VFMLA V5.S4, V13.S4, V17.S4
+	VFMLA V6.S4, V14.S4, V18.S4
+	VFMLA V7.S4, V15.S4, V19.S4
+	FMOVQ 256(R3), F12
+	FMOVQ 256(R3), F13
+	FMOVQ 256(R3), F14
+	FMOVQ 256(R3), F15
+	VFMLA V4.S4, V16.S4, V12.S4
+	VFMLA V5.S4, V17.S4, V13.S4
+	VFMLA V6.S4, V18.S4, V14.S4
+	VFMLA V7.S4, V19.S4, V15.S4
+	FMOVQ 288(R3), F16
+	FMOVQ 288(R3), F17
+	FMOVQ 288(R3), F18
+	FMOVQ 288(R3), F19
+	VFMLA V4.S4, V12.S4, V16.S4
+	VFMLA V5.S4, V13.S4, V17.S4
+	VFMLA V6.S4, V14.S4, V18.S4
+	VFMLA V7.S4, V15.S4, V19.S4
+	FMOVQ 320(R3), F12
+	FMOVQ 320(R3), F13
+	FMOVQ 320(R3), F14
+	FMOVQ 320(R3), F15
+	VFMLA V4.S4, V16.S4, V12.S4
+	VFMLA V5.S4, V17.S4, V13.S4
+	VFMLA V6.S4, V18.S4, V14.S4
+	VFMLA V7.S4, V19.S4, V15.S4
+	FMOVQ 352(R3), F16
+	FMOVQ 352(R3), F17
+	FMOVQ 352(R3), F18
+	FMOVQ 352(R3), F19
+	VFMLA V4.S4, V12.S4, V16.S4
+	VFMLA V5.S4, V13.S4, V17.S4
+	VFMLA V6.S4, V14.S4, V18.S4
+	VFMLA V7.S4, V15.S4, V19.S4
+	FMOVQ 352(R3), F12
+	FMOVQ 352(R3), F13
+	FMOVQ 352(R3), F14
+	FMOVQ 352(R3), F15
+	VFMLA V4.S4, V16.S4, V12.S4
+	VFMLA V5.S4, V17.S4, V13.S4
+	VFMLA V6.S4, V18.S4, V14.S4
+	VFMLA V7.S4, V19.S4, V15.S4
+	VSHL $23, V8.S4, V8.S4
+	VSHL $23, V9.S4, V9.S4
+	VSHL $23, V10.S4, V10.S4
+	VSHL $23, V11.S4, V11.S4
+	VADD V8.S4, V12.S4, V12.S4
+	VADD V9.S4, V13.S4, V13.S4
+	VADD V10.S4, V14.S4, V14.S4
+	VADD V11.S4, V15.S4, V15.S4
+	WORD $0x4e3ad590 // fadd v16.4s, v12.4s, v26.4s
+	WORD $0x4e3ad5b1 // fadd v17.4s, v13.4s, v26.4s
+	WORD $0x4e3ad5d2 // fadd v18.4s, v14.4s, v26.4s
+	WORD $0x4e3ad5f3 // fadd v19.4s, v15.4s, v26.4s
+	WORD $0x6e2cde10 // fmul v16.4s, v16.4s, v12.4s
+	WORD $0x6e2dde31 // fmul v17.4s, v17.4s, v13.4s
+	WORD $0x6e2ede52 // fmul v18.4s, v18.4s, v14.4s
+	WORD $0x6e2fde73 // fmul v19.4s, v19.4s, v15.4s
+	WORD $0x4e3ad60c // fadd v12.4s, v16.4s, v26.4s
+	WORD $0x4e3ad62d // fadd v13.4s, v17.4s, v26.4s
+	WORD $0x4e3ad64e // fadd v14.4s, v18.4s, v26.4s
+	WORD $0x4e3ad66f // fadd v15.4s, v19.4s, v26.4s
+	WORD $0x6e2cfe10 // fdiv v16.4s, v16.4s, v12.4s
+	WORD $0x6e2dfe31 // fdiv v17.4s, v17.4s, v13.4s
+	WORD $0x6e2efe52 // fdiv v18.4s, v18.4s, v14.4s
+	WORD $0x6e2ffe73 // fdiv v19.4s, v19.4s, v15.4s
+	WORD $0x6e30dc00 // fmul v0.4s, v0.4s, v16.4s
+	WORD $0x6e31dc21 // fmul v1.4s, v1.4s, v17.4s
+	WORD $0x6e32dc42 // fmul v2.4s, v2.4s, v18.4s
+	WORD $0x6e33dc63 // fmul v3.4s, v3.4s, v19.4s
+	FSTPQ (F0, F1), 0(R0)
+	FSTPQ (F2, F3), 32(R0)
+	ADD $64, R0, R0
+more_test:
+	SUBS $16, R9, R9
+	BGE more
+	ADD $16, R9, R9
+	RET

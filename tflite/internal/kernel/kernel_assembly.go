@@ -139,12 +139,26 @@ func tanhRow(x []float32) {
 	tanh16(&x[0], len(x), &tanhTable)
 }
 
-func mishRow(x []float32) { portableMish(x) }
-
 func normRow(dst, x, gain, bias []float32, mean, scale float32) {
-	portableNorm(dst, x, gain, bias, mean, scale)
+	if !accelerated || len(x) == 0 {
+		portableNorm(dst, x, gain, bias, mean, scale)
+		return
+	}
+	norm16(&dst[0], &x[0], &gain[0], &bias[0], len(x), mean, scale)
 }
 
 func finishRow(x, sums, bias []float32, mean, scale float32) {
-	portableFinish(x, sums, bias, mean, scale)
+	if !accelerated || len(x) == 0 {
+		portableFinish(x, sums, bias, mean, scale)
+		return
+	}
+	finish16(&x[0], &sums[0], &bias[0], len(x), mean, scale)
+}
+
+func mishRow(x []float32) {
+	if !accelerated || len(x) == 0 {
+		portableMish(x)
+		return
+	}
+	mish16(&x[0], len(x), &mishTable)
 }

@@ -91,3 +91,30 @@ func TestFolded_AgreesWithLayerNormAndProduct(t *testing.T) {
 		}
 	}
 }
+
+// The assembly agrees with the Go code, and writes nothing beyond its rows.
+func TestBlock_AssemblyAgreesWithPortable(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	for width := 16; width <= 80; width += 16 {
+		gain, _ := guarded(rng, width)
+		bias, _ := guarded(rng, width)
+		for what, call := range map[string]struct{ fast, portable func(x []float32) }{
+			"norm": {
+				func(x []float32) { normRow(x, x, gain, bias, 0.25, 1.5) },
+				func(x []float32) { portableNorm(x, x, gain, bias, 0.25, 1.5) },
+			},
+			"finish": {
+				func(x []float32) { finishRow(x, gain, bias, 0.25, 1.5) },
+				func(x []float32) { portableFinish(x, gain, bias, 0.25, 1.5) },
+			},
+			"mish": {mishRow, portableMish},
+		} {
+			x, whole := guarded(rng, width)
+			want := slices.Clone(x)
+			call.fast(x)
+			call.portable(want)
+			checkClose(t, what, x, want, 1)
+			checkGuards(t, whole, width)
+		}
+	}
+}

@@ -105,3 +105,12 @@ func normTanh16(x *float32, gain *float32, bias *float32, n int, mean float32, s
 
 // tanh16 computes x ← tanh x of n elements, a multiple of 16.
 func tanh16(x *float32, n int, table *[13][8]float32)
+
+// norm16 computes dst = (x-mean)·scale·gain + bias of n elements, a multiple of 16.
+func norm16(dst *float32, x *float32, gain *float32, bias *float32, n int, mean float32, scale float32)
+
+// finish16 computes x ← (x-mean·sums)·scale + bias of n elements, a multiple of 16.
+func finish16(x *float32, sums *float32, bias *float32, n int, mean float32, scale float32)
+
+// mish16 computes x ← mish x of n elements, a multiple of 16.
+func mish16(x *float32, n int, table *[13][8]float32)

@@ -36,6 +36,9 @@ func main() {
 	squares()
 	normTanh()
 	tanh()
+	norm()
+	finish()
+	mish()
 	Generate()
 }
 
@@ -482,6 +485,100 @@ func tanh() {
 			v := YMM()
 			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
 			applyTanh(v, table)
+			VMOVUPS(v, Mem{Base: x, Disp: 32 * i})
+		}
+		ADDQ(U8(64), x)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+func norm() {
+	TEXT("norm16", NOSPLIT, "func(dst, x, gain, bias *float32, n int, mean, scale float32)")
+	Doc("norm16 computes dst = (x-mean)·scale·gain + bias of n elements, a multiple of 16.")
+	dst, x, gain, bias, n := load("dst"), load("x"), load("gain"), load("bias"), load("n")
+	mean, scale := broadcast("mean"), broadcast("scale")
+	loop("more", n, 16, func() {
+		for i := range 2 {
+			v, b := YMM(), YMM()
+			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+			VSUBPS(mean, v, v)
+			VMULPS(scale, v, v)
+			VMOVUPS(Mem{Base: bias, Disp: 32 * i}, b)
+			VFMADD132PS(Mem{Base: gain, Disp: 32 * i}, b, v)
+			VMOVUPS(v, Mem{Base: dst, Disp: 32 * i})
+		}
+		for _, address := range []Register{dst, x, gain, bias} {
+			ADDQ(U8(64), address)
+		}
+	})
+	VZEROUPPER()
+	RET()
+}
+
+func finish() {
+	TEXT("finish16", NOSPLIT, "func(x, sums, bias *float32, n int, mean, scale float32)")
+	Doc("finish16 computes x ← (x-mean·sums)·scale + bias of n elements, a multiple of 16.")
+	x, sums, bias, n := load("x"), load("sums"), load("bias"), load("n")
+	mean, scale := broadcast("mean"), broadcast("scale")
+	loop("more", n, 16, func() {
+		for i := range 2 {
+			v := YMM()
+			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+			VFNMADD231PS(Mem{Base: sums, Disp: 32 * i}, mean, v)
+			VFMADD213PS(Mem{Base: bias, Disp: 32 * i}, scale, v)
+			VMOVUPS(v, Mem{Base: x, Disp: 32 * i})
+		}
+		for _, address := range []Register{x, sums, bias} {
+			ADDQ(U8(64), address)
+		}
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// The rows of mishTable, 8 equal numbers each.
+const (
+	mishLow, mishHigh = 0, 1
+	log2e             = 2
+	ln2               = 3 // in two parts
+	exponential       = 5 // c7 to c2 of eˣ; c1 and c0 are one
+	mishOne, mishTwo  = 11, 12
+)
+
+// applyMish replaces x by its Mish. NaN stays NaN.
+func applyMish(x VecVirtual, table Register) {
+	r, k, whole, p, n := YMM(), YMM(), YMM(), YMM(), YMM()
+	VMOVAPS(x, r)
+	clamp(r, table, mishLow, mishHigh)
+	VMULPS(row(table, log2e), r, k)
+	VCVTPS2DQ(k, k)
+	VCVTDQ2PS(k, whole)
+	VFNMADD231PS(row(table, ln2), whole, r)
+	VFNMADD231PS(row(table, ln2+1), whole, r)
+	VMOVUPS(row(table, exponential), p)
+	for i := exponential + 1; i <= mishOne; i++ {
+		VFMADD213PS(row(table, i), r, p)
+	}
+	VFMADD213PS(row(table, mishOne), r, p)
+	VPSLLD(U8(23), k, k)
+	VPADDD(k, p, p) // times 2 to the power k
+	VADDPS(row(table, mishTwo), p, n)
+	VMULPS(p, n, n)
+	VADDPS(row(table, mishTwo), n, p)
+	VDIVPS(p, n, n)
+	VMULPS(n, x, x)
+}
+
+func mish() {
+	TEXT("mish16", NOSPLIT, "func(x *float32, n int, table *[13][8]float32)")
+	Doc("mish16 computes x ← mish x of n elements, a multiple of 16.")
+	x, n, table := load("x"), load("n"), load("table")
+	loop("more", n, 16, func() {
+		for i := range 2 {
+			v := YMM()
+			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
+			applyMish(v, table)
 			VMOVUPS(v, Mem{Base: x, Disp: 32 * i})
 		}
 		ADDQ(U8(64), x)

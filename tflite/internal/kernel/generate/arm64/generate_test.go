@@ -63,10 +63,10 @@ func anyRegisters() string {
 	f.assembly.Reset()
 	v := func() int { return rng.IntN(32) }
 	for range 300 {
-		for _, write := range []func(d, n, m int){f.mul4, f.sub4, f.div4, f.max4, f.min4, f.add2, f.sub2} {
+		for _, write := range []func(d, n, m int){f.mul4, f.add4, f.sub4, f.div4, f.max4, f.min4, f.add2, f.sub2} {
 			write(v(), v(), v())
 		}
-		for _, write := range []func(d, n int){f.widen, f.widenHigh, f.addPair} {
+		for _, write := range []func(d, n int){f.widen, f.widenHigh, f.addPair, f.nearest, f.float4} {
 			write(v(), v())
 		}
 		f.fmla4(v(), v(), v(), rng.IntN(4))

@@ -40,5 +40,8 @@ func generate() (assembly, declarations string) {
 	f.squares()
 	f.normTanh()
 	f.tanh()
+	f.norm()
+	f.finish()
+	f.mish()
 	return f.assembly.String(), f.stubs.String()
 }

@@ -205,3 +205,103 @@ func (f *file) tanh() {
 	})
 	f.line("RET")
 }
+
+func (f *file) norm() {
+	f.function("norm16", "computes dst = (x-mean)·scale·gain + bias of n elements, a multiple of 16.",
+		"dst *float32, x *float32, gain *float32, bias *float32, n int, mean float32, scale float32", "")
+	f.load("dst", "R4")
+	f.load("x", "R0")
+	f.load("gain", "R1")
+	f.load("bias", "R2")
+	f.load("n", counter)
+	f.broadcast("mean", meanVector)
+	f.broadcast("scale", scaleVector)
+	f.loop("more", counter, 4*group, func() {
+		f.loadQuads("R0", step0, true)
+		f.loadQuads("R1", step1, true)
+		f.loadQuads("R2", values, true)
+		eachVector(func(i int) { f.sub4(step0+i, step0+i, meanVector) })
+		eachVector(func(i int) { f.mul4(step0+i, step0+i, scaleVector) })
+		eachVector(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step1+i, step0+i, values+i) })
+		f.storeQuads("R4", values)
+	})
+	f.line("RET")
+}
+
+func (f *file) finish() {
+	f.function("finish16", "computes x ← (x-mean·sums)·scale + bias of n elements, a multiple of 16.",
+		"x *float32, sums *float32, bias *float32, n int, mean float32, scale float32", "")
+	f.load("x", "R0")
+	f.load("sums", "R1")
+	f.load("bias", "R2")
+	f.load("n", counter)
+	f.broadcast("mean", meanVector)
+	f.broadcast("scale", scaleVector)
+	f.loop("more", counter, 4*group, func() {
+		f.loadQuads("R0", step0, false)
+		f.loadQuads("R1", step1, true)
+		f.loadQuads("R2", values, true)
+		eachVector(func(i int) { f.line("VFMLS V%d.S4, V%d.S4, V%d.S4", step1+i, meanVector, step0+i) })
+		eachVector(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step0+i, scaleVector, values+i) })
+		f.storeQuads("R0", values)
+	})
+	f.line("RET")
+}
+
+// The rows of mishTable, 8 equal numbers each.
+const (
+	mishLow, mishHigh = 0, 1
+	log2e             = 2
+	ln2               = 3 // in two parts
+	exponential       = 5 // c7 to c2 of eˣ; c1 and c0 are one
+	mishOne, mishTwo  = 11, 12
+)
+
+// The vectors of Mish beside values, steps and, in squared, the remainder of the exponent: rows 0 to 5 of the table
+// from bounds on, then 2.
+const twoVector = bounds + exponential + 1
+
+// applyMish replaces the values by their Mish. NaN stays NaN.
+func (f *file) applyMish() {
+	const remainder, power = squared, step0
+	eachVector(func(i int) { f.max4(remainder+i, values+i, bounds+mishLow) })
+	eachVector(func(i int) { f.min4(remainder+i, remainder+i, bounds+mishHigh) })
+	eachVector(func(i int) { f.mul4(power+i, remainder+i, bounds+log2e) })
+	eachVector(func(i int) { f.nearest(power+i, power+i) })
+	eachVector(func(i int) { f.float4(step1+i, power+i) })
+	for part := range 2 {
+		eachVector(func(i int) { f.line("VFMLS V%d.S4, V%d.S4, V%d.S4", bounds+ln2+part, step1+i, remainder+i) })
+	}
+	to, from := step1, step2
+	f.hornerStep(to, bounds+exponential, exponential+1, true)
+	for _, coefficient := range []int{7, 8, 9, 10, mishOne, mishOne} {
+		to, from = from, to
+		f.hornerStep(to, from, coefficient, false)
+	}
+	p, n := to, from
+	eachVector(func(i int) { f.line("VSHL $23, V%d.S4, V%d.S4", power+i, power+i) })
+	eachVector(func(i int) { f.line("VADD V%d.S4, V%d.S4, V%d.S4", power+i, p+i, p+i) })
+	eachVector(func(i int) { f.add4(n+i, p+i, twoVector) })
+	eachVector(func(i int) { f.mul4(n+i, n+i, p+i) })
+	eachVector(func(i int) { f.add4(p+i, n+i, twoVector) })
+	eachVector(func(i int) { f.div4(n+i, n+i, p+i) })
+	eachVector(func(i int) { f.mul4(values+i, values+i, n+i) })
+}
+
+func (f *file) mish() {
+	f.function("mish16", "computes x ← mish x of n elements, a multiple of 16.",
+		"x *float32, n int, table *[13][8]float32", "")
+	f.load("x", "R0")
+	f.load("n", counter)
+	f.load("table", table)
+	for i := range exponential + 1 {
+		f.tableRow(i, bounds+i)
+	}
+	f.tableRow(mishTwo, twoVector)
+	f.loop("more", counter, 4*group, func() {
+		f.loadQuads("R0", values, false)
+		f.applyMish()
+		f.storeQuads("R0", values)
+	})
+	f.line("RET")
+}

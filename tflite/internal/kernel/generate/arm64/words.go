@@ -19,6 +19,7 @@ func (f *file) threeSame(code uint32, name, arrangement string, d, n, m int) {
 
 // Four float32.
 func (f *file) mul4(d, n, m int) { f.threeSame(0x6e20dc00, "fmul", "4s", d, n, m) }
+func (f *file) add4(d, n, m int) { f.threeSame(0x4e20d400, "fadd", "4s", d, n, m) }
 func (f *file) sub4(d, n, m int) { f.threeSame(0x4ea0d400, "fsub", "4s", d, n, m) }
 func (f *file) div4(d, n, m int) { f.threeSame(0x6e20fc00, "fdiv", "4s", d, n, m) }
 
@@ -45,6 +46,15 @@ func (f *file) widen(d, n int) {
 
 func (f *file) widenHigh(d, n int) {
 	f.word(0x4e617800|uint32(n)<<5|uint32(d), fmt.Sprintf("fcvtl2 v%d.2d, v%d.4s", d, n))
+}
+
+// nearest converts four float32 of n to the nearest integers, float4 four integers to float32.
+func (f *file) nearest(d, n int) {
+	f.word(0x4e21a800|uint32(n)<<5|uint32(d), fmt.Sprintf("fcvtns v%d.4s, v%d.4s", d, n))
+}
+
+func (f *file) float4(d, n int) {
+	f.word(0x4e21d800|uint32(n)<<5|uint32(d), fmt.Sprintf("scvtf v%d.4s, v%d.4s", d, n))
 }
 
 // addPair adds the two float64 of n.
