@@ -2,7 +2,6 @@ package controller
 
 import (
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -11,7 +10,8 @@ import (
 	"optibfm/tflite"
 )
 
-// Group describes how an agent assembles a group of the model's observation: the concatenation of its terms.
+// Group describes how an agent assembles a group of the model's observation: the concatenation of
+// its terms.
 type Group struct {
 	// Name is the group's name in the model.
 	Name string `yaml:"name"`
@@ -39,8 +39,9 @@ type Term struct {
 // maxSteps limits the history of a term.
 const maxSteps = 1000
 
-// Assembler makes observations of a model from a robot's readings and the policy's actions. Assemble allocates
-// nothing. An observation is a function of the readings and actions since the last Reset.
+// Assembler makes observations of a model from a robot's readings and the policy's actions.
+// Assemble allocates nothing. An observation is a function of the readings and actions since the
+// last Reset.
 type Assembler struct {
 	spec     hal.Spec // with the channels of the assembled observation
 	elements []element
@@ -74,15 +75,16 @@ func (p *past) at(index, age int) float32 {
 	return p.rows[(p.newest+age)%p.depth*p.width+index]
 }
 
-// NewAssembler returns the assembler of a model's groups, in the model's order, for a robot. Its errors wrap
-// ErrConfig.
+// NewAssembler returns the assembler of a model's groups, in the model's order, for a robot. Its
+// errors wrap ErrConfig.
 func NewAssembler(groups []Group, model []tflite.Group, robot hal.Spec) (*Assembler, error) {
 	a := &Assembler{spec: robot, pending: make([]float32, len(robot.Action))}
 	a.spec.Obs = nil
 	a.readings.width, a.actions.width = len(robot.Obs), len(robot.Action)
 	for _, g := range groups {
 		if !slices.ContainsFunc(model, func(m tflite.Group) bool { return m.Name == g.Name }) {
-			return nil, fmt.Errorf("%w: model.groups: the model has no group %q; use %s", ErrConfig, g.Name, groupNames(model))
+			return nil, fmt.Errorf("%w: model.groups: the model has no group %q; use %s",
+				ErrConfig, g.Name, groupNames(model))
 		}
 	}
 	for _, m := range model {
@@ -131,7 +133,7 @@ func (a *Assembler) add(group string, t Term, robot hal.Spec) error {
 	if scale == 0 {
 		scale = 1
 	}
-	if t.Steps < 0 || t.Skip < 0 || t.Steps > maxSteps || t.Skip > maxSteps || math.IsInf(float64(float32(scale)), 0) || scale != scale {
+	if t.Steps < 0 || t.Skip < 0 || t.Steps > maxSteps || t.Skip > maxSteps || !finite(float64(float32(scale))) {
 		return fmt.Errorf("steps %d, skip %d or scale %g is out of range", t.Steps, t.Skip, t.Scale)
 	}
 	from, channels := &a.actions, robot.Action
@@ -153,7 +155,11 @@ func (a *Assembler) add(group string, t Term, robot hal.Spec) error {
 	for age := t.Skip; age < t.Skip+steps; age++ {
 		for _, i := range indices {
 			a.elements = append(a.elements, element{from, i, age, scale})
-			a.spec.Obs = append(a.spec.Obs, describe(group, channels[i], t, age))
+			c := describe(group, channels[i], t, age)
+			if slices.ContainsFunc(a.spec.Obs, func(o hal.Channel) bool { return o.Name == c.Name }) {
+				c.Name = group + "." + c.Name // two groups have the channel
+			}
+			a.spec.Obs = append(a.spec.Obs, c)
 		}
 	}
 	return nil
@@ -176,8 +182,8 @@ func matching(pattern string, robot hal.Spec) ([]int, error) {
 	return found, nil
 }
 
-// describe returns the channel of an element. A present reading outside of a history keeps its name, and its
-// unit if it is not scaled.
+// describe returns the channel of an element. A present reading outside of a history keeps its
+// name, and its unit if it is not scaled.
 func describe(group string, c hal.Channel, t Term, age int) hal.Channel {
 	d := hal.Channel{Name: c.Name}
 	if t.LastAction {
@@ -191,8 +197,9 @@ func describe(group string, c hal.Channel, t Term, age int) hal.Channel {
 	return d
 }
 
-// Spec returns the robot's description with the channels of the assembled observation instead of the readings.
-// The name of an older value has the group and the number of ticks: history_actor.gyro_x@-2.
+// Spec returns the robot's description with the channels of the assembled observation instead of
+// the readings. The name of an older value has the group and the number of ticks:
+// history_actor.gyro_x@-2.
 func (a *Assembler) Spec() hal.Spec { return a.spec }
 
 // Reset forgets all readings and actions.
@@ -202,7 +209,8 @@ func (a *Assembler) Reset() {
 	clear(a.pending)
 }
 
-// NoteAction keeps the policy's action for the next observation. It ignores an action that is not finite.
+// NoteAction keeps the policy's action for the next observation. It ignores an action that is not
+// finite.
 func (a *Assembler) NoteAction(action []float32) {
 	for _, x := range action {
 		if !finite(float64(x)) {

@@ -43,7 +43,9 @@ func bfmZeroGroups() []Group {
 	}
 }
 
-var bfmZeroModel = []tflite.Group{{Name: "state", Size: 64}, {Name: "last_action", Size: 29}, {Name: "history_actor", Size: 372}}
+var bfmZeroModel = []tflite.Group{
+	{Name: "state", Size: 64}, {Name: "last_action", Size: 29}, {Name: "history_actor", Size: 372},
+}
 
 // shifted is a history of n rows, the newest first, beginning with zeros.
 type shifted [][]float32
@@ -53,8 +55,8 @@ func (h shifted) add(row []float32) {
 	h[0] = slices.Clone(row)
 }
 
-// BFM-Zero's deployment code shifts each history by one row, writes the newest reading or action into row 0, and
-// concatenates all rows.
+// BFM-Zero's deployment code shifts each history by one row, writes the newest reading or action
+// into row 0, and concatenates all rows.
 func TestAssembler_EqualsHistoriesOfShiftedRows(t *testing.T) {
 	a, err := NewAssembler(bfmZeroGroups(), bfmZeroModel, g1())
 	if err != nil {
@@ -137,9 +139,11 @@ func TestNewAssembler_NamesMistakes(t *testing.T) {
 		{func(g []Group) { g[1].Name = "stat" }, `the model has no group "stat"; use state, last_action, history_actor`},
 		{func(g []Group) { g[1].Name = "last_action" }, `group "state" (64 elements) is missing`},
 		{func(g []Group) { g[1].Terms = g[1].Terms[:1] }, "state: the terms give 61 elements, the model has 64"},
-		{func(g []Group) { g[1].Terms[1].Channels = []string{"gyr_*"} }, `state: term 1: fake has no observation channel "gyr_*"`},
+		{func(g []Group) { g[1].Terms[1].Channels = []string{"gyr_*"} },
+			`state: term 1: fake has no observation channel "gyr_*"`},
 		{func(g []Group) { g[1].Terms[1].Channels = []string{"["} }, "syntax error"},
-		{func(g []Group) { g[2].Terms[0].Channels = []string{"gyro_0"} }, "last_action: term 0: found 1 channels and last_action: true"},
+		{func(g []Group) { g[2].Terms[0].Channels = []string{"gyro_0"} },
+			"last_action: term 0: found 1 channels and last_action: true"},
 		{func(g []Group) { g[2].Terms[0].LastAction = false }, "found 0 channels and last_action: false"},
 		{func(g []Group) { g[2].Terms[0].Steps = -1 }, "steps -1"},
 		{func(g []Group) { g[2].Terms[0].Skip = 2000 }, "skip 2000"},

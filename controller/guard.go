@@ -126,8 +126,8 @@ func (g *guard) tooMany(bad bool) bool {
 	return g.badTicks > g.maxBad
 }
 
-// checkSpec returns an error for a robot that does not fit the model. observed is the number of elements that
-// its readings give.
+// checkSpec returns an error for a robot that does not fit the model. observed is the number of
+// elements that its readings give.
 func checkSpec(spec hal.Spec, observed int, model tflite.Dims) error {
 	if err := spec.Validate(); err != nil {
 		return fmt.Errorf("controller: %w", err)

@@ -191,6 +191,9 @@ func (a *Agent) sense(t *Tick) (Fault, error) {
 		return a.discardObservation(t, FaultSense), err
 	}
 	if !a.guard.admits(a.readings) {
+		if a.assembler != nil {
+			clear(t.Obs) // it is that of the tick before
+		}
 		return a.discardObservation(t, FaultObs), errImplausible
 	}
 	if a.assembler != nil {

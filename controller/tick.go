@@ -16,7 +16,7 @@ import (
 // write to it can reach the actuators.
 type Tick struct {
 	*Header
-	Obs    []float32 // observation as sensed, [O]; not valid with FlagBadObs
+	Obs    []float32 // observation as sensed or assembled, [O]; not valid with FlagBadObs
 	Phi    []float64 // features φ(s) of Obs, [d]
 	Z      []float64 // task embedding that chose the action, [d]; 0 in a tick without a valid plan
 	Action []float32 // sent to the actuators, or computed if the robot is not armed, [A]

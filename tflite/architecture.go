@@ -182,7 +182,8 @@ func trunkLayers(prefix string, hidden, out, count, members int) []layer {
 	return append(all, layer{numbered(prefix, 2*count), hidden, out, members, false})
 }
 
-// In a residual network, block i has LayerNorm of its input as i.mlp.0 and a linear layer as i.mlp.1.
+// In a residual network, block i has LayerNorm of its input as i.mlp.0 and a linear layer as
+// i.mlp.1.
 
 func residualEmbeddingLayers(prefix string, in, hidden, count, members int) []layer {
 	all := blockLayers(prefix, 0, in, hidden, members)

@@ -136,7 +136,8 @@ func BenchmarkGradient(b *testing.B) {
 	})
 }
 
-// publicModels have the sizes of public models: Meta Motivo S-1 and M-1 of HumEnv, BFM-Zero of the Unitree G1.
+// publicModels have the sizes of public models: Meta Motivo S-1 and M-1 of HumEnv, BFM-Zero of the
+// Unitree G1.
 func publicModels() map[string]tflite.Architecture {
 	motivo := tflite.Architecture{
 		Obs: 358, Action: 69, Latent: 256, NormObs: true, NormZ: true,
@@ -155,11 +156,13 @@ func publicModels() map[string]tflite.Architecture {
 	}
 	zero.F.HiddenLayers, zero.F.EmbeddingLayers, zero.Actor.HiddenLayers = 6, 6, 6
 	zero.F.Inputs = []string{"state", "privileged_state", "last_action", "history_actor"}
-	zero.B.Inputs, zero.Actor.Inputs = []string{"state", "privileged_state"}, []string{"state", "last_action", "history_actor"}
+	zero.B.Inputs = []string{"state", "privileged_state"}
+	zero.Actor.Inputs = []string{"state", "last_action", "history_actor"}
 	return map[string]tflite.Architecture{"S-1": motivo, "M-1": medium, "BFM-Zero": zero}
 }
 
-// BenchmarkPublicSizes measures a tick's evaluations, φ and π, and a search among 128 candidates without labels.
+// BenchmarkPublicSizes measures a tick's evaluations, φ and π, and a search among 128 candidates
+// without labels.
 func BenchmarkPublicSizes(b *testing.B) {
 	for name, a := range publicModels() {
 		m := tflitetest.Manifest(tflite.Dims{Obs: a.Obs, Action: a.Action, Latent: a.Latent, Ensemble: 2})

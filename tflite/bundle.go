@@ -74,10 +74,10 @@ func load(fsys fs.FS) (*Bundle, error) {
 	return b, b.Prior.read(fsys, b.Architecture.Obs, b.Architecture.Latent)
 }
 
-// LoadDir reads the model in a directory: a bundle, or a metamotivo FB, FB-CPR or BFM-Zero checkpoint
-// (config.json and model.safetensors). Phi of a checkpoint without cov_b returns
-// ErrNoCovariance; the other methods work. For a bundle of a SavedModel it returns
-// ErrSavedModel; use LoadSavedModel.
+// LoadDir reads the model in a directory: a bundle, or a metamotivo FB, FB-CPR or BFM-Zero
+// checkpoint (config.json and model.safetensors). Phi of a checkpoint without cov_b returns
+// ErrNoCovariance; the other methods work. For a bundle of a SavedModel it returns ErrSavedModel;
+// use LoadSavedModel.
 func LoadDir(dir string) (*Bundle, error) {
 	b, err := loadAny(regular.Dir(dir), filepath.Base(filepath.Clean(dir)))
 	if err != nil {
@@ -101,8 +101,8 @@ func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 		manifestFileName, CheckpointFileName)
 }
 
-// loadTensors reads the weights' file, without the tensors to skip, and returns its sha256. If a damaged file
-// can be read to its end, it also returns the sha256.
+// loadTensors reads the weights' file, without the tensors to skip, and returns its sha256. If a
+// damaged file can be read to its end, it also returns the sha256.
 func loadTensors(fsys fs.FS, skip func(name string) bool) (tensors map[string]Tensor, hash string, err error) {
 	f, size, err := regular.OpenIn(fsys, weightsFileName, maxWeightsBytes)
 	if err != nil {

@@ -19,8 +19,8 @@ type Errors struct {
 // Worst returns the largest of the three.
 func (e Errors) Worst() float64 { return max(e.Phi, e.Action, e.Psi) }
 
-// Observations returns the observations of an archive, [n, O]: the array obs, or for a model with groups the
-// arrays obs/GROUP, [n, size].
+// Observations returns the observations of an archive, [n, O]: the array obs, or for a model with
+// groups the arrays obs/GROUP, [n, size].
 func Observations(a npz.Archive, width int, groups []Group) (obs []float32, n int, err error) {
 	if _, flat := a["obs"]; flat || len(groups) == 0 {
 		array, err := a.Shaped("obs", -1, width)
@@ -52,9 +52,9 @@ func Observations(a npz.Archive, width int, groups []Group) (obs []float32, n in
 	return obs, n, nil
 }
 
-// Check evaluates the cases of a vectors file and compares the results. The file has obs
-// [n, O] (or obs/GROUP, see Observations), z [n, d] and the expected phi [n, d], action [n, A] and psi [E, n, d], where
-// psi is at the expected action. An optional cov_b [d, d] replaces the bundle's: it may
+// Check evaluates the cases of a vectors file and compares the results. The file has obs [n, O] (or
+// obs/GROUP, see Observations), z [n, d] and the expected phi [n, d], action [n, A] and psi [E, n,
+// d], where psi is at the expected action. An optional cov_b [d, d] replaces the bundle's: it may
 // come from other observations.
 func Check(b *Bundle, vectors npz.Archive) (Errors, error) {
 	v, err := readVectors(b.Dims(), b.Architecture.Groups, vectors)

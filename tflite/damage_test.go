@@ -282,7 +282,8 @@ const bfmZeroConfig = `{"name": "FBcprAuxModel", "device": "cpu", "archi": {"nam
 	"inference_batch_size": 500000, "seq_length": 8, "actor_std": 0.05, "amp": false, "norm_aux_reward": {}}`
 
 const bfmZeroInit = `{"obs_space": {"type": "Dict", "spaces": {
-	"last_action": {"low": [-Infinity, NaN], "high": [Infinity, Infinity], "shape": [2], "dtype": "float32", "type": "Box"},
+	"last_action": {"low": [-Infinity, NaN], "high": [Infinity, Infinity], "shape": [2], "dtype": "float32",
+		"type": "Box"},
 	"privileged_state": {"low": [], "high": [], "shape": [3], "dtype": "float32", "type": "Box"},
 	"state": {"low": [], "high": [], "shape": [4], "dtype": "float32", "type": "Box"}}}, "action_dim": 2}`
 
@@ -345,12 +346,15 @@ func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
 		words  string
 	}{
 		"whole":           {func(map[string]Tensor) {}, ""},
-		"training's":      {func(ts map[string]Tensor) { ts["_aux_critic.Fs.0.mlp.0.weight"] = ts[mean] }, ""},
+		"training's":      {func(ts map[string]Tensor) { ts["_aux_critic.Fs.0.weight"] = ts[mean] }, ""},
 		"no normaliser":   {func(ts map[string]Tensor) { delete(ts, mean) }, mean + `" is missing`},
-		"no block":        {func(ts map[string]Tensor) { delete(ts, "_actor.policy.1.mlp.0.bias") }, "policy.1.mlp.0.bias"},
+		"no block":        {func(ts map[string]Tensor) { delete(ts, "_actor.policy.1.mlp.0.bias") }, "1.mlp.0.bias"},
 		"unknown network": {func(ts map[string]Tensor) { ts["_world.0.weight"] = ts[mean] }, `unknown tensor "_world`},
-		"short mean":      {func(ts map[string]Tensor) { ts[mean] = Tensor{Shape: []int{3}, F32: make([]float32, 3)} }, "shape [3], want [4]"},
-		"NaN":             {func(ts map[string]Tensor) { ts[mean].F32[2] = float32(math.NaN()) }, "element 2 is not finite"},
+		"short mean": {
+			func(ts map[string]Tensor) { ts[mean] = Tensor{Shape: []int{3}, F32: make([]float32, 3)} },
+			"shape [3], want [4]",
+		},
+		"NaN": {func(ts map[string]Tensor) { ts[mean].F32[2] = float32(math.NaN()) }, "element 2 is not finite"},
 	} {
 		tensors := make(map[string]Tensor)
 		for name, shape := range a.Tensors() {

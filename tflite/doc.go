@@ -1,23 +1,22 @@
-// Package tflite holds behaviour foundation models: their files, and the evaluation of
-// their networks on the CPU.
+// Package tflite holds behaviour foundation models: their files, and the evaluation of their
+// networks on the CPU.
 //
 // # The model
 //
-// A forward-backward model (Touati & Ollivier, "Learning One Representation to Optimize
-// All Rewards", 2021) has three networks. B(s) gives the features φ(s) = (Cov B)⁻¹ B(s),
-// in which rewards are linear, r(s) ≈ φ(s)ᵀz. π_z(s) is a policy for the reward with
-// weights z. ψ = F(s, a, z) are the successor features, the discounted sum of φ that π_z
-// collects after (s, a), so ψᵀz is its return.
+// A forward-backward model (Touati & Ollivier, "Learning One Representation to Optimize All
+// Rewards", 2021) has three networks. B(s) gives the features φ(s) = (Cov B)⁻¹ B(s), in which
+// rewards are linear, r(s) ≈ φ(s)ᵀz. π_z(s) is a policy for the reward with weights z. ψ = F(s, a,
+// z) are the successor features, the discounted sum of φ that π_z collects after (s, a), so ψᵀz is
+// its return.
 //
 // # Use
 //
-// A Bundle is a model in memory, a Network evaluates it. Load reads a bundle from any file
-// system, for example an embedded one; LoadDir reads a bundle or a metamotivo checkpoint
-// from a directory; New and Save make bundles. FORMAT.md describes the files. Goroutines
-// may share a Bundle; each needs its own Network, which shares the weights and has its own
-// scratch memory. A bundle may also be a TensorFlow SavedModel of any architecture: this
-// package reads and verifies it (LoadSavedModel) and checks its results (Probe); package
-// tensorflow evaluates it.
+// A Bundle is a model in memory, a Network evaluates it. Load reads a bundle from any file system,
+// for example an embedded one; LoadDir reads a bundle or a checkpoint of metamotivo (FB, FB-CPR) or
+// BFM-Zero from a directory; New and Save make bundles. FORMAT.md describes the files. Goroutines
+// may share a Bundle; each needs its own Network, which shares the weights and has its own scratch
+// memory. A bundle may also be a TensorFlow SavedModel of any architecture: this package reads and
+// verifies it (LoadSavedModel) and checks its results (Probe); package tensorflow evaluates it.
 //
 //	bundle, err := tflite.LoadDir("models/walker")
 //	network, err := bundle.NewNetwork()
@@ -30,6 +29,14 @@
 // control thread. Search and Gradient allocate on their first call, and Search also where
 // the number of candidates grows. With the option Workers, Search divides the candidates
 // between goroutines.
+//
+// # Networks
+//
+// F and the actor are metamotivo's "simple" networks, or "residual" ones: blocks of
+// LayerNorm, a linear layer and Mish. Where a block's input has parts that the candidates of
+// a search share, its weights contain the LayerNorm's gain (kernel.Folded): the products
+// with shared parts are known before the moments of the whole input are. Networks of a model
+// with groups read parts of the observation.
 //
 // # Task prior
 //

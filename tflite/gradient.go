@@ -13,14 +13,21 @@ type transposed struct {
 }
 
 type twoTowerTransposed struct {
-	left, right         embeddingTransposed
-	joinFirst, joinLast *kernel.Matrix
-	trunk               []*kernel.Matrix
+	left, right embeddingTransposed
+	join        splitTransposed
+	trunk       []*kernel.Matrix
 }
 
 type embeddingTransposed struct {
-	varying *kernel.Matrix
-	more    []*kernel.Matrix
+	first splitTransposed
+	more  []*kernel.Matrix
+}
+
+// splitTransposed is a splitLinear. Without a folded LayerNorm, first is nil where it is not
+// needed.
+type splitTransposed struct {
+	first, second *kernel.Matrix
+	norm          kernel.LayerNorm // the folded one, without its gain, which the weights contain
 }
 
 func newTransposed(w *weights) transposed {
@@ -34,9 +41,19 @@ func newTransposed(w *weights) transposed {
 func transposeTwoTower(t twoTower) twoTowerTransposed {
 	return twoTowerTransposed{
 		left: transposeEmbedding(t.left), right: transposeEmbedding(t.right),
-		joinFirst: t.join.first.Transposed(), joinLast: t.join.second.Transposed(),
-		trunk: transposeAll(t.trunk),
+		join: transposeSplit(t.join, true), trunk: transposeAll(t.trunk),
 	}
+}
+
+func transposeSplit(l splitLinear, first bool) splitTransposed {
+	s := splitTransposed{second: l.second.Transposed()}
+	if first || l.folded != nil {
+		s.first = l.first.Transposed()
+	}
+	if l.folded != nil {
+		s.norm = l.folded.Unit()
+	}
+	return s
 }
 
 // transposeEmbedding is empty for an embedding of the observation alone, which has no
@@ -45,7 +62,7 @@ func transposeEmbedding(e embedding) embeddingTransposed {
 	if !e.varies() {
 		return embeddingTransposed{}
 	}
-	return embeddingTransposed{varying: e.first.second.Transposed(), more: transposeAll(e.more)}
+	return embeddingTransposed{first: transposeSplit(e.first, false), more: transposeAll(e.more)}
 }
 
 func transposeAll(layers []linear) (all []*kernel.Matrix) {
@@ -58,45 +75,63 @@ func transposeAll(layers []linear) (all []*kernel.Matrix) {
 // twoTowerTape holds the output of every layer, one row each, for the backward pass.
 type twoTowerTape struct {
 	left, right embeddingTape
-	join        kernel.Rows
-	trunk       []kernel.Rows
+	join        splitTape
+	trunk       []layerTape
 }
 
 type embeddingTape struct {
-	first kernel.Rows // before LayerNorm
-	tanh  kernel.Rows
-	more  []kernel.Rows // after ReLU
+	first splitTape
+	more  []layerTape
+}
+
+// layerTape holds a layer's output before and after the activation, and before LayerNorm and tanh.
+// before is not used with ReLU.
+type layerTape struct{ before, after kernel.Rows }
+
+// splitTape also holds the concatenated inputs, of a layer with a folded LayerNorm.
+type splitTape struct {
+	layerTape
+	inputs []float32
 }
 
 func newTwoTowerTape(t twoTower) twoTowerTape {
 	return twoTowerTape{
 		left: newEmbeddingTape(t.left), right: newEmbeddingTape(t.right),
-		join: kernel.NewRows(1, t.join.out()), trunk: newLayerTapes(t.trunk),
+		join: newSplitTape(t.join), trunk: newLayerTapes(t.trunk),
 	}
 }
 
 func newEmbeddingTape(e embedding) embeddingTape {
-	width := e.first.out()
-	return embeddingTape{
-		first: kernel.NewRows(1, width), tanh: kernel.NewRows(1, width), more: newLayerTapes(e.more),
-	}
+	return embeddingTape{first: newSplitTape(e.first), more: newLayerTapes(e.more)}
 }
 
-func newLayerTapes(layers []linear) (tapes []kernel.Rows) {
+func newSplitTape(l splitLinear) splitTape {
+	t := splitTape{layerTape: newLayerTape(l.out())}
+	if l.folded != nil && l.second != nil {
+		t.inputs = make([]float32, l.first.In()+l.second.In())
+	}
+	return t
+}
+
+func newLayerTape(width int) layerTape {
+	return layerTape{kernel.NewRows(1, width), kernel.NewRows(1, width)}
+}
+
+func newLayerTapes(layers []linear) (tapes []layerTape) {
 	for _, l := range layers {
-		tapes = append(tapes, kernel.NewRows(1, l.out()))
+		tapes = append(tapes, newLayerTape(l.out()))
 	}
 	return tapes
 }
 
 func (t *twoTowerTape) output() kernel.Rows {
 	if len(t.trunk) == 0 {
-		return t.join
+		return t.join.after
 	}
-	return t.trunk[len(t.trunk)-1]
+	return t.trunk[len(t.trunk)-1].after
 }
 
-func (t *embeddingTape) output() kernel.Rows { return t.more[len(t.more)-1] }
+func (t *embeddingTape) output() kernel.Rows { return t.more[len(t.more)-1].after }
 
 // gradient is the memory of Gradient.
 type gradient struct {
@@ -105,6 +140,8 @@ type gradient struct {
 	f        []twoTowerTape
 	a, b     kernel.Rows // [1, widest], the gradients of a layer's output and input in turn
 	other    kernel.Rows // [1, widest], the gradient of the second tower's output
+	inputs   []float32   // the gradient of a layer's concatenated inputs
+	skipped  []float32   // [widest], the gradient of a residual block's output
 	action   kernel.Rows // [1, A], tanh of the actor's output
 	whitened []float64   // [d], R⁻ᵀψ
 	zero     []float32   // [widest]
@@ -118,6 +155,7 @@ func (n *Network) newGradient() *gradient {
 	g := &gradient{
 		weights: w.transposed(), actor: newTwoTowerTape(w.actor),
 		a: kernel.NewRows(1, w.widest), b: kernel.NewRows(1, w.widest), other: kernel.NewRows(1, w.widest),
+		inputs: kernel.Aligned(2*w.widest + 32), skipped: make([]float32, w.widest),
 		action: kernel.NewRows(1, d.Action), whitened: make([]float64, d.Latent), zero: kernel.Aligned(w.widest),
 		fromAction: make([]float32, d.Action), fromF: make([]float32, d.Latent), z: make([]float32, d.Latent),
 	}
@@ -137,9 +175,6 @@ func (n *Network) Gradient(dz, obs, z []float32, belief Belief) (score float32, 
 	}
 	if err := checkLength("z", len(z), d); err != nil {
 		return 0, err
-	}
-	if n.weights.residual() {
-		return 0, ErrNoGradient
 	}
 	if err := n.setObs(obs); err != nil {
 		return 0, err
@@ -262,46 +297,104 @@ func (n *Network) backpropagateNorm(dz, z []float32) {
 
 // forwardTwoTower is twoTower for one row, with the output of every layer on the tape.
 func (s *scratch) forwardTwoTower(tape *twoTowerTape, t twoTower, w *obsTerms, left, right kernel.Rows) {
-	start := kernel.Repeated(w.join)
+	start, join := kernel.Repeated(w.join), &tape.join
 	if t.left.varies() {
-		s.forwardEmbedding(&tape.left, t.left, w.left, left)
-		s.multiply(tape.join, t.join.first, tape.left.output(), start, 1, false, true)
-		start = tape.join
+		s.forwardEmbedding(&tape.left, t.left, w, w.left, left)
+		s.multiply(join.after, t.join.first, tape.left.output(), start, 1, false, !t.residual())
+		start = join.after
 	}
-	s.forwardEmbedding(&tape.right, t.right, w.right, right)
-	s.multiply(tape.join, t.join.second, tape.right.output(), start, 1, len(t.trunk) > 0, true)
-	in := tape.join
+	s.forwardEmbedding(&tape.right, t.right, w, w.right, right)
+	s.multiply(join.after, t.join.second, tape.right.output(), start, 1, t.join.after == relu, !t.residual())
+	if t.residual() {
+		embedded := kernel.Repeated(w.same)
+		if t.left.varies() {
+			embedded = tape.left.output()
+		}
+		half := copy(join.inputs, embedded.Row(0, t.left.out()))
+		copy(join.inputs[half:], tape.right.output().Data)
+		t.join.folded.Finish(join.after.Row(0, t.join.out()), kernel.SumsOf(join.inputs))
+		var skipped []float32
+		if t.join.skip {
+			skipped = join.inputs
+		}
+		join.activate(t.join.after, skipped)
+	}
+	in := join.after
 	for i, l := range t.trunk {
-		s.apply(tape.trunk[i], l, in, 1)
-		in = tape.trunk[i]
+		s.forwardLayer(&tape.trunk[i], l, in)
+		in = tape.trunk[i].after
 	}
 }
 
-func (s *scratch) forwardEmbedding(tape *embeddingTape, e embedding, start []float32, varying kernel.Rows) {
-	s.multiply(tape.first, e.first.second, varying, kernel.Repeated(start), 1, false, false)
-	copy(tape.tanh.Data, tape.first.Data)
-	e.norm.Tanh(tape.tanh, 1)
-	in := tape.tanh
-	for i, l := range e.more {
-		s.apply(tape.more[i], l, in, 1)
-		in = tape.more[i]
+func (s *scratch) forwardEmbedding(tape *embeddingTape, e embedding, w *obsTerms, start []float32, varying kernel.Rows) {
+	first := &tape.first
+	s.multiply(first.after, e.first.second, varying, kernel.Repeated(start), 1, false, false)
+	if e.first.folded != nil {
+		n := copy(first.inputs, w.seen)
+		copy(first.inputs[n:], varying.Data)
+		e.first.folded.Finish(first.after.Row(0, e.first.out()), kernel.SumsOf(first.inputs))
+		first.activate(mish, nil)
+	} else {
+		copy(first.before.Data, first.after.Data)
+		e.norm.Tanh(first.after, 1)
 	}
+	in := first.after
+	for i, l := range e.more {
+		s.forwardLayer(&tape.more[i], l, in)
+		in = tape.more[i].after
+	}
+}
+
+func (s *scratch) forwardLayer(tape *layerTape, l linear, in kernel.Rows) {
+	if l.norm == nil {
+		s.apply(tape.after, l, in, 1)
+		return
+	}
+	product := l
+	product.after, product.skip = none, false
+	s.apply(tape.after, product, in, 1)
+	var skipped []float32
+	if l.skip {
+		skipped = in.Row(0, l.out())
+	}
+	tape.activate(l.after, skipped)
+}
+
+// activate applies Mish to a residual layer's output, unless there is no activation, and adds what
+// skips the layer.
+func (t *layerTape) activate(after activation, skipped []float32) {
+	if after == mish {
+		copy(t.before.Data, t.after.Data)
+		kernel.Mish(t.after, 1, len(t.after.Data))
+	}
+	add(t.after.Data, skipped)
 }
 
 // backwardTwoTower turns the gradient of t's output in g.a into those of the embeddings'
 // outputs: the left one in g.a, if the left embedding varies, the right one in g.other.
 func (s *scratch) backwardTwoTower(g *gradient, t twoTower, w twoTowerTransposed, tape *twoTowerTape) {
 	for i := len(t.trunk) - 1; i >= 0; i-- {
-		s.backwardLinear(g, w.trunk[i])
-		below := tape.join
+		below := tape.join.after
 		if i > 0 {
-			below = tape.trunk[i-1]
+			below = tape.trunk[i-1].after
 		}
-		backwardReLU(g.a, below, t.trunk[i].w.In())
+		s.backwardLayer(g, t.trunk[i], w.trunk[i], below, &tape.trunk[i])
 	}
-	s.multiply(g.other, w.joinLast, g.a, kernel.Repeated(g.zero[:t.right.out()]), 1, false, true)
+	width, half := t.join.out(), t.left.out()
+	copy(g.skipped, g.a.Row(0, width))
+	backwardActivation(g.a, t.join.after, &tape.join.layerTape, width)
+	if t.residual() {
+		s.backwardSplit(g, w.join, tape.join.inputs)
+		if t.join.skip {
+			add(g.inputs, g.skipped[:width])
+		}
+		copy(g.a.Data, g.inputs[:half])
+		copy(g.other.Data, g.inputs[half:len(tape.join.inputs)])
+		return
+	}
+	s.multiply(g.other, w.join.second, g.a, kernel.Repeated(g.zero[:t.right.out()]), 1, false, true)
 	if t.left.varies() {
-		s.backwardLinear(g, w.joinFirst)
+		s.backwardLinear(g, w.join.first)
 	}
 }
 
@@ -310,17 +403,42 @@ func (s *scratch) backwardEmbedding(
 	g *gradient, dst []float32, e embedding, w embeddingTransposed, tape *embeddingTape,
 ) {
 	for i := len(e.more) - 1; i >= 0; i-- {
-		backwardReLU(g.a, tape.more[i], e.more[i].out())
-		s.backwardLinear(g, w.more[i])
+		below := tape.first.after
+		if i > 0 {
+			below = tape.more[i-1].after
+		}
+		s.backwardLayer(g, e.more[i], w.more[i], below, &tape.more[i])
 	}
 	width := e.first.out()
+	if e.first.folded != nil {
+		backwardActivation(g.a, mish, &tape.first.layerTape, width)
+		s.backwardSplit(g, w.first, tape.first.inputs)
+		copy(dst, g.inputs[e.first.first.In():])
+		return
+	}
 	grad := g.a.Row(0, width)
-	for k, y := range tape.tanh.Row(0, width) {
+	for k, y := range tape.first.after.Row(0, width) {
 		grad[k] *= 1 - y*y
 	}
-	e.norm.Backward(grad, tape.first.Row(0, width))
-	s.backwardLinear(g, w.varying)
+	e.norm.Backward(grad, tape.first.before.Row(0, width))
+	s.backwardLinear(g, w.first.second)
 	copy(dst, g.a.Data)
+}
+
+// backwardLayer turns the gradient of a layer's output in g.a into that of its input.
+func (s *scratch) backwardLayer(g *gradient, l linear, w *kernel.Matrix, input kernel.Rows, tape *layerTape) {
+	width := l.out()
+	if l.skip {
+		copy(g.skipped, g.a.Row(0, width))
+	}
+	backwardActivation(g.a, l.after, tape, width)
+	s.backwardLinear(g, w)
+	if l.norm != nil {
+		l.norm.Backward(g.a.Row(0, l.w.In()), input.Row(0, l.w.In()))
+	}
+	if l.skip {
+		add(g.a.Data, g.skipped[:width])
+	}
 }
 
 // backwardLinear multiplies the gradient in g.a by a transposed matrix.
@@ -329,11 +447,34 @@ func (s *scratch) backwardLinear(g *gradient, w *kernel.Matrix) {
 	g.a, g.b = g.b, g.a
 }
 
-// backwardReLU sets the gradient to 0 where ReLU's output is 0.
-func backwardReLU(grad, output kernel.Rows, width int) {
-	for k, y := range output.Row(0, width) {
-		if y <= 0 {
-			grad.Data[k] = 0
+// backwardSplit turns the gradient in g.a of a layer with a folded LayerNorm into that of its
+// concatenated inputs, in g.inputs.
+func (s *scratch) backwardSplit(g *gradient, w splitTransposed, inputs []float32) {
+	first := w.first.Out()
+	s.multiply(kernel.Rows{Data: g.inputs}, w.first, g.a, kernel.Repeated(g.zero[:first]), 1, false, false)
+	second := kernel.Repeated(g.zero[:w.second.Out()])
+	s.multiply(kernel.Rows{Data: g.inputs[first:]}, w.second, g.a, second, 1, false, false)
+	w.norm.Backward(g.inputs[:len(inputs)], inputs)
+}
+
+// backwardActivation multiplies a gradient by the slope of an activation.
+func backwardActivation(grad kernel.Rows, after activation, tape *layerTape, width int) {
+	switch after {
+	case relu:
+		for k, y := range tape.after.Row(0, width) {
+			if y <= 0 {
+				grad.Data[k] = 0
+			}
 		}
+	case mish:
+		for k, x := range tape.before.Row(0, width) {
+			grad.Data[k] *= float32(kernel.MishSlope(float64(x)))
+		}
+	}
+}
+
+func add(dst, x []float32) {
+	for i, v := range x {
+		dst[i] += v
 	}
 }

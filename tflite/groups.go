@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Group is a named part of an observation. Networks read the concatenation of the groups that they list.
+// Group is a named part of an observation. Networks read the concatenation of the groups that they
+// list.
 type Group struct {
 	Name    string `json:"name"`
 	Size    int    `json:"size"`     // elements
@@ -85,7 +86,8 @@ func (a Architecture) width(inputs []string) int {
 // span is a range of an observation's elements.
 type elementSpan struct{ from, to int }
 
-// spans returns where a network's groups lie in an observation, in the order of the network's input.
+// spans returns where a network's groups lie in an observation, in the order of the network's
+// input.
 func (a Architecture) spans(inputs []string) []elementSpan {
 	var all []elementSpan
 	for _, name := range inputs {

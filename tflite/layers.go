@@ -15,7 +15,8 @@ const (
 	mish
 )
 
-// linear is y = f(w·x + bias), w [out, in], where f is the activation and x the input or its LayerNorm.
+// linear is y = f(w·x + bias), w [out, in], where f is the activation and x the input or its
+// LayerNorm.
 type linear struct {
 	w      *kernel.Matrix
 	bias   []float32
@@ -39,9 +40,9 @@ type splitLinear struct {
 
 func (p splitLinear) out() int { return p.first.Out() }
 
-// embedding is a linear layer, LayerNorm, tanh, then pairs of linear and ReLU; in a residual network
-// blocks of LayerNorm, linear and Mish. Its input is an observation followed by what varies between
-// candidates.
+// embedding is a linear layer, LayerNorm, tanh, then pairs of linear and ReLU; in a residual
+// network blocks of LayerNorm, linear and Mish. Its input is an observation followed by what varies
+// between candidates.
 type embedding struct {
 	first splitLinear
 	norm  kernel.LayerNorm // before tanh; not in a residual network
@@ -134,8 +135,9 @@ type obsTerms struct {
 	left, right, join []float32
 
 	// Of a residual network.
-	obs      kernel.Sums // of the observation
-	same     []float32   // the left embedding's output, if it is the same for all rows
+	seen     []float32 // the observation
+	obs      kernel.Sums
+	same     []float32 // the left embedding's output, if it is the same for all rows
 	sameSums kernel.Sums
 }
 
@@ -153,7 +155,7 @@ func newObsTerms(t twoTower) obsTerms {
 func (s *scratch) observe(w *obsTerms, t twoTower, obs []float32) {
 	x := kernel.Rows{Data: obs}
 	if t.residual() {
-		w.obs = kernel.SumsOf(obs)
+		w.seen, w.obs = obs, kernel.SumsOf(obs)
 	}
 	for _, side := range []struct {
 		dst   []float32
@@ -202,8 +204,8 @@ func (s *scratch) embed(dst kernel.Rows, e embedding, w *obsTerms, start []float
 	}
 }
 
-// finishJoin turns the products of a residual trunk's first layer into its output. left and right are the
-// outputs of the embeddings.
+// finishJoin turns the products of a residual trunk's first layer into its output. left and right
+// are the outputs of the embeddings.
 func (s *scratch) finishJoin(x kernel.Rows, t twoTower, w *obsTerms, left, right kernel.Rows, n int) {
 	half := t.left.out()
 	for i := range n {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// parseMetamotivo parses the configuration of a metamotivo FB, FB-CPR or BFM-Zero checkpoint. BFM-Zero has
-// its sizes in a second file, init_kwargs.json. It ignores the keys that do not affect the networks (device,
-// batch sizes, the spread of sampled actions, the networks of training). A network that this package does
-// not have is an error with its key.
+// parseMetamotivo parses the configuration of a metamotivo FB, FB-CPR or BFM-Zero checkpoint.
+// BFM-Zero has its sizes in a second file, init_kwargs.json. It ignores the keys that do not affect
+// the networks (device, batch sizes, the spread of sampled actions, the networks of training). A
+// network that this package does not have is an error with its key.
 func parseMetamotivo(config, initKwargs []byte) (Architecture, error) {
 	if initKwargs != nil {
 		a, err := parseBFMZero(config, initKwargs)
@@ -124,7 +124,9 @@ func parseNormalisers(raw []byte, normalised map[string]bool) error {
 func parseSpaces(raw []byte, sizes map[string]int) error {
 	return eachKey(raw, func(group string, value json.RawMessage) error {
 		var shape []int
-		err := decodeObject(value, fields{"shape": &shape, "type": ignore, "low?": ignore, "high?": ignore, "dtype?": ignore})
+		err := decodeObject(value, fields{
+			"shape": &shape, "type": only("Box"), "low?": ignore, "high?": ignore, "dtype?": ignore,
+		})
 		if err == nil && len(shape) != 1 {
 			err = fmt.Errorf("shape is %v, want one dimension", shape)
 		}
@@ -136,8 +138,8 @@ func parseSpaces(raw []byte, sizes map[string]int) error {
 	})
 }
 
-// withoutInfinity replaces the words Infinity and NaN, which Python writes but JSON does not have, by 0 outside
-// of strings. They stand in bounds, which nothing reads.
+// withoutInfinity replaces the words Infinity and NaN, which Python writes but JSON does not have,
+// by 0 outside of strings. They stand in bounds, which nothing reads.
 func withoutInfinity(raw []byte) []byte {
 	var out []byte
 	for quoted := false; len(raw) > 0; {

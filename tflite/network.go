@@ -17,9 +17,6 @@ var (
 	ErrNotFinite = errors.New("not finite")
 	// ErrNoDirection: ‖z‖ is below 1e-9 and the model normalises z.
 	ErrNoDirection = errors.New("tflite: z has no direction (‖z‖ < 1e-9); use a unit direction before the first label")
-	// ErrNoGradient is Gradient's error for a residual network.
-	ErrNoGradient = errors.New("tflite: residual networks have no gradient here; " +
-		"set controller.strategy to ucb or thompson")
 
 	errObs    = fmt.Errorf("tflite: an element of the observation is %w; check the sensor", ErrNotFinite)
 	errZ      = fmt.Errorf("tflite: an element of z is %w; check the posterior", ErrNotFinite)

@@ -92,7 +92,9 @@ func architectures() map[string]tflite.Manifest {
 			a.F.Residual, a.F.HiddenLayers, a.Actor.Residual, a.Actor.HiddenLayers = true, 0, true, 0
 		}),
 		"groups": vary(func(a arch) {
-			a.Groups = []tflite.Group{{Name: "state", Size: 3, NormObs: true}, {Name: "extra", Size: 1}, {Name: "action", Size: 1}}
+			a.Groups = []tflite.Group{
+				{Name: "state", Size: 3, NormObs: true}, {Name: "extra", Size: 1}, {Name: "action", Size: 1},
+			}
 			a.F.Inputs, a.B.Inputs = []string{"action", "state", "extra"}, []string{"extra", "state"}
 			a.Actor.Inputs, a.Actor.Residual = []string{"state", "action"}, true
 		}),

@@ -74,8 +74,8 @@ func positive(x []float64) []float64 {
 
 func concat(x, y []float64) []float64 { return append(append([]float64{}, x...), y...) }
 
-// block is LayerNorm, a linear layer and, unless it is the last one of a network, Mish. A block that keeps the
-// width adds its input.
+// block is LayerNorm, a linear layer and, unless it is the last one of a network, Mish. A block
+// that keeps the width adds its input.
 func (r reference) block(prefix string, i, member int, x []float64, last, skip bool) []float64 {
 	prefix += "." + strconv.Itoa(i) + ".mlp"
 	y := r.apply(prefix+".1", member, r.norm(prefix+".0", member, x))

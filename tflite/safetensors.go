@@ -77,9 +77,9 @@ func parseSafetensors(raw []byte) (map[string]Tensor, error) {
 	return readSafetensors(bytes.NewReader(raw), int64(len(raw)), func(string) bool { return false })
 }
 
-// readSafetensors reads a safetensors file (https://github.com/huggingface/safetensors#format) of a size from
-// beginning to end, without the tensors for which skip returns true. As the format requires, the tensors must
-// cover the data without gap or overlap.
+// readSafetensors reads a safetensors file (https://github.com/huggingface/safetensors#format) of a
+// size from beginning to end, without the tensors for which skip returns true. As the format
+// requires, the tensors must cover the data without gap or overlap.
 func readSafetensors(r io.Reader, size int64, skip func(name string) bool) (map[string]Tensor, error) {
 	header, err := readHeader(r, size)
 	if err != nil {

@@ -46,8 +46,12 @@ type BackwardLayers struct {
 	More        []Linear
 }
 
-// Layers copies every weight: call it at the start of a program.
+// Layers copies every weight: call it at the start of a program. It panics for a model with
+// residual networks or observation groups, which Layers does not describe.
 func (b *Bundle) Layers() Layers {
+	if b.Architecture.Residual() || len(b.Architecture.Groups) > 0 {
+		panic("tflite: Layers of a model with residual networks or groups")
+	}
 	w := b.weights
 	l := Layers{Mean: slices.Clone(w.mean), Scale: slices.Clone(w.scale), Actor: w.actor.unpacked()}
 	gain, shift := cloneNorm(w.b.norm)

@@ -80,9 +80,12 @@ func elements(shape []int) int {
 // newWeights builds the networks from checked tensors.
 func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 	a := m.Architecture
-	p := parts{tensors: tensors, eps: m.LayerNormEps, members: 1, obs: a.width(a.Actor.Inputs), residual: a.Actor.Residual}
+	p := parts{
+		tensors: tensors, eps: m.LayerNormEps, members: 1, obs: a.width(a.Actor.Inputs), residual: a.Actor.Residual,
+	}
 	w := &weights{b: p.backward(a), reads: a.reads()}
-	w.actor = p.twoTower("_actor.embed_s", "_actor.embed_z", "_actor.policy", a.Actor.EmbeddingLayers, a.Actor.HiddenLayers)
+	w.actor = p.twoTower("_actor.embed_s", "_actor.embed_z", "_actor.policy",
+		a.Actor.EmbeddingLayers, a.Actor.HiddenLayers)
 	p.members, p.obs, p.residual = a.F.NumParallel, a.width(a.F.Inputs), a.F.Residual
 	for p.member = range a.F.NumParallel {
 		w.f = append(w.f, p.twoTower("_forward_map.embed_sa", "_forward_map.embed_z", "_forward_map.Fs",

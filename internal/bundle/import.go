@@ -34,8 +34,8 @@ type ImportOptions struct {
 	Library    string // folder of TensorFlow's library; "" for the install script's
 }
 
-// Import makes a bundle of a metamotivo FB, FB-CPR or BFM-Zero checkpoint, to which it adds Cov B, or of a
-// TensorFlow SavedModel, which it evaluates at random inputs.
+// Import makes a bundle of a metamotivo FB, FB-CPR or BFM-Zero checkpoint, to which it adds Cov B,
+// or of a TensorFlow SavedModel, which it evaluates at random inputs.
 func Import(out io.Writer, dir string, o ImportOptions) error {
 	if _, err := os.Stat(filepath.Join(dir, tflite.SavedModelFileName)); err == nil {
 		return o.importSavedModel(out, dir)
@@ -101,8 +101,8 @@ func reportGroups(out io.Writer, a tflite.Architecture) {
 		if readers == "" {
 			continue
 		}
-		fmt.Fprintf(out, "note: no sensor of a robot measures the group %s, but %s. A simulator delivers it; on a robot, "+
-			"a driver must estimate it (docs/models.md)\n", g.Name, readers)
+		fmt.Fprintf(out, "note: no sensor of a robot measures the group %s, but %s. A simulator delivers it; "+
+			"on a robot, a driver must estimate it (docs/public-models.md)\n", g.Name, readers)
 	}
 }
 

@@ -179,7 +179,9 @@ func TestRun_ReplaysAndBoundsHeldTicks(t *testing.T) {
 func TestRun_RecordsAssembledObservations(t *testing.T) {
 	m := tflitetest.Manifest(tflite.Dims{Obs: 14, Action: 2, Latent: 8, Ensemble: 2})
 	a := &m.Architecture
-	a.Groups = []tflite.Group{{Name: "state", Size: 6, NormObs: true}, {Name: "last_action", Size: 2}, {Name: "history", Size: 6}}
+	a.Groups = []tflite.Group{
+		{Name: "state", Size: 6, NormObs: true}, {Name: "last_action", Size: 2}, {Name: "history", Size: 6},
+	}
 	a.F.Residual, a.F.Inputs = true, []string{"state", "last_action", "history"}
 	a.Actor.Residual, a.Actor.Inputs, a.B.Inputs = true, []string{"history", "last_action"}, []string{"state"}
 	bundle, err := tflite.New(m, tflitetest.Tensors(*a, 1))

@@ -62,7 +62,8 @@ func (d Dir) Open(name string) (fs.File, error) {
 	return nil, err
 }
 
-// OpenIn opens a regular file of at most limit bytes and returns its size. It may wait unless fsys is a Dir.
+// OpenIn opens a regular file of at most limit bytes and returns its size. It may wait unless fsys
+// is a Dir.
 func OpenIn(fsys fs.FS, name string, limit int64) (fs.File, int64, error) {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"optibfm/configs"
-	"optibfm/controller"
 	"optibfm/hal/rover"
 	"optibfm/rtloop"
 	"optibfm/tflite"
@@ -75,15 +74,8 @@ func (m NativeModel) Channels() (observation, action []tflite.Channel) {
 
 func (m NativeModel) Prior() *tflite.Prior { return m.Bundle.Prior }
 
-// Fits implements Model.
-func (m NativeModel) Fits(f configs.File) error {
-	if m.Architecture.Residual() && f.Controller.Strategy == controller.UCBGradient {
-		return fmt.Errorf("controller.strategy: %s: %w", f.Controller.Strategy, tflite.ErrNoGradient)
-	}
-	return nil
-}
-
-func (m NativeModel) Caveat() string { return "" }
+func (m NativeModel) Fits(configs.File) error { return nil }
+func (m NativeModel) Caveat() string          { return "" }
 
 func (m NativeModel) Evaluator(configs.File) (tflite.Evaluator, error) { return m.NewNetwork() }
 

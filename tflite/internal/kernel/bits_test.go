@@ -59,7 +59,8 @@ func TestAssembly_GivesTheSameBitsOnEveryProcessor(t *testing.T) {
 	}
 }
 
-// TestAssembly_BlocksGiveTheSameBitsOnEveryProcessor is the same for the layers of residual networks.
+// TestAssembly_BlocksGiveTheSameBitsOnEveryProcessor is the same for the layers of residual
+// networks.
 func TestAssembly_BlocksGiveTheSameBitsOnEveryProcessor(t *testing.T) {
 	if !accelerated {
 		t.Skip("this processor has no AVX2 or no FMA")

@@ -2,9 +2,10 @@ package kernel
 
 import "math"
 
-// mishTable has the bounds of the exponent, log₂e, ln 2 in two parts, the coefficients c7 to c2 of eˣ on
-// [-ln 2/2, ln 2/2], and 1 and 2. Each number fills a vector. Above the upper bound mish x rounds to x; below the
-// lower one eˣ is 0 to the precision of the result. In float32 the error is at most 5e-7, relative.
+// mishTable has the bounds of the exponent, log₂e, ln 2 in two parts, the coefficients c7 to c2 of
+// eˣ on [-ln 2/2, ln 2/2], and 1 and 2. Each number fills a vector. Above the upper bound mish x
+// rounds to x; below the lower one eˣ is 0 to the precision of the result. In float32 the error is
+// at most 5e-7, relative.
 var mishTable = vectors(
 	-80, 20, 1.44269504, 0.693359375, -2.12194440e-4,
 	1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,

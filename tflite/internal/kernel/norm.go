@@ -36,15 +36,16 @@ func (l LayerNorm) Apply(dst, x Rows, n int) {
 	}
 }
 
-// Folded is a LayerNorm that the following linear layer contains: with weights W·gain, x·(W·gain)ᵀ is known
-// before the moments of x are, and parts of x that rows share are multiplied once.
+// Folded is a LayerNorm that the following linear layer contains: with weights W·gain, x·(W·gain)ᵀ
+// is known before the moments of x are, and parts of x that rows share are multiplied once.
 type Folded struct {
 	sums, bias []float32 // of W·gain over the inputs; of the layer and of W·(LayerNorm's bias)
 	width      int       // inputs
 	eps        float64
 }
 
-// Fold multiplies the weights of a linear layer, w [out, in], by the gain of its LayerNorm, in place.
+// Fold multiplies the weights of a linear layer, w [out, in], by the gain of its LayerNorm, in
+// place.
 func (l LayerNorm) Fold(w, bias []float32) Folded {
 	in, out := len(l.gain), len(bias)
 	f := Folded{Aligned(out), Aligned(out), in, l.eps}
@@ -58,6 +59,15 @@ func (l LayerNorm) Fold(w, bias []float32) Folded {
 		f.sums[o], f.bias[o] = float32(sum), float32(shift)
 	}
 	return f
+}
+
+// Unit returns the LayerNorm without gain and bias.
+func (f Folded) Unit() LayerNorm {
+	ones := make([]float32, f.width)
+	for i := range ones {
+		ones[i] = 1
+	}
+	return NewLayerNorm(ones, make([]float32, f.width), f.eps)
 }
 
 // Sums are the sum and the sum of squares of a part of a row.
@@ -75,7 +85,8 @@ func SumsOf(x []float32) Sums {
 // Plus returns the sums of two parts.
 func (s Sums) Plus(t Sums) Sums { return Sums{s.sum + t.sum, s.squares + t.squares} }
 
-// Finish turns a row x·(W·gain)ᵀ into the output of the linear layer, where s are the sums of all of x.
+// Finish turns a row x·(W·gain)ᵀ into the output of the linear layer, where s are the sums of all
+// of x.
 func (f Folded) Finish(row []float32, s Sums) {
 	n := float64(f.width)
 	mean := s.sum / n

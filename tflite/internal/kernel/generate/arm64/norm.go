@@ -257,8 +257,8 @@ const (
 	mishOne, mishTwo  = 11, 12
 )
 
-// The vectors of Mish beside values, steps and, in squared, the remainder of the exponent: rows 0 to 5 of the table
-// from bounds on, then 2.
+// The vectors of Mish beside values, steps and, in squared, the remainder of the exponent: rows 0
+// to 5 of the table from bounds on, then 2.
 const twoVector = bounds + exponential + 1
 
 // applyMish replaces the values by their Mish. NaN stays NaN.
