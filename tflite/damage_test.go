@@ -356,10 +356,7 @@ func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
 		},
 		"NaN": {func(ts map[string]Tensor) { ts[mean].F32[2] = float32(math.NaN()) }, "element 2 is not finite"},
 	} {
-		tensors := make(map[string]Tensor)
-		for name, shape := range a.Tensors() {
-			tensors[name] = Tensor{Shape: shape, F32: slices.Repeat([]float32{0.5}, elements(shape))}
-		}
+		tensors := constants(a)
 		c.change(tensors)
 		_, err := loadAny(fstest.MapFS{
 			CheckpointFileName: {Data: []byte(bfmZeroConfig)}, initFileName: {Data: []byte(bfmZeroInit)},
@@ -371,6 +368,23 @@ func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
 			wantError(t, name, err, c.words)
 		}
 	}
+	whole := encodeWeights(t, constants(a))
+	for _, size := range []int{0, 7, 100, len(whole) / 2, len(whole) - 1} {
+		_, err := loadAny(fstest.MapFS{
+			CheckpointFileName: {Data: []byte(bfmZeroConfig)}, initFileName: {Data: []byte(bfmZeroInit)},
+			weightsFileName: {Data: whole[:size]},
+		}, "g1")
+		wantError(t, fmt.Sprint("truncated to ", size), err, "copy the file again")
+	}
+}
+
+// constants returns tensors in which every element is ½.
+func constants(a Architecture) map[string]Tensor {
+	tensors := make(map[string]Tensor)
+	for name, shape := range a.Tensors() {
+		tensors[name] = Tensor{Shape: shape, F32: slices.Repeat([]float32{0.5}, elements(shape))}
+	}
+	return tensors
 }
 
 func TestManifest_KeepsGroups(t *testing.T) {
@@ -513,6 +527,20 @@ func FuzzBundleNeverPanics(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text, weights)
+	if m.Architecture, err = parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit)); err != nil {
+		f.Fatal(err)
+	}
+	m.Observation, m.Action = nil, nil
+	tensors = constants(m.Architecture)
+	tensors[covName] = Tensor{Shape: []int{5, 5}, F64: make([]float64, 25)}
+	for i := range 5 {
+		tensors[covName].F64[6*i] = 1
+	}
+	weights = encodeWeights(f, tensors)
+	if text, err = encodeManifest(m, hashOf(weights), nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text, weights)
 	f.Fuzz(func(t *testing.T, text, weights []byte) {
 		m, err := parseManifest(text)
 		if err != nil {
@@ -531,6 +559,9 @@ func FuzzBundleNeverPanics(f *testing.F) {
 			t.Fatal(err)
 		}
 		d := b.Dims()
+		z := make([]float64, d.Latent)
+		z[0] = 1
 		_ = n.Phi(make([]float64, d.Latent), make([]float32, d.Obs))
+		_ = n.Act(make([]float32, d.Action), make([]float32, d.Obs), z)
 	})
 }

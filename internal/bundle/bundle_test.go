@@ -195,3 +195,30 @@ func TestComparison_FailsAboveTheTolerance(t *testing.T) {
 		t.Errorf("without native networks: %s", &out)
 	}
 }
+
+// Random weights, saved by the projects' own code.
+func TestImport_RunsPublicCheckpoints(t *testing.T) {
+	for name, report := range map[string]string{
+		"fbcpr-simple": "Cov B from 1500 observations", "fbcpr-residual": "Cov B from 1500 observations",
+		"bfmzero": "no sensor of a robot measures the group privileged_state, but φ needs it, ψ needs it.",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join("..", "..", "..", "shared", "public", name)
+			if _, err := os.Stat(dir); err != nil {
+				t.Skip("no reference checkpoint: ", err)
+			}
+			var out bytes.Buffer
+			made := filepath.Join(t.TempDir(), "bundle")
+			o := ImportOptions{Out: made, Observations: filepath.Join(dir, "obs.npz")}
+			rigtest.Must(t, Import(&out, dir, o))
+			contains(t, out.String(), report)
+			rigtest.Must(t, Check(io.Discard, made, filepath.Join(dir, "vectors.npz"), 2e-5))
+			out.Reset()
+			rigtest.Must(t, Describe(&out, made))
+			if name == "bfmzero" {
+				contains(t, out.String(), "state 8, privileged_state 6, last_action 5, history_actor 10",
+					"residual, hidden 64, hidden layers 3, embedding layers 3, reads state privileged_state last_action")
+			}
+		})
+	}
+}
