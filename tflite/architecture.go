@@ -83,6 +83,15 @@ func (a Architecture) Validate() error {
 // Residual reports whether a network consists of residual blocks.
 func (a Architecture) Residual() bool { return a.F.Residual || a.Actor.Residual }
 
+// Parameters counts the elements of all tensors.
+func (a Architecture) Parameters() int {
+	total := 0
+	for _, shape := range a.Tensors() {
+		total += elements(shape)
+	}
+	return total
+}
+
 func (a Architecture) dims() Dims {
 	return Dims{Obs: a.Obs, Action: a.Action, Latent: a.Latent, Ensemble: a.F.NumParallel}
 }

@@ -64,7 +64,7 @@ func (t table) networks(b *tflite.Bundle) {
 			kind, n.hidden, n.layers, n.embedding, reads(n.inputs))
 	}
 	t.row("B", "hidden %d, hidden layers %d, normalised %t%s", a.B.Hidden, a.B.HiddenLayers, a.B.Norm, reads(a.B.Inputs))
-	t.row("parameters", "%d", parameters(a))
+	t.row("parameters", "%d", a.Parameters())
 	if len(a.Groups) > 0 {
 		t.row("groups", "%s", groupList(a))
 	}
@@ -100,19 +100,6 @@ func (t table) training(gamma float64, observation, action []tflite.Channel, pro
 	for _, key := range slices.Sorted(maps.Keys(provenance)) {
 		t.row(key, "%s", provenance[key])
 	}
-}
-
-// parameters counts the elements of all tensors.
-func parameters(a tflite.Architecture) int {
-	total := 0
-	for _, shape := range a.Tensors() {
-		n := 1
-		for _, d := range shape {
-			n *= d
-		}
-		total += n
-	}
-	return total
 }
 
 func channelList(channels []tflite.Channel) string {

@@ -74,8 +74,20 @@ func (m NativeModel) Channels() (observation, action []tflite.Channel) {
 
 func (m NativeModel) Prior() *tflite.Prior { return m.Bundle.Prior }
 
-func (m NativeModel) Fits(configs.File) error { return nil }
-func (m NativeModel) Caveat() string          { return "" }
+// heapMiB is the memory of a control process besides the weights of its model.
+const heapMiB = 128
+
+// Fits implements Model. Above loop.memory_limit_mib the garbage collector would run all the time.
+func (m NativeModel) Fits(f configs.File) error {
+	need := 4*m.Architecture.Parameters()>>20 + heapMiB
+	if !f.Run.Lockstep && f.Loop.MemoryLimitMiB < need {
+		return fmt.Errorf("loop.memory_limit_mib: found %d, but the weights of %s need at least %d; raise it",
+			f.Loop.MemoryLimitMiB, m.Name, need)
+	}
+	return nil
+}
+
+func (m NativeModel) Caveat() string { return "" }
 
 func (m NativeModel) Evaluator(configs.File) (tflite.Evaluator, error) { return m.NewNetwork() }
 
