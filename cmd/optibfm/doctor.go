@@ -42,6 +42,7 @@ turns with cyclictest (Debian: rt-tests), which takes the same time.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.Config, "config", "c", "", "a `CONFIG`: a file, or a name (optibfm config list)")
 	f.StringArrayVar(&o.Set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
+	f.BoolVar(&o.LAN, "lan", false, "check the console as \"optibfm run --lan\" opens it")
 	f.BoolVar(&o.JSON, "json", false, "print JSON")
 	f.Float64Var(&o.Seconds, "seconds", o.Seconds, "duration of the latency measurement, 0 to 3600; 0: none")
 	return cmd

@@ -14,7 +14,7 @@ import (
 // run advises.
 func invocation(path string, f runFlags, file configs.File) shell.Invocation {
 	i := shell.Invocation{Program: shell.ProgramName(path), Operate: socketFlags(f.config, file.Safety.Socket)}
-	keyboard := f.with("operator.source", func(g *runFlags) { g.operator = configs.SourceKeyboard })
+	keyboard := f.with("operator.source", func(g *runFlags) { g.operator, g.lan = configs.SourceKeyboard, false })
 	if other, err := keyboard.load(); err == nil && file.Operator.Source != configs.SourceKeyboard &&
 		other.Operator.Source == configs.SourceKeyboard {
 		i.Keyboard = keyboard.args()
@@ -65,6 +65,7 @@ func (f runFlags) args() []string {
 	add(f.episodesGiven, "--episodes", strconv.Itoa(f.episodes))
 	add(f.seedGiven, "--seed", strconv.FormatUint(f.seed, 10))
 	add(f.fast, "--fast")
+	add(f.lan, "--lan")
 	add(f.shadow, "--shadow")
 	for _, s := range f.set {
 		add(true, "--set", s)

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"optibfm/rewardsrc/web"
 )
 
 // walkerByWeb is a walker in real time with labels from a browser.
@@ -32,6 +34,10 @@ func TestInvocation_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
 			runFlags{config: embeddedConfig, set: []string{"operator.source=none", "model.bundle=it's"}},
 			`o run --operator keyboard --set 'model.bundle=it'\''s'`,
 			`o run --task corner --set operator.source=none --set 'model.bundle=it'\''s'`,
+		},
+		"on the network": {
+			runFlags{config: embeddedConfig, operator: "web", lan: true},
+			"o run --operator keyboard", "o run --task corner --operator web --lan",
 		},
 		"another task given": {
 			runFlags{config: embeddedConfig, task: "corner", seed: 7, seedGiven: true},
@@ -81,6 +87,27 @@ func TestInvocation_OperatesTheSocketOfTheRun(t *testing.T) {
 		}
 		if got := invocation("o", c.flags, file).OperatorCommand("arm"); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestRunFlags_LANOpensTheConsoleWithTLS(t *testing.T) {
+	for name, c := range map[string]struct {
+		flags  runFlags
+		listen string // "": refused
+	}{
+		"default":        {runFlags{config: "walker-human"}, "0.0.0.0:8642"},
+		"another port":   {runFlags{config: "walker-human", set: []string{"operator.web.listen=localhost:99"}}, "0.0.0.0:99"},
+		"one network":    {runFlags{config: "walker-human", set: []string{"operator.web.listen=192.0.2.7:99"}}, "192.0.2.7:99"},
+		"not encrypted":  {runFlags{config: "walker-human", set: []string{"operator.web.tls=off"}}, "0.0.0.0:8642"},
+		"it only shows":  {runFlags{config: "rover", set: []string{"operator.web.watch_only=true"}}, "0.0.0.0:8642"},
+		"has no console": {runFlags{config: "rover"}, ""},
+	} {
+		c.flags.lan = true
+		file, err := c.flags.load()
+		if w := file.Operator.Web; c.listen == "" && err == nil ||
+			c.listen != "" && (err != nil || w.Listen != c.listen || w.TLS != web.TLSAuto || len(w.Hosts) == 0) {
+			t.Errorf("%s: listen %q, tls %q, hosts %q, %v", name, w.Listen, w.TLS, w.Hosts, err)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"optibfm/internal/summary"
 	"optibfm/internal/tasks"
 	"optibfm/internal/terminal"
+	"optibfm/rewardsrc/web"
 )
 
 const embeddedConfig = "rover" // the default configuration
@@ -43,6 +44,7 @@ type runFlags struct {
 	shadow bool
 	fresh  bool
 	oracle bool
+	lan    bool
 	plain  bool
 	jsonl  bool
 	json   bool
@@ -77,6 +79,7 @@ func newRunCommand() *cobra.Command {
 	fl.BoolVar(&f.shadow, "shadow", false, "sense and decide, but neither arm nor move the robot (run.shadow)")
 	fl.BoolVar(&f.fresh, "fresh", false, "start from the prior or run.start_task; move the saved belief aside")
 	fl.BoolVar(&f.oracle, "oracle", false, "rover: follow the z of 50,000 labels and ask for none")
+	fl.BoolVar(&f.lan, "lan", false, "open the console to the network, with TLS (operator.web: listen, tls, hosts)")
 	fl.BoolVar(&f.plain, "plain", false, "print lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "print lines of JSON for a log collector; the last is the summary")
 	fl.BoolVar(&f.json, "json", false, "print only the summary, as JSON without baselines")
@@ -109,6 +112,15 @@ func (f runFlags) overrides(driver string) []string {
 	add(f.fast, "run.lockstep", true)
 	add(f.shadow, "run.shadow", true)
 	return append(o, f.set...)
+}
+
+// lanOverrides returns the overrides that open a console to the network.
+func lanOverrides(c web.Config) []string {
+	c = c.OnNetwork()
+	return []string{
+		"operator.web.listen=" + c.Listen, "operator.web.tls=" + c.TLS,
+		`operator.web.hosts=["` + strings.Join(c.Hosts, `", "`) + `"]`,
+	}
 }
 
 // show returns the output format that the flags select.
@@ -189,7 +201,19 @@ func (f runFlags) load() (configs.File, error) {
 	if err != nil {
 		return configs.File{}, err
 	}
-	return configs.Load(f.config, f.overrides(base.Robot.Driver)...)
+	set := f.overrides(base.Robot.Driver)
+	if !f.lan {
+		return configs.Load(f.config, set...)
+	}
+	local, err := configs.Load(f.config, set...)
+	if err != nil {
+		return configs.File{}, err
+	}
+	if o := local.Operator; o.Source != configs.SourceWeb && !o.Web.WatchOnly {
+		return configs.File{}, fmt.Errorf("run: --lan: this run has no console (operator.source: %s); "+
+			"add --operator web, or --set operator.web.watch_only=true", o.Source)
+	}
+	return configs.Load(f.config, append(set, lanOverrides(local.Operator.Web)...)...)
 }
 
 // openRun loads the configuration and opens its session.

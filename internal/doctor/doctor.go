@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Config  string   // a file or the name of a ready configuration; "": check what needs none
 	Set     []string // overrides of configuration keys, KEY=VALUE
+	LAN     bool     // the console is open to the network (`optibfm run --lan`)
 	JSON    bool
 	Seconds float64 // duration of the latency measurement, 0 to 3600; 0: no measurement
 }
@@ -51,6 +52,9 @@ func newDoctor(o Options, m machine) (*doctor, error) {
 	if err != nil {
 		d.configErr = err
 		return d, nil
+	}
+	if o.LAN {
+		file.Operator.Web = file.Operator.Web.OnNetwork()
 	}
 	d.file, d.configured = file, true
 	return d, nil

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -13,6 +14,7 @@ import (
 	"optibfm/internal/plaintext"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/panel"
+	"optibfm/rewardsrc/web"
 )
 
 func (d *doctor) operatorChecks() []check {
@@ -116,5 +118,5 @@ func (d *doctor) checkConsole() finding {
 	if err := listener.Close(); err != nil {
 		return fail("see `dmesg`", "%v", err)
 	}
-	return pass("%s: free", w.Listen)
+	return pass("%s: free; a run opens %s", w.Listen, strings.Join(web.Addresses(w, listener.Addr()), ", "))
 }

@@ -141,6 +141,7 @@ func (h *Process) announcer() func(web.Pairing) {
 	return func(p web.Pairing) {
 		text, out := p.Text(), out
 		switch {
+		case person && p.Local:
 		case person && show == terminal.ShowLines:
 			text = "\n" + p.ColouredQR() + "\n" + text
 		case person:

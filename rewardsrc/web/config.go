@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -125,6 +127,23 @@ func (c Config) checkTLS() error {
 		return nil
 	}
 	return fmt.Errorf("web: tls is unknown (%q); choose one of %s", c.TLS, strings.Join(TLSChoices(), ", "))
+}
+
+// OnNetwork returns the configuration with which the devices of this network reach the console: at all addresses of
+// this machine and at its multicast DNS name, encrypted. It keeps an address of a network, a port and tls: files.
+func (c Config) OnNetwork() Config {
+	if c.local() {
+		_, port, _ := net.SplitHostPort(c.Listen)
+		c.Listen = net.JoinHostPort(netip.IPv4Unspecified().String(), port)
+	}
+	if c.TLS == TLSOff {
+		c.TLS = TLSAuto
+	}
+	c.Hosts = append(slices.Clone(c.Hosts), addresses()[0].String()) // the QR code has an address: phones may lack mDNS
+	if name, err := os.Hostname(); err == nil && !strings.Contains(name, ".") {
+		c.Hosts = append(c.Hosts, name+".local")
+	}
+	return c
 }
 
 // local reports whether only this machine can reach the listener.

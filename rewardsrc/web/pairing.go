@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"rsc.io/qr"
@@ -21,6 +22,8 @@ type Pairing struct {
 	Fingerprint string
 	// Exposed means that the connection is readable on the network.
 	Exposed bool
+	// Local means that only a browser of this computer can open the URL.
+	Local bool
 	// Number counts the codes: a used code is replaced.
 	Number uint64
 }
@@ -94,7 +97,11 @@ func (p Pairing) ColouredQR() string {
 // Text returns the URL and the warnings.
 func (p Pairing) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Open this on the device that labels (it works once):\n  %s\n", p.URL)
+	if p.Local {
+		fmt.Fprintf(&b, "Open this on this computer only (it works once; --lan admits other devices):\n  %s\n", p.URL)
+	} else {
+		fmt.Fprintf(&b, "Open this on the device that labels (it works once):\n  %s\n", p.URL)
+	}
 	for _, other := range p.Others {
 		fmt.Fprintf(&b, "  %s\n", other)
 	}
@@ -109,14 +116,25 @@ func (p Pairing) Text() string {
 	return b.String()
 }
 
+// Addresses returns the addresses at which browsers find a console that listens at bound, the preferred one first.
+func Addresses(cfg Config, bound net.Addr) (list []string) {
+	scheme := "http://"
+	if cfg.encrypted() {
+		scheme = "https://"
+	}
+	for _, name := range names(cfg, bound) {
+		list = append(list, scheme+name)
+	}
+	return list
+}
+
 // names returns the host:port names of this machine, the preferred one first.
-func names(cfg Config, bound net.Addr) []string {
+func names(cfg Config, bound net.Addr) (list []string) {
 	tcp, ok := bound.(*net.TCPAddr)
 	if !ok {
 		return nil
 	}
 	port := fmt.Sprint(tcp.Port)
-	var list []string
 	for _, host := range cfg.Hosts {
 		list = append(list, withPort(host, port))
 	}
@@ -124,7 +142,12 @@ func names(cfg Config, bound net.Addr) []string {
 		return append(list, net.JoinHostPort(tcp.IP.String(), port))
 	}
 	for _, ip := range addresses() {
-		list = append(list, net.JoinHostPort(ip.String(), port))
+		if ip.Is6() && tcp.IP.To4() != nil {
+			continue // 0.0.0.0 is IPv4 alone
+		}
+		if name := net.JoinHostPort(ip.String(), port); !slices.Contains(list, name) {
+			list = append(list, name)
+		}
 	}
 	return list
 }
@@ -137,7 +160,7 @@ func withPort(host, port string) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
 }
 
-// addresses returns the global addresses of this machine, or loopback.
+// addresses returns the global addresses of this machine, that of its default route first, or loopback.
 func addresses() []netip.Addr {
 	found, err := net.InterfaceAddrs()
 	if err != nil {
@@ -155,8 +178,23 @@ func addresses() []netip.Addr {
 			six = append(six, ip)
 		}
 	}
-	if all := append(four, six...); len(all) > 0 {
+	all := append(four, six...)
+	if i := slices.Index(all, routed()); i > 0 {
+		first := all[i]
+		all = slices.Insert(slices.Delete(all, i, i+1), 0, first)
+	}
+	if len(all) > 0 {
 		return all
 	}
 	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+}
+
+// routed returns the address of this machine on its default route, the zero Addr without one. It sends nothing.
+func routed() netip.Addr {
+	c, err := net.Dial("udp4", "192.0.2.1:9") // TEST-NET-1
+	if err != nil {
+		return netip.Addr{}
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -326,6 +327,36 @@ func TestPairing_WarnsOnlyWhenExposed(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.Listen, c.TLS = "0.0.0.0:0", TLSOff })
 	if p := s.Pairing(); !p.Exposed || !strings.Contains(p.Text(), "warning") {
 		t.Errorf("no warning in %q", p.Text())
+	}
+}
+
+func TestPairing_ReportsWhoCanOpenIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		listen string
+		hosts  []string
+		local  bool
+	}{
+		"loopback":       {"127.0.0.1:0", nil, true},
+		"behind a proxy": {"127.0.0.1:0", []string{"robot.example:443"}, false},
+		"network":        {"0.0.0.0:0", nil, false},
+	} {
+		p := open(t, func(cfg *Config, _ *Options) { cfg.Listen, cfg.Hosts = c.listen, c.hosts }).Pairing()
+		if p.Local != c.local || strings.Contains(p.Text(), "this computer only") != c.local {
+			t.Errorf("%s: local %v, %q", name, p.Local, p.Text())
+		}
+	}
+}
+
+func TestNames_BeginWithHostsAndListenOnTheirFamily(t *testing.T) {
+	cfg := Config{Listen: "0.0.0.0:8642", Hosts: []string{"robot.local", addresses()[0].String()}}
+	list := names(cfg, &net.TCPAddr{IP: net.IPv4zero, Port: 8642})
+	if list[0] != "robot.local:8642" {
+		t.Errorf("names %q", list)
+	}
+	for i, name := range list {
+		if i > 1 && strings.HasPrefix(name, "[") || slices.Contains(list[:i], name) {
+			t.Errorf("names %q: %q does not belong there", list, name)
+		}
 	}
 }
 

@@ -183,12 +183,15 @@ func (s *Server) renewPairing() {
 	if err != nil { // unreachable: the register has room for the lasting code
 		return
 	}
-	p := Pairing{Fingerprint: s.fingerprint, Exposed: !s.encrypted && !s.cfg.local(), Number: 1}
+	p := Pairing{
+		Fingerprint: s.fingerprint, Exposed: !s.encrypted && !s.cfg.local(), Number: 1,
+		Local: s.cfg.local() && len(s.cfg.Hosts) == 0, // else a proxy has those names
+	}
 	if old := s.pairing.Load(); old != nil {
 		p.Number = old.Number + 1
 	}
-	for _, name := range names(s.cfg, s.listener.Addr()) {
-		url := s.scheme() + "://" + name + "/#" + token
+	for _, address := range Addresses(s.cfg, s.listener.Addr()) {
+		url := address + "/#" + token
 		if p.URL == "" {
 			p.URL = url
 		} else {
