@@ -27,11 +27,11 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # mujoco_view renders in another process
 
-import mujoco_view
 import optibfm_bridge as bridge
 
 try:
     import mujoco
+    import mujoco_view
     import numpy as np
     from dm_control.rl import control
     from dm_control.suite import cheetah, common, quadruped, walker

@@ -17,10 +17,10 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # mujoco_view renders in another process
 
-import mujoco_view
 import optibfm_bridge as bridge
 
 try:
+    import mujoco_view
     import numpy as np
     from ogbench.locomaze.maze import make_maze_env
 except ImportError as e:

@@ -7,6 +7,7 @@ The process starts with the first picture. It receives positions and returns pic
 renders with EGL, which needs no display and, with Mesa, no GPU: sudo apt install libegl1 libgl1-mesa-dri.
 """
 
+import io
 import json
 import os
 import struct
@@ -14,6 +15,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+
+import mujoco
+import numpy as np
+from PIL import Image
 
 QUALITY = 80  # of the JPEG
 _SIZE = struct.Struct("<I")
@@ -44,8 +49,6 @@ class View:
                 raise RuntimeError(self._failure()) from e
 
     def _start(self):
-        import mujoco
-
         folder = tempfile.mkdtemp(prefix="optibfm-view-")
         path = os.path.join(folder, "model.mjb")  # the renderer removes it
         mujoco.mj_saveModel(self._model, path)
@@ -70,12 +73,6 @@ class View:
 
 def _main(path, camera, width, height):
     """Renders positions from standard input to standard output until its end."""
-    import io
-
-    import mujoco
-    import numpy as np
-    from PIL import Image
-
     model = mujoco.MjModel.from_binary_path(path)
     os.unlink(path)
     os.rmdir(os.path.dirname(path))

@@ -470,6 +470,8 @@ def _say(text):
 class _Frames(http.server.BaseHTTPRequestHandler):
     """An MJPEG stream of the robot's pictures."""
 
+    error_message_format, error_content_type = "%(explain)s", "text/plain"
+
     def do_GET(self):
         try:
             first = self._part()

@@ -266,7 +266,7 @@ class Frames(unittest.TestCase):
     def test_says_why_there_is_no_picture(self):
         answer = self.get(Filmed([]))
         self.assertIn(b"503", answer.splitlines()[0])
-        self.assertIn(b"the lens is covered", answer)
+        self.assertTrue(answer.endswith(b"\r\n\r\nthe lens is covered"), answer)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ func TestCheckScript_NamesMissingProgram(t *testing.T) {
 	}
 	// Modules that hide those of the interpreter, whichever it has.
 	hidden := t.TempDir()
-	for _, module := range []string{"mujoco", "numpy", "ogbench", "rclpy"} {
+	for _, module := range []string{"mujoco", "ogbench", "rclpy"} {
 		text := "raise ModuleNotFoundError(\"No module named '" + module + "'\", name='" + module + "')\n"
 		if err := os.WriteFile(filepath.Join(hidden, module+".py"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func TestCheckScript_NamesMissingProgram(t *testing.T) {
 	const pip = " -m pip install -r ../../scripts/requirements-simulators.txt"
 	for script, c := range map[string]struct{ argument, module, fix string }{
 		"dmc_bridge.py":  {"walker", "mujoco", pip},
-		"maze_bridge.py": {"antmaze", "numpy", pip},
+		"maze_bridge.py": {"antmaze", "mujoco", pip},
 		"ros2_bridge.py": {"robot.json", "rclpy", "source /opt/ros/"},
 	} {
 		command := []string{"python3", filepath.Join("../../scripts", script), c.argument}

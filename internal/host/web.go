@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -32,6 +33,9 @@ import (
 // viewEvery is the time between two views.
 const viewEvery = 200 * time.Millisecond
 
+// firstPicture is how long the source of pictures may take for the first one.
+const firstPicture = 20 * time.Second
+
 // openWeb starts the web console.
 func (h *Process) openWeb() error {
 	belief, err := newBeliefWatch(h.Session.File.Controller, h.Session.Shape().Latent)
@@ -44,6 +48,9 @@ func (h *Process) openWeb() error {
 	}
 	if h.pictures != nil {
 		options.Pictures = h.pictures
+		if !h.recordsPictures() { // the recorder reports a dead source, too
+			go h.tryPictures(h.pictures)
+		}
 	}
 	if h.web, err = web.Open(operator.Web, options); err != nil {
 		return err
@@ -53,6 +60,26 @@ func (h *Process) openWeb() error {
 		attend: &h.attend}
 	h.Display = terminal.Displays{h.Display, view}
 	return nil
+}
+
+// tryPictures opens the source of pictures once and reports why it has none. Without it the source is closed until
+// a browser watches.
+func (h *Process) tryPictures(from web.Pictures) {
+	defer from.Watch()()
+	for range firstPicture / time.Second {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_, err := from.Next(ctx, 0)
+		cancel()
+		if err == nil {
+			return
+		}
+		if problem := from.Problem(); problem != "" {
+			record.Offer(h.Planner.Events, flightlog.Event{
+				At: rtloop.Now(), Level: flightlog.Warn, Text: "the console has no pictures: " + problem,
+			})
+			return
+		}
+	}
 }
 
 // webMode returns the page's mode for operator.label_mode.

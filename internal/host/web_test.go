@@ -1,15 +1,20 @@
 package host
 
 import (
+	"context"
+	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/flightlog"
 	"optibfm/internal/record"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/web"
 )
 
@@ -130,5 +135,24 @@ func TestWebMode_FollowsTheLabelMode(t *testing.T) {
 		if got := webMode(file.Operator.LabelMode); got != want {
 			t.Errorf("%s: the console is %s, want %s", mode, got, want)
 		}
+	}
+}
+
+// dark is a source of pictures without any.
+type dark struct {
+	web.Pictures
+	ended bool
+}
+
+func (d *dark) Watch() (end func())                                     { return func() { d.ended = true } }
+func (d *dark) Next(context.Context, int64) (f frames.Frame, err error) { return f, errors.New("none") }
+func (d *dark) Problem() string                                         { return "the lens is covered" }
+
+func TestProcess_ReportsASourceWithoutPicturesAtTheStart(t *testing.T) {
+	h := &Process{Planner: &Planner{Events: make(chan flightlog.Event, 1)}}
+	from := &dark{}
+	h.tryPictures(from)
+	if e := <-h.Planner.Events; e.Level != flightlog.Warn || !strings.Contains(e.Text, "the lens is covered") || !from.ended {
+		t.Errorf("event %+v, ended %v", e, from.ended)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -70,6 +71,10 @@ func (s *Store) fetch(
 		return false, err
 	}
 	response, err := client.Do(request)
+	var failed *url.Error // repeats the address
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
 	if err != nil {
 		return false, err
 	}
