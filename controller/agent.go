@@ -272,6 +272,9 @@ func (a *Agent) SwitchTask(state []float64, noise NoiseState) error {
 	if err := a.learner.SwitchTask(state, noise); err != nil {
 		return fmt.Errorf("controller: switch: %w", err)
 	}
+	if a.learner.Belief().Weight() == 0 {
+		a.explorer.hold()
+	}
 	a.proficiency.Resume(false)
 	a.contradicted = false
 	a.switched = true

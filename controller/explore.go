@@ -86,6 +86,7 @@ type explorer struct {
 	turn    arc         // largest angle between the z of successive ticks
 	first   []float64   // z of the first vetted task
 	held    bool        // no label yet: z is first
+	until   bool        // hold a task without labels
 	last    []float64   // direction of the last z, [d]
 	started bool        // last is valid
 	next    []float64   // scratch, [d]
@@ -106,7 +107,8 @@ func newArc(degrees float64) arc {
 // newExplorer returns the explorer of a checked configuration.
 func newExplorer(cfg ExploreConfig, d int, period time.Duration) (*explorer, error) {
 	e := &explorer{
-		within: newArc(cfg.WithinDeg), turn: newArc(min(cfg.TurnDegPerS*period.Seconds(), 90)), held: cfg.UntilLabel,
+		within: newArc(cfg.WithinDeg), turn: newArc(min(cfg.TurnDegPerS*period.Seconds(), 90)),
+		held: cfg.UntilLabel, until: cfg.UntilLabel,
 		last: make([]float64, d), next: make([]float64, d),
 	}
 	if len(cfg.Vetted) != len(cfg.Tasks) {
@@ -125,6 +127,9 @@ func newExplorer(cfg ExploreConfig, d int, period time.Duration) (*explorer, err
 
 // restart forgets the last z: a simulator was reset.
 func (e *explorer) restart() { e.started = false }
+
+// hold follows the first vetted task until the next label: the run switched to a task without labels.
+func (e *explorer) hold() { e.held = e.until }
 
 // limit replaces the z of a tick by the one that the agent may follow. z is finite and not 0. A tick of an agent that
 // skipped periods turns z by one period's angle. O(nd) for n vetted tasks.

@@ -116,6 +116,31 @@ func TestAgent_SwitchDoesNotTurnZFaster(t *testing.T) {
 	}
 }
 
+func TestAgent_FollowsTheVettedTaskAgainInATaskWithoutLabels(t *testing.T) {
+	cfg := ExploreConfig{Tasks: []string{"a", "b"}, Vetted: axes[:2], UntilLabel: true}
+	r, plans, followed := exploring(t, cfg)
+	copy(plans.plan.Z, axes[1])
+	r.steps(1)
+	learnt, belief := savedTask(t, r.cfg)
+	none, err := NewLearner(r.cfg, rigLatent, testPeriod)
+	must(t, err)
+	for i, c := range []struct {
+		change func()
+		want   []float64
+	}{
+		{func() { r.source.give(value(1, r.tick.Index, 1)) }, axes[1]},
+		{func() { must(t, r.agent.SwitchTask(belief, learnt.Noise())) }, axes[1]},
+		{func() { must(t, r.agent.SwitchTask(state(none), none.Noise())) }, axes[0]},
+		{func() { r.source.give(value(2, r.tick.Index, 1)) }, axes[1]},
+	} {
+		c.change()
+		r.steps(1)
+		if z := (*followed)[len(*followed)-1]; !slices.Equal(z, c.want) {
+			t.Errorf("step %d: z %v, want %v", i, z, c.want)
+		}
+	}
+}
+
 func TestLearner_SwitchTaskAllocatesNothing(t *testing.T) {
 	l, belief := savedTask(t, DefaultConfig())
 	if n := testing.AllocsPerRun(10, func() { must(t, l.SwitchTask(belief, NoiseState{})) }); n != 0 {

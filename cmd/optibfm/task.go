@@ -18,7 +18,7 @@ The folder is run.task_dir, by default the folder "tasks" beside run.state_dir.`
   optibfm run -c myrobot.yaml --start gentle-turn
   optibfm task switch walk -c myrobot.yaml`,
 	}
-	return withSubcommands(cmd, newTaskSave(), newTaskSwitch(), newTaskList(), newTaskShow(), newTaskDelete(),
+	return withSubcommands(cmd, newTaskSave(), newTaskSwitch(), newTaskNew(), newTaskList(), newTaskShow(), newTaskDelete(),
 		newTaskFromLog())
 }
 
@@ -88,9 +88,32 @@ the present task first: its belief moves to belief.old in run.state_dir.`,
 			return tasks.Switch(cmd.OutOrStdout(), o, args[0], socket, asJSON)
 		},
 	}
-	addRobotFlags(cmd, &o)
-	cmd.Flags().StringVar(&socket, "socket", "", "the robot's safety.socket (default: the configuration's)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the robot's answer as JSON")
+	addSocketFlags(cmd, &o, &socket, &asJSON)
+	return cmd
+}
+
+// addSocketFlags adds the flags of a command to a running robot.
+func addSocketFlags(cmd *cobra.Command, o *tasks.Options, socket *string, asJSON *bool) {
+	addRobotFlags(cmd, o)
+	cmd.Flags().StringVar(socket, "socket", "", "the robot's safety.socket (default: the configuration's)")
+	cmd.Flags().BoolVar(asJSON, "json", false, "print the robot's answer as JSON")
+}
+
+func newTaskNew() *cobra.Command {
+	var o tasks.Options
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "new", Args: cobra.NoArgs,
+		Short: "Let a running robot begin a task without labels",
+		Long: `Let a running robot forget all labels, as "run --fresh" does. The rules of
+"task switch" hold. Save the present task first.`,
+		Example: "  optibfm task new -c myrobot.yaml",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return tasks.Begin(cmd.OutOrStdout(), o, socket, asJSON)
+		},
+	}
+	addSocketFlags(cmd, &o, &socket, &asJSON)
 	return cmd
 }
 

@@ -152,8 +152,13 @@ func (c *controlProcess) runWithHost(
 	if err := c.link.OpenWakes(); err != nil {
 		return err
 	}
-	host, err := startHost(c.session, segment, o, c.link.TickWake, c.link.StateWake)
+	tasks, theirs, err := link.TaskSockets()
 	if err != nil {
+		return err
+	}
+	defer tasks.Close()
+	host, err := startHost(c.session, segment, theirs, o, c.link.TickWake, c.link.StateWake)
+	if err := errors.Join(err, theirs.Close()); err != nil {
 		return err
 	}
 	c.hostGone = &host.gone
@@ -165,6 +170,7 @@ func (c *controlProcess) runWithHost(
 		}
 		return err
 	}
+	go c.taskSwitch().serveHost(tasks)
 	err = c.run(ctx, loop)
 	return errors.Join(err, host.finish(finishTimeout(err)))
 }
@@ -276,9 +282,13 @@ func (c *controlProcess) startServer(loop *rtloop.Loop) {
 	}
 	spec := c.robot.Spec()
 	c.server.mailbox, c.server.live, c.server.haltStuck = &c.mailbox, loop.Live, c.haltStuck
-	c.server.period, c.server.robot, c.server.session = spec.Period, spec.Name, c.session
+	c.server.period, c.server.robot, c.server.tasks = spec.Period, spec.Name, c.taskSwitch()
 	c.server.deadman = setup.DescribeDeadman(c.robot, c.session.File.Safety)
 	go c.server.serve()
+}
+
+func (c *controlProcess) taskSwitch() taskSwitch {
+	return taskSwitch{c.session, &c.mailbox, threadTimeout(c.robot.Spec().Period), hostPause}
 }
 
 // wait waits for the end of the loop. After a signal it waits as long as the driver's calls may take,

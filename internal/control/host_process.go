@@ -45,9 +45,11 @@ type hostProcess struct {
 	gone     atomic.Bool // it has ended; known sooner than its silence
 }
 
-// startHost starts the host process. It inherits the segment, its configuration, the lifeline, the crash file and
-// the wakes, and no descriptor of a device: Go opens all files close-on-exec.
-func startHost(s *setup.Session, segment *os.File, o link.HostConfig, wakes ...*link.Wake) (*hostProcess, error) {
+// startHost starts the host process. It inherits the segment, its configuration, the lifeline, the crash file, its
+// socket of the tasks and the wakes, and no descriptor of a device: Go opens all files close-on-exec.
+func startHost(
+	s *setup.Session, segment, tasks *os.File, o link.HostConfig, wakes ...*link.Wake,
+) (*hostProcess, error) {
 	attributes, err := userAttributes(s.File.Run.HostUser)
 	if err != nil {
 		return nil, err
@@ -78,7 +80,7 @@ func startHost(s *setup.Session, segment *os.File, o link.HostConfig, wakes ...*
 	h.cmd = exec.Command("/proc/self/exe", "host")
 	h.cmd.Args[0] = link.HostName
 	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash}
+	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash, tasks}
 	for _, w := range wakes {
 		f, err := w.Inheritable()
 		if err != nil {

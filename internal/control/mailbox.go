@@ -2,6 +2,8 @@ package control
 
 import (
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +29,11 @@ var commandNames = map[string]command{
 }
 
 // commandMailbox passes commands from the goroutine of the control socket to the control thread,
-// which replies in its next tick. It holds only atomic words. The host process has no access to this
-// memory, so it cannot arm the robot.
+// which replies in its next tick. The control thread uses only its atomic words. The host process has no
+// access to this memory, so it cannot arm the robot.
 type commandMailbox struct {
+	calling sync.Mutex // one caller at a time, except for a stop
+
 	request       atomic.Uint64 // number of the request << 8 | command
 	answered      atomic.Uint64 // number of the last request that was answered
 	refusal       atomic.Pointer[error]
@@ -53,8 +57,15 @@ var (
 	errServerPanic  = errors.New("the goroutine of the control socket panicked")
 )
 
-// call passes a command to the control thread and waits for the reply. Only the goroutine of the
-// socket calls it.
+// switchTo passes a task to the control thread and waits for the reply.
+func (m *commandMailbox) switchTo(b *link.TaskBelief, timeout time.Duration) error {
+	m.calling.Lock()
+	defer m.calling.Unlock()
+	m.task.Store(b)
+	return m.pass(commandSwitch, timeout)
+}
+
+// call passes a command to the control thread and waits for the reply. A stop waits for no other command.
 func (m *commandMailbox) call(a command, timeout time.Duration) error {
 	if a == commandStop {
 		m.stopRequested.Store(true)
@@ -63,6 +74,12 @@ func (m *commandMailbox) call(a command, timeout time.Duration) error {
 		}
 		return nil
 	}
+	m.calling.Lock()
+	defer m.calling.Unlock()
+	return m.pass(a, timeout)
+}
+
+func (m *commandMailbox) pass(a command, timeout time.Duration) error {
 	number := m.request.Load()>>8 + 1
 	m.request.Store(number<<8 | uint64(a))
 	if !waitUntil(timeout, func() bool { return m.answered.Load() == number }) {
@@ -73,6 +90,14 @@ func (m *commandMailbox) call(a command, timeout time.Duration) error {
 		return *refusal
 	}
 	return nil
+}
+
+// catchPanic stops the robot after a panic of a goroutine that serves callers, which defers it.
+func (m *commandMailbox) catchPanic() {
+	if value := recover(); value != nil {
+		err := fmt.Errorf("%w: %v", errServerPanic, value)
+		m.serverPanic.Store(&err)
+	}
 }
 
 // waitUntil polls until done returns true. It returns false after the timeout.

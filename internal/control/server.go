@@ -23,12 +23,11 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/link"
-	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
 
 // Server answers commands at the control socket, a Unix socket: a request is a line with one word, or a
-// switch of the task (switchWord), the reply a line of JSON (link.Status). One goroutine serves one caller
+// switch of the task (link.SwitchWord), the reply a line of JSON (link.Status). One goroutine serves one caller
 // after the other and only exchanges atomic words with the control thread. It reads no file: a disk that
 // stalls does not delay a stop.
 //
@@ -43,7 +42,7 @@ type Server struct {
 	live      func() rtloop.Live
 	period    time.Duration
 	robot     string
-	session   *setup.Session     // read only
+	tasks     taskSwitch
 	deadman   string             // text; empty if it depends on the robot
 	haltStuck func(rtloop.Stall) // halts the robot beside a control thread that does not answer a stop
 	done      chan struct{}      // closed at the end of the goroutine
@@ -160,12 +159,7 @@ func (s *Server) Close() error {
 // serve answers until stopServing. A panic here stops the robot in the next tick.
 func (s *Server) serve() {
 	defer close(s.done)
-	defer func() {
-		if value := recover(); value != nil {
-			err := fmt.Errorf("%w: %v", errServerPanic, value)
-			s.mailbox.serverPanic.Store(&err)
-		}
-	}()
+	defer s.mailbox.catchPanic()
 	for {
 		c, err := s.listener.AcceptUnix()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -201,14 +195,14 @@ func (s *Server) execute(word string, body io.Reader) error {
 	if word == "status" {
 		return nil
 	}
-	if task, ok := strings.CutPrefix(word, switchWord); ok {
-		return s.switchTask(task, body)
+	if known, err := s.tasks.execute(word, body); known {
+		return err
 	}
 	a, ok := commandNames[word]
 	if !ok {
-		return fmt.Errorf("unknown command %.20q; use arm, disarm, stop, reset, status or task switch", word)
+		return fmt.Errorf("unknown command %.20q; use arm, disarm, stop, reset, status, task switch or task new", word)
 	}
-	timeout := s.replyTimeout()
+	timeout := threadTimeout(s.period)
 	err := s.mailbox.call(a, timeout)
 	if a == commandStop && errors.Is(err, errNoAnswer) {
 		s.haltStuck(rtloop.Stall{For: timeout})
@@ -216,8 +210,8 @@ func (s *Server) execute(word string, body io.Reader) error {
 	return err
 }
 
-// replyTimeout is how long the control thread may take to answer a command.
-func (s *Server) replyTimeout() time.Duration { return 2*s.period + time.Second }
+// threadTimeout is how long the control thread may take to answer a command.
+func threadTimeout(period time.Duration) time.Duration { return 2*period + time.Second }
 
 func (s *Server) reply(c *net.UnixConn, refusal error) {
 	text, err := json.Marshal(s.status(refusal))

@@ -46,7 +46,7 @@ func serveRun(t *testing.T, ticks bool) *servedRun {
 	a.socket, err = Listen(configs.Safety{Socket: a.path})
 	rigtest.Must(t, err)
 	a.socket.mailbox, a.socket.period, a.socket.robot = &a.mailbox, time.Millisecond, "fake"
-	a.socket.session = a.session
+	a.socket.tasks = a.taskSwitch()
 	a.socket.live = func() rtloop.Live { return rtloop.Live{} }
 	a.socket.haltStuck = func(rtloop.Stall) { a.beside <- struct{}{} }
 	go a.socket.serve()

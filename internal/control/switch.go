@@ -1,11 +1,15 @@
 package control
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"optibfm/controller"
 	"optibfm/internal/link"
@@ -14,13 +18,39 @@ import (
 	"optibfm/posterior"
 )
 
-// switchWord begins the line of a switch of the task: "switch NAME BYTES", followed by the bytes of the task's file.
-const switchWord = "switch "
+// hostPause is the time between two requests of the host: each allocates memory, which this process does not collect.
+const hostPause = 2 * time.Second
 
 var errSwitchesWait = errors.New("the host process has not recorded the last switches; try again")
 
-// switchTask reads a task behind the line of a switch, checks it and passes it to the control thread.
-func (s *Server) switchTask(announced string, file io.Reader) error {
+// taskSwitch changes the task of a run.
+type taskSwitch struct {
+	session *setup.Session // read only
+	mailbox *commandMailbox
+	timeout time.Duration // of the control thread
+	pause   time.Duration // between two requests of the host
+}
+
+// execute runs the line of a switch or of a new task. It checks the task and passes it to the control thread.
+func (s taskSwitch) execute(line string, file io.Reader) (known bool, err error) {
+	if announced, ok := strings.CutPrefix(line, link.SwitchWord); ok {
+		return true, s.switchTask(announced, file)
+	}
+	if line != link.NewWord {
+		return false, nil
+	}
+	k := s.session.File.Controller
+	if err := setup.CheckFollowsBelief(k); err != nil {
+		return true, err
+	}
+	prior, err := k.NewBelief(s.session.Shape().Latent)
+	if err != nil {
+		return true, err
+	}
+	return true, s.pass(link.NewTask, prior, controller.NoiseState{})
+}
+
+func (s taskSwitch) switchTask(announced string, file io.Reader) error {
 	task, err := readTask(announced, file, maxTaskBytes(s.session.Shape()))
 	if err != nil {
 		return err
@@ -28,14 +58,56 @@ func (s *Server) switchTask(announced string, file io.Reader) error {
 	if err := setup.CheckSwitch(task, s.session.File.Controller, s.session.Model); err != nil {
 		return err
 	}
-	belief := task.Belief.Belief
+	return s.pass(task.Name, task.Belief.Belief, task.Belief.Noise)
+}
+
+func (s taskSwitch) pass(name string, belief *posterior.Belief, noise controller.NoiseState) error {
 	b := &link.TaskBelief{
-		Name: task.Name, State: make([]float64, posterior.StateLen(belief.Dim())), Hash: belief.Hash(),
-		Noise: task.Belief.Noise,
+		Name: name, State: make([]float64, posterior.StateLen(belief.Dim())), Hash: belief.Hash(), Noise: noise,
 	}
 	belief.State(b.State)
-	s.mailbox.task.Store(b)
-	return s.mailbox.call(commandSwitch, s.replyTimeout())
+	return s.mailbox.switchTo(b, s.timeout)
+}
+
+// serveHost answers the requests of the host until it ends. They have the rules of the control socket, and the host
+// can ask for nothing else: it cannot arm the robot. A panic here stops the robot in the next tick.
+func (s taskSwitch) serveHost(c net.Conn) {
+	defer s.mailbox.catchPanic()
+	in := bufio.NewReaderSize(c, maxCommandBytes)
+	for {
+		text, err := in.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		line := strings.TrimSpace(string(text))
+		file := io.LimitReader(in, announcedBytes(line))
+		known, refusal := s.execute(line, file)
+		if !known {
+			refusal = errNotForHost
+		}
+		answer := ""
+		if refusal != nil {
+			answer = refusal.Error()
+		}
+		reply, err := json.Marshal(answer)
+		if err != nil {
+			panic(err) // text
+		}
+		_, unread := io.Copy(io.Discard, file) // of a refused task
+		_, unsent := c.Write(append(reply, '\n'))
+		if unread != nil || unsent != nil {
+			return
+		}
+		time.Sleep(s.pause)
+	}
+}
+
+var errNotForHost = errors.New("the host process may only switch the task")
+
+// announcedBytes is the length of the file behind the line of a switch.
+func announcedBytes(line string) int64 {
+	n, _ := strconv.ParseUint(line[strings.LastIndexByte(line, ' ')+1:], 10, 31) // execute refuses the others
+	return int64(n)
 }
 
 // maxTaskBytes bounds the file of a task of a shape: its belief and twice a header with text and z.

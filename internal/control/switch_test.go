@@ -171,7 +171,7 @@ func TestControl_SwitchIsReplayed(t *testing.T) {
 	}
 	task := rigtest.NewTask(t, s, "walk")
 	file := rigtest.TaskFile(t, task)
-	server := &Server{mailbox: &r.mailbox, session: s, period: r.robot.Spec().Period}
+	server := r.taskSwitch()
 	switchTask := func() {
 		done := make(chan error)
 		go func() { done <- server.switchTask(fmt.Sprint("walk ", len(file)), bytes.NewReader(file)) }()
@@ -216,4 +216,86 @@ func TestControl_TickOfASwitchAllocatesNothing(t *testing.T) {
 		rigtest.Must(t, r.switchTask(b))
 		r.ticks(1)
 	})
+}
+
+// hosted returns a run whose host may ask for tasks.
+func hosted(t *testing.T) (*servedRun, *link.TaskChanger) {
+	t.Helper()
+	a := serveRun(t, true)
+	ours, theirs, err := link.TaskSockets()
+	rigtest.Must(t, err)
+	change, err := link.NewTaskChanger(theirs)
+	rigtest.Must(t, err)
+	done := make(chan struct{})
+	served := a.taskSwitch()
+	served.pause = 0
+	go func() {
+		defer close(done)
+		served.serveHost(ours)
+	}()
+	t.Cleanup(func() {
+		rigtest.Must(t, change.Close())
+		<-done
+		_ = ours.Close()
+	})
+	return a, change
+}
+
+func TestTaskSwitch_HostSwitchesByTheRulesOfTheSocket(t *testing.T) {
+	a, change := hosted(t)
+	task := rigtest.NewTask(t, a.session, "walk")
+	file := rigtest.TaskFile(t, task)
+	a.send("arm")
+	rigtest.Must(t, change.Switch("walk", file))
+	if got := a.belief(); got != task.Belief.Belief.Hash() {
+		t.Errorf("the belief is %x, want that of the task", got)
+	}
+	if err := change.Switch("walk", append(file, make([]byte, 2<<20)...)); err == nil ||
+		!strings.Contains(err.Error(), "bytes") {
+		t.Errorf("a file that is too large: %v", err)
+	}
+	rigtest.Must(t, change.New())
+	prior, err := a.session.File.Controller.NewBelief(a.session.Shape().Latent)
+	rigtest.Must(t, err)
+	if got := a.belief(); got != prior.Hash() {
+		t.Errorf("after a new task the belief is %x, want the prior", got)
+	}
+	for range 2 {
+		a.mu.Lock()
+		_, _, ok, err := a.host.NextSwitch(a.beats)
+		a.mu.Unlock()
+		if !ok || err != nil {
+			t.Errorf("the log gets no switch: %v", err)
+		}
+	}
+	a.send("stop")
+	if err := change.New(); err == nil || !strings.Contains(err.Error(), "reset") {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+func TestTaskSwitch_HostMayOnlySwitch(t *testing.T) {
+	a := serveRun(t, true)
+	for _, command := range []string{"arm", "reset", "stop", "disarm", "status", ""} {
+		ours, theirs := net.Pipe()
+		go a.taskSwitch().serveHost(ours)
+		go func() { _, _ = io.WriteString(theirs, command+"\n") }()
+		var refusal string
+		rigtest.Must(t, json.NewDecoder(theirs).Decode(&refusal))
+		if state := a.send("status").State; refusal != errNotForHost.Error() || state != "disarmed" {
+			t.Errorf("%s: %q, %s", command, refusal, state)
+		}
+		rigtest.Must(t, theirs.Close())
+	}
+}
+
+func TestTaskSwitch_NewTaskNeedsARunThatFollowsItsBelief(t *testing.T) {
+	a := serveRun(t, true)
+	if got := a.send("new"); got.Error != "" {
+		t.Errorf("%+v", got)
+	}
+	a.session.File.Controller.Strategy = controller.Random
+	if got := a.send("new"); !strings.Contains(got.Error, "does not follow its belief") {
+		t.Errorf("%+v", got)
+	}
 }

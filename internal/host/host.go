@@ -38,6 +38,7 @@ const (
 	fdConfig
 	fdLifeline  // a pipe whose other end dies with the control process
 	FdCrash     // a file for the trace of a panic
+	fdTasks     // the socket of link.TaskChanger
 	fdTickWake  // eventfd: ticks, stops
 	fdStateWake // eventfd: states
 )

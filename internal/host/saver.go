@@ -14,7 +14,6 @@ import (
 	"optibfm/internal/beliefstore"
 	"optibfm/internal/link"
 	"optibfm/internal/record"
-	"optibfm/internal/version"
 	"optibfm/rtloop"
 )
 
@@ -54,14 +53,10 @@ func openBeliefSaver(
 	if err != nil {
 		return nil, fmt.Errorf("run.state_dir: %w; set a folder that this user can write to, or clear the key", err)
 	}
+	record := newRecord(f, modelHash, spec)
+	record.Belief = belief
 	return &beliefSaver{
-		store: store,
-		record: beliefstore.Record{
-			ModelHash: modelHash, Basis: f.Controller.BasisHash(), Offset: f.Controller.Offset,
-			Sigma: f.Controller.Sigma, Estimate: f.Controller.Noise.Estimate,
-			Program: version.String(), Robot: spec.Name, Belief: belief,
-		},
-		steps: steps, newest: make(chan savedState, 1), events: events,
+		store: store, record: record, steps: steps, newest: make(chan savedState, 1), events: events,
 	}, nil
 }
 

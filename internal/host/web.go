@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +52,9 @@ func (h *Process) openWeb() error {
 		if !h.recordsPictures() { // the recorder reports a dead source, too
 			go h.tryPictures(h.pictures)
 		}
+	}
+	if options.Tasks, err = h.openTasks(belief); err != nil {
+		return err
 	}
 	if h.web, err = web.Open(operator.Web, options); err != nil {
 		return err
@@ -198,6 +202,7 @@ type webView struct {
 	labels   perMinute
 	robust   bool    // labels may get less than their full weight
 	share    float64 // of its weight that the last label got; 0: no label yet, or not robust
+	earlier  uint64  // labels of the tasks before this one
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
 	shownAt  int64
@@ -249,6 +254,9 @@ func (v *webView) Tick(t *controller.Tick) {
 	if t.Step == 0 {
 		v.expected = 0
 	}
+	if t.Flags.Has(controller.FlagSwitched) {
+		v.earlier, v.share = v.tally.Applied, 0
+	}
 	if t.Flags.Has(controller.FlagArmed) && !math.IsNaN(estimate) {
 		v.expected += estimate
 	}
@@ -298,7 +306,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),
-		Labels: y.Applied, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
+		Labels: y.Applied - v.earlier, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
 		Undone: y.Undone, Refused: y.Refused, Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		LateMS:    web.Number(milliseconds(v.late)),
 		LateP99MS: v.quantile[0], LateMaxMS: v.quantile[1], BusyP99MS: v.quantile[2],
@@ -372,10 +380,14 @@ func (p *perMinute) rate(second uint64) web.Number {
 
 // beliefWatch has the numbers of the belief that the live view shows. The planner's goroutine updates it.
 type beliefWatch struct {
-	cfg     controller.Config
+	cfg    controller.Config
+	dim    int // of the features
+	newest atomic.Pointer[believed]
+
+	mu      sync.Mutex
 	belief  *posterior.Belief
+	noise   controller.NoiseState
 	takenAt int64
-	newest  atomic.Pointer[believed]
 }
 
 // believed is a summary of a belief.
@@ -391,15 +403,17 @@ func newBeliefWatch(cfg controller.Config, dim int) (*beliefWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("host: live view: %w", err)
 	}
-	return &beliefWatch{cfg: cfg, belief: belief}, nil
+	return &beliefWatch{cfg: cfg, dim: dim, belief: belief}, nil
 }
 
 // take updates the summary every viewEvery. The planner reports a damaged belief.
 func (w *beliefWatch) take(s *controller.State) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if s.At-w.takenAt < int64(viewEvery) || w.belief.Restore(s.Belief) != nil {
 		return
 	}
-	w.takenAt = s.At
+	w.takenAt, w.noise = s.At, s.Noise
 	b := &believed{
 		mean: make([]float64, w.belief.TaskDim()), zero: w.cfg.Zero(w.belief), prior: w.belief.LogDetPrior(),
 	}

@@ -119,8 +119,12 @@ func (r *Recorder) Snapshot(s flightlog.Snapshot) {
 // Switch records a switch of the task, which has a snapshot.
 func (r *Recorder) Switch(s flightlog.Snapshot, at int64) {
 	r.Snapshot(s)
+	text := "switched to the task " + s.Task
+	if s.Task == link.NewTask {
+		text = "began a task without labels"
+	}
 	r.Event(flightlog.Event{
-		At: at, Level: flightlog.Info, Text: "switched to the task " + s.Task,
+		At: at, Level: flightlog.Info, Text: text,
 		Fields: map[string]string{"task": s.Task, "tick": fmt.Sprint(s.Next)},
 	})
 }

@@ -109,9 +109,8 @@ func (s *Start) fit(f *configs.File, m Model) error {
 
 // CheckSwitch refuses a task to which a run with this configuration and model cannot switch.
 func CheckSwitch(t taskstore.Task, k controller.Config, m Model) error {
-	if k.Strategy == controller.Fixed || k.Strategy == controller.Random {
-		return fmt.Errorf("the run does not follow its belief (controller.strategy: %s); start it with %s",
-			k.Strategy, controller.Thompson)
+	if err := CheckFollowsBelief(k); err != nil {
+		return err
 	}
 	if t.Belief == nil {
 		return fmt.Errorf("the task %s has no belief: it was made from a log; start a run from it with --strategy %s",
@@ -122,6 +121,15 @@ func CheckSwitch(t taskstore.Task, k controller.Config, m Model) error {
 		return err
 	}
 	return checkBelief(*t.Belief, where, k, m)
+}
+
+// CheckFollowsBelief refuses a configuration whose run follows no belief.
+func CheckFollowsBelief(k controller.Config) error {
+	if k.Strategy == controller.Fixed || k.Strategy == controller.Random {
+		return fmt.Errorf("the run does not follow its belief (controller.strategy: %s); start it with %s",
+			k.Strategy, controller.Thompson)
+	}
+	return nil
 }
 
 // message describes the start.

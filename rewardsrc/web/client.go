@@ -67,13 +67,14 @@ type hello struct {
 	SampleMS     Number  `json:"sample_ms"`
 	CanStop      bool    `json:"can_stop"`
 	Pictures     bool    `json:"pictures"` // at /frames
+	Tasks        bool    `json:"tasks"`    // can be changed
 	About        About   `json:"about"`
 	History      []point `json:"history"`
 }
 
 // reply is a message to one browser: a refused press, an invitation, a notice.
 type reply struct {
-	Type     string `json:"type"` // "refused", "invite" or "notice"
+	Type     string `json:"type"` // "refused", "invite", "tasks" or "notice"
 	Press    uint64 `json:"press,omitempty"`
 	Text     string `json:"text,omitempty"`
 	URL      string `json:"url,omitempty"`
@@ -81,6 +82,10 @@ type reply struct {
 	QRSize   int    `json:"qr_size,omitempty"`
 	Role     string `json:"role,omitempty"`
 	ExpiresS Number `json:"expires_s,omitempty"`
+
+	Kind  string   `json:"kind,omitempty"`  // of the task message
+	Error string   `json:"error,omitempty"` // why it had no effect
+	Names []string `json:"names,omitempty"` // of the saved tasks
 }
 
 // clockMessage asks for the browser's time, and reports the present estimate.
@@ -158,7 +163,8 @@ func (s *Server) enter(c *client) []byte {
 		Type: "hello", Protocol: 1, Conn: c.number, Device: c.session.name, Role: c.session.role,
 		WatchOnly: s.cfg.WatchOnly, Mode: s.opts.Mode, Good: Number(s.cfg.GoodValue), Bad: Number(s.cfg.BadValue),
 		RefractoryMS: Number(s.cfg.RefractoryMS), SampleMS: Number(s.cfg.SampleMS),
-		CanStop: s.opts.Stop != nil, Pictures: s.opts.Pictures != nil, About: s.opts.About, History: s.history.points,
+		CanStop: s.opts.Stop != nil, Pictures: s.opts.Pictures != nil,
+		Tasks: s.opts.Tasks != nil && !s.cfg.WatchOnly, About: s.opts.About, History: s.history.points,
 	})
 }
 
@@ -307,6 +313,10 @@ func (c *client) handle(m message, now int64) {
 		}
 	case typeInvite:
 		c.reply(c.server.invite(c, m.Role))
+	case typeTask:
+		if reason := c.task(m); reason != "" {
+			c.reply(reply{Type: "tasks", Kind: m.Kind, Error: reason})
+		}
 	default:
 		if reason := c.server.reseat(c, m.Type); reason != "" {
 			c.reply(reply{Type: "notice", Text: reason})

@@ -21,7 +21,19 @@ const (
 	typeGive   = "give"   // the labelling device hands over to the asking one
 	typeKeep   = "keep"   // the labelling device refuses to
 	typeInvite = "invite" // a new pairing code: role
+	typeTask   = "task"   // kind; name of a saved one
 )
+
+// The kinds of a message about tasks.
+const (
+	taskList = "list" // the saved tasks
+	taskSave = "save" // the belief, as a task; with replace also over another one
+	taskLoad = "load" // the robot switches to a saved task
+	taskNew  = "new"  // the robot forgets all labels
+)
+
+// maxTaskName is the longest name of a task, in bytes.
+const maxTaskName = 100
 
 // The kinds of a press.
 const (
@@ -46,11 +58,13 @@ type message struct {
 	Type    string  `json:"type"`
 	ID      uint64  `json:"id"`      // of a press or an exchange; a browser counts to 2^53
 	At      float64 `json:"at"`      // performance.now() of the press or the answer, ms
-	Kind    string  `json:"kind"`    // of a press
+	Kind    string  `json:"kind"`    // of a press or a task message
 	Value   float64 `json:"value"`   // of a press of kind value
 	Request uint64  `json:"request"` // on the page when the button was pressed, 0 for none
 	Shown   float64 `json:"shown"`   // when it appeared, performance.now(), ms
 	Role    string  `json:"role"`    // of an invitation
+	Name    string  `json:"name"`    // of a task
+	Replace bool    `json:"replace"` // a task of the same name
 }
 
 // errMessage is wrapped by every error about a message.
@@ -96,6 +110,8 @@ func (m *message) check() error {
 		return nil
 	case typePress:
 		return m.checkPress()
+	case typeTask:
+		return m.checkTask()
 	}
 	return fmt.Errorf("unknown type %.16q", m.Type)
 }
@@ -110,6 +126,19 @@ func (m *message) checkPress() error {
 		return fmt.Errorf("pressed at %g ms, before the request appeared at %g ms", m.At, m.Shown)
 	}
 	return nil
+}
+
+func (m *message) checkTask() error {
+	switch m.Kind {
+	case taskList, taskNew:
+		return nil
+	case taskSave, taskLoad:
+		if m.Name == "" || len(m.Name) > maxTaskName {
+			return fmt.Errorf("the name of a task has %d bytes, want 1 to %d", len(m.Name), maxTaskName)
+		}
+		return nil
+	}
+	return fmt.Errorf("unknown kind %.16q of a task message", m.Kind)
 }
 
 // browserNS converts a browser's milliseconds into nanoseconds.

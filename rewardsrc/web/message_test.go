@@ -32,6 +32,9 @@ func TestParseMessage_RefusesMalformed(t *testing.T) {
 		"a value too large": `{"type":"press","kind":"value","value":1e999}`,
 		"a negative number": `{"type":"press","kind":"good","id":-1}`,
 		"shown after press": `{"type":"press","kind":"good","at":5,"request":1,"shown":6}`,
+		"a nameless task":   `{"type":"task","kind":"load"}`,
+		"a long name":       `{"type":"task","kind":"save","name":"` + strings.Repeat("x", maxTaskName+1) + `"}`,
+		"an unknown change": `{"type":"task","kind":"arm","name":"x"}`,
 		"too long":          `{"type":"stop","kind":"` + strings.Repeat("x", maxMessage) + `"}`,
 	} {
 		if m, err := parseMessage([]byte(text)); !errors.Is(err, errMessage) {
@@ -46,6 +49,7 @@ func FuzzParseMessage(f *testing.F) {
 	f.Add([]byte(`{"type":"press","id":4,"at":12.5,"kind":"better"}`))
 	f.Add([]byte(`{"type":"press","id":5,"at":12.5,"kind":"worse","request":2,"shown":13}`))
 	f.Add([]byte(`{"type":"press","id":6,"at":12.5,"kind":"goal","value":1}`))
+	f.Add([]byte(`{"type":"task","kind":"save","name":"walk","replace":true}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := parseMessage(data)
 		if err != nil {

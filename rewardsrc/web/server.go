@@ -38,6 +38,9 @@ type Options struct {
 	// Pictures of the robot; nil: none.
 	Pictures Pictures
 
+	// Tasks of the robot; nil: the page cannot change the task.
+	Tasks Tasks
+
 	// Now is the clock of labels; nil means CLOCK_MONOTONIC.
 	Now func() int64
 }
@@ -63,6 +66,7 @@ type Server struct {
 	stopped     atomic.Pointer[string] // who pressed STOP
 	halted      bool                   // by the newest view; the run's goroutine
 	taken       atomic.Bool            // the seat, by a browser that is connected
+	changing    sync.Mutex             // held during a call of opts.Tasks
 
 	mu       sync.Mutex
 	register register

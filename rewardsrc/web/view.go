@@ -65,7 +65,7 @@ type View struct {
 	Reward      Number `json:"reward"`      // a simulator's; NaN if there is none
 	Return      Number `json:"return"`      // of the episode so far: of Reward, or else of Estimate
 
-	Labels uint64 `json:"labels"` // that count
+	Labels uint64 `json:"labels"` // of this task, that count
 	// LastTrust is the share of its weight that the last label received, in
 	// (0, 1]; 0: no label yet, or no robust weighting.
 	LastTrust Number `json:"last_trust,omitempty"`
