@@ -506,6 +506,10 @@ class _Frames(http.server.BaseHTTPRequestHandler):
 class _FrameServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exc_info()[1], OSError):  # the watcher has left
+            super().handle_error(request, client_address)
+
 
 def _serve_frames(robot, path):
     """Serves the robot's pictures on a Unix socket until the program ends."""

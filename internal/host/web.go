@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,9 +35,6 @@ import (
 // viewEvery is the time between two views.
 const viewEvery = 200 * time.Millisecond
 
-// firstPicture is how long the source of pictures may take for the first one.
-const firstPicture = 20 * time.Second
-
 // openWeb starts the web console.
 func (h *Process) openWeb() error {
 	belief, err := newBeliefWatch(h.Session.File.Controller, h.Session.Shape().Latent)
@@ -49,9 +47,9 @@ func (h *Process) openWeb() error {
 	}
 	if h.pictures != nil {
 		options.Pictures = h.pictures
-		if !h.recordsPictures() { // the recorder reports a dead source, too
-			go h.tryPictures(h.pictures)
-		}
+	}
+	if h.pictures != nil && !h.recordsPictures() { // the recorder reports a dead source, too
+		time.AfterFunc(2*time.Second, func() { h.tryPictures(h.pictures) }) // a simulator starts first
 	}
 	if options.Tasks, err = h.openTasks(belief); err != nil {
 		return err
@@ -70,20 +68,20 @@ func (h *Process) openWeb() error {
 // a browser watches.
 func (h *Process) tryPictures(from web.Pictures) {
 	defer from.Watch()()
-	for range firstPicture / time.Second {
+	for failed := 0; failed < 3; { // seconds: a renderer that starts slowly fails at first
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		_, err := from.Next(ctx, 0)
 		cancel()
 		if err == nil {
 			return
 		}
-		if problem := from.Problem(); problem != "" {
-			record.Offer(h.Planner.Events, flightlog.Event{
-				At: rtloop.Now(), Level: flightlog.Warn, Text: "the console has no pictures: " + problem,
-			})
-			return
+		if failed++; from.Problem() == "" {
+			failed = 0
 		}
 	}
+	record.Offer(h.Planner.Events, flightlog.Event{
+		At: rtloop.Now(), Level: flightlog.Warn, Text: "the console has no pictures: " + from.Problem(),
+	})
 }
 
 // webMode returns the page's mode for operator.label_mode.
@@ -203,6 +201,7 @@ type webView struct {
 	robust   bool    // labels may get less than their full weight
 	share    float64 // of its weight that the last label got; 0: no label yet, or not robust
 	earlier  uint64  // labels of the tasks before this one
+	task     string  // saved, to which the run switched; "": none
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
 	shownAt  int64
@@ -306,7 +305,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),
-		Labels: y.Applied - v.earlier, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
+		Task: v.task, Labels: y.Applied - v.earlier, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
 		Undone: y.Undone, Refused: y.Refused, Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		LateMS:    web.Number(milliseconds(v.late)),
 		LateP99MS: v.quantile[0], LateMaxMS: v.quantile[1], BusyP99MS: v.quantile[2],
@@ -333,6 +332,9 @@ func (v *webView) Label(rewardsrc.Label, error) {} // the source acknowledges to
 func (v *webView) Notice(keyboard.Notice)       {}
 
 func (v *webView) Event(e flightlog.Event) {
+	if task, switched := e.Fields["task"]; switched {
+		v.task = strings.TrimPrefix(task, link.NewTask)
+	}
 	level := web.Info
 	switch e.Level {
 	case flightlog.Warn:

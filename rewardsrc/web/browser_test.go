@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -724,7 +725,7 @@ func TestPage_SecondDeviceTakesOver(t *testing.T) {
 
 func TestPage_FitsScreens(t *testing.T) {
 	c := startChrome(t)
-	d, _ := openForBrowser(t, nil)
+	d, _ := openForBrowser(t, func(_ *Config, o *Options) { o.Tasks = &shelf{} })
 	p := c.page(laptop)
 	p.open(d.Pairing().URL)
 	p.untilText("link", `\d ms`)
@@ -750,6 +751,14 @@ func TestPage_FitsScreens(t *testing.T) {
 			})()`)
 			if box != "true" {
 				t.Errorf("at %dx%d the button %s is smaller than 64 px or out of sight", at.width, at.height, id)
+			}
+		}
+	}
+	for at, ids := range map[size][]string{phone: {"task-menu"}, laptop: {"task-new", "task-save", "task-load"}} {
+		p.resize(at)
+		for _, id := range ids {
+			if p.eval(stopInSight+fmt.Sprintf("('#%s', %d, %d)", id, at.width, at.height)) != "" {
+				t.Errorf("at %d px the button %s is out of sight", at.width, id)
 			}
 		}
 	}
@@ -790,7 +799,9 @@ const stopInSight = `((id, innerWidth, innerHeight) => {
 
 func TestPage_StopIsAlwaysVisible(t *testing.T) {
 	c := startChrome(t)
-	d, _ := openForBrowser(t, nil)
+	d, _ := openForBrowser(t, func(_ *Config, o *Options) {
+		o.Tasks = &shelf{names: strings.Fields(strings.Repeat("walk ", 9))}
+	})
 	p := c.page(laptop)
 	p.open(d.Pairing().URL)
 	p.untilText("link", `\d ms`)
@@ -830,9 +841,57 @@ func TestPage_StopIsAlwaysVisible(t *testing.T) {
 					t.Errorf("%s: in the settings: %s", where, wrong)
 				}
 				p.eval("document.getElementById('settings').close()")
+				p.eval("document.getElementById('tasks').showModal()")
+				inDialog = fmt.Sprintf("('#tasks .stop', %d, %d)", at.width, at.height)
+				if wrong := p.eval(stopInSight + inDialog); wrong != "" {
+					t.Errorf("%s: in the tasks: %s", where, wrong)
+				}
+				p.eval("document.getElementById('tasks').close()")
 			}
 		}
 	}
+	c.mustBeHealthy()
+}
+
+func TestPage_SavesLoadsAndBeginsTasks(t *testing.T) {
+	c := startChrome(t)
+	kept := &shelf{}
+	d, stopped := openForBrowser(t, func(_ *Config, o *Options) { o.Tasks = kept })
+	p := c.page(phone)
+	p.open(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	wantCalls := func(want ...string) {
+		t.Helper()
+		kept.mu.Lock()
+		defer kept.mu.Unlock()
+		if !slices.Equal(kept.calls, want) {
+			t.Errorf("calls %q, want %q", kept.calls, want)
+		}
+	}
+	type save struct{ name, says string }
+	p.tap("task-menu")
+	p.untilText("task-none", "No task is saved")
+	for _, s := range []save{{"a b", "Use letters"}, {"gentle-turn", "Saved as gentle-turn"}} {
+		p.eval("document.getElementById('task-name').value = '" + s.name + "'")
+		p.eval("document.getElementById('task-form').requestSubmit()")
+		p.untilText("task-note", s.says)
+	}
+	wantCalls("save gentle-turn")
+	p.eval("document.querySelector('#task-list button').click()")
+	p.untilText("task-effect", "Keep clear") // the robot is armed
+	p.eval("document.getElementById('task-no').click()")
+	wantCalls("save gentle-turn")
+	p.eval("document.querySelector('#task-list button').click()")
+	p.tap("task-yes")
+	p.untilText("banner", "follows the task gentle-turn")
+	p.tap("task-menu")
+	p.tap("task-begin")
+	p.tap("task-yes")
+	p.untilText("banner", "A new task begins")
+	wantCalls("save gentle-turn", "load gentle-turn", "new")
+	p.tap("task-menu")
+	p.eval("document.querySelector('#tasks .stop').click()")
+	<-stopped
 	c.mustBeHealthy()
 }
 
@@ -849,9 +908,19 @@ func TestPage_StatesEffectOfStop(t *testing.T) {
 	c.mustBeHealthy()
 }
 
-// TestPage_LabelsARun labels a run of the rover, as a person with a laptop and then with a phone,
-// and takes docs/console.png. Start "optibfm run --config rover-keyboard --operator web" first, and give the
-// address that it prints to -live.
+// upright tells, from the picture of the moment to label, whether the walker stands: its head is near the upper edge.
+const upright = `(() => {
+	const c = document.getElementById('moment');
+	const { data, width, height } = c.getContext('2d').getImageData(0, 0, c.width, c.height);
+	for (let i = 0; i < data.length; i += 4) {
+		if (data[i] > 180 && data[i + 1] > 110 && data[i + 2] < 130) return Math.floor(i / 4 / width) < 0.2 * height;
+	}
+	return false;
+})()`
+
+// TestPage_LabelsARun teaches a walker to stand, as a person who sees only the page, with a laptop and then with a
+// phone, and takes docs/console.png. Start "optibfm run --config walker-human" first, and give the address that it
+// prints to -live.
 func TestPage_LabelsARun(t *testing.T) {
 	if *live == "" {
 		t.Skip("needs a run: -live ADDRESS")
@@ -862,26 +931,31 @@ func TestPage_LabelsARun(t *testing.T) {
 	p.open(*live)
 	p.untilText("link", `\d ms`)
 	p.do("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": true}, nil)
-	judge := func() {
+	asked := func() { // and its moment is on the screen
 		t.Helper()
 		p.until("document.getElementById('request').dataset.open", "true")
-		time.Sleep(400 * time.Millisecond) // a person reads
+		p.until("document.getElementById('then').hidden", "false")
+		p.until("document.getElementById('then').dataset.marked", "true")
+	}
+	judge := func() {
+		t.Helper()
+		asked()
 		button := "bad"
-		if p.eval("parseFloat(document.getElementById('reward').innerText.slice(4)) > 0.5") == "true" {
+		if p.eval(upright) == "true" {
 			button = "good"
 		}
 		p.tap(button)
 		p.until("document.querySelector('#presses li').dataset.status", "^counted$")
 	}
-	for range 6 {
+	for range 12 {
 		judge()
 	}
-	p.until("document.getElementById('request').dataset.open", "true")
+	asked()
 	shots := [][]byte{p.screenshot()}
 	p.theme("light")
 	p.resize(phone)
 	judge()
-	p.until("document.getElementById('request').dataset.open", "true")
+	asked()
 	shots = append(shots, p.screenshot())
 	if *pictures != "" {
 		sideBySide(t, filepath.Join(*pictures, "console.png"), shots)

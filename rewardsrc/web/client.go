@@ -460,6 +460,9 @@ func (s *Server) invite(c *client, role string) reply {
 		return reply{Type: "notice", Text: err.Error()}
 	}
 	url := c.origin + "/#" + token
-	path, size := qrPath(url)
+	path, size := "", 0
+	if !s.Pairing().Local {
+		path, size = qrPath(url)
+	}
 	return reply{Type: "invite", URL: url, QR: path, QRSize: size, Role: role, ExpiresS: Number(inviteLife.Seconds())}
 }

@@ -247,6 +247,7 @@ func (s *Server) routes() http.Handler {
 		"GET /console.js":    {"console.js", "text/javascript; charset=utf-8"},
 		"GET /charts.js":     {"charts.js", "text/javascript; charset=utf-8"},
 		"GET /film.js":       {"film.js", "text/javascript; charset=utf-8"},
+		"GET /tasks.js":      {"tasks.js", "text/javascript; charset=utf-8"},
 		"GET /icon.svg":      {"icon.svg", "image/svg+xml"},
 		"GET /manifest.json": {"manifest.json", "application/manifest+json"},
 	} {

@@ -56,6 +56,8 @@ type View struct {
 	PredictedOf uint32 `json:"predicted_of"`
 	Learnt      bool   `json:"learnt"` // the task is learnt
 
+	Task string `json:"task,omitempty"` // saved, to which the run switched
+
 	DGap        Number `json:"dgap"`        // of the newest state, nats
 	Kappa       Number `json:"kappa"`       // the least D-gap that asks for a label, nats; NaN without a gate
 	Information Number `json:"information"` // log det V less that of the prior, nats

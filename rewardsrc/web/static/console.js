@@ -1,5 +1,6 @@
 import { History, draw, short } from '/charts.js';
 import { Film, Live, Loop, Photo, Arena } from '/film.js';
+import { Tasks } from '/tasks.js';
 
 const $ = (id) => document.getElementById(id);
 const staleAfter = 1500, deadAfter = 4000; // ms without a state
@@ -115,6 +116,11 @@ function receive(m) {
     case 'invite':
       invitation(m);
       break;
+    case 'tasks': {
+      const done = tasks.answer(m);
+      if (done) banner.flash(done);
+      break;
+    }
   }
 }
 
@@ -315,7 +321,7 @@ button('cant', 'cant_tell');
 button('undo', 'undo');
 
 document.addEventListener('keydown', (e) => {
-  if (e.repeat || e.ctrlKey || e.metaKey || e.altKey || $('settings').open || e.target.tagName === 'INPUT') return;
+  if (e.repeat || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || e.target.tagName === 'INPUT') return;
   const kind = {
     '+': 'good', '=': 'good', '-': 'bad', '>': 'better', '<': 'worse', g: 'goal', '?': 'cant_tell', t: 'cant_tell', u: 'undo',
   }[e.key];
@@ -365,6 +371,18 @@ function stop() {
 for (const b of document.querySelectorAll('.stop')) {
   b.addEventListener('pointerdown', (e) => { if (e.button === 0) stop(); });
   b.addEventListener('click', (e) => { if (e.detail === 0) stop(); });
+}
+
+/* ---- tasks --------------------------------------------------------------- */
+
+const tasks = new Tasks(send, () => Boolean(state?.view?.armed && !state.view.fault));
+
+function renderTasks() {
+  document.querySelector('.pads').dataset.tasks = hello.tasks;
+  for (const id of ['task-menu', 'task-new', 'task-save', 'task-load']) {
+    $(id).hidden = !hello.tasks;
+    $(id).disabled = !canLabel() || !connected();
+  }
 }
 
 /* ---- settings ------------------------------------------------------------ */
@@ -418,12 +436,13 @@ $('pair-form').onsubmit = async (e) => {
 
 function invitation(m) {
   const margin = 2;
-  $('invite-qr').setAttribute('viewBox', `${-margin} ${-margin} ${m.qr_size + 2 * margin} ${m.qr_size + 2 * margin}`);
+  $('invite-qr').toggleAttribute('hidden', !m.qr); // no other device could use it
+  $('invite-qr').setAttribute('viewBox', `${-margin} ${-margin} ${(m.qr_size ?? 0) + 2 * margin} ${(m.qr_size ?? 0) + 2 * margin}`);
   const path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-  path.setAttribute('d', m.qr);
+  path.setAttribute('d', m.qr ?? '');
   path.setAttribute('fill', '#000');
   $('invite-qr').replaceChildren(path);
-  $('invite-text').textContent = `Works once, within ${Math.round(m.expires_s / 60)} minutes: ${m.role === 'label' ? 'may label after a hand-over' : 'may watch, and stop'}.`;
+  $('invite-text').textContent = `${m.qr ? '' : 'On this computer only (optibfm run --lan admits others). '}Works once, within ${Math.round(m.expires_s / 60)} minutes: ${m.role === 'label' ? 'may label after a hand-over' : 'may watch, and stop'}.`;
   $('invite-url').textContent = m.url;
   $('invitation').hidden = false;
 }
@@ -505,6 +524,7 @@ function render() {
   renderRequest();
   renderSeat();
   renderStop();
+  renderTasks();
   renderLearning();
   renderView();
 }
@@ -571,7 +591,7 @@ function renderLearning() {
   if (!v) return;
   const text = v.learnt ? 'Learnt: you may stop.'
     : v.predicted_of > 1 ? `It predicted ${v.predicted} of your last ${v.predicted_of} labels.`
-    : v.labels ? 'First label.' : 'No labels yet.';
+    : v.labels ? 'First label.' : v.task ? `It follows the task ${v.task}. Your labels change it.` : 'No labels yet.';
   if ($('learnt').textContent !== text) $('learnt').textContent = text;
   $('learning').dataset.learnt = Boolean(v.learnt);
   $('learnt-bar').style.width = `${v.learnt ? 100 : 10 * v.predicted}%`;
