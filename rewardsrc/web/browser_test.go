@@ -1021,7 +1021,7 @@ func TestPage_ShowsTheMomentToLabel(t *testing.T) {
 	album.add(shot(t, red))
 	p.until(colourOf("picture"), "red")
 	d.ask(1, 20*time.Second)
-	p.untilText("moment-note", `Label this moment, \d\.\d s ago`)
+	p.untilText("moment-note", `Label this: \d\.\d s ago`)
 	album.add(shot(t, green))
 	p.until(colourOf("picture"), "green")
 	p.until(colourOf("moment"), "red")

@@ -340,7 +340,11 @@ func TestPairing_ReportsWhoCanOpenIt(t *testing.T) {
 		"behind a proxy": {"127.0.0.1:0", []string{"robot.example:443"}, false},
 		"network":        {"0.0.0.0:0", nil, false},
 	} {
-		p := open(t, func(cfg *Config, _ *Options) { cfg.Listen, cfg.Hosts = c.listen, c.hosts }).Pairing()
+		s := open(t, func(cfg *Config, _ *Options) { cfg.Listen, cfg.Hosts = c.listen, c.hosts })
+		if r := s.invite(&client{session: &session{role: roleLabel}}, roleWatch); (r.QR == "") != c.local {
+			t.Errorf("%s: invitation with the QR code %q", name, r.QR)
+		}
+		p := s.Pairing()
 		if p.Local != c.local || strings.Contains(p.Text(), "this computer only") != c.local {
 			t.Errorf("%s: local %v, %q", name, p.Local, p.Text())
 		}

@@ -400,7 +400,7 @@ func TestServer_WatcherStopsButNeverLabels(t *testing.T) {
 	first, _ := pairedBrowser(t, s)
 	first.write(message{Type: typeInvite, Role: roleWatch})
 	invitation := first.reply()
-	if invitation.Type != "invite" || invitation.QRSize == 0 {
+	if invitation.Type != "invite" || invitation.URL == "" {
 		t.Fatalf("reply %+v, want an invitation", invitation)
 	}
 	watcher := dial(t, s, pairWith(t, s, token(invitation.URL)))

@@ -166,10 +166,11 @@ function addArena(v) {
 function renderPictures() {
   $('pictures').hidden = !(film.newest() || hello?.pictures);
   const age = film.newest() ? performance.now() - film.newest().at : Infinity;
-  const note = state?.picture || (age < 2000 || !hello?.pictures ? '' : Number.isFinite(age) ? `${Math.round(age / 1000)} s old` : 'waiting for a picture');
+  const note = state?.picture ? `No picture: ${state.picture}` : (age < 2000 || !hello?.pictures ? '' : Number.isFinite(age) ? `${Math.round(age / 1000)} s old` : 'waiting for a picture');
   if ($('picture-note').textContent !== note) $('picture-note').textContent = note;
   $('now').dataset.old = age > 2000;
   $('recorded').hidden = !hello?.about.record_view;
+  $('now').dataset.empty = !film.newest();
   live.render();
   renderMoment();
 }
@@ -184,7 +185,7 @@ function renderMoment() {
     const at = stateAt - r.age_ms;
     asked = asked?.id === r.id ? asked : { id: r.id, at };
     shown = now - asked.at > around && clip.show(asked.at - around, asked.at + around, asked.at);
-    note = `Label this moment, ${seconds(now - asked.at)} ago`;
+    note = `Label this: ${seconds(now - asked.at)} ago`;
   } else if (p && c && !p.request && ['good', 'bad'].includes(p.kind) && now - p.at < 3000) {
     const to = p.at - c.delay_ms;
     shown = clip.show(to - c.width_ms, to, to - c.width_ms / 2);
@@ -578,6 +579,7 @@ function idleDetail(mine, stopped) {
   if (hello.watch_only) return `Labels come from: ${hello.about.operator || 'another source'}`;
   if (!mine) return 'This device watches.';
   if (stopped) return 'The robot is stopped: presses do not count. Undo works.';
+  if (state.view?.learnt) return hello.tasks ? 'It asks no more. Save the task to keep it.' : 'It asks no more.';
   return {
     per_request: 'Wait for a question.',
     sparse: 'Press when you like or dislike what it does.',
