@@ -45,6 +45,12 @@
 // the newest. The server drops a browser that accepts nothing for two seconds or
 // does not answer the clock for ten; it may reconnect.
 //
+// # Tasks
+//
+// With Options.Tasks the labelling device saves the task of the robot, loads another
+// one, or begins one without labels, one change at a time. The control process
+// decides whether the robot switches.
+//
 // # Access
 //
 // A one-time code (128 random bits, after the # of the address, which browsers do
@@ -74,7 +80,7 @@
 //
 // JSON text messages over one WebSocket, /socket. The server sends hello once;
 // state, the complete display, repeatedly; clock, which the browser answers with
-// performance.now(); and refused, invite and notice as replies. The browser sends
-// clock, press, stop, take, give, keep and invite, of at most 512 bytes. A
-// malformed message ends the connection.
+// performance.now(); and refused, invite, tasks and notice as replies. The browser
+// sends clock, press, stop, take, give, keep, invite and task, of at most 512 bytes.
+// A malformed message ends the connection.
 package web
