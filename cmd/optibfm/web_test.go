@@ -75,6 +75,38 @@ func TestConsole_FirstPressStartsASimulator(t *testing.T) {
 	checkVerified(t, onlyLog(t, cmd))
 }
 
+func TestConsole_SavesLoadsAndBeginsTasks(t *testing.T) {
+	t.Parallel()
+	w, set := serveWatched(t)
+	cmd := program(t, append(set, "operator.source=web", "operator.web.listen=127.0.0.1:0",
+		"run.task_dir="+t.TempDir())...)
+	output := startShared(t, cmd)
+	p := rigtest.PairPhone(t, output)
+	if got := p.Press("good"); got != "counted" {
+		t.Errorf("the press was %s, want counted", got)
+	}
+	for _, c := range []struct{ kind, name, refused string }{
+		{"load", "walk", "no task walk"},
+		{"save", "../walk", "not a name"},
+		{"save", "walk", ""},
+		{"new", "", ""},
+		{"save", "nothing", "no label"},
+		{"load", "walk", ""},
+	} {
+		got := p.ChangeTask(c.kind, c.name)
+		if (got == "") != (c.refused == "") || !strings.Contains(got, c.refused) {
+			t.Errorf("%s %q: %q, want %q", c.kind, c.name, got, c.refused)
+		}
+	}
+	stopFromPhone(t, w, p.Post, cmd.Wait)
+	for _, want := range []string{"began a task without labels", "switched to the task walk"} {
+		if !strings.Contains(output.String(), want) {
+			t.Errorf("no %q in\n%s", want, output)
+		}
+	}
+	checkVerified(t, onlyLog(t, cmd))
+}
+
 func TestConsole_WatchOnlyStops(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)

@@ -129,3 +129,28 @@ func (p *Phone) Press(kind string) (status string) {
 		}
 	}
 }
+
+// ChangeTask sends a message about tasks and returns why it had no effect, "" if it had.
+func (p *Phone) ChangeTask(kind, name string) (refused string) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
+	defer cancel()
+	conn := p.dial(ctx)
+	message := fmt.Appendf(nil, `{"type":"task","kind":%q,"name":%q}`, kind, name)
+	if err := conn.Write(ctx, websocket.MessageText, message); err != nil {
+		p.t.Fatal(err)
+	}
+	for {
+		_, data, err := conn.Read(ctx)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		var m struct{ Type, Error string }
+		if err := json.Unmarshal(data, &m); err != nil {
+			p.t.Fatal(err)
+		}
+		if m.Type == "tasks" {
+			return m.Error
+		}
+	}
+}
