@@ -93,18 +93,21 @@ func TestInvocation_OperatesTheSocketOfTheRun(t *testing.T) {
 
 func TestRunFlags_LANOpensTheConsoleWithTLS(t *testing.T) {
 	for name, c := range map[string]struct {
-		flags  runFlags
-		listen string // "": refused
+		config, set string
+		listen      string // "": refused
 	}{
-		"default":        {runFlags{config: "walker-human"}, "0.0.0.0:8642"},
-		"another port":   {runFlags{config: "walker-human", set: []string{"operator.web.listen=localhost:99"}}, "0.0.0.0:99"},
-		"one network":    {runFlags{config: "walker-human", set: []string{"operator.web.listen=192.0.2.7:99"}}, "192.0.2.7:99"},
-		"not encrypted":  {runFlags{config: "walker-human", set: []string{"operator.web.tls=off"}}, "0.0.0.0:8642"},
-		"it only shows":  {runFlags{config: "rover", set: []string{"operator.web.watch_only=true"}}, "0.0.0.0:8642"},
-		"has no console": {runFlags{config: "rover"}, ""},
+		"default":        {"walker-human", "", "0.0.0.0:8642"},
+		"another port":   {"walker-human", "operator.web.listen=localhost:99", "0.0.0.0:99"},
+		"one network":    {"walker-human", "operator.web.listen=192.0.2.7:99", "192.0.2.7:99"},
+		"not encrypted":  {"walker-human", "operator.web.tls=off", "0.0.0.0:8642"},
+		"it only shows":  {"rover", "operator.web.watch_only=true", "0.0.0.0:8642"},
+		"has no console": {"rover", "", ""},
 	} {
-		c.flags.lan = true
-		file, err := c.flags.load()
+		flags := runFlags{config: c.config, lan: true}
+		if c.set != "" {
+			flags.set = []string{c.set}
+		}
+		file, err := flags.load()
 		if w := file.Operator.Web; c.listen == "" && err == nil ||
 			c.listen != "" && (err != nil || w.Listen != c.listen || w.TLS != web.TLSAuto || len(w.Hosts) == 0) {
 			t.Errorf("%s: listen %q, tls %q, hosts %q, %v", name, w.Listen, w.TLS, w.Hosts, err)

@@ -18,8 +18,8 @@ The folder is run.task_dir, by default the folder "tasks" beside run.state_dir.`
   optibfm run -c myrobot.yaml --start gentle-turn
   optibfm task switch walk -c myrobot.yaml`,
 	}
-	return withSubcommands(cmd, newTaskSave(), newTaskSwitch(), newTaskNew(), newTaskList(), newTaskShow(), newTaskDelete(),
-		newTaskFromLog())
+	return withSubcommands(cmd, newTaskSave(), newTaskSwitch(), newTaskNew(), newTaskList(), newTaskShow(),
+		newTaskDelete(), newTaskFromLog())
 }
 
 // addRobotFlags adds the flags that select the configuration of a robot.

@@ -42,7 +42,8 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 		replace bool
 		err     string
 	}{
-		{"turn", false, ""}, {"turn", false, "exists"}, {"turn", true, ""}, {"../turn", false, "not a name"}, {"-rf", true, "not a name"},
+		{"turn", false, ""}, {"turn", false, "exists"}, {"turn", true, ""},
+		{"../turn", false, "not a name"}, {"-rf", true, "not a name"},
 	} {
 		err := desk.Save(c.name, c.replace)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {

@@ -152,7 +152,8 @@ func TestProcess_ReportsASourceWithoutPicturesAtTheStart(t *testing.T) {
 	h := &Process{Planner: &Planner{Events: make(chan flightlog.Event, 1)}}
 	from := &dark{}
 	h.tryPictures(from)
-	if e := <-h.Planner.Events; e.Level != flightlog.Warn || !strings.Contains(e.Text, "the lens is covered") || !from.ended {
+	e := <-h.Planner.Events
+	if e.Level != flightlog.Warn || !strings.Contains(e.Text, "the lens is covered") || !from.ended {
 		t.Errorf("event %+v, ended %v", e, from.ended)
 	}
 }
