@@ -19,7 +19,8 @@ import (
 //	2  each applied label has its share
 //	3  the belief may have an offset and a basis, and the weights of labels may be revised
 //	4  labels may be comparisons and goals
-const FormatVersion = 4
+//	5  the robot may stand still while it asks, and requests before the first label do not count
+const FormatVersion = 5
 
 // formatWithShare is the first version in which applied labels have a share.
 const formatWithShare = 2

@@ -569,8 +569,14 @@ function renderRequest() {
     $('detail').textContent = stopped ? 'The robot is stopped: only the answer to this question counts.' : `${seconds(left)} left`;
     return;
   }
-  $('question').textContent = state.ended ? 'The run is over' : connected() ? 'No question' : 'Not connected';
+  $('question').textContent = idleQuestion();
   $('detail').textContent = idleDetail(mine, stopped);
+}
+
+function idleQuestion() {
+  if (state.ended) return 'The run is over';
+  if (!connected()) return 'Not connected';
+  return state.view?.waiting ? 'Press to start the robot' : 'No question';
 }
 
 /** What a press does while no question is open. */
@@ -579,6 +585,7 @@ function idleDetail(mine, stopped) {
   if (hello.watch_only) return `Labels come from: ${hello.about.operator || 'another source'}`;
   if (!mine) return 'This device watches.';
   if (stopped) return 'The robot is stopped: presses do not count. Undo works.';
+  if (state.view?.waiting) return 'The first press labels nothing.';
   if (state.view?.learnt) return hello.tasks ? 'It asks no more. Save the task to keep it.' : 'It asks no more.';
   return {
     per_request: 'Wait for a question.',
