@@ -20,7 +20,7 @@ from playwright.async_api import Error, async_playwright
 
 from . import sight
 
-VIEWPORT = {"width": 1000, "height": 600}
+VIEWPORT = {"width": 1000, "height": 640}
 QUALITY = 85  # of the page's pictures
 FRAME_S = 0.06  # least time between two of them
 AROUND_S = 0.4  # what is watched before and after the marked moment
@@ -147,7 +147,7 @@ async def main() -> None:
         o.film.mkdir(parents=True, exist_ok=True)
     async with async_playwright() as p:
         browser = await p.chromium.launch(executable_path=o.browser, args=["--no-sandbox"])
-        person = Person(await browser.new_page(viewport=VIEWPORT), o.task, o.film)
+        person = Person(await browser.new_page(viewport=VIEWPORT, reduced_motion="reduce"), o.task, o.film)
         await person.page.goto(o.url)
         await person.open_eyes()
         await person.teach(o.presses, o.seconds)

@@ -113,11 +113,13 @@ export class Loop {
     if (this.mark === mark) return true;
     this.stop();
     this.mark = mark;
-    let at = from;
+    const begin = performance.now(), pause = 400;
+    let drawn;
     const step = async () => {
+      const at = from + (performance.now() - begin) % (to - from + pause); // as fast as it was, also on a busy computer
       const shot = this.film.near(Math.min(at, to));
-      at = at > to + 400 ? from : at + speed;
-      if (!shot) return;
+      if (!shot || shot === drawn) return;
+      drawn = shot;
       try { await shot.picture.draw(this.canvas); } catch { return; }
       this.marked(Math.abs(shot.at - mark) <= Math.max(speed, Math.abs(this.film.near(mark)?.at - mark)));
     };

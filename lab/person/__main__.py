@@ -1,0 +1,90 @@
+"""Runs a walker that the person of teacher.py teaches, then measures what it learnt: python -m lab.person OUT.csv
+
+A run is `optibfm run --config walker-human` in real time, with the person in a browser of its own process. The
+measurement follows the learnt z without labels, and the oracle's z, in the same episodes of the simulator.
+"""
+
+import argparse
+import contextlib
+import csv
+import json
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .teacher import TASKS
+
+MODEL = Path("models/walker")
+EPISODES = 5
+FIELDS = ["task", "seed", "presses", "labels", "asked", "expired", "seconds", "return", "oracle", "share"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m lab.person", description=__doc__)
+    parser.add_argument("out", type=Path, help="CSV file of the results; rows are added")
+    parser.add_argument("--optibfm", default="./optibfm", help="the program")
+    parser.add_argument("--task", choices=TASKS, nargs="+", default=list(TASKS))
+    parser.add_argument("--runs", type=int, default=4, help="runs of each task")
+    parser.add_argument("--seed", type=int, default=1, help="of the first run")
+    parser.add_argument("--film", type=Path, help="folder for pictures of the page, for film.py")
+    parser.add_argument("person", nargs="*", help="arguments of teacher.py, after --")
+    o = parser.parse_args()
+    for seed in range(o.seed, o.seed + o.runs):
+        for task in o.task:
+            film = ["--film", str(o.film / f"{task}-{seed}")] if o.film else []
+            with tempfile.TemporaryDirectory(prefix="optibfm-person-") as folder:
+                row = {"task": task, "seed": seed, **run(o.optibfm, task, seed, Path(folder), [*film, *o.person])}
+            add(o.out, row)
+            print(*(f"{k} {v}" for k, v in row.items()), flush=True)
+
+
+def run(optibfm: str, task: str, seed: int, folder: Path, arguments: list[str]) -> dict:
+    """Lets the person teach a walker, and returns the fields of FIELDS that it measured."""
+    same = [f"--set=model.bundle={MODEL.resolve()}", f"--set=run.task_dir={folder}/tasks"]
+    command = [optibfm, "run", "--config", "walker-human", "--jsonl", f"--seed={seed}", *same,
+               f"--set=run.state_dir={folder}/state", f"--set=log.dir={folder}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as robot:
+        try:
+            url = next(found[0] for line in robot.stderr if (found := re.search(r"http\S+#\S+", line)))
+            person = subprocess.run([sys.executable, "-m", "lab.person.teacher", url, "--task", task, *arguments],
+                                    stdout=subprocess.PIPE, text=True, check=True)
+        finally:
+            robot.send_signal(signal.SIGINT)
+        summary = json.loads(robot.communicate()[0].splitlines()[-1])
+    subprocess.run([optibfm, "task", "save", "learnt", "--config", "walker-human", *same,
+                    f"--set=run.state_dir={folder}/state"], check=True, stdout=subprocess.DEVNULL)
+    z = json.loads((MODEL / "oracle.json").read_text())["z"][task]
+    learnt = follow(optibfm, task, seed, folder, [*same, "--start=learnt"])
+    oracle = follow(optibfm, task, seed, folder, [*same, f"--set=controller.fixed_z={z}"])
+    presses = [json.loads(line) for line in person.stdout.splitlines()]
+    return {"presses": len(presses), "labels": summary["labels"], "asked": summary["asked"],
+            "expired": summary["expired"], "seconds": round(presses[-1]["at"] - presses[0]["at"]),
+            "return": round(learnt), "oracle": round(oracle), "share": round(learnt / oracle, 3)}
+
+
+def follow(optibfm: str, task: str, seed: int, folder: Path, arguments: list[str]) -> float:
+    """Returns the mean return of episodes in which the walker follows one z, without labels."""
+    done = subprocess.run([optibfm, "run", "--config", "walker", "--json", f"--task={task}", f"--seed={seed}",
+                           "--strategy=fixed", "--operator=none", "--set=controller.preset=person",
+                           f"--set=run.episodes={EPISODES}", f"--set=log.dir={folder}", *arguments],
+                          check=True, stdout=subprocess.PIPE, text=True)
+    returns = json.loads(done.stdout)["returns"]
+    return sum(returns) / len(returns)
+
+
+def add(path: Path, row: dict) -> None:
+    """Adds a row to a CSV file."""
+    new = not path.exists()
+    with path.open("a", newline="") as f:
+        table = csv.DictWriter(f, FIELDS)
+        if new:
+            table.writeheader()
+        table.writerow(row)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()
