@@ -30,21 +30,26 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4, help="runs of each task")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--film", type=Path, help="folder for pictures of the page, for film.py")
-    parser.add_argument("person", nargs="*", help="arguments of teacher.py, after --")
+    parser.add_argument("--set", action="append", default=[], type="--set={}".format, help="KEY=VALUE of the configuration")
+    parser.add_argument("--presses", type=int, default=60, help="of a run, at most")
+    parser.add_argument("--seconds", type=int, default=420, help="of a run, at most")
+    parser.add_argument("--stay", type=int, default=0, help="seconds that the film goes on after the last press")
+    parser.add_argument("--browser", default="/usr/bin/chromium", help="program of the browser")
     o = parser.parse_args()
     for seed in range(o.seed, o.seed + o.runs):
         for task in o.task:
-            film = ["--film", str(o.film / f"{task}-{seed}")] if o.film else []
+            person = [f"--{name}={getattr(o, name)}" for name in ("presses", "seconds", "stay", "browser")]
+            person += [f"--film={o.film / task}-{seed}"] if o.film else []
             with tempfile.TemporaryDirectory(prefix="optibfm-person-") as folder:
-                row = {"task": task, "seed": seed, **run(o.optibfm, task, seed, Path(folder), [*film, *o.person])}
+                row = {"task": task, "seed": seed, **run(o.optibfm, task, seed, Path(folder), person, o.set)}
             add(o.out, row)
             print(*(f"{k} {v}" for k, v in row.items()), flush=True)
 
 
-def run(optibfm: str, task: str, seed: int, folder: Path, arguments: list[str]) -> dict:
+def run(optibfm: str, task: str, seed: int, folder: Path, arguments: list[str], options: list[str]) -> dict:
     """Lets the person teach a walker, and returns the fields of FIELDS that it measured."""
     same = [f"--set=model.bundle={MODEL.resolve()}", f"--set=run.task_dir={folder}/tasks"]
-    command = [optibfm, "run", "--config", "walker-human", "--jsonl", f"--seed={seed}", *same,
+    command = [optibfm, "run", "--config", "walker-human", "--jsonl", f"--seed={seed}", *same, *options,
                f"--set=run.state_dir={folder}/state", f"--set=log.dir={folder}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as robot:
         try:

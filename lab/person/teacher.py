@@ -22,11 +22,13 @@ from . import sight
 
 VIEWPORT = {"width": 1000, "height": 640}
 QUALITY = 85  # of the page's pictures
-FRAME_S = 0.06  # least time between two of them
+WATCHING_S, WAITING_S = 0.06, 0.2  # least time between two of them, with and without a question
 AROUND_S = 0.4  # what is watched before and after the marked moment
+PASS_S = 1.4  # after which the page repeats the clip of a moment
+CONTENT = 5  # good moments in a row after which the person leaves a robot that says it has learnt
 PRESS_S = 0.2  # how long a finger stays on a button
 # Where the page shows the moment of an open question, null without one.
-QUESTION = """() => {
+OPEN_QUESTION = """() => {
   const clip = document.querySelector('#moment'), r = clip.getBoundingClientRect();
   return document.querySelector('#request').dataset.open === 'true' && clip.checkVisibility()
     ? [r.x, r.y, r.width, r.height] : null;
@@ -55,6 +57,8 @@ class Person:
     film: Path | None = None  # folder for pictures of the page
     frames: list = field(default_factory=list)  # newest pictures of the page: time in s, JPEG
     presses: int = 0
+    watching: bool = False
+    opinion: dict = field(default_factory=dict)  # what the last judgement saw
 
     async def open_eyes(self) -> None:
         """Receives the pictures that the browser shows, as long as the page lives."""
@@ -65,7 +69,7 @@ class Person:
             self.frames = [*self.frames[-60:], (at, jpeg)]
             if self.film:
                 (self.film / f"{at:.3f}.jpg").write_bytes(jpeg)
-            await asyncio.sleep(FRAME_S)
+            await asyncio.sleep(WATCHING_S if self.watching else WAITING_S)
             with contextlib.suppress(Error):  # the page is closed
                 await screen.send("Page.screencastFrameAck", {"sessionId": e["sessionId"]})
 
@@ -73,64 +77,86 @@ class Person:
         await screen.send("Page.startScreencast", {"format": "jpeg", "quality": QUALITY})
 
     async def teach(self, presses: int, seconds: float) -> None:
-        """Answers the page's questions until it made that many presses or the time is over."""
-        end = time.monotonic() + seconds
-        while self.presses < presses and time.monotonic() < end:
-            answer = await self.answer()
-            if answer:
-                await self.press(answer)
-                await asyncio.sleep(0.5)
-            else:
-                await asyncio.sleep(0.05)
+        """Answers questions until the robot has learnt, or after that many presses, or when the time is over."""
+        end, content = time.monotonic() + seconds, 0
+        while self.presses < presses and time.monotonic() < end and content < CONTENT:
+            box = await self.page.evaluate(OPEN_QUESTION)
+            self.watching, button = bool(box), ""
+            if box:
+                button = await self.answer(box)
+            elif "may stop" in await self.page.locator("#learnt").inner_text():
+                button = await self.watch_live()
+                content = content + 1 if button == "good" else 0
+            if button == "bad" or button and box:
+                await self.press(button)
+            await asyncio.sleep(0.1)
 
-    async def answer(self) -> str:
+    async def answer(self, box: list) -> str:
         """Watches the moment of the question; returns the button to press, "" if the question closed."""
         since, seen = time.time(), {}
-        while box := await self.page.evaluate(QUESTION):
-            for at, jpeg in list(self.frames):
-                if at > max(seen, default=since):
-                    seen[at] = self.look(jpeg, box)
-            verdict = self.judge(seen)
-            if verdict:
-                return verdict if await self.page.evaluate(QUESTION) else ""
+        while await self.page.evaluate(OPEN_QUESTION):
+            for at, page in self.pictures(max(seen, default=since)):
+                seen[at] = self.marked(page, box), self.look(page, box)
+            if button := self.judge_clip(seen):
+                return button
             await asyncio.sleep(0.05)
         return ""
 
-    def look(self, jpeg: bytes, box: list) -> tuple[bool, sight.Sight | None]:
-        """Whether the moment is marked in a picture of the page, and what its clip shows."""
-        page = Image.open(io.BytesIO(jpeg)).convert("RGB")
+    async def watch_live(self) -> str:
+        """Watches the live picture; returns the button that is right for it, "" if too little is seen."""
+        self.watching, since = True, time.time()
+        await asyncio.sleep(3 * AROUND_S)
+        x, y, w, h = (await self.page.locator("#picture").bounding_box()).values()
+        seen = {at: self.look(page, [x, y, w, h]) for at, page in self.pictures(since)}
+        return self.judge({at: pose for at, pose in seen.items() if pose}, since + 2 * AROUND_S)
+
+    def pictures(self, since: float) -> list:
+        """Times and pictures of the page after a time."""
+        return [(at, Image.open(io.BytesIO(jpeg)).convert("RGB")) for at, jpeg in self.frames if at > since]
+
+    def marked(self, page: Image.Image, box: list) -> bool:
+        """Whether the frame around a clip is amber: it shows the moment of the question."""
+        red, _, blue = page.getpixel((round(box[0]) - 1, round(box[1] + box[3] / 2)))
+        return red > blue
+
+    def look(self, page: Image.Image, box: list) -> sight.Sight | None:
+        """What a box of the page shows."""
         left, top, width, height = box
-        red, _, blue = page.getpixel((round(left) - 1, round(top + height / 2)))  # the frame around the clip
         scale = min(width / sight.WIDTH, height / sight.HEIGHT)  # the picture keeps its shape
         w, h = sight.WIDTH * scale, sight.HEIGHT * scale
         x, y = left + (width - w) / 2, top + (height - h) / 2
-        return red > blue, sight.see(page.crop((round(x), round(y), round(x + w), round(y + h))))
+        return sight.see(page.crop((round(x), round(y), round(x + w), round(y + h))))
 
-    def judge(self, seen: dict) -> str:
-        """Returns the button for a clip, of which pictures were seen at times in s; "" to watch on."""
-        times = sorted(seen)
-        marked = [t for t in times if seen[t][0] and seen[t][1]]
-        for first in marked:
-            mark = [t for t in marked if first <= t < first + 0.3]
-            middle = float(np.mean(mark))
-            near = [t for t in times if abs(t - middle) <= AROUND_S and seen[t][1]]
-            if times[-1] < middle + AROUND_S or len(near) < 5 or near[-1] - near[0] < AROUND_S:
-                continue
-            pose = seen[min(mark, key=lambda t: abs(t - middle))][1]
-            speed = sight.speed(near, [seen[t][1].floor for t in near])
-            good = TASKS[self.task](pose, speed)
-            print(json.dumps({"at": time.time(), "height": round(pose.height, 3), "upright": round(pose.upright, 3),
-                              "speed": round(speed, 3), "frames": len(near), "press": "good" if good else "bad"}), flush=True)
-            return "good" if good else "bad"
-        return ""
+    def judge_clip(self, seen: dict) -> str:
+        """Returns the button for a clip, of which pictures (marked, pose) were seen at times in s; "" to watch on."""
+        turns = [2j * np.pi * t / PASS_S for t, (marked, pose) in seen.items() if marked and pose]
+        if not turns:
+            return ""
+        moment = np.angle(np.sum(np.exp(turns))) / (2 * np.pi) * PASS_S
+        passes = {(t - moment + PASS_S / 2) % PASS_S - PASS_S / 2: pose for t, (_, pose) in seen.items() if pose}
+        return self.judge(passes, 0)
+
+    def judge(self, poses: dict, moment: float) -> str:
+        """Returns the button for a moment between poses at times in s, "" if too few of them were seen."""
+        near = sorted(t for t in poses if abs(t - moment) <= AROUND_S)
+        if len(near) < 5 or near[-1] - near[0] < 1.5 * AROUND_S or max(np.diff(near)) > AROUND_S / 2:
+            return ""
+        pose, speed = poses[min(near, key=lambda t: abs(t - moment))], sight.speed(near, [poses[t].floor for t in near])
+        button = "good" if TASKS[self.task](pose, speed) else "bad"
+        self.opinion = {"height": pose.height, "upright": pose.upright, "speed": speed}
+        return button
 
     async def press(self, button: str) -> None:
+        """Presses a button, and prints when, which and why."""
         box = await self.page.locator(f"#{button}").bounding_box()
         await self.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         await self.page.mouse.down()
+        at = time.time()
         await asyncio.sleep(PRESS_S)
         await self.page.mouse.up()
         self.presses += 1
+        seen = {name: round(float(value), 3) for name, value in self.opinion.items()}
+        print(json.dumps({"at": round(at, 3), "press": button, **seen}), flush=True)
 
 
 async def main() -> None:
@@ -141,7 +167,7 @@ async def main() -> None:
     parser.add_argument("--seconds", type=float, default=600, help="at most this long")
     parser.add_argument("--stay", type=float, default=0, help="seconds to watch after the last press")
     parser.add_argument("--film", type=Path, help="folder for pictures of the page")
-    parser.add_argument("--browser", default="chromium", help="program of the browser")
+    parser.add_argument("--browser", default="/usr/bin/chromium", help="program of the browser")
     o = parser.parse_args()
     if o.film:
         o.film.mkdir(parents=True, exist_ok=True)
