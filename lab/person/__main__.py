@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from .teacher import TASKS
@@ -51,14 +52,17 @@ def run(optibfm: str, task: str, seed: int, folder: Path, arguments: list[str], 
     same = [f"--set=model.bundle={MODEL.resolve()}", f"--set=run.task_dir={folder}/tasks"]
     command = [optibfm, "run", "--config", "walker-human", "--jsonl", f"--seed={seed}", *same, *options,
                f"--set=run.state_dir={folder}/state", f"--set=log.dir={folder}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as robot:
+    out, err = folder / "out", folder / "err"
+    with out.open("w") as to, err.open("w") as errors, subprocess.Popen(command, stdout=to, stderr=errors) as robot:
         try:
-            url = next(found[0] for line in robot.stderr if (found := re.search(r"http\S+#\S+", line)))
+            url = address(robot, err)
             person = subprocess.run([sys.executable, "-m", "lab.person.teacher", url, "--task", task, *arguments],
-                                    stdout=subprocess.PIPE, text=True, check=True)
+                                    check=False, stdout=subprocess.PIPE, text=True)
         finally:
             robot.send_signal(signal.SIGINT)
-        summary = json.loads(robot.communicate()[0].splitlines()[-1])
+    if robot.returncode or person.returncode:
+        sys.exit(f"person: the run of {task} with seed {seed} failed:\n{err.read_text()}")
+    summary = json.loads(out.read_text().splitlines()[-1])
     subprocess.run([optibfm, "task", "save", "learnt", "--config", "walker-human", *same,
                     f"--set=run.state_dir={folder}/state"], check=True, stdout=subprocess.DEVNULL)
     z = json.loads((MODEL / "oracle.json").read_text())["z"][task]
@@ -68,6 +72,15 @@ def run(optibfm: str, task: str, seed: int, folder: Path, arguments: list[str], 
     return {"presses": len(presses), "labels": summary["labels"], "asked": summary["asked"],
             "expired": summary["expired"], "seconds": round(presses[-1]["at"] - presses[0]["at"]),
             "return": round(learnt), "oracle": round(oracle), "share": round(learnt / oracle, 3)}
+
+
+def address(robot: subprocess.Popen, err: Path) -> str:
+    """Waits for the address of the console in the file of the program's messages."""
+    while robot.poll() is None:
+        if found := re.search(r"http\S+#\S+", err.read_text()):
+            return found[0]
+        time.sleep(0.2)
+    return ""
 
 
 def follow(optibfm: str, task: str, seed: int, folder: Path, arguments: list[str]) -> float:

@@ -80,6 +80,8 @@ class Person:
         """Answers questions until the robot has learnt, or after that many presses, or when the time is over."""
         end, content = time.monotonic() + seconds, 0
         while self.presses < presses and time.monotonic() < end and content < CONTENT:
+            if "over" in await self.page.locator("#question").inner_text():
+                raise SystemExit("the run ended: " + await self.page.locator("#banner").inner_text())
             box = await self.page.evaluate(OPEN_QUESTION)
             self.watching, button = bool(box), ""
             if box:
@@ -156,7 +158,11 @@ class Person:
         await self.page.mouse.up()
         self.presses += 1
         seen = {name: round(float(value), 3) for name, value in self.opinion.items()}
-        print(json.dumps({"at": round(at, 3), "press": button, **seen}), flush=True)
+        made = json.dumps({"at": round(at, 3), "press": button, "box": list(box.values()), **seen})
+        print(made, flush=True)
+        if self.film:
+            with (self.film / "presses.jsonl").open("a") as f:
+                f.write(made + "\n")
 
 
 async def main() -> None:
@@ -172,11 +178,12 @@ async def main() -> None:
     if o.film:
         o.film.mkdir(parents=True, exist_ok=True)
     async with async_playwright() as p:
-        browser = await p.chromium.launch(executable_path=o.browser, args=["--no-sandbox"])
+        browser = await p.chromium.launch(executable_path=o.browser, args=["--no-sandbox", "--disable-gpu"])
         person = Person(await browser.new_page(viewport=VIEWPORT, reduced_motion="reduce"), o.task, o.film)
         await person.page.goto(o.url)
         await person.open_eyes()
         await person.teach(o.presses, o.seconds)
+        person.watching = True
         await asyncio.sleep(o.stay)
         await browser.close()
 
