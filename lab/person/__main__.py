@@ -31,47 +31,72 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4, help="runs of each task")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
     parser.add_argument("--film", type=Path, help="folder for pictures of the page, for film.py")
-    parser.add_argument("--set", action="append", default=[], type="--set={}".format, help="KEY=VALUE of the configuration")
+    parser.add_argument("--set", action="append", default=[], type="--set={}".format,
+                        help="KEY=VALUE of the configuration")
     parser.add_argument("--presses", type=int, default=60, help="of a run, at most")
     parser.add_argument("--seconds", type=int, default=420, help="of a run, at most")
-    parser.add_argument("--stay", type=int, default=0, help="seconds that the film goes on after the last press")
     parser.add_argument("--browser", default="/usr/bin/chromium", help="program of the browser")
     o = parser.parse_args()
     for seed in range(o.seed, o.seed + o.runs):
         for task in o.task:
-            person = [f"--{name}={getattr(o, name)}" for name in ("presses", "seconds", "stay", "browser")]
-            person += [f"--film={o.film / task}-{seed}"] if o.film else []
             with tempfile.TemporaryDirectory(prefix="optibfm-person-") as folder:
-                row = {"task": task, "seed": seed, **run(o.optibfm, task, seed, Path(folder), person, o.set)}
-            add(o.out, row)
-            print(*(f"{k} {v}" for k, v in row.items()), flush=True)
+                Trial(o, task, seed, Path(folder)).run()
 
 
-def run(optibfm: str, task: str, seed: int, folder: Path, arguments: list[str], options: list[str]) -> dict:
-    """Lets the person teach a walker, and returns the fields of FIELDS that it measured."""
-    same = [f"--set=model.bundle={MODEL.resolve()}", f"--set=run.task_dir={folder}/tasks"]
-    command = [optibfm, "run", "--config", "walker-human", "--jsonl", f"--seed={seed}", *same, *options,
-               f"--set=run.state_dir={folder}/state", f"--set=log.dir={folder}"]
-    out, err = folder / "out", folder / "err"
-    with out.open("w") as to, err.open("w") as errors, subprocess.Popen(command, stdout=to, stderr=errors) as robot:
-        try:
-            url = address(robot, err)
-            person = subprocess.run([sys.executable, "-m", "lab.person.teacher", url, "--task", task, *arguments],
-                                    check=False, stdout=subprocess.PIPE, text=True)
-        finally:
-            robot.send_signal(signal.SIGINT)
-    if robot.returncode or person.returncode:
-        sys.exit(f"person: the run of {task} with seed {seed} failed:\n{err.read_text()}")
-    summary = json.loads(out.read_text().splitlines()[-1])
-    subprocess.run([optibfm, "task", "save", "learnt", "--config", "walker-human", *same,
-                    f"--set=run.state_dir={folder}/state"], check=True, stdout=subprocess.DEVNULL)
-    z = json.loads((MODEL / "oracle.json").read_text())["z"][task]
-    learnt = follow(optibfm, task, seed, folder, [*same, "--start=learnt"])
-    oracle = follow(optibfm, task, seed, folder, [*same, f"--set=controller.fixed_z={z}"])
-    presses = [json.loads(line) for line in person.stdout.splitlines()]
-    return {"presses": len(presses), "labels": summary["labels"], "asked": summary["asked"],
-            "expired": summary["expired"], "seconds": round(presses[-1]["at"] - presses[0]["at"]),
-            "return": round(learnt), "oracle": round(oracle), "share": round(learnt / oracle, 3)}
+class Trial:
+    """A walker that a person teaches one task."""
+
+    def __init__(self, options: argparse.Namespace, task: str, seed: int, folder: Path) -> None:
+        self.options, self.task, self.seed, self.folder = options, task, seed, folder
+        self.same = [f"--set=model.bundle={MODEL.resolve()}", f"--set=run.task_dir={folder}/tasks"]
+        self.film = options.film and options.film / f"{task}-{seed}"
+
+    def run(self) -> None:
+        """Adds a row to the results. With a film, shows the page again while the walker does what it learnt."""
+        o, state = self.options, f"--set=run.state_dir={self.folder}/state"
+        limits = [f"--presses={o.presses}", f"--seconds={o.seconds}"]
+        presses, summary = self.teach([state, *o.set], limits, self.film)
+        subprocess.run([o.optibfm, "task", "save", "learnt", "--config=walker-human", state, *self.same],
+                       check=True, stdout=subprocess.DEVNULL)
+        z = json.loads((MODEL / "oracle.json").read_text())["z"][self.task]
+        learnt, oracle = self.follow("--start=learnt"), self.follow(f"--set=controller.fixed_z={z}")
+        row = {"task": self.task, "seed": self.seed, "presses": len(presses), "labels": summary["labels"],
+               "asked": summary["asked"], "expired": summary["expired"],
+               "seconds": round(presses[-1]["at"] - presses[0]["at"]),
+               "return": round(learnt), "oracle": round(oracle), "share": round(learnt / oracle, 3)}
+        add(o.out, row)
+        print(*(f"{k} {v}" for k, v in row.items()), flush=True)
+        if self.film:
+            self.teach(["--strategy=fixed", "--start=learnt", "--set=controller.gate.off=true", *o.set],
+                       ["--presses=0", "--stay=20"], self.film / "learnt")
+
+    def teach(self, robot: list[str], person: list[str], film: Path | None) -> tuple[list, dict]:
+        """Runs robot and person until the person leaves. Returns the presses and the robot's summary."""
+        command = [self.options.optibfm, "run", "--config=walker-human", "--jsonl", f"--seed={self.seed}",
+                   f"--set=log.dir={self.folder}", *self.same, *robot]
+        person = [*person, f"--task={self.task}", f"--browser={self.options.browser}"]
+        person += [f"--film={film}"] if film else []
+        out, err = self.folder / "out", self.folder / "err"
+        with (out.open("w") as to, err.open("w") as errors,
+              subprocess.Popen(command, stdout=to, stderr=errors) as running):
+            try:
+                seen = subprocess.run([sys.executable, "-m", "lab.person.teacher", address(running, err), *person],
+                                      check=False, stdout=subprocess.PIPE, text=True)
+            finally:
+                running.send_signal(signal.SIGINT)
+        if running.returncode or seen.returncode:
+            sys.exit(f"person: the run of {self.task} with seed {self.seed} failed:\n{err.read_text()}")
+        return [json.loads(line) for line in seen.stdout.splitlines()], json.loads(out.read_text().splitlines()[-1])
+
+    def follow(self, z: str) -> float:
+        """Returns the mean return of episodes in which the walker follows one z, without labels."""
+        done = subprocess.run([self.options.optibfm, "run", "--config=walker", "--json", f"--task={self.task}",
+                               f"--seed={self.seed}", "--strategy=fixed", "--operator=none",
+                               "--set=controller.preset=person", f"--set=run.episodes={EPISODES}",
+                               f"--set=log.dir={self.folder}", *self.same, z],
+                              check=True, stdout=subprocess.PIPE, text=True)
+        returns = json.loads(done.stdout)["returns"]
+        return sum(returns) / len(returns)
 
 
 def address(robot: subprocess.Popen, err: Path) -> str:
@@ -81,16 +106,6 @@ def address(robot: subprocess.Popen, err: Path) -> str:
             return found[0]
         time.sleep(0.2)
     return ""
-
-
-def follow(optibfm: str, task: str, seed: int, folder: Path, arguments: list[str]) -> float:
-    """Returns the mean return of episodes in which the walker follows one z, without labels."""
-    done = subprocess.run([optibfm, "run", "--config", "walker", "--json", f"--task={task}", f"--seed={seed}",
-                           "--strategy=fixed", "--operator=none", "--set=controller.preset=person",
-                           f"--set=run.episodes={EPISODES}", f"--set=log.dir={folder}", *arguments],
-                          check=True, stdout=subprocess.PIPE, text=True)
-    returns = json.loads(done.stdout)["returns"]
-    return sum(returns) / len(returns)
 
 
 def add(path: Path, row: dict) -> None:
