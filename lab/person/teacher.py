@@ -36,8 +36,8 @@ OPEN_QUESTION = """() => {
 
 
 def wants_walk(pose: sight.Sight, speed: float) -> bool:
-    """Whether the walker stands and walks forwards at half a metre a second or faster."""
-    return wants_stand(pose, speed) and speed > 0.5
+    """Whether the walker is up and goes forwards at about a metre a second: neither slower than 0.4 nor running."""
+    return pose.height > 0.8 and pose.upright > 0.5 and 0.4 < speed < 2
 
 
 def wants_stand(pose: sight.Sight, _: float) -> bool:
