@@ -67,8 +67,8 @@ class Trial:
         add(o.out, row)
         print(*(f"{k} {v}" for k, v in row.items()), flush=True)
         if self.film:
-            self.teach(["--strategy=fixed", "--start=learnt", "--set=controller.gate.off=true", *o.set],
-                       ["--presses=0", "--stay=20"], self.film / "learnt")
+            still = ["--start=learnt", "--set=controller.draw.scale=0", "--set=controller.gate.off=true"]
+            self.teach([*still, *o.set], ["--presses=0", "--stay=20"], self.film / "learnt")
 
     def teach(self, robot: list[str], person: list[str], film: Path | None) -> tuple[list, dict]:
         """Runs robot and person until the person leaves. Returns the presses and the robot's summary."""

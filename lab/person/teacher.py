@@ -76,11 +76,19 @@ class Person:
         screen.on("Page.screencastFrame", lambda e: asyncio.ensure_future(receive(e)))
         await screen.send("Page.startScreencast", {"format": "jpeg", "quality": QUALITY})
 
+    async def begin(self) -> None:
+        """Starts a robot that waits for the first press."""
+        while await self.page.locator("#armed").inner_text() != "armed":
+            box = await self.page.locator("#good").bounding_box()
+            if box:
+                await self.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            await asyncio.sleep(2)
+
     async def teach(self, presses: int, seconds: float) -> None:
         """Answers questions until the robot has learnt, or after that many presses, or when the time is over."""
         end, content = time.monotonic() + seconds, 0
         while self.presses < presses and time.monotonic() < end and content < CONTENT:
-            if "over" in await self.page.locator("#question").inner_text():
+            if "The run is over" in await self.page.locator("#question").inner_text():
                 raise SystemExit("the run ended: " + await self.page.locator("#banner").inner_text())
             box = await self.page.evaluate(OPEN_QUESTION)
             self.watching, button = bool(box), ""
@@ -181,6 +189,7 @@ async def main() -> None:
         browser = await p.chromium.launch(executable_path=o.browser, args=["--no-sandbox", "--disable-gpu"])
         person = Person(await browser.new_page(viewport=VIEWPORT, reduced_motion="reduce"), o.task, o.film)
         await person.page.goto(o.url)
+        await person.begin()
         await person.open_eyes()
         await person.teach(o.presses, o.seconds)
         person.watching = True
