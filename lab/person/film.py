@@ -85,7 +85,7 @@ def draw(page: Image.Image, at: float, note: str, presses: list, lapse: int, wid
     pen, font = ImageDraw.Draw(film), ImageFont.load_default(18)
     middle = height + STRIP / 2
     pen.text((14, middle), note, INK, font, "lm")
-    pen.text((width - 14, middle), f"{len(made)} presses", INK, font, "rm")
+    pen.text((width - 14, middle), f"{len(made)} {'press' if len(made) == 1 else 'presses'}", INK, font, "rm")
     left, right = 170, width - 130
     for k in range(len(presses)):
         x = left + (right - left) * k / len(presses)

@@ -27,10 +27,10 @@ AROUND_S = 0.4  # what is watched before and after the marked moment
 PASS_S = 1.4  # after which the page repeats the clip of a moment
 CONTENT = 5  # good moments in a row after which the person leaves a robot that says it has learnt
 PRESS_S = 0.2  # how long a finger stays on a button
-# Where the page shows the moment of an open question, null without one.
+# The place of the picture of the moment that the page asks about, null without a question.
 OPEN_QUESTION = """() => {
   const clip = document.querySelector('#moment'), r = clip.getBoundingClientRect();
-  return document.querySelector('#request').dataset.open === 'true' && clip.checkVisibility()
+  return document.querySelector('#question').innerText.startsWith('How was it') && clip.checkVisibility()
     ? [r.x, r.y, r.width, r.height] : null;
 }"""
 

@@ -1,4 +1,4 @@
-"""Tests what the person sees and presses: python -m unittest lab.person.test_person. Skips without its packages."""
+"""Tests what the person sees and presses. They skip without its packages."""
 
 import io
 import sys
