@@ -600,7 +600,8 @@ function renderLearning() {
   if (!v) return;
   const text = v.learnt ? 'Learnt: you may stop.'
     : v.predicted_of > 1 ? `It predicted ${v.predicted} of your last ${v.predicted_of} labels.`
-    : v.labels ? 'First label.' : v.task ? `It follows the task ${v.task}. Your labels change it.` : 'No labels yet.';
+    : v.labels > 3 ? 'Your labels changed: it learns again.'
+    : v.labels ? 'First labels.' : v.task ? `It follows the task ${v.task}. Your labels change it.` : 'No labels yet.';
   if ($('learnt').textContent !== text) $('learnt').textContent = text;
   $('learning').dataset.learnt = Boolean(v.learnt);
   $('learnt-bar').style.width = `${v.learnt ? 100 : 10 * v.predicted}%`;
