@@ -8,7 +8,7 @@ import (
 
 func TestParse_ReadsTheConfigurationsInTheManuals(t *testing.T) {
 	for name, want := range map[string]int{
-		"labels.md":      2, // evdev and gpio
+		"devices.md":     2, // evdev and gpio
 		"experiments.md": 1, // a simulated operator
 	} {
 		manual, err := os.ReadFile("../docs/" + name)
