@@ -192,6 +192,7 @@ func (w *world) await(what string, check func() error) {
 // drive drives and teaches for a while without a fault.
 func (w *world) drive() {
 	w.t.Helper()
+	time.Sleep(time.Second) // a press about a stop does not count
 	w.set(func() { w.teaches = true })
 	time.Sleep(between)
 	w.set(func() { w.teaches = false })
