@@ -278,12 +278,12 @@ func TestRunner_LearnsFromAPerson(t *testing.T) {
 	returns := lastReturns(t, parsed(t, `
 version: 1
 experiment: a
-run: {trials: 3, episodes: 4, episode_steps: 300}
+run: {trials: 10, episodes: 4, episode_steps: 300}
 environments: [{name: rover, tasks: [spin], models: [{bundle: "embedded:rover"}]}]
 methods:
-  - {name: thompson, sigma: [0.3], operator: [person], labels_per_minute: [30]}
+  - {name: thompson, preset: [person], operator: [person], labels_per_minute: [30]}
   - {name: random}`))
-	person, random := returns["thompson labels_per_minute=30;operator=person;sigma=0.3"], returns["random "]
+	person, random := returns["thompson labels_per_minute=30;operator=person;preset=person"], returns["random "]
 	if !(person > random+30) {
 		t.Errorf("the last episode returns %v, at random %v", person, random)
 	}
