@@ -326,7 +326,9 @@ func (s *scratch) forwardTwoTower(tape *twoTowerTape, t twoTower, w *obsTerms, l
 	}
 }
 
-func (s *scratch) forwardEmbedding(tape *embeddingTape, e embedding, w *obsTerms, start []float32, varying kernel.Rows) {
+func (s *scratch) forwardEmbedding(
+	tape *embeddingTape, e embedding, w *obsTerms, start []float32, varying kernel.Rows,
+) {
 	first := &tape.first
 	s.multiply(first.after, e.first.second, varying, kernel.Repeated(start), 1, false, false)
 	if e.first.folded != nil {

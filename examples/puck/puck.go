@@ -5,7 +5,8 @@ import "embed"
 
 // Files are the files of a new robot, of which Name is the name and Folder the path.
 //
-//go:embed README.md record.sh robot.py robot.yaml train.sh model/bfm.json model/model.safetensors model/prior.safetensors
+//go:embed README.md record.sh robot.py robot.yaml train.sh
+//go:embed model/bfm.json model/model.safetensors model/prior.safetensors
 var Files embed.FS
 
 // Name and Folder are replaced by those of a new robot.

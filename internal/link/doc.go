@@ -18,5 +18,5 @@
 // The package also has what both processes must agree on: the host's configuration ([HostConfig]), the signals
 // that end a run ([StopSignals]), the cause of a stop ([StopReport]), the activities of the host process
 // ([HostSteps]) and the answers of the control socket ([Status]).
-// At a socket of its own the host asks for another task ([TaskChanger]).
+// Over a separate socket the host asks for another task ([TaskChanger]).
 package link

@@ -1,6 +1,6 @@
 """Runs a walker that the person of teacher.py teaches, then measures what it learnt: python -m lab.person OUT.csv
 
-A run is `optibfm run --config walker-human` in real time, with the person in a browser of its own process. The
+A run is `optibfm run --config walker-human` in real time, with the person in a separate process. The
 measurement follows the learnt z without labels, and the oracle's z, in the same episodes of the simulator.
 """
 

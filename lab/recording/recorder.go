@@ -79,7 +79,7 @@ func newRecorder(spec hal.Spec, transitions int, realTime bool) *recorder {
 	}
 }
 
-// full reports whether there is no space for another transition.
+// full reports whether the recording has its last transition.
 func (r *recorder) full() bool { return r.rows.Len() == cap(r.rows.Episode) }
 
 // note adds the transition from the tick before to t.
