@@ -32,8 +32,8 @@ const (
 	picturesBacklog = 2 << 20
 )
 
-// leastFree is the free space in bytes below which no picture is written, whatever Limits.MinFree:
-// the last bytes of a disk are for labels.
+// leastFree is the least free space in bytes for pictures, whatever Limits.MinFree: the last bytes of a
+// disk are for labels.
 const leastFree = 50e6
 
 // keyPicturesOf in Metadata.Extra is the name of the log that a file of pictures belongs to.
@@ -55,8 +55,8 @@ func (c Clock) decodePicture(p *flightlogpb.CompressedImage) *Picture {
 	return &Picture{At: p.Timestamp.AsTime().UnixNano() - c.WallNS + c.MonoNS, JPEG: p.Data}
 }
 
-// PictureWriter writes the pictures of a log to files of their own beside it, LOG.view-001.mcap and
-// so on. It never delays the log: another goroutine than that of the Writer calls it. It is not
+// PictureWriter writes the pictures of a log to separate files beside it, LOG.view-001.mcap and so
+// on. It never delays the log: another goroutine than that of the Writer calls it. It is not
 // safe for concurrent use.
 type PictureWriter struct {
 	log     string
@@ -70,8 +70,8 @@ type PictureWriter struct {
 	begun time.Time
 }
 
-// Pictures returns a writer of the pictures of a log. It writes none while the disk has less than
-// minFree bytes.
+// Pictures returns a writer of the pictures of a log. It pauses while the disk has less than minFree
+// bytes.
 func (w *Writer) Pictures(minFree int64) *PictureWriter {
 	meta := w.meta
 	meta.Extra = map[string]string{keyPicturesOf: filepath.Base(w.path)}

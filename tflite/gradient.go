@@ -362,7 +362,7 @@ func (s *scratch) forwardLayer(tape *layerTape, l linear, in kernel.Rows) {
 	tape.activate(l.after, skipped)
 }
 
-// activate applies Mish to a residual layer's output, unless there is no activation, and adds what
+// activate applies Mish to a residual layer's output if the layer has an activation, and adds what
 // skips the layer.
 func (t *layerTape) activate(after activation, skipped []float32) {
 	if after == mish {

@@ -28,7 +28,7 @@ func TestAttendance_AsksOnlyAnOperatorWhoIsThere(t *testing.T) {
 		"a request about the present waits": {false, true, []step{
 			{1 * time.Second, false, nil, true},
 			{2 * time.Second, true, nil, false},
-			{time.Hour, false, &answered, false}, // silence alone is no absence
+			{time.Hour, false, &answered, false}, // silence alone does not show an absence
 			{time.Hour, false, &expired, false},
 			{time.Hour, false, &expired, false},
 			{time.Hour, false, &answered, false}, // not in a row

@@ -31,7 +31,7 @@ func checkHold(f configs.File, spec hal.Spec) error {
 		case speed && c.Failsafe != 0:
 			why = fmt.Sprintf("has a failsafe speed of %g; remove controller.gate.pause", c.Failsafe)
 		case !speed && how == controller.HoldFailsafe:
-			why = "is no speed, so its failsafe output may move the robot; set robot.hold to last_command"
+			why = "is not a speed, so its failsafe output may move the robot; set robot.hold to last_command"
 		}
 		if why != "" {
 			return fmt.Errorf("robot.hold: action channel %q (%s) %s", c.Name, c.Unit, why)
