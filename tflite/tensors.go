@@ -16,7 +16,8 @@ type Layers struct {
 	Cov         []float64        // Cov B, [d, d]; nil if the bundle has none
 }
 
-// Linear is y = x·Weight + Bias.
+// Linear is y = x·Weight + Bias. In a residual network x is the normalised input, (input - mean)/deviation:
+// Weight and Bias contain the gain and the bias of the LayerNorm.
 type Linear struct {
 	In, Out int
 	Weight  []float32 // [In, Out] row-major
@@ -25,15 +26,19 @@ type Linear struct {
 
 // EmbeddingLayers are a linear layer, LayerNorm, tanh, then linear layers with ReLU
 // after each. The input is an observation followed by z, an action or nothing.
+// In a residual network, Mish follows each layer, and all but First and the last add their input.
 type EmbeddingLayers struct {
 	First       Linear
-	Gain, Shift []float32 // of the LayerNorm
+	Gain, Shift []float32 // of the LayerNorm; nil in a residual network
 	More        []Linear
 }
 
 // TwoTowerLayers are two embeddings and a trunk. The trunk's input is the concatenated
-// outputs of the embeddings; between its layers is ReLU.
+// outputs of the embeddings; between its layers is ReLU. In a residual network, Mish follows each
+// of its layers but the last, and these layers add their input.
 type TwoTowerLayers struct {
+	Inputs      []int // elements of the observation that the network reads, in order; nil: all
+	Residual    bool
 	Left, Right EmbeddingLayers
 	Trunk       []Linear
 }
@@ -41,23 +46,22 @@ type TwoTowerLayers struct {
 // BackwardLayers are a linear layer, LayerNorm, tanh, then linear layers with ReLU
 // between them.
 type BackwardLayers struct {
+	Inputs      []int // as in TwoTowerLayers
 	First       Linear
 	Gain, Shift []float32
 	More        []Linear
 }
 
-// Layers copies every weight: call it at the start of a program. It panics for a model with
-// residual networks or observation groups, which Layers does not describe.
+// Layers copies every weight: call it at the start of a program.
 func (b *Bundle) Layers() Layers {
-	if b.Architecture.Residual() || len(b.Architecture.Groups) > 0 {
-		panic("tflite: Layers of a model with residual networks or groups")
-	}
 	w := b.weights
-	l := Layers{Mean: slices.Clone(w.mean), Scale: slices.Clone(w.scale), Actor: w.actor.unpacked()}
+	l := Layers{Mean: slices.Clone(w.mean), Scale: slices.Clone(w.scale), Actor: w.actor.unpacked(w.reads.actor)}
 	gain, shift := cloneNorm(w.b.norm)
-	l.B = BackwardLayers{First: w.b.first.unpacked(), Gain: gain, Shift: shift, More: unpackAll(w.b.more)}
+	l.B = BackwardLayers{
+		Inputs: elementsOf(w.reads.b), First: w.b.first.unpacked(), Gain: gain, Shift: shift, More: unpackAll(w.b.more),
+	}
 	for _, f := range w.f {
-		l.F = append(l.F, f.unpacked())
+		l.F = append(l.F, f.unpacked(w.reads.f))
 	}
 	if w.cov != nil {
 		l.Cov = slices.Clone(w.cov.values)
@@ -65,8 +69,20 @@ func (b *Bundle) Layers() Layers {
 	return l
 }
 
-func (t twoTower) unpacked() TwoTowerLayers {
+// elementsOf lists the elements of the spans.
+func elementsOf(spans []elementSpan) []int {
+	var all []int
+	for _, s := range spans {
+		for i := s.from; i < s.to; i++ {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+func (t twoTower) unpacked(reads []elementSpan) TwoTowerLayers {
 	return TwoTowerLayers{
+		Inputs: elementsOf(reads), Residual: t.residual(),
 		Left: t.left.unpacked(), Right: t.right.unpacked(),
 		Trunk: append([]Linear{t.join.unpacked()}, unpackAll(t.trunk)...),
 	}
@@ -83,13 +99,33 @@ func cloneNorm(n kernel.LayerNorm) (gain, shift []float32) {
 }
 
 func (p splitLinear) unpacked() Linear {
-	if p.second == nil {
-		return unpackLinear(p.bias, p.first)
+	bias, parts := p.bias, []*kernel.Matrix{p.first}
+	if p.folded != nil {
+		bias = p.folded.Bias()
 	}
-	return unpackLinear(p.bias, p.first, p.second)
+	if p.second != nil {
+		parts = append(parts, p.second)
+	}
+	return unpackLinear(bias, parts...)
 }
 
-func (l linear) unpacked() Linear { return unpackLinear(l.bias, l.w) }
+func (l linear) unpacked() Linear {
+	u := unpackLinear(l.bias, l.w)
+	if l.norm == nil {
+		return u
+	}
+	gain, shift := l.norm.Gain()
+	for o := range u.Out {
+		bias := float64(u.Bias[o])
+		for i := range u.In {
+			w := u.Weight[i*u.Out+o]
+			bias += float64(w) * float64(shift[i])
+			u.Weight[i*u.Out+o] = w * gain[i]
+		}
+		u.Bias[o] = float32(bias)
+	}
+	return u
+}
 
 // unpackLinear unpacks the weights of concatenated inputs.
 func unpackLinear(bias []float32, parts ...*kernel.Matrix) Linear {

@@ -39,9 +39,6 @@ const warmUpRuns = 3
 // ErrNoLibrary, ErrVersion or ErrNoDevice if these are the cause. Two models
 // may be open at a time; tf32 applies to all of them.
 func New(b *tflite.Bundle, c Config, n int) (Model, error) {
-	if err := supports(b); err != nil {
-		return nil, err
-	}
 	a, report, err := prepare(c, n)
 	if err != nil {
 		return nil, err
@@ -56,15 +53,6 @@ func New(b *tflite.Bundle, c Config, n int) (Model, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
-}
-
-// supports returns an error for networks that the graph does not have.
-func supports(b *tflite.Bundle) error {
-	if b.Architecture.Residual() || len(b.Architecture.Groups) > 0 {
-		return errors.New("tensorflow: residual networks and observation groups are evaluated natively only; " +
-			"set model.backend: native")
-	}
-	return nil
 }
 
 // prepare checks the arguments of a new model and loads the library.

@@ -40,23 +40,6 @@ func (q searchInput) search(t testing.TB, m tflite.Model) (int, float32) {
 	return best, score
 }
 
-func TestNew_RefusesResidualNetworksAndGroups(t *testing.T) {
-	residual, grouped := tflitetest.Manifest(small), tflitetest.Manifest(small)
-	residual.Architecture.Actor.Residual = true
-	a := &grouped.Architecture
-	a.Groups = []tflite.Group{{Name: "state", Size: small.Obs}}
-	a.F.Inputs, a.B.Inputs, a.Actor.Inputs = []string{"state"}, []string{"state"}, []string{"state"}
-	for _, m := range []tflite.Manifest{residual, grouped} {
-		b, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tensorflow.New(b, onCPU(), 1); err == nil || !strings.Contains(err.Error(), "model.backend: native") {
-			t.Errorf("got %v", err)
-		}
-	}
-}
-
 func TestModel_DoesNotAllocate(t *testing.T) {
 	m := open(t, tflitetest.Bundle(small, 1), onCPU(), 16)
 	q := randomInput(small, 16)
@@ -228,7 +211,12 @@ func TestNew_MissingLibraryNamesTheInstallScript(t *testing.T) {
 }
 
 func TestNew_EveryOperationHasAKernel(t *testing.T) {
-	r := open(t, tflitetest.Bundle(small, 1), onCPU(), 1).Report()
+	for _, name := range []string{"plain", "residual", "grouped"} {
+		t.Run(name, func(t *testing.T) { checkKernels(t, open(t, bundle(t, architectures()[name]), onCPU(), 1).Report()) })
+	}
+}
+
+func checkKernels(t *testing.T, r tensorflow.Report) {
 	gpu := 0
 	for _, k := range r.Kernels {
 		t.Logf("%-18s nodes %3d  CPU %t  GPU %t", k.Op, k.Nodes, k.CPU, k.GPU)

@@ -32,8 +32,8 @@ const (
 // newGraph returns the graph of a bundle's networks and the score of the candidates.
 func newGraph(b *tflite.Bundle, device string) *graphDef {
 	layers, a := b.Layers(), b.Architecture
-	n := &networks{graphDef: newGraphDef(device), obsWidth: a.Obs, eps: float32(b.LayerNormEps)}
-	n.obs = n.placeholder(obsName, 1, a.Obs)
+	n := &networks{graphDef: newGraphDef(device), allWidth: a.Obs, eps: float32(b.LayerNormEps)}
+	n.all = n.placeholder(obsName, 1, a.Obs)
 	z := n.placeholder(candidateName, -1, a.Latent)
 	if layers.Cov != nil {
 		n.phi(layers.B, layers.Cov, a)
@@ -54,7 +54,9 @@ func newGraph(b *tflite.Bundle, device string) *graphDef {
 // networks is the graph of networks that share an observation.
 type networks struct {
 	*graphDef
-	obs      ref // [1, O]
+	all      ref // the observation, [1, O]
+	allWidth int
+	obs      ref // what the present network reads of it, [1, obsWidth]
 	obsWidth int
 	eps      float32 // of the LayerNorms
 	watched  []ref   // since the last check, [rows] each
@@ -73,7 +75,7 @@ func (n *networks) watch(x ref) ref {
 func (n *networks) check(name string, sums ...ref) []ref {
 	watched := n.watched
 	n.watched = nil
-	n.allFinite(name, n.concat(append(sums, watched...)))
+	n.allFinite(name, n.concat(0, append(sums, watched...)...))
 	return watched
 }
 
@@ -110,6 +112,14 @@ func (n *networks) tanhNorm(x ref, gain, shift []float32) ref {
 	return n.unary("Tanh", y)
 }
 
+// read makes these elements of the observation, or all for nil, the input of the next network.
+func (n *networks) read(inputs []int) {
+	n.obs, n.obsWidth = n.all, n.allWidth
+	if inputs != nil {
+		n.obs, n.obsWidth = n.columns(n.all, inputs), len(inputs)
+	}
+}
+
 // embed is an embedding of the observation and of varying, which may be "".
 func (n *networks) embed(e tflite.EmbeddingLayers, varying ref) ref {
 	x := n.tanhNorm(n.splitLinear(n.obs, varying, n.obsWidth, e.First), e.Gain, e.Shift)
@@ -121,6 +131,10 @@ func (n *networks) embed(e tflite.EmbeddingLayers, varying ref) ref {
 
 // twoTower is the actor, whose left input is "", or a member of F.
 func (n *networks) twoTower(t tflite.TwoTowerLayers, left, right ref) ref {
+	n.read(t.Inputs)
+	if t.Residual {
+		return n.residualTwoTower(t, left, right)
+	}
 	leftSide, rightSide := n.embed(t.Left, left), n.embed(t.Right, right)
 	x := n.splitLinear(leftSide, rightSide, t.Left.More[len(t.Left.More)-1].Out, t.Trunk[0])
 	for _, l := range t.Trunk[1:] {
@@ -131,6 +145,7 @@ func (n *networks) twoTower(t tflite.TwoTowerLayers, left, right ref) ref {
 
 // phi is φ(s) = (Cov B)⁻¹ B(s).
 func (n *networks) phi(b tflite.BackwardLayers, cov []float64, a tflite.Architecture) {
+	n.read(b.Inputs)
 	x := n.tanhNorm(n.linear(n.obs, b.First), b.Gain, b.Shift)
 	for i, l := range b.More {
 		if i > 0 {

@@ -40,10 +40,22 @@ func (g *graphDef) pack(name string, parts []ref) ref {
 	return g.add(name, "Pack", parts, typed("T", float32Type), count("N", len(parts)), count("axis", 0))
 }
 
-// concat concatenates at least two vectors.
-func (g *graphDef) concat(parts []ref) ref {
-	return g.add("", "ConcatV2", append(slices.Clip(parts), g.ints([]int{0})),
+// concat concatenates at least two tensors along an axis.
+func (g *graphDef) concat(axis int, parts ...ref) ref {
+	return g.add("", "ConcatV2", append(slices.Clip(parts), g.ints([]int{axis})),
 		typed("T", float32Type), typed("Tidx", int32Type), count("N", len(parts)))
+}
+
+// columns are the columns of a matrix with these indices.
+func (g *graphDef) columns(x ref, indices []int) ref {
+	return g.add("", "GatherV2", []ref{x, g.ints(indices, len(indices)), g.ints([]int{1})},
+		typed("Tparams", float32Type), typed("Tindices", int32Type), typed("Taxis", int32Type))
+}
+
+// repeated is x, broadcast to the shape of like.
+func (g *graphDef) repeated(x, like ref) ref {
+	shape := g.add("", "Shape", []ref{like}, typed("T", float32Type), typed("out_type", int32Type))
+	return g.add("", "BroadcastTo", []ref{x, shape}, typed("T", float32Type), typed("Tidx", int32Type))
 }
 
 // argMax is the lowest index of the largest element of a vector.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"optibfm/hal/rover"
+	"optibfm/internal/npz"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tflitetest"
@@ -77,7 +78,16 @@ func architectures() map[string]tflite.Manifest {
 	bare.Architecture.F = tflite.ForwardArch{Hidden: 16, HiddenLayers: 0, EmbeddingLayers: 2, NumParallel: 1}
 	bare.Architecture.B = tflite.BackArch{Hidden: 16, HiddenLayers: 1}
 	bare.Architecture.Actor = tflite.ActorArch{Hidden: 16, HiddenLayers: 0, EmbeddingLayers: 2}
-	return map[string]tflite.Manifest{"plain": plain, "deep": deep, "bare": bare}
+	residual := deep
+	residual.Architecture.F.Residual, residual.Architecture.Actor.Residual = true, true
+	grouped := bare
+	a := &grouped.Architecture
+	a.F.Residual, a.Actor.Residual = true, true
+	a.Groups = []tflite.Group{{Name: "past", Size: small.Obs - 2, NormObs: true}, {Name: "present", Size: 2}}
+	a.F.Inputs, a.B.Inputs, a.Actor.Inputs = []string{"present", "past"}, []string{"past"}, []string{"present"}
+	return map[string]tflite.Manifest{
+		"plain": plain, "deep": deep, "bare": bare, "residual": residual, "grouped": grouped,
+	}
 }
 
 func bundle(t testing.TB, m tflite.Manifest) *tflite.Bundle {
@@ -165,6 +175,52 @@ func TestModel_AgreesWithNativeNetworks(t *testing.T) {
 	}
 	for _, name := range []string{"cheetah", "walker"} {
 		t.Run(name, func(t *testing.T) { check("checkpoint", shared(t, name)) })
+	}
+}
+
+// imported returns a public checkpoint with the Cov B of its observations, and its cases.
+func imported(t *testing.T, name string) (*tflite.Bundle, npz.Archive) {
+	t.Helper()
+	folder := filepath.Join("..", "..", "..", "shared", "public", name)
+	a := shared(t, filepath.Join("public", name)).Architecture
+	observations, err := npz.ReadFile(filepath.Join(folder, "obs.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vectors, err := npz.ReadFile(filepath.Join(folder, "vectors.npz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	obs, _, err := tflite.Observations(observations, a.Obs, a.Groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), name)
+	if err := tflite.Import(folder, obs, out, tflite.ImportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := tflite.LoadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, vectors
+}
+
+func TestModel_PublicCheckpointsAgreeWithPyTorch(t *testing.T) {
+	for _, name := range []string{"fbcpr-simple", "fbcpr-residual", "bfmzero"} {
+		t.Run(name, func(t *testing.T) {
+			b, vectors := imported(t, name)
+			m := open(t, b, onCPU(), 32)
+			e, err := tflite.CheckEvaluator(m, b.Architecture.Groups, vectors)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g", e.Cases, e.Phi, e.Action, e.Psi)
+			if !(e.Worst() <= 2e-5) {
+				t.Errorf("%+v, want at most 2e-5", e)
+			}
+			sameBest(t, m, native(t, b), 100, 32)
+		})
 	}
 }
 

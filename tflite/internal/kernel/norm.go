@@ -61,6 +61,9 @@ func (l LayerNorm) Fold(w, bias []float32) Folded {
 	return f
 }
 
+// Bias returns the bias of the linear layer with that of the LayerNorm; read only.
+func (f Folded) Bias() []float32 { return f.bias }
+
 // Unit returns the LayerNorm without gain and bias.
 func (f Folded) Unit() LayerNorm {
 	ones := make([]float32, f.width)
