@@ -130,7 +130,8 @@ scp -q 'robot:/var/log/optibfm/*.mcap' "$work/"
 for log in "$work"/*.mcap; do ok "replay of $(basename "$log")" "$work/optibfm" replay "$log"; done
 ok "the first log has the label" grep '"value":1,' <("$work/optibfm" log cat --topic /label "$(find "$work" -name '*.mcap' | sort | head -n 1)")
 id=$(on cat /proc/sys/kernel/random/boot_id)
-on sudo sh -c "'echo 0 >/proc/sys/kernel/panic; (sleep 1; echo c >/proc/sysrq-trigger) & :'"
+# ssh returns before the crash because the shell in the background holds none of its streams.
+on sudo sh -c "'echo 0 >/proc/sys/kernel/panic; (sleep 2; echo c >/proc/sysrq-trigger) </dev/null >/dev/null 2>&1 &'"
 waitForBoot "$id"
 ok "the watchdog resets a computer that hangs" true
 booted

@@ -29,7 +29,8 @@ openWork() {
 configureSSH() {
   local program
   printf '%s\n' "Host robot" "HostName 127.0.0.1" "Port $port" "User $1" "IdentityFile $2" "LogLevel ERROR" \
-    "StrictHostKeyChecking no" "UserKnownHostsFile /dev/null" "ConnectTimeout 20" >"$work/ssh_config"
+    "StrictHostKeyChecking no" "UserKnownHostsFile /dev/null" "ConnectTimeout 20" \
+    "ServerAliveInterval 30" "ServerAliveCountMax 4" >"$work/ssh_config"
   mkdir "$work/bin"
   for program in ssh scp; do
     printf '#!/bin/sh\nexec %s -F %s "$@"\n' "$(command -v "$program")" "$work/ssh_config" >"$work/bin/$program"
