@@ -528,16 +528,17 @@ def exit_without(error: ImportError, fix: str | None = None) -> NoReturn:
     sys.exit(f"{os.path.basename(sys.argv[0])}: {error}; {fix or 'install it: ' + pip_command()}")
 
 
-def pip_command(managed: bool | None = None) -> str:
+def pip_command(managed: bool | None = None, requirements: str = "requirements-simulators.txt") -> str:
     """Returns the shell command that installs the requirements of the simulators for this interpreter.
 
-    managed: the interpreter belongs to the operating system, whose pip refuses to install (PEP 668). The command
-    then creates and activates a virtual environment, in which python3 is its interpreter.
+    requirements: a file beside the script. managed: the interpreter belongs to the operating system, whose pip
+    refuses to install (PEP 668). The command then creates and activates a virtual environment, in which python3 is
+    its interpreter.
     """
     if managed is None:
         marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
         managed = sys.prefix == sys.base_prefix and os.path.exists(marker)
-    install = ["-m", "pip", "install", "-r", os.path.join(os.path.dirname(sys.argv[0]), "requirements-simulators.txt")]
+    install = ["-m", "pip", "install", "-r", os.path.join(os.path.dirname(sys.argv[0]), requirements)]
     if not managed:
         return shlex.join([sys.executable, *install])
     create = shlex.join([sys.executable, "-m", "venv", ".venv"])

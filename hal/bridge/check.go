@@ -10,7 +10,7 @@ import (
 )
 
 // Scripts are the servers of this project, in scripts/.
-var Scripts = []string{"dmc_bridge.py", "maze_bridge.py", "ros2_bridge.py"}
+var Scripts = []string{"dmc_bridge.py", "g1_bridge.py", "humenv_bridge.py", "maze_bridge.py", "ros2_bridge.py"}
 
 // CheckScript checks that a command of one of [Scripts] finds its interpreter and
 // the packages that the script imports. It runs the command with --help. The error

@@ -17,18 +17,20 @@ func TestCheckScript_NamesMissingProgram(t *testing.T) {
 	}
 	// Modules that hide those of the interpreter, whichever it has.
 	hidden := t.TempDir()
-	for _, module := range []string{"mujoco", "ogbench", "rclpy"} {
+	for _, module := range []string{"humenv", "mujoco", "ogbench", "rclpy"} {
 		text := "raise ModuleNotFoundError(\"No module named '" + module + "'\", name='" + module + "')\n"
 		if err := os.WriteFile(filepath.Join(hidden, module+".py"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Setenv("PYTHONPATH", hidden)
-	const pip = " -m pip install -r ../../scripts/requirements-simulators.txt"
+	const pip = " -m pip install -r ../../scripts/requirements-"
 	for script, c := range map[string]struct{ argument, module, fix string }{
-		"dmc_bridge.py":  {"walker", "mujoco", pip},
-		"maze_bridge.py": {"antmaze", "mujoco", pip},
-		"ros2_bridge.py": {"robot.json", "rclpy", "source /opt/ros/"},
+		"dmc_bridge.py":    {"walker", "mujoco", pip + "simulators.txt"},
+		"g1_bridge.py":     {"stand", "mujoco", pip + "simulators.txt"},
+		"humenv_bridge.py": {"headstand", "humenv", pip + "humenv.txt"},
+		"maze_bridge.py":   {"antmaze", "mujoco", pip + "simulators.txt"},
+		"ros2_bridge.py":   {"robot.json", "rclpy", "source /opt/ros/"},
 	} {
 		command := []string{"python3", filepath.Join("../../scripts", script), c.argument}
 		err := CheckScript(t.Context(), command)
