@@ -20,6 +20,7 @@ from torch.nn import functional
 # obs (or sizes of the groups), action, d; hidden and number of layers of F and actor; hidden of B.
 SIZES = {
     "s1": {"obs": 358, "action": 69, "d": 256, "hidden": 1024, "layers": 2, "embedding": 2, "b": 256},
+    "m1": {"obs": 358, "action": 69, "d": 256, "hidden": 2048, "layers": 12, "embedding": 2, "b": 256, "residual": True},
     "small": {"obs": 17, "action": 6, "d": 50, "hidden": 192, "layers": 5, "embedding": 4, "b": 96, "residual": True},
     "bfmzero": {
         "groups": {"state": 64, "privileged_state": 463, "last_action": 29, "history_actor": 372},

@@ -17,6 +17,7 @@ type ImportOptions struct {
 	Observation []Channel // names of the observation's elements, or none
 	Action      []Channel // names of the action's elements, or none
 	Provenance  map[string]string
+	Float16     bool // rounds the weights of linear layers, which halves their memory: see Difference
 }
 
 // Import makes a bundle, outDir, of a metamotivo FB checkpoint. It adds cov_b = E[B Bᵀ],
@@ -26,6 +27,11 @@ func Import(checkpointDir string, observations []float32, outDir string, o Impor
 	m, tensors, hash, err := readMetamotivo(regular.Dir(checkpointDir), filepath.Base(filepath.Clean(checkpointDir)))
 	if err != nil {
 		return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
+	}
+	if o.Float16 {
+		if err := roundWeights(tensors); err != nil {
+			return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
+		}
 	}
 	b, err := build(m, tensors, hash, false)
 	if err != nil {

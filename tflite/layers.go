@@ -87,7 +87,7 @@ type scratch struct {
 	a, b        kernel.Rows // [n, widest], the input and the output of a layer in turn
 	left, right kernel.Rows // [n, widest], the outputs of the embeddings
 	normed      kernel.Rows // [n, widest], LayerNorm of a layer's input; empty without residual networks
-	lists       *kernel.Lists
+	product     *kernel.Scratch
 	work        Work
 }
 
@@ -95,7 +95,7 @@ func newScratch(n int, w *weights) scratch {
 	s := scratch{
 		a: kernel.NewRows(n, w.widest), b: kernel.NewRows(n, w.widest),
 		left: kernel.NewRows(n, w.widest), right: kernel.NewRows(n, w.widest),
-		lists: kernel.NewLists(n, w.widest),
+		product: kernel.NewScratch(n, w.widest),
 	}
 	if w.residual() {
 		s.normed = kernel.NewRows(n, w.widest)
@@ -106,11 +106,7 @@ func newScratch(n int, w *weights) scratch {
 // multiply is kernel.Matrix.Multiply, counted. It skips inputs that ReLU has set to 0
 // where sparse is set.
 func (s *scratch) multiply(dst kernel.Rows, w *kernel.Matrix, x, start kernel.Rows, n int, relu, sparse bool) {
-	lists := s.lists
-	if !sparse {
-		lists = nil
-	}
-	s.work.add(w.Multiply(dst, x, start, n, relu, lists))
+	s.work.add(w.Multiply(dst, x, start, n, relu, sparse, s.product))
 }
 
 // apply evaluates a linear layer.

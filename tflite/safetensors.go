@@ -12,6 +12,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/x448/float16"
 )
 
 // Limits of a safetensors file, so that a damaged one cannot exhaust the memory.
@@ -20,37 +22,45 @@ const (
 	maxRank        = 8
 )
 
-// Tensor is a row-major array of a safetensors file. Either F32 or F64 holds its
-// elements. Elements of the types F16 and BF16 are converted to F32.
+// Tensor is a row-major array of a safetensors file. One of F32, F64 and F16 holds its
+// elements. Elements of the type BF16 are converted to F32.
 type Tensor struct {
 	Shape []int
 	F32   []float32
 	F64   []float64
+	F16   []float16.Float16
 }
+
+// count returns the number of elements that the tensor holds.
+func (t Tensor) count() int { return len(t.F32) + len(t.F64) + len(t.F16) }
 
 // float64s returns the elements as float64, as a new slice.
 func (t Tensor) float64s() []float64 {
 	if t.F64 != nil {
 		return slices.Clone(t.F64)
 	}
-	wide := make([]float64, len(t.F32))
-	for i, x := range t.F32 {
+	narrow := t.float32s()
+	wide := make([]float64, len(narrow))
+	for i, x := range narrow {
 		wide[i] = float64(x)
 	}
 	return wide
 }
 
-// float32s returns the elements as float32: the tensor's slice, or the rounded elements
-// of a float64 tensor.
+// float32s returns the elements as float32: the tensor's slice, or a converted copy of its
+// elements.
 func (t Tensor) float32s() []float32 {
-	if t.F64 == nil {
+	if t.F32 != nil {
 		return t.F32
 	}
-	narrow := make([]float32, len(t.F64))
+	converted := make([]float32, t.count())
 	for i, x := range t.F64 {
-		narrow[i] = float32(x)
+		converted[i] = float32(x)
 	}
-	return narrow
+	for i, x := range t.F16 {
+		converted[i] = x.Float32()
+	}
+	return converted
 }
 
 // finite reports whether all elements are finite as float32, with the index of the first
@@ -205,14 +215,14 @@ func decodeTensor(s span, data []byte) (Tensor, error) {
 			return math.Float32frombits(uint32(little.Uint16(b)) << 16)
 		})
 	case "F16":
-		t.F32 = decodeElements(data, 2, func(b []byte) float32 { return halfToFloat(little.Uint16(b)) })
+		t.F16 = decodeElements(data, 2, func(b []byte) float16.Float16 { return float16.Frombits(little.Uint16(b)) })
 	default:
 		return t, fmt.Errorf("dtype %q is not supported; save it as F32", s.dtype)
 	}
 	return t, nil
 }
 
-func decodeElements[T float32 | float64](data []byte, width int, decode func([]byte) T) []T {
+func decodeElements[T float16.Float16 | float32 | float64](data []byte, width int, decode func([]byte) T) []T {
 	x := make([]T, len(data)/width)
 	for i := range x {
 		x[i] = decode(data[width*i:])
@@ -220,33 +230,11 @@ func decodeElements[T float32 | float64](data []byte, width int, decode func([]b
 	return x
 }
 
-// halfToFloat widens an IEEE 754 binary16.
-func halfToFloat(h uint16) float32 {
-	sign := float32(1)
-	if h&0x8000 != 0 {
-		sign = -1
-	}
-	exponent, fraction := int(h>>10&0x1f), float64(h&0x3ff)
-	switch exponent {
-	case 0:
-		return sign * float32(math.Ldexp(fraction, -24))
-	case 31:
-		return math.Float32frombits(uint32(h&0x8000)<<16 | 0x7f800000 | uint32(h&0x3ff)<<13)
-	}
-	return sign * float32(math.Ldexp(1+fraction/1024, exponent-15))
-}
-
-// writeSafetensors writes the tensors in the order of their names, the data aligned to 8
-// bytes (float64 tensors first). The same tensors give the same bytes and hash.
+// writeSafetensors writes the tensors by decreasing width of their elements, so that the data are
+// aligned, and in the order of their names. The same tensors give the same bytes and hash.
 func writeSafetensors(w io.Writer, tensors map[string]Tensor) error {
 	names := slices.SortedFunc(maps.Keys(tensors), func(a, b string) int {
-		if wide := tensors[a].F64 != nil; wide != (tensors[b].F64 != nil) {
-			if wide {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(widths[tensors[b].dtype()], widths[tensors[a].dtype()]), strings.Compare(a, b))
 	})
 	header, err := encodeHeader(names, tensors)
 	if err != nil {
@@ -257,15 +245,35 @@ func writeSafetensors(w io.Writer, tensors map[string]Tensor) error {
 	}
 	for _, name := range names {
 		t := tensors[name]
-		var values any = t.F32
-		if t.F64 != nil {
-			values = t.F64
-		}
-		if err := binary.Write(w, binary.LittleEndian, values); err != nil {
+		if err := binary.Write(w, binary.LittleEndian, t.values()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// dtype returns the type of the elements, "" unless exactly one slice holds them.
+func (t Tensor) dtype() string {
+	switch [3]bool{t.F32 != nil, t.F64 != nil, t.F16 != nil} {
+	case [3]bool{true, false, false}:
+		return "F32"
+	case [3]bool{false, true, false}:
+		return "F64"
+	case [3]bool{false, false, true}:
+		return "F16"
+	}
+	return ""
+}
+
+// values returns the slice of the elements.
+func (t Tensor) values() any {
+	switch {
+	case t.F64 != nil:
+		return t.F64
+	case t.F16 != nil:
+		return t.F16
+	}
+	return t.F32
 }
 
 func encodeHeader(names []string, tensors map[string]Tensor) ([]byte, error) {
@@ -278,13 +286,11 @@ func encodeHeader(names []string, tensors map[string]Tensor) ([]byte, error) {
 	at := int64(0)
 	for _, name := range names {
 		t := tensors[name]
-		if (t.F32 == nil) == (t.F64 == nil) {
-			return nil, fmt.Errorf("tensor %q: want either F32 or F64", name)
+		e := entry{DType: t.dtype(), Shape: t.Shape}
+		if e.DType == "" {
+			return nil, fmt.Errorf("tensor %q: want one of F32, F64 and F16", name)
 		}
-		e := entry{DType: "F32", Shape: t.Shape, Offsets: [2]int64{at, at + 4*int64(len(t.F32))}}
-		if t.F64 != nil {
-			e.DType, e.Offsets[1] = "F64", at+8*int64(len(t.F64))
-		}
+		e.Offsets = [2]int64{at, at + widths[e.DType]*int64(t.count())}
 		if e.Shape == nil {
 			e.Shape = []int{}
 		}

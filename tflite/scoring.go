@@ -39,7 +39,7 @@ func (m *boundMatrix) set(b Belief) {
 // its scratch memory. It adds its operations to work.
 func (m *boundMatrix) apply(dst []float32, psi, whitened kernel.Rows, count int, work *Work) error {
 	d := m.dim
-	work.add(m.packed.Multiply(whitened, psi, kernel.Repeated(m.zero), count, false, nil))
+	work.add(m.packed.Multiply(whitened, psi, kernel.Repeated(m.zero), count, false, false, nil))
 	for i := range count {
 		row := whitened.Row(i, d+1)
 		dst[i] = row[d] + m.beta*float32(norm(row[:d]))

@@ -53,9 +53,8 @@ func checkShapes(want map[string][]int, tensors map[string]Tensor) error {
 		if !slices.Equal(t.Shape, want[name]) {
 			return fmt.Errorf("tensor %q has shape %v, want %v", name, t.Shape, want[name])
 		}
-		if n := elements(t.Shape); n != len(t.F32)+len(t.F64) {
-			return fmt.Errorf("tensor %q has %d elements, its shape %v has %d",
-				name, len(t.F32)+len(t.F64), t.Shape, n)
+		if n := elements(t.Shape); n != t.count() {
+			return fmt.Errorf("tensor %q has %d elements, its shape %v has %d", name, t.count(), t.Shape, n)
 		}
 		if i, ok := t.finite(); !ok {
 			return fmt.Errorf("tensor %q: element %d is not finite", name, i)
@@ -152,6 +151,18 @@ type parts struct {
 	residual bool
 }
 
+// packer packs the weights of a layer. Those in float16 remain float16.
+type packer func(w []float32, out, in, stride int) *kernel.Matrix
+
+func (p parts) packer(name string) packer {
+	if p.half(name) {
+		return kernel.PackHalf
+	}
+	return kernel.Pack
+}
+
+func (p parts) half(name string) bool { return p.tensors[name+".weight"].F16 != nil }
+
 // outIn returns the weights of a layer as [out, in].
 func (p parts) outIn(name string) (w []float32, out, in int) {
 	weight := p.tensors[name+".weight"]
@@ -181,7 +192,7 @@ func (p parts) bias(name string, out int) []float32 {
 
 func (p parts) linear(name string, after activation, sparse bool) linear {
 	w, out, in := p.outIn(name)
-	return linear{w: kernel.Pack(w, out, in, in), bias: p.bias(name, out), after: after, sparse: sparse}
+	return linear{w: p.packer(name)(w, out, in, in), bias: p.bias(name, out), after: after, sparse: sparse}
 }
 
 // block is a linear layer with LayerNorm of its input.
@@ -195,24 +206,24 @@ func (p parts) block(name string, after activation, skip bool) linear {
 // splitLinear builds a layer with its inputs split after the first ones, split in number.
 func (p parts) splitLinear(name string, split int, after activation) splitLinear {
 	w, out, in := p.outIn(name)
-	return newSplitLinear(w, p.bias(name, out), in, split, after)
+	return newSplitLinear(p.packer(name), w, p.bias(name, out), in, split, after)
 }
 
 // splitBlock is splitLinear with LayerNorm of the inputs.
 func (p parts) splitBlock(name string, split int, after activation, skip bool) splitLinear {
 	w, out, in := p.outIn(name + ".mlp.1")
 	w = slices.Clone(w)
-	folded := p.layerNorm(name+".mlp.0").Fold(w, p.bias(name+".mlp.1", out))
-	l := newSplitLinear(w, kernel.Aligned(out), in, split, after)
+	folded := p.layerNorm(name+".mlp.0").Fold(w, p.bias(name+".mlp.1", out), p.half(name+".mlp.1"))
+	l := newSplitLinear(p.packer(name+".mlp.1"), w, kernel.Aligned(out), in, split, after)
 	l.folded, l.skip = &folded, skip
 	return l
 }
 
-func newSplitLinear(w, bias []float32, in, split int, after activation) splitLinear {
+func newSplitLinear(pack packer, w, bias []float32, in, split int, after activation) splitLinear {
 	out := len(bias)
-	l := splitLinear{first: kernel.Pack(w, out, split, in), bias: bias, after: after}
+	l := splitLinear{first: pack(w, out, split, in), bias: bias, after: after}
 	if in > split {
-		l.second = kernel.Pack(w[split:], out, in-split, in)
+		l.second = pack(w[split:], out, in-split, in)
 	}
 	return l
 }

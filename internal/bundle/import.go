@@ -23,6 +23,7 @@ type ImportOptions struct {
 	Gamma          float64  // discount of the training; 0: unknown
 	ObsChannels    []string // none where unknown
 	ActionChannels []string
+	Float16        bool // store the weights in float16
 
 	// Observations are an .npz file with obs [n, O] of the training data, for the task prior and Cov B. A
 	// SavedModel has its own φ: without observations it gets no prior.
@@ -73,7 +74,10 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 	options := tflite.ImportOptions{
 		Name: o.Name, Gamma: o.Gamma,
 		Observation: parseChannels(o.ObsChannels), Action: parseChannels(o.ActionChannels),
-		Provenance: map[string]string{"checkpoint": dir, "observations": o.Observations},
+		Provenance: map[string]string{"checkpoint": dir, "observations": o.Observations}, Float16: o.Float16,
+	}
+	if o.Float16 {
+		options.Provenance["weights"] = "rounded to float16"
 	}
 	if err := tflite.Import(dir, obs, o.Out, options); err != nil {
 		return err
@@ -84,7 +88,26 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 	}
 	fmt.Fprintf(out, "%s: %s, Cov B from %d observations\n", o.Out, b.Name, len(obs)/b.Dims().Obs)
 	reportGroups(out, b.Architecture)
+	if o.Float16 {
+		if err := reportRounding(out, b, checkpoint, obs); err != nil {
+			return fmt.Errorf("model import: %s: float16: %w; import it as float32", o.Out, err)
+		}
+	}
 	return o.addPrior(out)
+}
+
+// roundingCases is the number of observations at which an import compares float16 with float32.
+const roundingCases = 64
+
+// reportRounding prints how much float16 weights change the results.
+func reportRounding(out io.Writer, b, checkpoint *tflite.Bundle, obs []float32) error {
+	e, err := tflite.Difference(b, checkpoint, obs, roundingCases)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "float16 changes φ by %.1e, π by %.1e, ψ by %.1e (relative, the largest of %d observations)\n",
+		e.Phi, e.Action, e.Psi, e.Cases)
+	return nil
 }
 
 // reportGroups prints the groups of a model and where their values come from.

@@ -54,16 +54,17 @@ func best(b *testing.B, f func()) float64 {
 func BenchmarkMultiply(b *testing.B) {
 	for _, n := range []int{1, 12, 128} {
 		for _, size := range []int{256, 1024} {
-			for _, kind := range []string{"dense", "sparse"} {
+			for _, kind := range []string{"dense", "sparse", "half"} {
 				b.Run(fmt.Sprintf("%s/rows=%d/size=%d", kind, n, size), func(b *testing.B) {
 					rng := rand.New(rand.NewPCG(1, 2))
-					m := Pack(weightsOf(rng, size, size), size, size, size)
-					x, y, lists := activations(rng, n, size, zeros), NewRows(n, size), NewLists(n, size)
-					if kind == "dense" {
-						lists = nil
+					pack := Pack
+					if kind == "half" {
+						pack = PackHalf
 					}
+					m := pack(weightsOf(rng, size, size), size, size, size)
+					x, y, scratch := activations(rng, n, size, zeros), NewRows(n, size), NewScratch(n, size)
 					start := Repeated(Aligned(size))
-					ns := best(b, func() { m.Multiply(y, x, start, n, true, lists) })
+					ns := best(b, func() { m.Multiply(y, x, start, n, true, kind == "sparse", scratch) })
 					b.ReportMetric(float64(2*n*size*size)/ns, "GFLOP/s")
 					b.ReportMetric(float64(4*size*size)/ns, "GB/s")
 				})

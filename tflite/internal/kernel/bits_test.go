@@ -34,18 +34,15 @@ func TestAssembly_GivesTheSameBitsOnEveryProcessor(t *testing.T) {
 		first, second := Pack(numbers(hidden*in), hidden, in, in), Pack(numbers(out*hidden), out, hidden, hidden)
 		norm := NewLayerNorm(numbers(hidden), numbers(hidden), 1e-5)
 		for _, sparse := range []bool{false, true} {
-			var lists *Lists
-			if sparse {
-				lists = NewLists(n, in)
-			}
+			scratch := NewScratch(n, in)
 			x, h, y := NewRows(n, in), NewRows(n, hidden), NewRows(n, out)
 			for r := range n {
 				copy(x.Row(r, in), numbers(in))
 			}
-			first.Multiply(h, x, Repeated(Aligned(hidden)), n, sparse, lists)
+			first.Multiply(h, x, Repeated(Aligned(hidden)), n, sparse, sparse, scratch)
 			norm.Tanh(h, n)
 			norm.Backward(h.Row(0, hidden), numbers(hidden))
-			second.Multiply(y, h, Repeated(Aligned(out)), n, !sparse, lists)
+			second.Multiply(y, h, Repeated(Aligned(out)), n, !sparse, sparse, scratch)
 			Tanh(y, n, out)
 			for r := range n {
 				if err := binary.Write(digest, binary.LittleEndian, bits(y.Row(r, out))); err != nil {
@@ -77,7 +74,7 @@ func TestAssembly_BlocksGiveTheSameBitsOnEveryProcessor(t *testing.T) {
 	}
 	for _, width := range []int{5, 16, 37, 75} {
 		norm := NewLayerNorm(numbers(width, 1), numbers(width, 1), 1e-5)
-		folded := norm.Fold(numbers(width*width, 1), numbers(width, 1))
+		folded := norm.Fold(numbers(width*width, 1), numbers(width, 1), false)
 		for _, scale := range []float32{1e-3, 1, 30, 200} {
 			x, y := NewRows(1, width), NewRows(1, width)
 			copy(x.Data, numbers(width, scale))

@@ -8,14 +8,16 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/x448/float16"
 )
 
 // fenced returns n zeros at the end of a mapped page: access to the next byte kills the
 // test.
-func fenced[T float32 | uint32](t *testing.T, n int) []T {
+func fenced[T float32 | uint32 | float16.Float16](t *testing.T, n int) []T {
 	t.Helper()
-	page := os.Getpagesize()
-	room := (4*n + page - 1) &^ (page - 1)
+	size, page := int(unsafe.Sizeof(*new(T))), os.Getpagesize()
+	room := (size*n + page - 1) &^ (page - 1)
 	memory, err := syscall.Mmap(-1, 0, room+page,
 		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
@@ -29,7 +31,7 @@ func fenced[T float32 | uint32](t *testing.T, n int) []T {
 	if err := syscall.Mprotect(memory[room:], syscall.PROT_NONE); err != nil {
 		t.Fatal(err)
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), room/4)[room/4-n:]
+	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), room/size)[room/size-n:]
 }
 
 func TestMultiply_StaysWithinSlices(t *testing.T) {
@@ -38,15 +40,21 @@ func TestMultiply_StaysWithinSlices(t *testing.T) {
 		for range 12 {
 			in, out := 1+rng.IntN(40), 1+rng.IntN(100)
 			m := &Matrix{in: in, out: out, packed: fenced[float32](t, Padded(out)*in)}
+			half := &Matrix{in: in, out: out, half: fenced[float16.Float16](t, Padded(out)*in)}
 			x := Rows{fenced[float32](t, (n-1)*in+in), in}
 			for i := range x.Data {
 				x.Data[i] = float32(rng.IntN(2))
 			}
 			y := Rows{fenced[float32](t, n*Padded(out)), Padded(out)}
 			start := Rows{Data: fenced[float32](t, Padded(out))}
-			lists := &Lists{fenced[uint32](t, (tilesOf(n)-1)*inputBlock+in), make([]int, tilesOf(n))}
-			m.Multiply(y, x, start, n, true, nil)
-			m.Multiply(y, x, start, n, true, lists)
+			scratch := &Scratch{
+				fenced[uint32](t, (tilesOf(n)-1)*inputBlock+in), make([]int, tilesOf(n)),
+				fenced[float32](t, inputBlock*panelWidth),
+			}
+			for _, sparse := range []bool{false, true} {
+				m.Multiply(y, x, start, n, true, sparse, scratch)
+				half.Multiply(y, x, start, n, true, sparse, scratch)
+			}
 			Tanh(y, n, out)
 			norm := LayerNorm{fenced[float32](t, Padded(out))[:out], fenced[float32](t, Padded(out))[:out], 1e-5}
 			norm.Tanh(y, n)

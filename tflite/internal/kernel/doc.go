@@ -11,11 +11,15 @@
 // Many rows are multiplied in tiles of up to 6 rows by one panel, with the sums in
 // registers; a single row is multiplied by up to four panels at once.
 //
+// A Matrix may also hold float16 weights (PackHalf). A loop widens a block of them at a time, which
+// stays in the first-level cache, to float32. Matrices larger than the caches then need half the
+// memory traffic.
+//
 // # Sparse inputs
 //
 // ReLU sets about half of its outputs to 0, and mostly the same ones for the similar
-// candidates of a search. Multiply therefore lists the inputs that are not 0 in all rows
-// of a tile, and reads and multiplies only these and their weights: half the work and half
+// candidates of a search. Multiply can therefore list the inputs that are not 0 in all rows
+// of a tile, and read and multiply only these and their weights: half the work and half
 // the memory traffic.
 //
 // # The same bits
@@ -29,7 +33,7 @@
 //
 // # Assembly
 //
-// kernel_amd64.s needs AVX2 and FMA, detected when the program starts; there are no
+// kernel_amd64.s needs AVX2, FMA and F16C, detected when the program starts; there are no
 // kernels for AVX-512. kernel_arm64.s needs NEON, which every arm64 processor has. It is
 // designed for the Cortex-A78AE of a Jetson Orin; the comment above a loop counts its
 // instructions, and generate/arm64/tiles.go has the reasons. The tests of the arm64

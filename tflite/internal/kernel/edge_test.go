@@ -16,11 +16,11 @@ func sameNumber(got, want float32, terms int) bool {
 	return got == want || math.Abs(float64(got-want)) <= 2e-6*(math.Sqrt(float64(terms))+math.Abs(float64(want)))
 }
 
-// eachWay multiplies n rows with and without lists, and calls check with the result.
+// eachWay multiplies n rows, all inputs and those that are not 0, and calls check with the result.
 func eachWay(m *Matrix, x, start Rows, n int, relu bool, check func(way string, y Rows)) {
-	for way, lists := range map[string]*Lists{"all inputs": nil, "listed inputs": NewLists(n, m.In())} {
+	for way, sparse := range map[string]bool{"all inputs": false, "listed inputs": true} {
 		y := NewRows(n, m.Out())
-		m.Multiply(y, x, start, n, relu, lists)
+		m.Multiply(y, x, start, n, relu, sparse, NewScratch(n, m.In()))
 		check(fmt.Sprintf("%d rows of [%d, %d], relu %v, %s", n, m.Out(), m.In(), relu, way), y)
 	}
 }

@@ -2699,6 +2699,40 @@ one_test:
 	VZEROUPPER
 	RET
 
+// func hasF16C() bool
+// Requires: CPUID
+TEXT ·hasF16C(SB), NOSPLIT, $0-1
+	MOVL $0x00000001, AX
+	XORL CX, CX
+	CPUID
+	SHRL $0x1d, CX
+	ANDL $0x01, CX
+	MOVB CL, ret+0(FP)
+	RET
+
+// func widen16(dst *float32, src *uint16, n int)
+// Requires: AVX, F16C
+TEXT ·widen16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	JMP  more_test
+
+more:
+	VCVTPH2PS (CX), Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPH2PS 16(CX), Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+
+more_test:
+	SUBQ $0x10, DX
+	JGE  more
+	ADDQ $0x10, DX
+	VZEROUPPER
+	RET
+
 // func sum16(x *float32, n int) float64
 // Requires: AVX, SSE2
 TEXT ·sum16(SB), NOSPLIT, $0-24

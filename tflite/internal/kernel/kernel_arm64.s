@@ -3457,6 +3457,26 @@ one_test:
 	FSTPQ (F14, F15), 224(R0)
 	RET
 
+// func widen16(dst *float32, src *uint16, n int)
+TEXT ·widen16(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R9
+	B more_test
+more:
+	FLDPQ.P 32(R1), (F0, F1)
+	WORD $0x0e217802 // fcvtl v2.4s, v0.4h
+	WORD $0x4e217803 // fcvtl2 v3.4s, v0.8h
+	FSTPQ.P (F2, F3), 32(R0)
+	WORD $0x0e217824 // fcvtl v4.4s, v1.4h
+	WORD $0x4e217825 // fcvtl2 v5.4s, v1.8h
+	FSTPQ.P (F4, F5), 32(R0)
+more_test:
+	SUBS $16, R9, R9
+	BGE more
+	ADD $16, R9, R9
+	RET
+
 // func sum16(x *float32, n int) float64
 TEXT ·sum16(SB), NOSPLIT, $0-24
 	MOVD x+0(FP), R0

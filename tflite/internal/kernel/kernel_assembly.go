@@ -2,7 +2,11 @@
 
 package kernel
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/x448/float16"
+)
 
 const tileRows = 6
 
@@ -108,6 +112,14 @@ func active(rows int, list []uint32, x []float32, xStride, k int) int {
 }
 
 // The lengths of the following functions are multiples of 16.
+
+func widenRow(dst []float32, src []float16.Float16) {
+	if !accelerated || len(src) == 0 {
+		portableWiden(dst, src)
+		return
+	}
+	widen16(&dst[0], (*uint16)(&src[0]), len(src))
+}
 
 func sum(x []float32) float64 {
 	if !accelerated || len(x) == 0 {

@@ -2,6 +2,8 @@
 
 package kernel
 
+import "github.com/x448/float16"
+
 const tileRows = 4
 
 func denseTile(rows int, dst, x Rows, w []float32, k int, start Rows, floor float32) {
@@ -25,6 +27,8 @@ func sparseVectorTile(
 func active(rows int, list []uint32, x []float32, xStride, k int) int {
 	return portableActive(rows, list, x, xStride, k)
 }
+
+func widenRow(dst []float32, src []float16.Float16) { portableWiden(dst, src) }
 
 func sum(x []float32) float64 { return portableSum(x) }
 

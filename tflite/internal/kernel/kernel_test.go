@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/x448/float16"
 )
 
 // guard surrounds the memory of a test: a write changes it, a read gives NaN.
@@ -80,7 +82,14 @@ func checkMultiply(t *testing.T, rng *rand.Rand, n, in, out int) {
 	t.Helper()
 	stride := in + rng.IntN(3)
 	w, _ := guarded(rng, out*stride)
-	m := Pack(w, out, in, stride)
+	pack := Pack
+	if rng.IntN(3) == 0 {
+		pack = PackHalf
+		for i, v := range w {
+			w[i] = float16.Fromfloat32(v).Float32()
+		}
+	}
+	m := pack(w, out, in, stride)
 	xStride, yStride := in+rng.IntN(5), Padded(out)+rng.IntN(5)
 	xs, xWhole := guarded(rng, (n-1)*xStride+in)
 	ys, yWhole := guarded(rng, (n-1)*yStride+Padded(out))
@@ -95,9 +104,9 @@ func checkMultiply(t *testing.T, rng *rand.Rand, n, in, out int) {
 	xBefore, yBefore := slices.Clone(xWhole), slices.Clone(yWhole)
 	what := fmt.Sprintf("%d rows of [%d, %d]", n, out, in)
 	var first []float32
-	for _, lists := range []*Lists{nil, NewLists(n, in)} {
+	for _, sparse := range []bool{false, true} {
 		copy(yWhole, yBefore)
-		m.Multiply(y, x, start, n, relu, lists)
+		m.Multiply(y, x, start, n, relu, sparse, NewScratch(n, in))
 		for r := range n {
 			checkClose(t, what, y.Row(r, out), want[r*out:][:out], in)
 		}
@@ -130,19 +139,21 @@ func TestMultiply_RowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
 		for _, n := range []int{2, 5, 6, 7, 13, 128} {
 			const out = 75
 			w, _ := guarded(rng, out*in)
-			m, lists := Pack(w, out, in, in), NewLists(n, in)
+			scratch := NewScratch(n, in)
 			x, y, one := NewRows(n, in), NewRows(n, out), NewRows(1, out)
 			for r := range n {
 				row, _ := guarded(rng, in)
 				copy(x.Row(r, in), row)
 			}
 			start := Repeated(Aligned(out))
-			for _, l := range []*Lists{nil, lists} {
-				m.Multiply(y, x, start, n, false, l)
-				for r := range n {
-					m.Multiply(one, x.From(r), start, 1, false, l)
-					if !slices.Equal(one.Row(0, out), y.Row(r, out)) {
-						t.Fatalf("%d rows, %d inputs: row %d differs alone", n, in, r)
+			for _, m := range []*Matrix{Pack(w, out, in, in), PackHalf(w, out, in, in)} {
+				for _, sparse := range []bool{false, true} {
+					m.Multiply(y, x, start, n, false, sparse, scratch)
+					for r := range n {
+						m.Multiply(one, x.From(r), start, 1, false, sparse, scratch)
+						if !slices.Equal(one.Row(0, out), y.Row(r, out)) {
+							t.Fatalf("%d rows, %d inputs: row %d differs alone", n, in, r)
+						}
 					}
 				}
 			}
@@ -270,9 +281,9 @@ func TestMultiply_ShortSlicePanics(t *testing.T) {
 	m := Pack(make([]float32, 6), 2, 3, 3)
 	good := NewRows(2, 3)
 	for what, call := range map[string]func(){
-		"x":     func() { m.Multiply(good, Rows{make([]float32, 5), 3}, good, 2, false, nil) },
-		"dst":   func() { m.Multiply(Rows{make([]float32, 2), 2}, good, good, 2, false, nil) },
-		"start": func() { m.Multiply(good, good, Rows{make([]float32, 2), 0}, 2, false, nil) },
+		"x":     func() { m.Multiply(good, Rows{make([]float32, 5), 3}, good, 2, false, false, nil) },
+		"dst":   func() { m.Multiply(Rows{make([]float32, 2), 2}, good, good, 2, false, false, nil) },
+		"start": func() { m.Multiply(good, good, Rows{make([]float32, 2), 0}, 2, false, false, nil) },
 	} {
 		func() {
 			defer func() {
@@ -286,12 +297,29 @@ func TestMultiply_ShortSlicePanics(t *testing.T) {
 }
 
 func TestMultiply_DoesNotAllocate(t *testing.T) {
-	m, lists := Pack(make([]float32, 40*300), 40, 300, 300), NewLists(9, 300)
+	w := make([]float32, 40*300)
+	m, half, scratch := Pack(w, 40, 300, 300), PackHalf(w, 40, 300, 300), NewScratch(9, 300)
 	x, y, start := NewRows(9, 300), NewRows(9, 40), Repeated(Aligned(40))
 	if allocs := testing.AllocsPerRun(10, func() {
-		m.Multiply(y, x, start, 9, true, lists)
-		m.Multiply(y, x, start, 1, true, nil)
+		m.Multiply(y, x, start, 9, true, true, scratch)
+		m.Multiply(y, x, start, 1, true, false, nil)
+		half.Multiply(y, x, start, 9, true, true, scratch)
+		half.Multiply(y, x, start, 1, true, false, scratch)
 	}); allocs != 0 {
 		t.Errorf("%g allocations", allocs)
+	}
+}
+
+func TestWiden_ConvertsEveryFloat16(t *testing.T) {
+	all := make([]float16.Float16, 1<<16)
+	for i := range all {
+		all[i] = float16.Frombits(uint16(i))
+	}
+	got := make([]float32, len(all))
+	widenRow(got, all)
+	for i, v := range all {
+		if want := v.Float32(); got[i] != want && (got[i] == got[i] || want == want) {
+			t.Errorf("%#04x is %g, want %g", i, got[i], want)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/x448/float16"
 )
 
 const (
@@ -13,6 +15,9 @@ const (
 	// inputBlock is the number of inputs that the tiles process at once: its
 	// panels, 16 KiB, stay in the first-level cache for all rows.
 	inputBlock = 256
+	// rowBlock is the number of inputs of float16 weights that are widened at once for a
+	// single row: also 16 KiB.
+	rowBlock = inputBlock / groupPanels
 )
 
 // Padded returns the capacity of a row of a width: the least multiple of 16.
@@ -55,10 +60,11 @@ func Aligned(n int) []float32 {
 	return x[skip:][:n]
 }
 
-// Matrix is a packed matrix of weights, w [out, in]: panels [in, 16].
+// Matrix is a packed matrix of weights, w [out, in]: panels [in, 16], of float32 or of float16.
 type Matrix struct {
 	in, out int
 	packed  []float32
+	half    []float16.Float16 // instead of packed
 }
 
 // Pack packs w, [out, in] with rows stride apart.
@@ -68,13 +74,26 @@ func Pack(w []float32, out, in, stride int) *Matrix {
 	return m
 }
 
+// PackHalf is Pack with the weights rounded to float16, which halves their memory. Products and
+// sums remain float32.
+func PackHalf(w []float32, out, in, stride int) *Matrix {
+	m := &Matrix{in: in, out: out, half: make([]float16.Float16, Padded(out)*in)}
+	for o := range out {
+		panel := m.half[(o-o%panelWidth)*in:]
+		for k, v := range w[o*stride:][:in] {
+			panel[k*panelWidth+o%panelWidth] = float16.Fromfloat32(v)
+		}
+	}
+	return m
+}
+
 // In returns the number of inputs.
 func (m *Matrix) In() int { return m.in }
 
 // Out returns the number of outputs.
 func (m *Matrix) Out() int { return m.out }
 
-// Set replaces the weights. It must not run during Multiply.
+// Set replaces the weights of a float32 matrix. It must not run during Multiply.
 func (m *Matrix) Set(w []float32, stride int) {
 	for o := range m.out {
 		panel := m.packed[(o-o%panelWidth)*m.in:]
@@ -86,41 +105,59 @@ func (m *Matrix) Set(w []float32, stride int) {
 
 // Transposed returns wᵀ, [in, out].
 func (m *Matrix) Transposed() *Matrix {
-	t := &Matrix{in: m.out, out: m.in, packed: Aligned(Padded(m.in) * m.out)}
-	for o := range m.out {
-		panel := m.packed[(o-o%panelWidth)*m.in:]
-		for k := range m.in {
-			t.packed[(k-k%panelWidth)*m.out+o*panelWidth+k%panelWidth] = panel[k*panelWidth+o%panelWidth]
-		}
+	t := &Matrix{in: m.out, out: m.in}
+	if m.half != nil {
+		t.half = make([]float16.Float16, Padded(t.out)*t.in)
+		transpose(t.half, m.half, m.out, m.in)
+		return t
 	}
+	t.packed = Aligned(Padded(t.out) * t.in)
+	transpose(t.packed, m.packed, m.out, m.in)
 	return t
 }
 
-// Lists are the scratch memory of products with sparse inputs.
-type Lists struct {
-	inputs  []uint32 // [tiles, inputBlock]
-	lengths []int    // [tiles]
+func transpose[T any](to, from []T, out, in int) {
+	for o := range out {
+		panel := from[(o-o%panelWidth)*in:]
+		for k := range in {
+			to[(k-k%panelWidth)*out+o*panelWidth+k%panelWidth] = panel[k*panelWidth+o%panelWidth]
+		}
+	}
 }
 
-// NewLists returns lists for up to n rows of up to in inputs.
-func NewLists(n, in int) *Lists {
+// Scratch is the memory of products with sparse inputs or float16 weights.
+type Scratch struct {
+	inputs  []uint32  // [tiles, inputBlock], lists
+	lengths []int     // [tiles]
+	widened []float32 // a block of weights
+}
+
+// NewScratch returns memory for up to n rows of up to in inputs.
+func NewScratch(n, in int) *Scratch {
 	tiles := tilesOf(n)
-	return &Lists{make([]uint32, max(tiles*inputBlock, in)), make([]int, tiles)}
+	return &Scratch{
+		make([]uint32, max(tiles*inputBlock, in)), make([]int, tiles), Aligned(inputBlock * panelWidth),
+	}
 }
 
 // Multiply computes dst = start + x·wᵀ of n rows, and max(·, 0) of it if relu is set.
 // dst is [n, out], x [n, in], start [n, out]. dst and start may be the same; x must not
-// overlap dst. With lists it skips inputs that are 0 in all rows of a tile. It returns
+// overlap dst. If sparse is set, it skips inputs that are 0 in all rows of a tile. s may be
+// nil for float32 weights if sparse is not set. It returns
 // the number of floating-point operations, two for a multiply-add, and the bytes of the
 // weights, inputs and outputs that it used. It panics if a slice is too short.
-func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) (flops, bytes int) {
+func (m *Matrix) Multiply(dst, x, start Rows, n int, relu, sparse bool, s *Scratch) (flops, bytes int) {
 	m.check(dst, x, start, n)
 	floor := float32(math.Inf(-1))
 	if relu {
 		floor = 0
 	}
+	if n == 1 && m.half != nil {
+		m.singleHalf(dst.Data, x.Data, start.Data, floor, s)
+		return m.effort(1, m.in, m.in)
+	}
 	if n == 1 {
-		multiplied := m.single(dst.Data, x.Data, start.Data, floor, lists)
+		multiplied := m.single(dst.Data, x.Data, start.Data, floor, sparse, s)
 		return m.effort(1, multiplied, multiplied)
 	}
 	multiplied := 0 // inputs, summed over the rows
@@ -129,11 +166,11 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) (f
 		if from+b.inputs == m.in {
 			b.floor = floor
 		}
-		if lists == nil {
-			m.dense(dst, x, start, n, b)
-			multiplied += n * b.inputs
+		if sparse {
+			multiplied += m.sparse(dst, x, start, n, b, s)
 		} else {
-			multiplied += m.sparse(dst, x, start, n, b, lists)
+			m.dense(dst, x, start, n, b, s)
+			multiplied += n * b.inputs
 		}
 		start = dst
 	}
@@ -143,7 +180,11 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu bool, lists *Lists) (f
 // effort returns Multiply's counts for n rows: multiplied is the number of inputs,
 // summed over the rows, read the number of inputs with used weights.
 func (m *Matrix) effort(n, multiplied, read int) (flops, bytes int) {
-	return 2 * multiplied * m.out, 4 * (read*m.out + n*(m.in+m.out))
+	size := 4
+	if m.half != nil {
+		size = 2
+	}
+	return 2 * multiplied * m.out, size*read*m.out + 4*n*(m.in+m.out)
 }
 
 // check panics if a slice is too short. The assembly does not check.
@@ -158,25 +199,60 @@ func (m *Matrix) check(dst, x, start Rows, n int) {
 
 // single multiplies one row, by up to four panels at once and without blocks of inputs:
 // each weight is used only once. It returns the number of multiplied inputs.
-func (m *Matrix) single(dst, x, start []float32, floor float32, lists *Lists) (multiplied int) {
+func (m *Matrix) single(dst, x, start []float32, floor float32, sparse bool, s *Scratch) (multiplied int) {
 	panel := panelWidth * m.in
 	multiplied = m.in
 	var list []uint32
-	if lists != nil {
-		list = lists.inputs[:m.in]
+	if sparse {
+		list = s.inputs[:m.in]
 		multiplied = active(1, list, x, 0, m.in)
 		list = list[:multiplied]
 	}
 	for at := 0; at < m.out; {
 		panels := min(groupPanels, (m.out-at+panelWidth-1)/panelWidth)
-		if lists == nil {
-			vectorTile(panels, dst[at:], x, m.packed[at*m.in:], panel, m.in, start[at:], floor)
-		} else {
+		if sparse {
 			sparseVectorTile(panels, dst[at:], x, m.packed[at*m.in:], panel, list, start[at:], floor)
+		} else {
+			vectorTile(panels, dst[at:], x, m.packed[at*m.in:], panel, m.in, start[at:], floor)
 		}
 		at += panels * panelWidth
 	}
 	return multiplied
+}
+
+// singleHalf is single with float16 weights. The memory limits its speed: it reads all inputs.
+func (m *Matrix) singleHalf(dst, x, start []float32, floor float32, s *Scratch) {
+	const panel = rowBlock * panelWidth
+	for at := 0; at < m.out; {
+		panels := min(groupPanels, (m.out-at+panelWidth-1)/panelWidth)
+		sums := start[at:]
+		for from := 0; from < m.in; from += rowBlock {
+			k, limit := min(rowBlock, m.in-from), float32(math.Inf(-1))
+			if from+k == m.in {
+				limit = floor
+			}
+			for p := range panels {
+				m.widen(s.widened[p*panel:], at+p*panelWidth, from, k)
+			}
+			vectorTile(panels, dst[at:], x[from:], s.widened, panel, k, sums, limit)
+			sums = dst[at:]
+		}
+		at += panels * panelWidth
+	}
+}
+
+// widen converts the weights of k inputs, from number from on, of the panel of output at.
+func (m *Matrix) widen(dst []float32, at, from, k int) {
+	widenRow(dst[:k*panelWidth], m.half[at*m.in+from*panelWidth:][:k*panelWidth])
+}
+
+// block returns the weights of a block of inputs of the panel of output at.
+func (m *Matrix) block(at int, b block, s *Scratch) []float32 {
+	if m.half == nil {
+		return m.packed[at*m.in+b.from*panelWidth:]
+	}
+	m.widen(s.widened, at, b.from, b.inputs)
+	return s.widened
 }
 
 // block is a range of the inputs.
@@ -192,9 +268,9 @@ func tilesOf(n int) int { return (n + tileRows - 1) / tileRows }
 func tile(t, n int) (row, stop int) { return t * n / tilesOf(n), (t + 1) * n / tilesOf(n) }
 
 // dense processes one panel after another, each for all rows.
-func (m *Matrix) dense(dst, x, start Rows, n int, b block) {
+func (m *Matrix) dense(dst, x, start Rows, n int, b block, s *Scratch) {
 	for at := 0; at < m.out; at += panelWidth {
-		w := m.packed[at*m.in+b.from*panelWidth:]
+		w := m.block(at, b, s)
 		for t := range tilesOf(n) {
 			row, stop := tile(t, n)
 			denseTile(stop-row, dst.at(row, at), x.at(row, b.from), w, b.inputs, start.at(row, at), b.floor)
@@ -204,18 +280,18 @@ func (m *Matrix) dense(dst, x, start Rows, n int, b block) {
 
 // sparse is dense without the inputs that are 0 in all rows of a tile. It returns the
 // number of multiplied inputs, summed over the rows.
-func (m *Matrix) sparse(dst, x, start Rows, n int, b block, lists *Lists) (multiplied int) {
+func (m *Matrix) sparse(dst, x, start Rows, n int, b block, s *Scratch) (multiplied int) {
 	for t := range tilesOf(n) {
 		row, stop := tile(t, n)
-		list := lists.inputs[t*inputBlock:][:b.inputs]
-		lists.lengths[t] = active(stop-row, list, x.Data[row*x.Stride+b.from:], x.Stride, b.inputs)
-		multiplied += (stop - row) * lists.lengths[t]
+		list := s.inputs[t*inputBlock:][:b.inputs]
+		s.lengths[t] = active(stop-row, list, x.Data[row*x.Stride+b.from:], x.Stride, b.inputs)
+		multiplied += (stop - row) * s.lengths[t]
 	}
 	for at := 0; at < m.out; at += panelWidth {
-		w := m.packed[at*m.in+b.from*panelWidth:]
+		w := m.block(at, b, s)
 		for t := range tilesOf(n) {
 			row, stop := tile(t, n)
-			list := lists.inputs[t*inputBlock:][:lists.lengths[t]]
+			list := s.inputs[t*inputBlock:][:s.lengths[t]]
 			sparseTile(stop-row, dst.at(row, at), x.at(row, b.from), w, list, start.at(row, at), b.floor)
 		}
 	}
@@ -224,5 +300,9 @@ func (m *Matrix) sparse(dst, x, start Rows, n int, b block, lists *Lists) (multi
 
 // At returns one weight.
 func (m *Matrix) At(out, in int) float32 {
-	return m.packed[(out-out%panelWidth)*m.in+in*panelWidth+out%panelWidth]
+	i := (out-out%panelWidth)*m.in + in*panelWidth + out%panelWidth
+	if m.half != nil {
+		return m.half[i].Float32()
+	}
+	return m.packed[i]
 }

@@ -77,17 +77,40 @@ func TestFolded_AgreesWithLayerNormAndProduct(t *testing.T) {
 		normed, want, start := NewRows(2, in), NewRows(2, out), Aligned(out)
 		copy(start, bias)
 		norm.Apply(normed, x, 2)
-		Pack(w, out, in, in).Multiply(want, normed, Repeated(start), 2, false, nil)
+		Pack(w, out, in, in).Multiply(want, normed, Repeated(start), 2, false, false, nil)
 
 		split := in / 2
-		folded := norm.Fold(w, slices.Clone(bias))
+		folded := norm.Fold(w, slices.Clone(bias), false)
 		got := NewRows(2, out)
-		Pack(w, out, split, in).Multiply(got, x, Repeated(Aligned(out)), 2, false, nil)
-		Pack(w[split:], out, in-split, in).Multiply(got, Rows{x.Data[split:], x.Stride}, got, 2, false, nil)
+		Pack(w, out, split, in).Multiply(got, x, Repeated(Aligned(out)), 2, false, false, nil)
+		Pack(w[split:], out, in-split, in).Multiply(got, Rows{x.Data[split:], x.Stride}, got, 2, false, false, nil)
 		for r := range 2 {
 			row := x.Row(r, in)
 			folded.Finish(got.Row(r, out), SumsOf(row[:split]).Plus(SumsOf(row[split:])))
 			checkClose(t, "folded", got.Row(r, out), want.Row(r, out), 4*in)
+		}
+	}
+}
+
+// Sums of weights before rounding would multiply the error of the rounding by the mean of the inputs.
+func TestFolded_Float16DoesNotDependOnTheMean(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 9))
+	const in, out = 64, 16
+	w, gain := weightsOf(rng, out, in), weightsOf(rng, 1, in)
+	folded := NewLayerNorm(gain, make([]float32, in), 1e-5).Fold(w, make([]float32, out), true)
+	m, scratch := PackHalf(w, out, in, in), NewScratch(1, in)
+	result := func(mean float32) []float32 {
+		x, y := NewRows(1, in), NewRows(1, out)
+		for i := range in {
+			x.Data[i] = mean + float32(i%7)
+		}
+		m.Multiply(y, x, Repeated(Aligned(out)), 1, false, false, scratch)
+		folded.Finish(y.Row(0, out), SumsOf(x.Row(0, in)))
+		return y.Row(0, out)
+	}
+	for i, want := range result(0) {
+		if got := result(100)[i]; math.Abs(float64(got-want)) > 1e-3 {
+			t.Errorf("output %d is %g with the mean 100, %g with 0", i, got, want)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"math"
+
+	"github.com/x448/float16"
+)
 
 // LayerNorm is y = gain·(x - mean x)/√(var x + eps) + bias.
 type LayerNorm struct {
@@ -45,8 +49,8 @@ type Folded struct {
 }
 
 // Fold multiplies the weights of a linear layer, w [out, in], by the gain of its LayerNorm, in
-// place.
-func (l LayerNorm) Fold(w, bias []float32) Folded {
+// place. If half is set, it rounds the products to float16.
+func (l LayerNorm) Fold(w, bias []float32, half bool) Folded {
 	in, out := len(l.gain), len(bias)
 	f := Folded{Aligned(out), Aligned(out), in, l.eps}
 	for o := range out {
@@ -54,6 +58,9 @@ func (l LayerNorm) Fold(w, bias []float32) Folded {
 		for i, v := range w[o*in:][:in] {
 			shift += float64(float64(v) * float64(l.bias[i]))
 			w[o*in+i] = v * l.gain[i]
+			if half {
+				w[o*in+i] = float16.Fromfloat32(w[o*in+i]).Float32()
+			}
 			sum += float64(w[o*in+i])
 		}
 		f.sums[o], f.bias[o] = float32(sum), float32(shift)

@@ -1,5 +1,7 @@
 package kernel
 
+import "github.com/x448/float16"
+
 // The tiles in Go: the reference for the assembly, used on other processors.
 
 // portableDense computes rows by 16 outputs of dst = max(start + x·w, floor).
@@ -70,6 +72,12 @@ func multiplyAdd(sums *[panelWidth]float32, v float32, w *[panelWidth]float32) {
 func store(dst []float32, sums *[panelWidth]float32, floor float32) {
 	for j, v := range sums {
 		dst[j] = max(v, floor)
+	}
+}
+
+func portableWiden(dst []float32, src []float16.Float16) {
+	for i, v := range src {
+		dst[i] = v.Float32()
 	}
 }
 

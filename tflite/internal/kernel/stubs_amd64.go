@@ -94,6 +94,12 @@ func vector4(dst *float32, x *float32, w *float32, panelStride int, k int,
 func sparseVector4(dst *float32, x *float32, w *float32, panelStride int, list *uint32, n int,
 	start *float32, floor float32)
 
+// hasF16C reports whether the processor converts float16 (CPUID leaf 1, bit 29 of ECX).
+func hasF16C() bool
+
+// widen16 converts n float16, a multiple of 16, to float32.
+func widen16(dst *float32, src *uint16, n int)
+
 // sum16 adds up n elements, a multiple of 16.
 func sum16(x *float32, n int) float64
 

@@ -32,6 +32,8 @@ func main() {
 		vector(panels)
 		sparseVector(panels)
 	}
+	hasF16C()
+	widen()
 	sum()
 	squares()
 	normTanh()
@@ -361,6 +363,36 @@ func zeros(n int) []VecVirtual {
 		VXORPD(s, s, s)
 	}
 	return v
+}
+
+// hasF16C: golang.org/x/sys/cpu does not report it.
+func hasF16C() {
+	TEXT("hasF16C", NOSPLIT, "func() bool")
+	Doc("hasF16C reports whether the processor converts float16 (CPUID leaf 1, bit 29 of ECX).")
+	MOVL(U32(1), EAX)
+	XORL(ECX, ECX)
+	CPUID()
+	SHRL(U8(29), ECX)
+	ANDL(U8(1), ECX)
+	Store(CL, ReturnIndex(0))
+	RET()
+}
+
+func widen() {
+	TEXT("widen16", NOSPLIT, "func(dst *float32, src *uint16, n int)")
+	Doc("widen16 converts n float16, a multiple of 16, to float32.")
+	dst, src, n := load("dst"), load("src"), load("n")
+	loop("more", n, 16, func() {
+		for i := range 2 {
+			v := YMM()
+			VCVTPH2PS(Mem{Base: src, Disp: 16 * i}, v)
+			VMOVUPS(v, Mem{Base: dst, Disp: 32 * i})
+		}
+		ADDQ(U8(32), src)
+		ADDQ(U8(64), dst)
+	})
+	VZEROUPPER()
+	RET()
 }
 
 func sum() {

@@ -36,6 +36,7 @@ func generate() (assembly, declarations string) {
 		f.vector(panels)
 		f.sparseVector(panels)
 	}
+	f.widen16()
 	f.sum()
 	f.squares()
 	f.normTanh()

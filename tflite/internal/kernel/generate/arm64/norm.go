@@ -41,6 +41,22 @@ func (f *file) returnTotal() {
 	f.line("RET")
 }
 
+func (f *file) widen16() {
+	f.function("widen16", "converts n float16, a multiple of 16, to float32.", "dst *float32, src *uint16, n int", "")
+	f.load("dst", "R0")
+	f.load("src", "R1")
+	f.load("n", counter)
+	f.loop("more", counter, 16, func() {
+		f.line("FLDPQ.P 32(R1), (F0, F1)")
+		for i := range 2 {
+			f.widenHalf(2+2*i, i)
+			f.widenHalfHigh(3+2*i, i)
+			f.line("FSTPQ.P (F%d, F%d), 32(R0)", 2+2*i, 3+2*i)
+		}
+	})
+	f.line("RET")
+}
+
 func (f *file) sum() {
 	f.function("sum16", "adds up n elements, a multiple of 16.", "x *float32, n int", "float64")
 	f.load("x", "R0")

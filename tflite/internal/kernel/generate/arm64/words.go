@@ -48,6 +48,15 @@ func (f *file) widenHigh(d, n int) {
 	f.word(0x4e617800|uint32(n)<<5|uint32(d), fmt.Sprintf("fcvtl2 v%d.2d, v%d.4s", d, n))
 }
 
+// widenHalf converts the four lower float16 of n to float32, widenHalfHigh the four upper.
+func (f *file) widenHalf(d, n int) {
+	f.word(0x0e217800|uint32(n)<<5|uint32(d), fmt.Sprintf("fcvtl v%d.4s, v%d.4h", d, n))
+}
+
+func (f *file) widenHalfHigh(d, n int) {
+	f.word(0x4e217800|uint32(n)<<5|uint32(d), fmt.Sprintf("fcvtl2 v%d.4s, v%d.8h", d, n))
+}
+
 // nearest converts four float32 of n to the nearest integers, float4 four integers to float32.
 func (f *file) nearest(d, n int) {
 	f.word(0x4e21a800|uint32(n)<<5|uint32(d), fmt.Sprintf("fcvtns v%d.4s, v%d.4s", d, n))
