@@ -150,18 +150,34 @@ func readMetamotivo(fsys fs.FS, name string) (m Manifest, tensors map[string]Ten
 
 // New makes a bundle in memory. tensors are those of m.Architecture.Tensors, and cov_b.
 func New(m Manifest, tensors map[string]Tensor) (*Bundle, error) {
-	sum := sha256.New()
-	if err := writeSafetensors(sum, tensors); err != nil {
+	hash, err := check(m, tensors)
+	if err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
-	if err := m.Validate(); err != nil {
-		return nil, fmt.Errorf("tflite: %w", err)
-	}
-	b, err := build(m, tensors, hex.EncodeToString(sum.Sum(nil)), true)
+	b, err := build(m, tensors, hash, true)
 	if err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
 	return b, nil
+}
+
+// check returns the hash of the tensors, or an error unless they are those of a bundle. It packs none.
+func check(m Manifest, tensors map[string]Tensor) (hash string, err error) {
+	sum := sha256.New()
+	if err := writeSafetensors(sum, tensors); err != nil {
+		return "", err
+	}
+	if err := m.Validate(); err != nil {
+		return "", err
+	}
+	if err := checkTensors(m.Architecture, tensors, true); err != nil {
+		return "", fmt.Errorf("%s: %w", weightsFileName, err)
+	}
+	var w weights
+	if err := errors.Join(w.setNormaliser(m.Architecture, tensors), w.setCovariance(m.Architecture, tensors)); err != nil {
+		return "", fmt.Errorf("%s: %w", weightsFileName, err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*Bundle, error) {

@@ -12,12 +12,11 @@ import (
 // Save writes a bundle of tensors (see New) to a new or empty directory. It writes the
 // whole directory or nothing.
 func Save(dir string, m Manifest, tensors map[string]Tensor) error {
-	// Write only what Load accepts.
-	b, err := New(m, tensors)
+	hash, err := check(m, tensors) // write only what Load accepts
 	if err != nil {
-		return err
+		return fmt.Errorf("tflite: %w", err)
 	}
-	text, err := encodeManifest(m, b.Hash, nil)
+	text, err := encodeManifest(m, hash, nil)
 	if err != nil {
 		return fmt.Errorf("tflite: %w", err)
 	}

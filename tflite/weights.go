@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -92,16 +93,18 @@ func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 	}
 	w.transposed = sync.OnceValue(func() transposed { return newTransposed(w) })
 	w.widest = max(a.Obs, a.Latent, a.Action, a.B.Hidden, w.actor.widest(), w.f[0].widest())
-	if err := w.setNormaliser(a, tensors); err != nil {
+	if err := errors.Join(w.setNormaliser(a, tensors), w.setCovariance(a, tensors)); err != nil {
 		return nil, err
 	}
-	if cov, ok := tensors[covName]; ok {
-		var err error
-		if w.cov, err = newCovariance(cov.float64s(), a.Latent); err != nil {
-			return nil, err
-		}
-	}
 	return w, nil
+}
+
+// setCovariance reads Cov B, if there is one.
+func (w *weights) setCovariance(a Architecture, tensors map[string]Tensor) (err error) {
+	if cov, ok := tensors[covName]; ok {
+		w.cov, err = newCovariance(cov.float64s(), a.Latent)
+	}
+	return err
 }
 
 // residual reports whether a network consists of residual blocks.

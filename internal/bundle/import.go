@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -38,6 +39,8 @@ type ImportOptions struct {
 // Import makes a bundle of a metamotivo FB, FB-CPR or BFM-Zero checkpoint, to which it adds Cov B,
 // or of a TensorFlow SavedModel, which it evaluates at random inputs.
 func Import(out io.Writer, dir string, o ImportOptions) error {
+	// A heap of few, large slices: collecting often costs little and keeps the peak low.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	if _, err := os.Stat(filepath.Join(dir, tflite.SavedModelFileName)); err == nil {
 		return o.importSavedModel(out, dir)
 	}
