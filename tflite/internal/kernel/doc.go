@@ -11,9 +11,8 @@
 // Many rows are multiplied in tiles of up to 6 rows by one panel, with the sums in
 // registers; a single row is multiplied by up to four panels at once.
 //
-// A Matrix may also hold float16 weights (PackHalf). A loop widens a block of them at a time, which
-// stays in the first-level cache, to float32. Matrices larger than the caches then need half the
-// memory traffic.
+// A Matrix may also hold float16 weights (PackHalf). The loops of a single row widen them to float32
+// in registers, which halves the memory traffic. Tiles of many rows share blocks of widened weights.
 //
 // # Sparse inputs
 //

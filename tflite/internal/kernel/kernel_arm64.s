@@ -3457,6 +3457,654 @@ one_test:
 	FSTPQ (F14, F15), 224(R0)
 	RET
 
+// func halfVector1(dst *float32, x *float32, w *uint16, panelStride int, k int, start *float32, floor float32)
+TEXT ·halfVector1(SB), NOSPLIT, $0-52
+	MOVD start+40(FP), R0
+	FLDPQ 0(R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	MOVD x+8(FP), R2
+	MOVD w+16(FP), R19
+	MOVD panelStride+24(FP), R12
+	MOVD k+32(FP), R9
+	B four_test
+	// 4 inputs: 39 instructions, of which 16 multiply-adds and 5 loads
+four:
+	FMOVQ.P 16(R2), F16
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901340 // fmla v0.4s, v26.4s, v16.s[0]
+	WORD $0x4f901361 // fmla v1.4s, v27.4s, v16.s[0]
+	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a3 // fmla v3.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01340 // fmla v0.4s, v26.4s, v16.s[1]
+	WORD $0x4fb01361 // fmla v1.4s, v27.4s, v16.s[1]
+	WORD $0x4fb01382 // fmla v2.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013a3 // fmla v3.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b40 // fmla v0.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b61 // fmla v1.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b82 // fmla v2.4s, v28.4s, v16.s[2]
+	WORD $0x4f901ba3 // fmla v3.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b40 // fmla v0.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b61 // fmla v1.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b82 // fmla v2.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01ba3 // fmla v3.4s, v29.4s, v16.s[3]
+four_test:
+	SUBS $4, R9, R9
+	BGE four
+	ADD $4, R9, R9
+	B one_test
+	// one input: 12 instructions, of which 4 multiply-adds and 2 loads
+one:
+	FMOVS.P 4(R2), F16
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901340 // fmla v0.4s, v26.4s, v16.s[0]
+	WORD $0x4f901361 // fmla v1.4s, v27.4s, v16.s[0]
+	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a3 // fmla v3.4s, v29.4s, v16.s[0]
+one_test:
+	SUBS $1, R9, R9
+	BGE one
+	ADD $1, R9, R9
+	FMOVS floor+48(FP), F31
+	VDUP V31.S[0], V31.S4
+	WORD $0x4e3ff400 // fmax v0.4s, v0.4s, v31.4s
+	WORD $0x4e3ff421 // fmax v1.4s, v1.4s, v31.4s
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x4e3ff463 // fmax v3.4s, v3.4s, v31.4s
+	MOVD dst+0(FP), R0
+	FSTPQ (F0, F1), 0(R0)
+	FSTPQ (F2, F3), 32(R0)
+	RET
+
+// func halfVector2(dst *float32, x *float32, w *uint16, panelStride int, k int, start *float32, floor float32)
+TEXT ·halfVector2(SB), NOSPLIT, $0-52
+	MOVD start+40(FP), R0
+	FLDPQ 0(R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	FLDPQ 64(R0), (F4, F5)
+	FLDPQ 96(R0), (F6, F7)
+	MOVD x+8(FP), R2
+	MOVD w+16(FP), R19
+	MOVD panelStride+24(FP), R12
+	ADD R12<<1, R19, R20
+	MOVD k+32(FP), R9
+	B four_test
+	// 4 inputs: 75 instructions, of which 32 multiply-adds and 9 loads
+four:
+	FMOVQ.P 16(R2), F16
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901340 // fmla v0.4s, v26.4s, v16.s[0]
+	WORD $0x4f901361 // fmla v1.4s, v27.4s, v16.s[0]
+	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a3 // fmla v3.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901344 // fmla v4.4s, v26.4s, v16.s[0]
+	WORD $0x4f901365 // fmla v5.4s, v27.4s, v16.s[0]
+	WORD $0x4f901386 // fmla v6.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a7 // fmla v7.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01340 // fmla v0.4s, v26.4s, v16.s[1]
+	WORD $0x4fb01361 // fmla v1.4s, v27.4s, v16.s[1]
+	WORD $0x4fb01382 // fmla v2.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013a3 // fmla v3.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01344 // fmla v4.4s, v26.4s, v16.s[1]
+	WORD $0x4fb01365 // fmla v5.4s, v27.4s, v16.s[1]
+	WORD $0x4fb01386 // fmla v6.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013a7 // fmla v7.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b40 // fmla v0.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b61 // fmla v1.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b82 // fmla v2.4s, v28.4s, v16.s[2]
+	WORD $0x4f901ba3 // fmla v3.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b44 // fmla v4.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b65 // fmla v5.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b86 // fmla v6.4s, v28.4s, v16.s[2]
+	WORD $0x4f901ba7 // fmla v7.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b40 // fmla v0.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b61 // fmla v1.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b82 // fmla v2.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01ba3 // fmla v3.4s, v29.4s, v16.s[3]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b44 // fmla v4.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b65 // fmla v5.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b86 // fmla v6.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01ba7 // fmla v7.4s, v29.4s, v16.s[3]
+four_test:
+	SUBS $4, R9, R9
+	BGE four
+	ADD $4, R9, R9
+	B one_test
+	// one input: 21 instructions, of which 8 multiply-adds and 3 loads
+one:
+	FMOVS.P 4(R2), F16
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901340 // fmla v0.4s, v26.4s, v16.s[0]
+	WORD $0x4f901361 // fmla v1.4s, v27.4s, v16.s[0]
+	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a3 // fmla v3.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901344 // fmla v4.4s, v26.4s, v16.s[0]
+	WORD $0x4f901365 // fmla v5.4s, v27.4s, v16.s[0]
+	WORD $0x4f901386 // fmla v6.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a7 // fmla v7.4s, v29.4s, v16.s[0]
+one_test:
+	SUBS $1, R9, R9
+	BGE one
+	ADD $1, R9, R9
+	FMOVS floor+48(FP), F31
+	VDUP V31.S[0], V31.S4
+	WORD $0x4e3ff400 // fmax v0.4s, v0.4s, v31.4s
+	WORD $0x4e3ff421 // fmax v1.4s, v1.4s, v31.4s
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x4e3ff463 // fmax v3.4s, v3.4s, v31.4s
+	WORD $0x4e3ff484 // fmax v4.4s, v4.4s, v31.4s
+	WORD $0x4e3ff4a5 // fmax v5.4s, v5.4s, v31.4s
+	WORD $0x4e3ff4c6 // fmax v6.4s, v6.4s, v31.4s
+	WORD $0x4e3ff4e7 // fmax v7.4s, v7.4s, v31.4s
+	MOVD dst+0(FP), R0
+	FSTPQ (F0, F1), 0(R0)
+	FSTPQ (F2, F3), 32(R0)
+	FSTPQ (F4, F5), 64(R0)
+	FSTPQ (F6, F7), 96(R0)
+	RET
+
+// func halfVector3(dst *float32, x *float32, w *uint16, panelStride int, k int, start *float32, floor float32)
+TEXT ·halfVector3(SB), NOSPLIT, $0-52
+	MOVD start+40(FP), R0
+	FLDPQ 0(R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	FLDPQ 64(R0), (F4, F5)
+	FLDPQ 96(R0), (F6, F7)
+	FLDPQ 128(R0), (F8, F9)
+	FLDPQ 160(R0), (F10, F11)
+	MOVD x+8(FP), R2
+	MOVD w+16(FP), R19
+	MOVD panelStride+24(FP), R12
+	ADD R12<<1, R19, R20
+	ADD R12<<1, R20, R21
+	MOVD k+32(FP), R9
+	B four_test
+	// 4 inputs: 111 instructions, of which 48 multiply-adds and 13 loads
+four:
+	FMOVQ.P 16(R2), F16
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901340 // fmla v0.4s, v26.4s, v16.s[0]
+	WORD $0x4f901361 // fmla v1.4s, v27.4s, v16.s[0]
+	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a3 // fmla v3.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901344 // fmla v4.4s, v26.4s, v16.s[0]
+	WORD $0x4f901365 // fmla v5.4s, v27.4s, v16.s[0]
+	WORD $0x4f901386 // fmla v6.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a7 // fmla v7.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901348 // fmla v8.4s, v26.4s, v16.s[0]
+	WORD $0x4f901369 // fmla v9.4s, v27.4s, v16.s[0]
+	WORD $0x4f90138a // fmla v10.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013ab // fmla v11.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01340 // fmla v0.4s, v26.4s, v16.s[1]
+	WORD $0x4fb01361 // fmla v1.4s, v27.4s, v16.s[1]
+	WORD $0x4fb01382 // fmla v2.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013a3 // fmla v3.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01344 // fmla v4.4s, v26.4s, v16.s[1]
+	WORD $0x4fb01365 // fmla v5.4s, v27.4s, v16.s[1]
+	WORD $0x4fb01386 // fmla v6.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013a7 // fmla v7.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01348 // fmla v8.4s, v26.4s, v16.s[1]
+	WORD $0x4fb01369 // fmla v9.4s, v27.4s, v16.s[1]
+	WORD $0x4fb0138a // fmla v10.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013ab // fmla v11.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b40 // fmla v0.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b61 // fmla v1.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b82 // fmla v2.4s, v28.4s, v16.s[2]
+	WORD $0x4f901ba3 // fmla v3.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b44 // fmla v4.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b65 // fmla v5.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b86 // fmla v6.4s, v28.4s, v16.s[2]
+	WORD $0x4f901ba7 // fmla v7.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b48 // fmla v8.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b69 // fmla v9.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b8a // fmla v10.4s, v28.4s, v16.s[2]
+	WORD $0x4f901bab // fmla v11.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b40 // fmla v0.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b61 // fmla v1.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b82 // fmla v2.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01ba3 // fmla v3.4s, v29.4s, v16.s[3]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b44 // fmla v4.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b65 // fmla v5.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b86 // fmla v6.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01ba7 // fmla v7.4s, v29.4s, v16.s[3]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b48 // fmla v8.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b69 // fmla v9.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b8a // fmla v10.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01bab // fmla v11.4s, v29.4s, v16.s[3]
+four_test:
+	SUBS $4, R9, R9
+	BGE four
+	ADD $4, R9, R9
+	B one_test
+	// one input: 30 instructions, of which 12 multiply-adds and 4 loads
+one:
+	FMOVS.P 4(R2), F16
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901340 // fmla v0.4s, v26.4s, v16.s[0]
+	WORD $0x4f901361 // fmla v1.4s, v27.4s, v16.s[0]
+	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a3 // fmla v3.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901344 // fmla v4.4s, v26.4s, v16.s[0]
+	WORD $0x4f901365 // fmla v5.4s, v27.4s, v16.s[0]
+	WORD $0x4f901386 // fmla v6.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a7 // fmla v7.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901348 // fmla v8.4s, v26.4s, v16.s[0]
+	WORD $0x4f901369 // fmla v9.4s, v27.4s, v16.s[0]
+	WORD $0x4f90138a // fmla v10.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013ab // fmla v11.4s, v29.4s, v16.s[0]
+one_test:
+	SUBS $1, R9, R9
+	BGE one
+	ADD $1, R9, R9
+	FMOVS floor+48(FP), F31
+	VDUP V31.S[0], V31.S4
+	WORD $0x4e3ff400 // fmax v0.4s, v0.4s, v31.4s
+	WORD $0x4e3ff421 // fmax v1.4s, v1.4s, v31.4s
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x4e3ff463 // fmax v3.4s, v3.4s, v31.4s
+	WORD $0x4e3ff484 // fmax v4.4s, v4.4s, v31.4s
+	WORD $0x4e3ff4a5 // fmax v5.4s, v5.4s, v31.4s
+	WORD $0x4e3ff4c6 // fmax v6.4s, v6.4s, v31.4s
+	WORD $0x4e3ff4e7 // fmax v7.4s, v7.4s, v31.4s
+	WORD $0x4e3ff508 // fmax v8.4s, v8.4s, v31.4s
+	WORD $0x4e3ff529 // fmax v9.4s, v9.4s, v31.4s
+	WORD $0x4e3ff54a // fmax v10.4s, v10.4s, v31.4s
+	WORD $0x4e3ff56b // fmax v11.4s, v11.4s, v31.4s
+	MOVD dst+0(FP), R0
+	FSTPQ (F0, F1), 0(R0)
+	FSTPQ (F2, F3), 32(R0)
+	FSTPQ (F4, F5), 64(R0)
+	FSTPQ (F6, F7), 96(R0)
+	FSTPQ (F8, F9), 128(R0)
+	FSTPQ (F10, F11), 160(R0)
+	RET
+
+// func halfVector4(dst *float32, x *float32, w *uint16, panelStride int, k int, start *float32, floor float32)
+TEXT ·halfVector4(SB), NOSPLIT, $0-52
+	MOVD start+40(FP), R0
+	FLDPQ 0(R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	FLDPQ 64(R0), (F4, F5)
+	FLDPQ 96(R0), (F6, F7)
+	FLDPQ 128(R0), (F8, F9)
+	FLDPQ 160(R0), (F10, F11)
+	FLDPQ 192(R0), (F12, F13)
+	FLDPQ 224(R0), (F14, F15)
+	MOVD x+8(FP), R2
+	MOVD w+16(FP), R19
+	MOVD panelStride+24(FP), R12
+	ADD R12<<1, R19, R20
+	ADD R12<<1, R20, R21
+	ADD R12<<1, R21, R22
+	MOVD k+32(FP), R9
+	B four_test
+	// 4 inputs: 147 instructions, of which 64 multiply-adds and 17 loads
+four:
+	FMOVQ.P 16(R2), F16
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901340 // fmla v0.4s, v26.4s, v16.s[0]
+	WORD $0x4f901361 // fmla v1.4s, v27.4s, v16.s[0]
+	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a3 // fmla v3.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901344 // fmla v4.4s, v26.4s, v16.s[0]
+	WORD $0x4f901365 // fmla v5.4s, v27.4s, v16.s[0]
+	WORD $0x4f901386 // fmla v6.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a7 // fmla v7.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901348 // fmla v8.4s, v26.4s, v16.s[0]
+	WORD $0x4f901369 // fmla v9.4s, v27.4s, v16.s[0]
+	WORD $0x4f90138a // fmla v10.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013ab // fmla v11.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R22), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f90134c // fmla v12.4s, v26.4s, v16.s[0]
+	WORD $0x4f90136d // fmla v13.4s, v27.4s, v16.s[0]
+	WORD $0x4f90138e // fmla v14.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013af // fmla v15.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01340 // fmla v0.4s, v26.4s, v16.s[1]
+	WORD $0x4fb01361 // fmla v1.4s, v27.4s, v16.s[1]
+	WORD $0x4fb01382 // fmla v2.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013a3 // fmla v3.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01344 // fmla v4.4s, v26.4s, v16.s[1]
+	WORD $0x4fb01365 // fmla v5.4s, v27.4s, v16.s[1]
+	WORD $0x4fb01386 // fmla v6.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013a7 // fmla v7.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01348 // fmla v8.4s, v26.4s, v16.s[1]
+	WORD $0x4fb01369 // fmla v9.4s, v27.4s, v16.s[1]
+	WORD $0x4fb0138a // fmla v10.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013ab // fmla v11.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R22), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb0134c // fmla v12.4s, v26.4s, v16.s[1]
+	WORD $0x4fb0136d // fmla v13.4s, v27.4s, v16.s[1]
+	WORD $0x4fb0138e // fmla v14.4s, v28.4s, v16.s[1]
+	WORD $0x4fb013af // fmla v15.4s, v29.4s, v16.s[1]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b40 // fmla v0.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b61 // fmla v1.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b82 // fmla v2.4s, v28.4s, v16.s[2]
+	WORD $0x4f901ba3 // fmla v3.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b44 // fmla v4.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b65 // fmla v5.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b86 // fmla v6.4s, v28.4s, v16.s[2]
+	WORD $0x4f901ba7 // fmla v7.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b48 // fmla v8.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b69 // fmla v9.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b8a // fmla v10.4s, v28.4s, v16.s[2]
+	WORD $0x4f901bab // fmla v11.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R22), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901b4c // fmla v12.4s, v26.4s, v16.s[2]
+	WORD $0x4f901b6d // fmla v13.4s, v27.4s, v16.s[2]
+	WORD $0x4f901b8e // fmla v14.4s, v28.4s, v16.s[2]
+	WORD $0x4f901baf // fmla v15.4s, v29.4s, v16.s[2]
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b40 // fmla v0.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b61 // fmla v1.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b82 // fmla v2.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01ba3 // fmla v3.4s, v29.4s, v16.s[3]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b44 // fmla v4.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b65 // fmla v5.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b86 // fmla v6.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01ba7 // fmla v7.4s, v29.4s, v16.s[3]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b48 // fmla v8.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b69 // fmla v9.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b8a // fmla v10.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01bab // fmla v11.4s, v29.4s, v16.s[3]
+	FLDPQ.P 32(R22), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4fb01b4c // fmla v12.4s, v26.4s, v16.s[3]
+	WORD $0x4fb01b6d // fmla v13.4s, v27.4s, v16.s[3]
+	WORD $0x4fb01b8e // fmla v14.4s, v28.4s, v16.s[3]
+	WORD $0x4fb01baf // fmla v15.4s, v29.4s, v16.s[3]
+four_test:
+	SUBS $4, R9, R9
+	BGE four
+	ADD $4, R9, R9
+	B one_test
+	// one input: 39 instructions, of which 16 multiply-adds and 5 loads
+one:
+	FMOVS.P 4(R2), F16
+	FLDPQ.P 32(R19), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901340 // fmla v0.4s, v26.4s, v16.s[0]
+	WORD $0x4f901361 // fmla v1.4s, v27.4s, v16.s[0]
+	WORD $0x4f901382 // fmla v2.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a3 // fmla v3.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R20), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901344 // fmla v4.4s, v26.4s, v16.s[0]
+	WORD $0x4f901365 // fmla v5.4s, v27.4s, v16.s[0]
+	WORD $0x4f901386 // fmla v6.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013a7 // fmla v7.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R21), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f901348 // fmla v8.4s, v26.4s, v16.s[0]
+	WORD $0x4f901369 // fmla v9.4s, v27.4s, v16.s[0]
+	WORD $0x4f90138a // fmla v10.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013ab // fmla v11.4s, v29.4s, v16.s[0]
+	FLDPQ.P 32(R22), (F24, F25)
+	WORD $0x0e217b1a // fcvtl v26.4s, v24.4h
+	WORD $0x4e217b1b // fcvtl2 v27.4s, v24.8h
+	WORD $0x0e217b3c // fcvtl v28.4s, v25.4h
+	WORD $0x4e217b3d // fcvtl2 v29.4s, v25.8h
+	WORD $0x4f90134c // fmla v12.4s, v26.4s, v16.s[0]
+	WORD $0x4f90136d // fmla v13.4s, v27.4s, v16.s[0]
+	WORD $0x4f90138e // fmla v14.4s, v28.4s, v16.s[0]
+	WORD $0x4f9013af // fmla v15.4s, v29.4s, v16.s[0]
+one_test:
+	SUBS $1, R9, R9
+	BGE one
+	ADD $1, R9, R9
+	FMOVS floor+48(FP), F31
+	VDUP V31.S[0], V31.S4
+	WORD $0x4e3ff400 // fmax v0.4s, v0.4s, v31.4s
+	WORD $0x4e3ff421 // fmax v1.4s, v1.4s, v31.4s
+	WORD $0x4e3ff442 // fmax v2.4s, v2.4s, v31.4s
+	WORD $0x4e3ff463 // fmax v3.4s, v3.4s, v31.4s
+	WORD $0x4e3ff484 // fmax v4.4s, v4.4s, v31.4s
+	WORD $0x4e3ff4a5 // fmax v5.4s, v5.4s, v31.4s
+	WORD $0x4e3ff4c6 // fmax v6.4s, v6.4s, v31.4s
+	WORD $0x4e3ff4e7 // fmax v7.4s, v7.4s, v31.4s
+	WORD $0x4e3ff508 // fmax v8.4s, v8.4s, v31.4s
+	WORD $0x4e3ff529 // fmax v9.4s, v9.4s, v31.4s
+	WORD $0x4e3ff54a // fmax v10.4s, v10.4s, v31.4s
+	WORD $0x4e3ff56b // fmax v11.4s, v11.4s, v31.4s
+	WORD $0x4e3ff58c // fmax v12.4s, v12.4s, v31.4s
+	WORD $0x4e3ff5ad // fmax v13.4s, v13.4s, v31.4s
+	WORD $0x4e3ff5ce // fmax v14.4s, v14.4s, v31.4s
+	WORD $0x4e3ff5ef // fmax v15.4s, v15.4s, v31.4s
+	MOVD dst+0(FP), R0
+	FSTPQ (F0, F1), 0(R0)
+	FSTPQ (F2, F3), 32(R0)
+	FSTPQ (F4, F5), 64(R0)
+	FSTPQ (F6, F7), 96(R0)
+	FSTPQ (F8, F9), 128(R0)
+	FSTPQ (F10, F11), 160(R0)
+	FSTPQ (F12, F13), 192(R0)
+	FSTPQ (F14, F15), 224(R0)
+	RET
+
 // func widen16(dst *float32, src *uint16, n int)
 TEXT ·widen16(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0

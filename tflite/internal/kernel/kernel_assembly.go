@@ -49,6 +49,26 @@ func vectorTile(panels int, dst, x, w []float32, panelStride, k int, start []flo
 	}
 }
 
+func halfVectorTile(
+	panels int, dst, x []float32, w []float16.Float16, panelStride, k int, start []float32, floor float32,
+) {
+	if !accelerated {
+		portableHalfVector(panels, dst, x, w, panelStride, k, start, floor)
+		return
+	}
+	weights := (*uint16)(&w[0])
+	switch panels {
+	case 1:
+		halfVector1(&dst[0], &x[0], weights, panelStride, k, &start[0], floor)
+	case 2:
+		halfVector2(&dst[0], &x[0], weights, panelStride, k, &start[0], floor)
+	case 3:
+		halfVector3(&dst[0], &x[0], weights, panelStride, k, &start[0], floor)
+	case 4:
+		halfVector4(&dst[0], &x[0], weights, panelStride, k, &start[0], floor)
+	}
+}
+
 func sparseTile(rows int, dst, x Rows, w []float32, list []uint32, start Rows, floor float32) {
 	if !accelerated {
 		portableSparse(rows, dst, x, w, list, start, floor)
@@ -113,7 +133,7 @@ func active(rows int, list []uint32, x []float32, xStride, k int) int {
 
 // The lengths of the following functions are multiples of 16.
 
-func widenRow(dst []float32, src []float16.Float16) {
+func widen(dst []float32, src []float16.Float16) {
 	if !accelerated || len(src) == 0 {
 		portableWiden(dst, src)
 		return

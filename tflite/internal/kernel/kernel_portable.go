@@ -14,6 +14,12 @@ func vectorTile(panels int, dst, x, w []float32, panelStride, k int, start []flo
 	portableVector(panels, dst, x, w, panelStride, k, start, floor)
 }
 
+func halfVectorTile(
+	panels int, dst, x []float32, w []float16.Float16, panelStride, k int, start []float32, floor float32,
+) {
+	portableHalfVector(panels, dst, x, w, panelStride, k, start, floor)
+}
+
 func sparseTile(rows int, dst, x Rows, w []float32, list []uint32, start Rows, floor float32) {
 	portableSparse(rows, dst, x, w, list, start, floor)
 }
@@ -28,7 +34,7 @@ func active(rows int, list []uint32, x []float32, xStride, k int) int {
 	return portableActive(rows, list, x, xStride, k)
 }
 
-func widenRow(dst []float32, src []float16.Float16) { portableWiden(dst, src) }
+func widen(dst []float32, src []float16.Float16) { portableWiden(dst, src) }
 
 func sum(x []float32) float64 { return portableSum(x) }
 

@@ -316,7 +316,7 @@ func TestWiden_ConvertsEveryFloat16(t *testing.T) {
 		all[i] = float16.Frombits(uint16(i))
 	}
 	got := make([]float32, len(all))
-	widenRow(got, all)
+	widen(got, all)
 	for i, v := range all {
 		if want := v.Float32(); got[i] != want && (got[i] == got[i] || want == want) {
 			t.Errorf("%#04x is %g, want %g", i, got[i], want)

@@ -15,9 +15,6 @@ const (
 	// inputBlock is the number of inputs that the tiles process at once: its
 	// panels, 16 KiB, stay in the first-level cache for all rows.
 	inputBlock = 256
-	// rowBlock is the number of inputs of float16 weights that are widened at once for a
-	// single row: also 16 KiB.
-	rowBlock = inputBlock / groupPanels
 )
 
 // Padded returns the capacity of a row of a width: the least multiple of 16.
@@ -143,7 +140,7 @@ func NewScratch(n, in int) *Scratch {
 // Multiply computes dst = start + x·wᵀ of n rows, and max(·, 0) of it if relu is set.
 // dst is [n, out], x [n, in], start [n, out]. dst and start may be the same; x must not
 // overlap dst. If sparse is set, it skips inputs that are 0 in all rows of a tile. s may be
-// nil for float32 weights if sparse is not set. It returns
+// nil if sparse is not set and the weights are float32 or n is 1. It returns
 // the number of floating-point operations, two for a multiply-add, and the bytes of the
 // weights, inputs and outputs that it used. It panics if a slice is too short.
 func (m *Matrix) Multiply(dst, x, start Rows, n int, relu, sparse bool, s *Scratch) (flops, bytes int) {
@@ -153,7 +150,7 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu, sparse bool, s *Scrat
 		floor = 0
 	}
 	if n == 1 && m.half != nil {
-		m.singleHalf(dst.Data, x.Data, start.Data, floor, s)
+		m.singleHalf(dst.Data, x.Data, start.Data, floor)
 		return m.effort(1, m.in, m.in)
 	}
 	if n == 1 {
@@ -221,29 +218,12 @@ func (m *Matrix) single(dst, x, start []float32, floor float32, sparse bool, s *
 }
 
 // singleHalf is single with float16 weights. The memory limits its speed: it reads all inputs.
-func (m *Matrix) singleHalf(dst, x, start []float32, floor float32, s *Scratch) {
-	const panel = rowBlock * panelWidth
+func (m *Matrix) singleHalf(dst, x, start []float32, floor float32) {
 	for at := 0; at < m.out; {
 		panels := min(groupPanels, (m.out-at+panelWidth-1)/panelWidth)
-		sums := start[at:]
-		for from := 0; from < m.in; from += rowBlock {
-			k, limit := min(rowBlock, m.in-from), float32(math.Inf(-1))
-			if from+k == m.in {
-				limit = floor
-			}
-			for p := range panels {
-				m.widen(s.widened[p*panel:], at+p*panelWidth, from, k)
-			}
-			vectorTile(panels, dst[at:], x[from:], s.widened, panel, k, sums, limit)
-			sums = dst[at:]
-		}
+		halfVectorTile(panels, dst[at:], x, m.half[at*m.in:], panelWidth*m.in, m.in, start[at:], floor)
 		at += panels * panelWidth
 	}
-}
-
-// widen converts the weights of k inputs, from number from on, of the panel of output at.
-func (m *Matrix) widen(dst []float32, at, from, k int) {
-	widenRow(dst[:k*panelWidth], m.half[at*m.in+from*panelWidth:][:k*panelWidth])
 }
 
 // block returns the weights of a block of inputs of the panel of output at.
@@ -251,8 +231,9 @@ func (m *Matrix) block(at int, b block, s *Scratch) []float32 {
 	if m.half == nil {
 		return m.packed[at*m.in+b.from*panelWidth:]
 	}
-	m.widen(s.widened, at, b.from, b.inputs)
-	return s.widened
+	w := s.widened[:b.inputs*panelWidth]
+	widen(w, m.half[at*m.in+b.from*panelWidth:][:len(w)])
+	return w
 }
 
 // block is a range of the inputs.

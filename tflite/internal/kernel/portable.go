@@ -36,6 +36,21 @@ func portableVector(panels int, dst, x, w []float32, panelStride, k int, start [
 	}
 }
 
+// portableHalfVector is portableVector with float16 weights.
+func portableHalfVector(
+	panels int, dst, x []float32, w []float16.Float16, panelStride, k int, start []float32, floor float32,
+) {
+	var wide [panelWidth]float32
+	for p := range panels {
+		sums := [panelWidth]float32(start[p*panelWidth:])
+		for i, v := range x[:k] {
+			portableWiden(wide[:], w[p*panelStride+i*panelWidth:][:panelWidth])
+			multiplyAdd(&sums, v, &wide)
+		}
+		store(dst[p*panelWidth:], &sums, floor)
+	}
+}
+
 // portableSparseVector is portableVector over the listed inputs.
 func portableSparseVector(
 	panels int, dst, x, w []float32, panelStride int, list []uint32, start []float32, floor float32,

@@ -94,6 +94,22 @@ func vector4(dst *float32, x *float32, w *float32, panelStride int, k int,
 func sparseVector4(dst *float32, x *float32, w *float32, panelStride int, list *uint32, n int,
 	start *float32, floor float32)
 
+// halfVector1 computes one row by 1 panels of 16 outputs with float16 weights.
+func halfVector1(dst *float32, x *float32, w *uint16, panelStride int, k int,
+	start *float32, floor float32)
+
+// halfVector2 computes one row by 2 panels of 16 outputs with float16 weights.
+func halfVector2(dst *float32, x *float32, w *uint16, panelStride int, k int,
+	start *float32, floor float32)
+
+// halfVector3 computes one row by 3 panels of 16 outputs with float16 weights.
+func halfVector3(dst *float32, x *float32, w *uint16, panelStride int, k int,
+	start *float32, floor float32)
+
+// halfVector4 computes one row by 4 panels of 16 outputs with float16 weights.
+func halfVector4(dst *float32, x *float32, w *uint16, panelStride int, k int,
+	start *float32, floor float32)
+
 // hasF16C reports whether the processor converts float16 (CPUID leaf 1, bit 29 of ECX).
 func hasF16C() bool
 

@@ -32,6 +32,9 @@ func main() {
 		vector(panels)
 		sparseVector(panels)
 	}
+	for _, panels := range []int{1, 2, 3, 4} {
+		halfVector(panels)
+	}
 	hasF16C()
 	widen()
 	sum()
@@ -187,8 +190,28 @@ func storeSums(sums []VecVirtual) {
 func vector(panels int) {
 	TEXT(fmt.Sprintf("vector%d", panels), NOSPLIT, "func("+vectorParameters+", k int, start *float32, floor float32)")
 	Doc(fmt.Sprintf("vector%d computes one row by %d panels of 16 outputs.", panels, panels))
+	multiplyPanels(panels, inBytes("panelStride"), 64, func(w Mem, v, sum VecVirtual) { VFMADD231PS(w, v, sum) })
+}
+
+// halfVector is vector with float16 weights.
+func halfVector(panels int) {
+	TEXT(fmt.Sprintf("halfVector%d", panels), NOSPLIT,
+		"func(dst, x *float32, w *uint16, panelStride, k int, start *float32, floor float32)")
+	Doc(fmt.Sprintf("halfVector%d computes one row by %d panels of 16 outputs with float16 weights.", panels, panels))
+	stride := load("panelStride")
+	SHLQ(U8(1), stride)
+	multiplyPanels(panels, stride, 32, func(w Mem, v, sum VecVirtual) {
+		wide := YMM()
+		VCVTPH2PS(w, wide)
+		VFMADD231PS(wide, v, sum)
+	})
+}
+
+// multiplyPanels writes the loop of one row by several panels, stride bytes apart, with size bytes
+// for each input. add adds the products of eight weights and an input to a sum.
+func multiplyPanels(panels int, stride Register, size int, add func(w Mem, v, sum VecVirtual)) {
 	sums := loadSums(load("start"), 2*panels)
-	x, w, stride, k := load("x"), load("w"), inBytes("panelStride"), load("k")
+	x, w, k := load("x"), load("w"), load("k")
 	triple := GP64()
 	if panels == 4 {
 		LEAQ(Mem{Base: stride, Index: stride, Scale: 2}, triple)
@@ -209,12 +232,12 @@ func vector(panels int) {
 				v := YMM()
 				VBROADCASTSS(Mem{Base: x, Disp: 4 * i}, v)
 				for p := range panels {
-					VFMADD231PS(at(p, 64*i), v, sums[2*p])
-					VFMADD231PS(at(p, 64*i+32), v, sums[2*p+1])
+					add(at(p, size*i), v, sums[2*p])
+					add(at(p, size*i+size/2), v, sums[2*p+1])
 				}
 			}
 			ADDQ(U8(4*unroll), x)
-			ADDQ(U32(64*unroll), w)
+			ADDQ(U32(size*unroll), w)
 		}
 	}
 	loop("four", k, 4, step(4))

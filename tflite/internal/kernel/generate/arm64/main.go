@@ -36,6 +36,9 @@ func generate() (assembly, declarations string) {
 		f.vector(panels)
 		f.sparseVector(panels)
 	}
+	for _, panels := range []int{1, 2, 3, 4} {
+		f.halfVector(panels)
+	}
 	f.widen16()
 	f.sum()
 	f.squares()

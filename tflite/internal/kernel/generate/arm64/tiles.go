@@ -242,6 +242,44 @@ func (f *file) vector(panels int) {
 	f.storeRow(panels)
 }
 
+// halfVector: vector with float16 weights. Each pair of vectors holds the weights of one input, which
+// four instructions widen.
+func (f *file) halfVector(panels int) {
+	const narrow, wide = 24, 26
+	f.function(fmt.Sprint("halfVector", panels),
+		fmt.Sprintf("computes one row by %d panels of 16 outputs with float16 weights.", panels),
+		"dst *float32, x *float32, w *uint16, panelStride int, k int, start *float32, floor float32", "")
+	f.loadRow(panels)
+	x := rowAddress(0)
+	f.load("x", x)
+	f.load("w", panelAddress(0))
+	f.load("panelStride", scratch)
+	for p := 1; p < panels; p++ {
+		f.line("ADD %s<<1, %s, %s", scratch, panelAddress(p-1), panelAddress(p))
+	}
+	f.load("k", counter)
+	step := func(load string, inputs int) func() {
+		return func() {
+			f.line(load, x, rowInputs)
+			for element := range inputs {
+				for p := range panels {
+					f.line("FLDPQ.P 32(%s), (F%d, F%d)", panelAddress(p), narrow, narrow+1)
+					for half := range 2 {
+						f.widenHalf(wide+2*half, narrow+half)
+						f.widenHalfHigh(wide+2*half+1, narrow+half)
+					}
+					for i := range 4 {
+						f.fmla4(4*p+i, wide+i, rowInputs, element)
+					}
+				}
+			}
+		}
+	}
+	f.loop("four", counter, 4, step("FMOVQ.P 16(%s), F%d", 4))
+	f.loop("one", counter, 1, step("FMOVS.P 4(%s), F%d", 1))
+	f.storeRow(panels)
+}
+
 // sparseVector: vector over the inputs in a list.
 func (f *file) sparseVector(panels int) {
 	f.function(fmt.Sprint("sparseVector", panels),
