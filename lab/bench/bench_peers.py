@@ -25,11 +25,16 @@ label gate and hashes. Only the policy is the network alone.
 
 The peers are written plainly, as the published implementations are: every
 candidate is a row with the observation in it, V is factorised again, and the
-action of the best candidate is evaluated once more. onnxruntime-shared and
-jax-shared are what one can make of that without leaving the framework: what
-does not depend on the candidate is evaluated once, the scores and their maximum
-are part of the compiled graph, and the best candidate's action is the one that
-the search has found.
+action of the best candidate is evaluated once more. torch-shared,
+onnxruntime-shared and jax-shared are what one can make of that without leaving
+the framework: what does not depend on the candidate is evaluated once, the
+scores and their maximum are part of the graph, and the best candidate's action
+is the one that the search has found.
+
+Models of any size, with residual networks and observation groups too, come from
+scripts/reference_checkpoint.py and `optibfm model import`:
+
+    python3 lab/bench/bench_peers.py --bundle s1 --peers torch-shared onnxruntime-shared --threads 2
 
 The times of the peers are those of a call from Python, which is how one would
 call them: some ten microseconds of each are the interpreter's.
@@ -57,7 +62,7 @@ from pathlib import Path
 import numpy as np
 
 STEPS = ["policy", "thompson", "ucb"]
-PEERS = ["numpy", "torch", "torch-compile", "onnxruntime", "onnxruntime-shared", "jax", "jax-shared"]
+PEERS = ["numpy", "torch", "torch-shared", "torch-compile", "onnxruntime", "onnxruntime-shared", "jax", "jax-shared"]
 BETA = 1.0
 NORMALIZER_EPS = 1e-5  # of the program and of the scripts that train
 AUTOTUNE = "BENCH_PEERS_AUTOTUNE"  # tells the worker of torch-compile
@@ -145,13 +150,45 @@ class Bundle:
         self.b = self.stack("_backward_map.net", 0, 1)
         self.f = [[self.stack(f"_forward_map.{part}", m, self.members) for part in ("embed_sa", "embed_z", "Fs")] for m in range(self.members)]
         self.actor = [self.stack(f"_actor.{part}", 0, 1) for part in ("embed_s", "embed_z", "policy")]
-        if arch["norm_obs"]:
+        self.mean = self.scale = None  # of the observation, where the first layers do not standardise it
+        self.columns = {network: self.columns_of(arch[network].get("inputs", [])) for network in ("b", "f", "actor")}
+        if arch["norm_obs"] and not self.residual:
             self.standardise_within()
+        elif arch["norm_obs"]:
+            self.standardise(self.moments("_obs_normalizer.", arch["norm_obs"], self.obs))
+        elif any(group["norm_obs"] for group in arch.get("groups", [])):
+            parts = [self.moments(f"_obs_normalizer._normalizers.{g['name']}._normalizer.", g["norm_obs"], g["size"]) for g in arch["groups"]]
+            self.standardise(np.concatenate(parts, axis=1))
         self.inv_cov = np.linalg.inv(self.tensors["cov_b"].astype(np.float64)).astype(np.float32)
         # First layers apart: what the observation, or the left embedding, is multiplied by, the rest, the bias.
-        self.f_split = [[split(left[0], self.obs), split(right[0], self.obs)] for left, right, _ in self.f]
+        width = {network: self.obs if columns is None else len(columns) for network, columns in self.columns.items()}
+        self.f_split = [[split(left[0], width["f"]), split(right[0], width["f"])] for left, right, _ in self.f]
         left, right, trunk = self.actor
-        self.actor_split = [split(right[0], self.obs), split(trunk[0], left[-1][0].shape[1])]
+        self.actor_split = [split(right[0], width["actor"]), split(trunk[0], left[-1][-2].shape[1])]
+
+    @property
+    def residual(self) -> bool:
+        return self.arch["actor"].get("residual", False)
+
+    def columns_of(self, groups):
+        """The elements of the observation in these groups; None: all of them."""
+        if not groups:
+            return None
+        at, first = 0, {}
+        for group in self.arch["groups"]:
+            first[group["name"]] = np.arange(at, at + group["size"])
+            at += group["size"]
+        return np.concatenate([first[name] for name in groups])
+
+    def moments(self, prefix, standardised, size):
+        """Mean and variance of a normaliser, or of one that changes nothing."""
+        if not standardised:
+            return np.array([np.zeros(size), np.full(size, 1 - NORMALIZER_EPS)])
+        return np.array([self.tensors[f"{prefix}running_{name}"].astype(np.float64) for name in ("mean", "var")])
+
+    def standardise(self, moments) -> None:
+        self.mean = moments[0].astype(np.float32)
+        self.scale = (1 / np.sqrt(moments[1] + NORMALIZER_EPS)).astype(np.float32)
 
     def standardise_within(self) -> None:
         """Has the first layers take raw observations: their weights and biases do what standardising would have done, at no cost."""
@@ -165,16 +202,19 @@ class Bundle:
     def converted(self, convert):
         """The same bundle with every array passed through convert."""
         other = copy.copy(self)
-        pairs = lambda layers: [(convert(weight), convert(bias)) for weight, bias in layers]
-        other.b, other.actor = pairs(self.b), [pairs(part) for part in self.actor]
-        other.f = [[pairs(part) for part in member] for member in self.f]
-        triples = lambda layers: [tuple(convert(part) for part in layer) for layer in layers]
-        other.f_split, other.actor_split = [triples(member) for member in self.f_split], triples(self.actor_split)
+        each = lambda layers: [tuple(convert(part) for part in layer) for layer in layers]
+        other.b, other.actor = each(self.b), [each(part) for part in self.actor]
+        other.f = [[each(part) for part in member] for member in self.f]
+        other.f_split, other.actor_split = [each(member) for member in self.f_split], each(self.actor_split)
         other.inv_cov = convert(self.inv_cov)
+        if self.mean is not None:
+            other.mean, other.scale = convert(self.mean), convert(self.scale)
         return other
 
     def stack(self, prefix, member, members):
-        """The layers of a Sequential in order: (weight, bias), or (gain, shift) of a LayerNorm."""
+        """The layers of a Sequential in order: (weight, bias), or (gain, shift) of a LayerNorm, or both of a residual block."""
+        if f"{prefix}.0.mlp.0.weight" in self.tensors:
+            return self.blocks(prefix, member, members)
         numbers = sorted(int(name.split(".")[-2]) for name in self.tensors if name.startswith(prefix + ".") and name.endswith(".weight"))
         layers = []
         for n in numbers:
@@ -188,17 +228,45 @@ class Bundle:
         return layers
 
 
+    def blocks(self, prefix, member, members):
+        layers = []
+        while f"{prefix}.{len(layers)}.mlp.0.weight" in self.tensors:
+            parts = [self.tensors[f"{prefix}.{len(layers)}.mlp.{n}.{kind}"] for n in (0, 1) for kind in ("weight", "bias")]
+            gain, shift, weight, bias = [part[member] for part in parts] if members > 1 else parts
+            weight = weight if members > 1 else weight.T
+            layers.append(tuple(np.ascontiguousarray(x, np.float32) for x in (gain.ravel(), shift.ravel(), weight, bias.ravel())))
+        return layers
+
+
 def split(layer, at):
-    weight, bias = layer
-    return np.ascontiguousarray(weight[:at]), np.ascontiguousarray(weight[at:]), bias
+    """A layer of concatenated inputs in two: weights of each, bias and, with LayerNorm folded into them, the weights' sums."""
+    if len(layer) == 2:
+        weight, bias = layer
+        return np.ascontiguousarray(weight[:at]), np.ascontiguousarray(weight[at:]), bias
+    gain, shift, weight, bias = layer
+    folded = weight * gain[:, None]
+    return np.ascontiguousarray(folded[:at]), np.ascontiguousarray(folded[at:]), bias + shift @ weight, folded.sum(axis=0)
 
 
 # --- the networks, once for every framework ----------------------------------
-# ops has linear, matmul, layer_norm, tanh, relu, concat, unit and stack.
+# ops has linear, matmul, layer_norm, tanh, relu, mish, add, standardise, columns, concat, unit and stack.
+
+
+def blocks(ops, layers, x, embedding, first=0):
+    """Residual blocks from number first on."""
+    for i, (gain, shift, weight, bias) in enumerate(layers[first:], first):
+        last = i == len(layers) - 1
+        y = ops.linear(ops.layer_norm(x, gain, shift), weight, bias)
+        if embedding or not last:
+            y = ops.mish(y)
+        x = y if last or (embedding and i == 0) else ops.add(x, y)
+    return x
 
 
 def sequential(ops, layers, x, embedding):
-    """Linear, LayerNorm and tanh if there is one, ReLU between the rest."""
+    """Linear, LayerNorm and tanh if there is one, ReLU between the rest; or residual blocks."""
+    if layers and len(layers[0]) == 4:
+        return blocks(ops, layers, x, embedding)
     for i, (weight, bias) in enumerate(layers):
         if weight.ndim == 1:
             x = ops.tanh(ops.layer_norm(x, weight, bias))
@@ -216,18 +284,29 @@ def twin(ops, parts, left, right):
     return sequential(ops, trunk, h, False)
 
 
+def seen(ops, bundle, network, obs):
+    """What a network reads of the observation."""
+    if bundle.mean is not None:
+        obs = ops.standardise(obs, bundle.mean, bundle.scale)
+    columns = bundle.columns[network]
+    return obs if columns is None else ops.columns(obs, columns)
+
+
 def phi_of(ops, bundle, obs):
     """[n, O] -> [n, d]"""
+    obs = seen(ops, bundle, "b", obs)
     return ops.matmul(ops.unit(sequential(ops, bundle.b, obs, False), bundle.d), bundle.inv_cov)
 
 
 def action_of(ops, bundle, obs, z):
     """[n, O], [n, d] -> [n, A]"""
+    obs = seen(ops, bundle, "actor", obs)
     return ops.tanh(twin(ops, bundle.actor, obs, ops.concat([obs, ops.unit(z, bundle.d)])))
 
 
 def psi_of(ops, bundle, obs, action, z):
     """-> [E, n, d]"""
+    obs = seen(ops, bundle, "f", obs)
     right = ops.concat([obs, ops.unit(z, bundle.d)])
     left = ops.concat([obs, action])
     return ops.stack([twin(ops, f, left, right) for f in bundle.f])
@@ -237,13 +316,29 @@ def psi_of(ops, bundle, obs, action, z):
 
 
 def shared_embedding(ops, layers, first, obs, varying):
+    if len(first) == 4:
+        return blocks(ops, layers, ops.mish(shared_block(ops, first, obs, varying)), True, 1)
     observed, rest, bias = first
     start = ops.linear(obs, observed, bias)
     return sequential(ops, layers[1:], ops.linear(varying, rest, start), True)
 
 
+def shared_block(ops, split, same, varying):
+    """LayerNorm and product of [same, varying], where same is one row for all."""
+    of_same, rest, bias, sums = split
+    product = ops.add(ops.matmul(varying, rest), ops.matmul(same, of_same))
+    return ops.finish(product, same, varying, sums, bias, of_same.shape[0] + rest.shape[0])
+
+
 def shared_action_of(ops, bundle, obs, unit_z):
     (left, right, trunk), (first, join) = bundle.actor, bundle.actor_split
+    obs = seen(ops, bundle, "actor", obs)
+    if bundle.residual:
+        same, varying = blocks(ops, left, obs, True), shared_embedding(ops, right, first, obs, unit_z)
+        h = shared_block(ops, join, same, varying)
+        if len(trunk) > 1:
+            h = blocks(ops, trunk, ops.add(ops.mish(h), ops.beside(same, varying)), False, 1)
+        return ops.tanh(h)
     of_left, of_right, bias = join
     start = ops.linear(sequential(ops, left, obs, True), of_left, bias)
     h = ops.linear(shared_embedding(ops, right, first, obs, unit_z), of_right, start)
@@ -253,11 +348,18 @@ def shared_action_of(ops, bundle, obs, unit_z):
 
 
 def shared_psi_of(ops, bundle, obs, action, unit_z):
-    members = []
+    members, obs = [], seen(ops, bundle, "f", obs)
     for (left, right, trunk), (of_action, of_z) in zip(bundle.f, bundle.f_split):
         h = ops.concat([shared_embedding(ops, left, of_action, obs, action), shared_embedding(ops, right, of_z, obs, unit_z)])
         members.append(sequential(ops, trunk, h, False))
     return ops.stack(members)
+
+
+def finished(product, same, varying, sums, bias, width, eps):
+    """LayerNorm of a product with folded weights, from the moments of its two inputs, in PyTorch or JAX."""
+    mean = (same.sum(1)[:, None] + varying.sum(1)[:, None]) / width
+    variance = ((same * same).sum(1)[:, None] + (varying * varying).sum(1)[:, None]) / width - mean * mean
+    return (product - mean * sums) * (variance + eps) ** -0.5 + bias
 
 
 # --- contenders ------------------------------------------------------------
@@ -282,6 +384,10 @@ class NumPy:
     linear = staticmethod(lambda x, w, b: x @ w + b)
     relu = staticmethod(lambda x: np.maximum(x, 0))
     unit = staticmethod(lambda x, d: x * (math.sqrt(d) / np.linalg.norm(x, axis=1, keepdims=True)))
+    add = staticmethod(np.add)
+    standardise = staticmethod(lambda x, mean, scale: (x - mean) * scale)
+    columns = staticmethod(lambda x, numbers: x[:, numbers])
+    mish = staticmethod(lambda x: x * np.tanh(np.logaddexp(x, np.float32(0))))
 
     def layer_norm(self, x, gain, shift):
         x = x - x.mean(axis=1, keepdims=True)
@@ -453,6 +559,35 @@ class OnnxOps:
     def layer_norm(self, x, gain, shift):
         return self.node("LayerNormalization", [x, self.constant(gain), self.constant(shift)], epsilon=self.eps)
 
+    def add(self, x, y):
+        return self.node("Add", [x, y])
+
+    def standardise(self, x, mean, scale):
+        return self.node("Mul", [self.node("Sub", [x, self.constant(mean)]), self.constant(scale)])
+
+    def columns(self, x, numbers):
+        return self.node("Gather", [x, self.constant(numbers.astype(np.int64))], axis=1)
+
+    def mish(self, x):
+        return self.node("Mul", [x, self.tanh(self.node("Softplus", [x]))])
+
+    def finish(self, product, same, varying, sums, bias, width):
+        """LayerNorm of a product with folded weights, from the moments of its two inputs."""
+        axis = self.constant(np.array([1], np.int64))
+        total = self.add(*(self.node("ReduceSum", [x, axis], keepdims=1) for x in (same, varying)))
+        squares = self.add(*(self.node("ReduceSumSquare", [x], axes=[1], keepdims=1) for x in (same, varying)))
+        mean, square = self.times(total, 1 / width), self.times(squares, 1 / width)
+        variance = self.node("Sub", [square, self.node("Mul", [mean, mean])])
+        deviation = self.node("Sqrt", [self.node("Add", [variance, self.constant(np.float32(self.eps))])])
+        centred = self.node("Sub", [product, self.node("Mul", [mean, self.constant(sums)])])
+        return self.node("Add", [self.node("Div", [centred, deviation]), self.constant(bias)])
+
+    def beside(self, same, varying):
+        """[same, varying] for each row of varying."""
+        rows = self.node("Shape", [varying], end=1)
+        shape = self.node("Concat", [rows, self.constant(np.array([1], np.int64))], axis=0)
+        return self.concat([self.node("Expand", [same, shape]), varying])
+
     def tanh(self, x):
         return self.node("Tanh", [x])
 
@@ -513,6 +648,24 @@ class Torch:
     def concat(self, parts):
         return self.torch.cat(parts, dim=1)
 
+    def add(self, x, y):
+        return x + y
+
+    def standardise(self, x, mean, scale):
+        return (x - mean) * scale
+
+    def columns(self, x, numbers):
+        return x[:, self.torch.from_numpy(numbers)]
+
+    def mish(self, x):
+        return self.torch.nn.functional.mish(x)
+
+    def finish(self, product, same, varying, sums, bias, width):
+        return finished(product, same, varying, sums, bias, width, self.bundle.eps)
+
+    def beside(self, same, varying):
+        return self.concat([same.expand(len(varying), -1), varying])
+
     def stack(self, parts):
         return self.torch.stack(parts)
 
@@ -570,6 +723,32 @@ class Torch:
         return action.numpy()
 
 
+class TorchShared(Torch):
+    """The candidates share what they can; the action of the best is not evaluated twice."""
+
+    def act(self, obs, z):
+        return shared_action_of(self, self.bundle, self.torch.tensor(obs), self.unit(self.torch.tensor(z), self.bundle.d)).numpy()
+
+    def psi(self, obs, action, z):
+        obs, action, z = (self.torch.tensor(x) for x in (obs, action, z))
+        return shared_psi_of(self, self.bundle, obs, action, self.unit(z, self.bundle.d)).numpy()
+
+    def policy_step(self, obs, z):
+        return shared_action_of(self, self.bundle, obs, self.unit(z, self.bundle.d))
+
+    def ucb_step(self, obs, v, b):
+        torch, d, n = self.torch, self.bundle.d, self.n
+        v, b, factor, mean = self.learn(obs, v, b)
+        half = torch.linalg.solve_triangular(factor, torch.eye(d), upper=False)  # 1/L
+        ball = torch.nn.functional.normalize(torch.randn(n, d), dim=1) * torch.rand(n, 1) ** (1 / d)
+        z = mean + 2 * BETA * ball @ half
+        unit = self.unit(z, d)
+        action = shared_action_of(self, self.bundle, obs, unit)
+        psi = shared_psi_of(self, self.bundle, obs, action, unit)
+        best = (psi @ mean + BETA * (psi @ half.T).norm(dim=2)).amin(dim=0).argmax()[None]
+        return v, b, z.index_select(0, best), action.index_select(0, best)
+
+
 class TorchCompile(Torch):
     """Each step compiled by Inductor, the weights frozen; with --autotune the kernels are chosen by trial."""
 
@@ -619,6 +798,24 @@ class Jax:
 
     def concat(self, parts):
         return self.np.concatenate(parts, axis=1)
+
+    def add(self, x, y):
+        return x + y
+
+    def standardise(self, x, mean, scale):
+        return (x - mean) * scale
+
+    def columns(self, x, numbers):
+        return x[:, numbers]
+
+    def mish(self, x):
+        return self.jax.nn.mish(x)
+
+    def finish(self, product, same, varying, sums, bias, width):
+        return finished(product, same, varying, sums, bias, width, self.bundle.eps)
+
+    def beside(self, same, varying):
+        return self.concat([self.np.broadcast_to(same, (len(varying), same.shape[1])), varying])
 
     def stack(self, parts):
         return self.np.stack(parts)
@@ -705,7 +902,7 @@ class JaxShared(Jax):
         return v, b, key, z[best][None], action[best][None]
 
 
-CONTENDERS = {"numpy": NumPy, "torch": Torch, "torch-compile": TorchCompile, "onnxruntime": OnnxRuntime,
+CONTENDERS = {"numpy": NumPy, "torch": Torch, "torch-shared": TorchShared, "torch-compile": TorchCompile, "onnxruntime": OnnxRuntime,
               "onnxruntime-shared": OnnxShared, "jax": Jax, "jax-shared": JaxShared}
 
 
@@ -766,6 +963,11 @@ class Contender:
     def wake(self) -> None:
         self.process.send_signal(signal.SIGCONT)
 
+    def peak(self) -> float:
+        """The most memory that the process has used, MB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1000
+
     def close(self) -> None:
         self.wake()
         self.process.kill()
@@ -799,7 +1001,7 @@ def start(o, bundle, threads):
 
 def served(o, bundle, **keys):
     """The command of optibfm, with keys of its configuration."""
-    keys = {"model.bundle": bundle, "controller.candidates": o.candidates, "controller.beta.value": BETA, **keys}
+    keys = {"model.bundle": bundle, "controller.preset": "paper", "controller.candidates": o.candidates, "controller.beta.value": BETA, **keys}
     return [o.lab, "bench", "--serve", *(word for key, value in keys.items() for word in ("--set", f"{key}={value}"))]
 
 
@@ -823,14 +1025,14 @@ def reference(o, bundle):
 
 
 def measure(o, bundle, threads):
-    """{contender: {step: {round: [ns]}}}, the rounds interleaved."""
+    """{contender: {step: {round: [ns]}}}, the rounds interleaved, and {contender: MB of memory}."""
     cores = os.sched_getaffinity(0)
     if threads:
         os.sched_setaffinity(0, sorted(cores)[:threads])  # and of the processes that start now
     contenders = []
     try:
         contenders = start(o, bundle, threads)
-        return rounds(o, contenders)
+        return rounds(o, contenders), {c.name: c.peak() for c in contenders if c.process.poll() is None}
     finally:
         for c in contenders:
             c.close()
@@ -873,8 +1075,8 @@ def spread(values):
     return float(p10), float(p50), float(p90)
 
 
-def summary(results):
-    """Rows: contender, step, its milliseconds and its ratio to optibfm."""
+def summary(results, peaks):
+    """Rows: contender, step, its milliseconds, its ratio to optibfm and the contender's peak memory."""
     rows = []
     for name, steps in results.items():
         for step, per_round in steps.items():
@@ -883,7 +1085,7 @@ def summary(results):
             times = np.concatenate(per_round) / 1e6
             p10, p50, p90 = spread(times)
             row = {"contender": name, "step": step, "median_ms": p50, "p10_ms": p10, "p90_ms": p90, "p99_ms": float(np.quantile(times, 0.99)),
-                   "calls": len(times), "rounds": len(per_round)}
+                   "calls": len(times), "rounds": len(per_round), "peak_mb": peaks.get(name)}
             ours = results["optibfm"].get(step)
             if ours:
                 ratios = [statistics.median(theirs) / statistics.median(own) for own, theirs in zip(ours, per_round)]
@@ -918,7 +1120,8 @@ def written(row):
 
 def verdict(cell, steps):
     """What optibfm takes of each peer's time, and of the fastest policy."""
-    lines = []
+    peaks = {name: r["peak_mb"] for (name, _), r in cell.items() if r["peak_mb"]}
+    lines = ["- peak memory, MB: " + ", ".join(f"{name} {peak:.0f}" for name, peak in peaks.items())]
     for step in steps:
         shares = [f"{r['contender']} {1 / r['ratio']:.2f}" for (name, s), r in cell.items() if s == step and not name.startswith("optibfm")]
         if shares:
@@ -1010,7 +1213,7 @@ def main():
         for name, bundle in bundles:
             for threads in o.threads:
                 title = f"{name}, n {o.candidates}, {'one core' if threads == 1 else f'{threads} threads' if threads else 'all cores'}"
-                runs.append({"title": title, "threads": threads, "rows": summary(measure(o, bundle, threads))})
+                runs.append({"title": title, "threads": threads, "rows": summary(*measure(o, bundle, threads))})
                 print("\n" + table(title, runs[-1]["rows"]), flush=True)
     if o.json:
         Path(o.json).write_text(json.dumps({"cpu": cpu(), "versions": versions(), "runs": runs}, indent=1))
