@@ -32,6 +32,9 @@ within() {
 }
 restarted() { [ "$(prop NRestarts)" -gt 0 ] && is ActiveState active && is_disarmed; }
 
+# arms arms the robot once the planner has a plan.
+arms() { within 30 optibfm arm -c "$config"; }
+
 restart() {
   systemctl stop optibfm
   systemctl reset-failed optibfm 2>/dev/null || true # the limit of starts
@@ -69,7 +72,7 @@ install_and_start() {
     s/period_ms: 50 /period_ms: 200 /; s/^  driver: rover .*/&\n  rover: {period_ms: 200}/' "$config"
   ok "starts with READY" systemctl start optibfm
   ok "starts disarmed" is_disarmed
-  ok "root arms" optibfm arm -c "$config"
+  ok "root arms" arms
   ok "root disarms" optibfm disarm -c "$config"
   ok "journal" journal 'disarmed; to enable motion: optibfm arm'
 }
@@ -249,7 +252,7 @@ exits() {
   ok "clean stop: inactive" is ActiveState inactive
   ok "clean stop: success" is Result success
   ok "starts again" systemctl start optibfm
-  optibfm arm -c "$config" >/dev/null
+  arms
   ok "operator's stop" optibfm stop -c "$config"
   ok "operator's stop: final" within 20 is ActiveState inactive
   ok "operator's stop: success" is Result success
@@ -268,7 +271,7 @@ upgrade() {
   sed -i '/^unknown/d' "$config"
   dpkg -i "/root/optibfm_0.0.1_$arch.deb" >/dev/null 2>&1
   ok "starts after the removal" systemctl start optibfm
-  optibfm arm -c "$config" >/dev/null
+  arms
   ok "upgrade" dpkg -i "/root/optibfm_0.0.2_$arch.deb"
   ok "upgrade: version" package_is 0.0.2
   ok "upgrade: runs again, disarmed" within 30 is_disarmed
