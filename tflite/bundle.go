@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 
 	"optibfm/internal/regular"
@@ -154,7 +155,7 @@ func New(m Manifest, tensors map[string]Tensor) (*Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
-	b, err := build(m, tensors, hash, true)
+	b, err := build(m, maps.Clone(tensors), hash, true)
 	if err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
@@ -180,6 +181,7 @@ func check(m Manifest, tensors map[string]Tensor) (hash string, err error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
+// build makes a bundle of tensors, some of which it removes from the map.
 func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*Bundle, error) {
 	if err := checkTensors(m.Architecture, tensors, needCov); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)

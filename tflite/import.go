@@ -2,6 +2,7 @@ package tflite
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 
 	"gonum.org/v1/gonum/blas"
@@ -33,7 +34,7 @@ func Import(checkpointDir string, observations []float32, outDir string, o Impor
 			return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
 		}
 	}
-	b, err := build(m, tensors, hash, false)
+	b, err := build(m, maps.Clone(tensors), hash, false)
 	if err != nil {
 		return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
 	}

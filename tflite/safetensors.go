@@ -63,6 +63,21 @@ func (t Tensor) float32s() []float32 {
 	return converted
 }
 
+// of returns part i of the first dimension as float32.
+func (t Tensor) of(i int) []float32 {
+	n := t.count() / t.Shape[0]
+	part := Tensor{Shape: t.Shape[1:]}
+	switch {
+	case t.F64 != nil:
+		part.F64 = t.F64[i*n:][:n]
+	case t.F16 != nil:
+		part.F16 = t.F16[i*n:][:n]
+	default:
+		part.F32 = t.F32[i*n:][:n]
+	}
+	return part.float32s()
+}
+
 // finite reports whether all elements are finite as float32, with the index of the first
 // that is not.
 func (t Tensor) finite() (int, bool) {

@@ -77,7 +77,8 @@ func elements(shape []int) int {
 	return n
 }
 
-// newWeights builds the networks from checked tensors.
+// newWeights builds the networks from checked tensors. It removes the weights of linear layers from the map,
+// so that their memory can be reused.
 func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 	a := m.Architecture
 	p := parts{
@@ -154,26 +155,33 @@ type parts struct {
 	residual bool
 }
 
-// packer packs the weights of a layer. Those in float16 remain float16.
-type packer func(w []float32, out, in, stride int) *kernel.Matrix
-
-func (p parts) packer(name string) packer {
-	if p.half(name) {
-		return kernel.PackHalf
-	}
-	return kernel.Pack
+// unpacked are the weights of a layer, [out, in].
+type unpacked struct {
+	w       []float32
+	out, in int
+	half    bool // they are float16, and remain so when they are packed
 }
 
-func (p parts) half(name string) bool { return p.tensors[name+".weight"].F16 != nil }
-
-// outIn returns the weights of a layer as [out, in].
-func (p parts) outIn(name string) (w []float32, out, in int) {
-	weight := p.tensors[name+".weight"]
-	if p.members == 1 {
-		return weight.float32s(), weight.Shape[0], weight.Shape[1]
+// columns packs the weights of the inputs from..to.
+func (u unpacked) columns(from, to int) *kernel.Matrix {
+	if u.half {
+		return kernel.PackHalf(u.w[from:], u.out, to-from, u.in)
 	}
-	in, out = weight.Shape[1], weight.Shape[2]
-	return transpose(weight.float32s()[p.member*in*out:][:in*out], in, out), out, in
+	return kernel.Pack(u.w[from:], u.out, to-from, u.in)
+}
+
+// weights takes the weights of a layer out of the tensors, for the last member of the ensemble.
+func (p parts) weights(name string) unpacked {
+	name += ".weight"
+	t := p.tensors[name]
+	if p.member == p.members-1 {
+		delete(p.tensors, name)
+	}
+	if p.members == 1 {
+		return unpacked{t.float32s(), t.Shape[0], t.Shape[1], t.F16 != nil}
+	}
+	in, out := t.Shape[1], t.Shape[2]
+	return unpacked{transpose(t.of(p.member), in, out), out, in, t.F16 != nil}
 }
 
 func transpose(w []float32, rows, columns int) []float32 {
@@ -194,8 +202,8 @@ func (p parts) bias(name string, out int) []float32 {
 }
 
 func (p parts) linear(name string, after activation, sparse bool) linear {
-	w, out, in := p.outIn(name)
-	return linear{w: p.packer(name)(w, out, in, in), bias: p.bias(name, out), after: after, sparse: sparse}
+	u := p.weights(name)
+	return linear{w: u.columns(0, u.in), bias: p.bias(name, u.out), after: after, sparse: sparse}
 }
 
 // block is a linear layer with LayerNorm of its input.
@@ -208,25 +216,24 @@ func (p parts) block(name string, after activation, skip bool) linear {
 
 // splitLinear builds a layer with its inputs split after the first ones, split in number.
 func (p parts) splitLinear(name string, split int, after activation) splitLinear {
-	w, out, in := p.outIn(name)
-	return newSplitLinear(p.packer(name), w, p.bias(name, out), in, split, after)
+	u := p.weights(name)
+	return newSplitLinear(u, p.bias(name, u.out), split, after)
 }
 
 // splitBlock is splitLinear with LayerNorm of the inputs.
 func (p parts) splitBlock(name string, split int, after activation, skip bool) splitLinear {
-	w, out, in := p.outIn(name + ".mlp.1")
-	w = slices.Clone(w)
-	folded := p.layerNorm(name+".mlp.0").Fold(w, p.bias(name+".mlp.1", out), p.half(name+".mlp.1"))
-	l := newSplitLinear(p.packer(name+".mlp.1"), w, kernel.Aligned(out), in, split, after)
+	u := p.weights(name + ".mlp.1")
+	u.w = slices.Clone(u.w)
+	folded := p.layerNorm(name+".mlp.0").Fold(u.w, p.bias(name+".mlp.1", u.out), u.half)
+	l := newSplitLinear(u, kernel.Aligned(u.out), split, after)
 	l.folded, l.skip = &folded, skip
 	return l
 }
 
-func newSplitLinear(pack packer, w, bias []float32, in, split int, after activation) splitLinear {
-	out := len(bias)
-	l := splitLinear{first: pack(w, out, split, in), bias: bias, after: after}
-	if in > split {
-		l.second = pack(w[split:], out, in-split, in)
+func newSplitLinear(u unpacked, bias []float32, split int, after activation) splitLinear {
+	l := splitLinear{first: u.columns(0, split), bias: bias, after: after}
+	if u.in > split {
+		l.second = u.columns(split, u.in)
 	}
 	return l
 }

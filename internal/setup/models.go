@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"optibfm/configs"
 	"optibfm/hal/rover"
@@ -44,6 +45,8 @@ func OpenModel(bundle string) (Model, error) {
 	if _, err := os.Stat(bundle); err != nil {
 		return nil, err
 	}
+	// A control process locks its memory, also what the loading of a large model leaves unused.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	b, err := tflite.LoadDir(bundle)
 	if errors.Is(err, tflite.ErrSavedModel) {
 		m, err := tflite.LoadSavedModel(bundle)
