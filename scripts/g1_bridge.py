@@ -9,11 +9,22 @@ Readings, at 50 Hz:
 
 - position_J, velocity_J of each joint J: rad from the default pose, rad/s;
 - gravity_x, _y, _z: the direction of gravity in the pelvis; gyro_x, _y, _z: its angular velocity, rad/s, in the pelvis;
-- body_*: what only a simulator measures, BFM-Zero's privileged_state: the height of the pelvis, then for the 30 links and
-  the head positions from the pelvis (m, not of the pelvis itself), x and z axes of their frames, velocities (m/s) and
-  angular velocities (rad/s), all turned into the heading of the pelvis.
+- body_*: what only a simulator measures, BFM-Zero's privileged_state: the height of the pelvis, then for the 30 links
+  and the head positions from the pelvis (m, not of the pelvis itself), x and z axes of their frames, velocities (m/s)
+  and angular velocities (rad/s), all turned into the heading of the pelvis.
 
 An action of 1 moves the target of a joint by 5 times BFM-Zero's scale from the default pose. Halted motors only damp.
+
+A bridge of a real G1 would have the same channels, over DDS (unitree_sdk2py, or cyclonedds with the IDL unitree_hg):
+
+- sense(): the newest rt/lowstate. motor_state[0..28] (q, dq) has the order of the channels; imu_state (quaternion w, x,
+  y, z; gyroscope) is that of the pelvis. The time is that of the arrival.
+- act(): rt/lowcmd with q, kp and kd of g1_model.py for each motor, mode_machine copied from the state, and the CRC.
+  Another thread repeats the command at 500 Hz.
+- arm(): releases the built-in controller (MotionSwitcher), with the robot on a gantry.
+- halt(): kp = 0 and kd for each motor. Low-level mode has no damping mode of Unitree's, so the thread is also the
+  deadman: it sends these commands once act() is silent for 100 ms.
+- body_*: an estimate; or constants, and no labels (docs/public-models.md).
 """
 
 import argparse
@@ -76,7 +87,7 @@ TASKS = {
     "walk_forward": lambda robot: robot.standing() * robot.speed_near(0.7, 0),
     "walk_backward": lambda robot: robot.standing() * robot.speed_near(-0.5, 0),
     "walk_left": lambda robot: robot.standing() * robot.speed_near(0, 0.4),
-    "turn_left": lambda robot: robot.standing() * tolerance(robot.turn(), (0.8, 1.2), 0.8, sigmoid="linear", value_at_margin=0),
+    "turn_left": lambda robot: robot.standing() * tolerance(robot.turn(), (0.8, 1.2), 0.8, "linear", 0),
     "crouch": _crouch,
     "raise_arms": _raise_arms,
 }  # fmt: skip
@@ -165,8 +176,8 @@ class Simulator:
         return np.concatenate([position[0, 2:], local[0][3:], *local[1:]])
 
     def _bodies(self):
-        """Of the links and the head, in the world: positions [31, 3], m, their x and z axes [31, 2, 3], velocities, m/s, and
-        angular velocities, rad/s, [31, 3]."""
+        """Of the links and the head, in the world: positions [31, 3], m, their x and z axes [31, 2, 3], velocities,
+        m/s, and angular velocities, rad/s, [31, 3]."""
         data, torso = self._data, LINKS.index("torso_link")
         position, turned = data.xpos[self._links], data.xmat[self._links].reshape(-1, 3, 3)
         spin, velocity = np.split(data.cvel[self._links], 2, axis=1)  # MuJoCo's is of the point at the centre of mass

@@ -33,6 +33,7 @@ var ErrNoCovariance = errors.New("tflite: φ needs cov_b, which the checkpoint d
 type Bundle struct {
 	Manifest
 	Hash    string // sha256 of the weights' file, hexadecimal
+	Bytes   int    // of the tensors in memory
 	Prior   *Prior // of the tasks; nil: none
 	weights *weights
 }
@@ -186,11 +187,15 @@ func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*B
 	if err := checkTensors(m.Architecture, tensors, needCov); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
+	size := 0
+	for _, t := range tensors {
+		size += t.bytes()
+	}
 	w, err := newWeights(m, tensors)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
-	return &Bundle{Manifest: m, Hash: hash, weights: w}, nil
+	return &Bundle{Manifest: m, Hash: hash, Bytes: size, weights: w}, nil
 }
 
 // Dims returns the sizes of the model.

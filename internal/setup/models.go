@@ -82,7 +82,7 @@ const heapMiB = 128
 
 // Fits implements Model. Above loop.memory_limit_mib the garbage collector would run all the time.
 func (m NativeModel) Fits(f configs.File) error {
-	need := 4*m.Architecture.Parameters()>>20 + heapMiB
+	need := m.Bytes>>20 + heapMiB
 	if !f.Run.Lockstep && f.Loop.MemoryLimitMiB < need {
 		return fmt.Errorf("loop.memory_limit_mib: found %d, but the weights of %s need at least %d; raise it",
 			f.Loop.MemoryLimitMiB, m.Name, need)
