@@ -100,7 +100,8 @@ func (a *ascent) step(rate float64) {
 func (p *Planner) ascend(s *State, dst *Plan) error {
 	dst.Beta = p.beta.Beta(p.belief)
 	belief := p.beliefForModel(dst.Beta)
-	if s.Episode != p.ascent.episode || s.Switches != p.switches {
+	begins := s.Episode != p.ascent.episode && !p.ascent.cfg.KeepMoments
+	if begins || s.Switches != p.switches {
 		p.ascent.reset()
 		p.ascent.episode = s.Episode
 	}

@@ -77,17 +77,23 @@ func TestAscent_TakesStepsOfAdamFromMean(t *testing.T) {
 }
 
 func TestAscent_KeepsOptimizerStateWithinEpisode(t *testing.T) {
-	cfg := configured(UCBGradient)
-	m := &slopes{Network: tflitetest.Network(plannerDims, 3), slope: []float32{1, 1, 1, 1}}
-	p := newTestPlanner(t, cfg, m)
-	plan(t, p, learnt(t, cfg, 4))
-	if plan(t, p, learnt(t, cfg, 5)); p.ascent.steps != 2*cfg.Gradient.Steps {
-		t.Errorf("%d steps, want those of both plans", p.ascent.steps)
-	}
-	s := learnt(t, cfg, 6)
-	s.Episode = 1
-	if plan(t, p, s); p.ascent.steps != cfg.Gradient.Steps {
-		t.Errorf("%d steps, want those of the new episode", p.ascent.steps)
+	for _, keep := range []bool{false, true} {
+		cfg := configured(UCBGradient)
+		cfg.Gradient.KeepMoments = keep
+		m := &slopes{Network: tflitetest.Network(plannerDims, 3), slope: []float32{1, 1, 1, 1}}
+		p := newTestPlanner(t, cfg, m)
+		plan(t, p, learnt(t, cfg, 4))
+		if plan(t, p, learnt(t, cfg, 5)); p.ascent.steps != 2*cfg.Gradient.Steps {
+			t.Errorf("%d steps, want those of both plans", p.ascent.steps)
+		}
+		s, plans := learnt(t, cfg, 6), 1
+		s.Episode = 1
+		if keep {
+			plans = 3
+		}
+		if plan(t, p, s); p.ascent.steps != plans*cfg.Gradient.Steps {
+			t.Errorf("keep_moments %t: %d steps in the new episode, want those of %d plans", keep, p.ascent.steps, plans)
+		}
 	}
 }
 
@@ -110,7 +116,7 @@ func TestAscent_NeedsModelWithGradients(t *testing.T) {
 	if !errors.Is(err, ErrConfig) {
 		t.Error(err)
 	}
-	for _, g := range []GradientConfig{{0, 0.1}, {2000, 0.1}, {4, 0}, {4, math.NaN()}, {4, 11}} {
+	for _, g := range []GradientConfig{{0, 0.1, false}, {2000, 0.1, false}, {4, 0, false}, {4, math.NaN(), false}, {4, 11, false}} {
 		cfg := configured(UCBGradient)
 		cfg.Gradient = g
 		if err := cfg.Validate(rigLatent); !errors.Is(err, ErrConfig) {

@@ -112,6 +112,7 @@ type DrawConfig struct {
 type GradientConfig struct {
 	Steps        int     `yaml:"steps"`         // gradients per plan, in [1, 1000]; the paper: 2 to 16
 	LearningRate float64 `yaml:"learning_rate"` // step of an element of z if ‖z‖ = √d, in (0, 10]
+	KeepMoments  bool    `yaml:"keep_moments"`  // Adam's moments survive the start of an episode, as in the paper
 }
 
 // GateConfig configures the label gate.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/floats"
+
 	"optibfm/tflite"
 )
 
@@ -12,11 +14,13 @@ import (
 const errorUnits = 64
 
 // inaccurate is a model with wrong successor features: ψ + α·MLP(z), where the MLP is random, has one
-// hidden layer of tanh units and is the same for every member of the ensemble. Policies and features
-// are those of the model.
+// hidden layer and is the same for every member of the ensemble. Its units are ReLUs and its output is
+// scaled to the norm 1, as in the paper; or they are tanh and the output is not scaled. Policies and
+// features are those of the model.
 type inaccurate struct {
 	tflite.Evaluator
 	alpha  float64
+	tanh   bool
 	in     []float64 // [units, d]
 	out    []float64 // [d, units]
 	hidden []float64
@@ -28,10 +32,10 @@ type inaccurate struct {
 	sum    []float64 // ψ of a member with the error
 }
 
-func newInaccurate(m tflite.Evaluator, alpha float64, random *rand.Rand) *inaccurate {
+func newInaccurate(m tflite.Evaluator, alpha float64, network string, random *rand.Rand) *inaccurate {
 	d := m.Dims()
 	return &inaccurate{
-		Evaluator: m, alpha: alpha,
+		Evaluator: m, alpha: alpha, tanh: network == errorTanh,
 		in:     gaussian(errorUnits*d.Latent, 1/math.Sqrt(float64(d.Latent)), random),
 		out:    gaussian(d.Latent*errorUnits, 1/math.Sqrt(errorUnits), random),
 		hidden: make([]float64, errorUnits), action: make([]float32, d.Action),
@@ -91,17 +95,18 @@ func (n *inaccurate) score(obs []float32, belief tflite.Belief) (float64, error)
 
 // computeError writes MLP(√d·z/‖z‖) to n.wrong.
 func (n *inaccurate) computeError() {
-	d, square := len(n.z), 0.0
-	for _, x := range n.z {
-		square += x * x
-	}
-	scale := math.Sqrt(float64(d) / square)
+	d := len(n.z)
+	scale := math.Sqrt(float64(d)) / floats.Norm(n.z, 2)
 	for u := range n.hidden {
 		sum := 0.0
 		for k, x := range n.z {
 			sum += n.in[u*d+k] * x
 		}
-		n.hidden[u] = math.Tanh(sum * scale)
+		if n.tanh {
+			n.hidden[u] = math.Tanh(sum * scale)
+		} else {
+			n.hidden[u] = max(sum, 0)
+		}
 	}
 	for k := range n.wrong {
 		sum := 0.0
@@ -109,6 +114,9 @@ func (n *inaccurate) computeError() {
 			sum += n.out[k*errorUnits+u] * h
 		}
 		n.wrong[k] = sum
+	}
+	if !n.tanh {
+		normalise(n.wrong)
 	}
 }
 

@@ -135,7 +135,7 @@ func (l *library) drawLabelled(t Trial, states func(Trial) (*oracle.States, erro
 	if err != nil {
 		return oracle.Labelled{}, err
 	}
-	drawn, err := drawStates(all, n, t.random(statesStream))
+	drawn, err := drawStates(all, n, t.settings.Draw[0], t.random(statesStream))
 	if err != nil {
 		return oracle.Labelled{}, err
 	}
@@ -191,14 +191,15 @@ func (l *library) oracle(t Trial, n int) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n == len(all.Reward) { // the order does not matter
+	ridge := t.settings.Ridge[0]
+	if n == len(all.Reward) && ridge == 1 { // the order does not matter
 		return l.explain(t)
 	}
 	labelled, err := l.drawLabelled(t, l.labelledStates, n)
 	if err != nil {
 		return nil, err
 	}
-	return labelled.Infer(1)
+	return labelled.Infer(ridge)
 }
 
 // readOracle reads {TASK: z} or {"z": {TASK: z}, ...}. A missing file is the error otherwise.

@@ -82,7 +82,7 @@ func TestDrawStates_KeepsEpisodesWhole(t *testing.T) {
 	orders := map[int]bool{}
 	for seed := range uint64(20) {
 		trial := Trial{Seed: seed}
-		long, err := drawStates(all, 8, trial.random(statesStream))
+		long, err := drawStates(all, 8, drawEpisodes, trial.random(statesStream))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestDrawStates_KeepsEpisodesWhole(t *testing.T) {
 		if !slices.Equal(long.Reward, want[:8]) {
 			t.Errorf("drew %v, want %v", long.Reward, want[:8])
 		}
-		short, err := drawStates(all, 4, trial.random(statesStream))
+		short, err := drawStates(all, 4, drawEpisodes, trial.random(statesStream))
 		if err != nil || !slices.Equal(short.Reward, want[:4]) || short.Obs[3] != float32(want[3]) {
 			t.Errorf("drew %v, want the first four of %v: %v", short, want, err)
 		}

@@ -26,7 +26,7 @@ type method struct {
 var (
 	beliefSettings = []string{
 		"preset", "prior", "hypotheses", "residuals", "offset", "noise_model", "freedom", "floor",
-		"sigma", "lambda", "rho", "robust", "warm_start", "plan_age",
+		"sigma", "lambda", "rho", "robust", "warm_start", "draw", "plan_age",
 	}
 	labelSettings = []string{
 		"stop_when_learnt", "relearn", "kappa", "labels_per_minute", "answers", "operator", "max_labels",
@@ -44,15 +44,15 @@ func learning(strategy string, everyEp bool, own ...string) method {
 }
 
 var methods = map[string]method{
-	UCB:         learning(controller.UCB, false, "beta", "candidates", "sampler", "inaccuracy"),
-	UCBEp:       learning(controller.UCB, true, "beta", "candidates", "sampler", "inaccuracy"),
-	UCBSphere:   learning(controller.UCBSphere, false, "beta", "candidates", "inaccuracy"),
-	UCBGradient: learning(controller.UCBGradient, false, "beta", "gradient_steps", "gradient_rate"),
+	UCB:         learning(controller.UCB, false, "beta", "candidates", "sampler", "inaccuracy", "error"),
+	UCBEp:       learning(controller.UCB, true, "beta", "candidates", "sampler", "inaccuracy", "error"),
+	UCBSphere:   learning(controller.UCBSphere, false, "beta", "candidates", "inaccuracy", "error"),
+	UCBGradient: learning(controller.UCBGradient, false, "beta", "gradient_steps", "gradient_rate", "moments"),
 	Thompson:    learning(controller.Thompson, false, "draw_scale", "held", "hold", "dither", "sampler"),
 	ThompsonEp:  learning(controller.Thompson, true, "draw_scale", "sampler"),
 	Random:      {controller.Random, false, []string{"nonlinearity"}},
-	Oracle:      {controller.Fixed, false, []string{"nonlinearity", "labels"}},
-	Collected:   {controller.Fixed, false, []string{"nonlinearity", "labels", "by", "beta", "sigma", "lambda"}},
+	Oracle:      {controller.Fixed, false, []string{"nonlinearity", "labels", "draw", "ridge"}},
+	Collected:   {controller.Fixed, false, []string{"nonlinearity", "labels", "by", "beta", "sigma", "lambda", "draw", "ridge"}},
 	LoLA:        {"", false, []string{"nonlinearity", "noise", "learning_rate", "std", "horizon", "replay"}},
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
 	"gonum.org/v1/gonum/mat"
 
 	"optibfm/controller"
@@ -123,7 +125,34 @@ func TestInaccurate_EqualsTheNetworkWithoutError(t *testing.T) {
 	b.InvR(invR)
 	belief := tflite.Belief{Beta: 0.5, Mean: narrowed(mean), InvR: narrowed(invR)}
 	random := rand.New(rand.NewPCG(5, 6))
-	exact, wrong := newInaccurate(network, 0, random), newInaccurate(network, 1000, random)
+	for _, kind := range []string{errorReLU, errorTanh} {
+		exact, wrong := newInaccurate(network, 0, kind, random), newInaccurate(network, 1000, kind, random)
+		checkInaccurate(t, network, exact, wrong, belief, random)
+	}
+}
+
+func TestInaccurate_PapersErrorHasTheNormOne(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	network, err := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 5, Ensemble: 2}, 1).NewNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newInaccurate(network, 1, errorReLU, random)
+	var before []float64
+	for range 5 {
+		copy(n.z, gaussian(5, 3, random))
+		n.computeError()
+		if size := floats.Norm(n.wrong, 2); math.Abs(size-1) > 1e-12 || slices.Equal(n.wrong, before) {
+			t.Errorf("the error is %v, of norm %g", n.wrong, size)
+		}
+		before = slices.Clone(n.wrong)
+	}
+}
+
+func checkInaccurate(
+	t *testing.T, network *tflite.Network, exact, wrong *inaccurate, belief tflite.Belief, random *rand.Rand,
+) {
+	t.Helper()
 	differ := 0
 	for range 20 {
 		obs, candidates := narrowed(gaussian(3, 1, random)), narrowed(gaussian(5*30, 1, random))
@@ -359,18 +388,29 @@ func TestTrial_DirectionIsRandomForZeroZ(t *testing.T) {
 	}
 }
 
-func TestDrawStates_DrawsWithoutReplacement(t *testing.T) {
-	all := &oracle.States{Obs: []float32{0, 0, 1, 1, 2, 2, 3, 3}, Reward: []float64{0, 1, 2, 3}}
-	drawn, err := drawStates(all, 3, rand.New(rand.NewPCG(1, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range drawn.Reward {
-		if float64(drawn.Obs[2*i]) != r || slices.Index(drawn.Reward, r) != i {
-			t.Errorf("drawn: %+v", drawn)
+func TestDrawStates_DrawsIndependentStatesWithoutReplacement(t *testing.T) {
+	all := &oracle.States{Obs: []float32{0, 0, 1, 1, 2, 2, 3, 3}, Reward: []float64{0, 1, 2, 3}, Episodes: []int{4}}
+	seen := map[float64]bool{}
+	for seed := range uint64(20) {
+		drawn, err := drawStates(all, 3, drawIndependent, rand.New(rand.NewPCG(seed, 1)))
+		if err != nil {
+			t.Fatal(err)
 		}
+		for i, r := range drawn.Reward {
+			if float64(drawn.Obs[2*i]) != r || slices.Index(drawn.Reward, r) != i {
+				t.Errorf("drawn: %+v", drawn)
+			}
+		}
+		fewer, err := drawStates(all, 1, drawIndependent, rand.New(rand.NewPCG(seed, 1)))
+		if err != nil || fewer.Reward[0] != drawn.Reward[0] {
+			t.Errorf("a draw of one is %+v, of three %+v: %v", fewer, drawn, err)
+		}
+		seen[drawn.Reward[0]] = true
 	}
-	if _, err := drawStates(all, 5, nil); err == nil {
+	if len(seen) < 4 {
+		t.Errorf("only %v came first", seen)
+	}
+	if _, err := drawStates(all, 5, drawIndependent, nil); err == nil {
 		t.Error("5 of 4 were drawn")
 	}
 }

@@ -63,6 +63,11 @@ type Settings struct {
 	PlanAge []int `yaml:"plan_age,omitempty"`
 	// WarmStart is the number of labelled states in the belief at the start; default 0.
 	WarmStart []int `yaml:"warm_start,omitempty"`
+	// Moments of Adam in ucb_gradient: reset (default) at the start of an episode, or kept, as in the paper.
+	Moments []string `yaml:"moments,omitempty"`
+	// Draw is how labelled states are drawn: independent (default), as the paper does, or episodes, whole
+	// and in random order.
+	Draw []string `yaml:"draw,omitempty"`
 
 	// Labels.
 
@@ -107,11 +112,16 @@ type Settings struct {
 	Nonlinearity []float64 `yaml:"nonlinearity,omitempty"`
 	// Inaccuracy is α in ψ + α·MLP(z), a random network, for ucb, ucb_ep and ucb_sphere; default 0.
 	Inaccuracy []float64 `yaml:"inaccuracy,omitempty"`
+	// Error is that network: relu (default), as in the paper, with an output of norm 1, or tanh, whose output
+	// has a norm of about √d·0.6.
+	Error []string `yaml:"error,omitempty"`
 
 	// Methods oracle and collected.
 
 	// Labels is the number of labels from which z is inferred; default 50,000.
 	Labels []int `yaml:"labels,omitempty"`
+	// Ridge is λ of their least squares; default 1. The paper has none: 1e-9.
+	Ridge []float64 `yaml:"ridge,omitempty"`
 	// By is what collected the labels of collected: ucb (default), thompson, random or rnd.
 	By []string `yaml:"by,omitempty"`
 
@@ -141,6 +151,20 @@ const (
 	noiseEstimated = "estimated"
 )
 
+// The values of error and moments.
+const (
+	errorReLU    = "relu"
+	errorTanh    = "tanh"
+	momentsReset = "reset"
+	momentsKept  = "kept"
+)
+
+// The values of draw.
+const (
+	drawIndependent = "independent"
+	drawEpisodes    = "episodes"
+)
+
 // RND as a value of by is random network distillation: episodes of a record, rnd.npz, beside the model's
 // labelled states.
 const RND = "rnd"
@@ -159,6 +183,8 @@ func defaultSettings() Settings {
 		Beta: []float64{1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
 		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.1},
 		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
+		Draw: []string{drawIndependent}, Moments: []string{momentsReset}, Error: []string{errorReLU},
+		Ridge: []float64{1},
 		LabelsPerMinute: []float64{0}, Operator: []string{OperatorSimple}, MaxLabels: []int{0},
 		Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
 		Silence: []float64{0}, Bias: []float64{0}, Levels: []int{0}, Inaccuracy: []float64{0},
@@ -303,7 +329,7 @@ var ranges = map[string][2]float64{
 	"hypotheses": {0, 1}, "residuals": {0, 1}, "hold": {1, 1e6},
 	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
 	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000}, "max_labels": {0, 1e9},
-	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "labels": {1, 1e7},
+	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "ridge": {1e-9, 1e9}, "labels": {1, 1e7},
 	"learning_rate": {1e-9, 1e3}, "std": {1e-9, 1e3}, "horizon": {1, 1e6}, "replay": {1, 1e6},
 }
 
@@ -313,6 +339,9 @@ var choices = map[string][]string{
 	"preset":  {PresetPaper, PresetPerson},
 	"answers": controller.AnswerMoments(),
 	"prior":   {controller.Isotropic, controller.TaskPrior}, "noise_model": {noiseFixed, noiseEstimated},
+	"error":    {errorReLU, errorTanh},
+	"moments":  {momentsReset, momentsKept},
+	"draw":     {drawIndependent, drawEpisodes},
 	"by":       {UCB, Thompson, Random, RND},
 	"operator": {OperatorSimple, OperatorPerson, OperatorComparing},
 }

@@ -68,14 +68,22 @@ func readEpisodes(archive npz.Archive, n int) ([]int, error) {
 	return episodes, nil
 }
 
-// drawStates returns n of the states: whole episodes in random order, the last one cut. With the same
-// random numbers, the first n states of a larger draw are those of a draw of n.
-func drawStates(s *oracle.States, n int, random *rand.Rand) (*oracle.States, error) {
+// drawStates returns n of the states, independent ones without replacement, or whole episodes in random
+// order, the last one cut. With the same random numbers, the first n states of a larger draw are those of a
+// draw of n.
+func drawStates(s *oracle.States, n int, draw string, random *rand.Rand) (*oracle.States, error) {
 	if err := checkEnough(s, n); err != nil {
 		return nil, err
 	}
 	o := len(s.Obs) / max(1, len(s.Reward))
 	drawn := &oracle.States{Obs: make([]float32, 0, n*o), Reward: make([]float64, 0, n)}
+	if draw == drawIndependent {
+		for _, i := range random.Perm(len(s.Reward))[:n] {
+			drawn.Obs = append(drawn.Obs, s.Obs[i*o:(i+1)*o]...)
+			drawn.Reward = append(drawn.Reward, s.Reward[i])
+		}
+		return drawn, nil
+	}
 	starts := episodeStarts(s)
 	for _, k := range random.Perm(len(starts) - 1) {
 		from, end := starts[k], min(starts[k+1], starts[k]+n-len(drawn.Reward))

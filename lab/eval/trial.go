@@ -85,7 +85,7 @@ func (r *trialRun) collect(ctx context.Context, bundle *tflite.Bundle) ([]float6
 	if err != nil {
 		return nil, err
 	}
-	return labels.Infer(r.trial.settings.Lambda[0])
+	return labels.Infer(r.trial.settings.Ridge[0])
 }
 
 func (r *trialRun) collectLabels(ctx context.Context, bundle *tflite.Bundle) (labels oracle.Labelled, err error) {
