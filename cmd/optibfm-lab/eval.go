@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -9,6 +10,10 @@ import (
 	"optibfm/internal/version"
 	"optibfm/lab/eval"
 )
+
+// errNoCommit keeps rows without a commit out of results.
+var errNoCommit = errors.New("eval: this program does not know its commit, which each row names; " +
+	"build it in the repository: go build -buildvcs=true -o . ./cmd/optibfm-lab")
 
 func newEvalCommand() *cobra.Command {
 	o := eval.FileOptions{Version: version.String()}
@@ -24,6 +29,9 @@ their analysis.`,
   optibfm-lab eval lab/experiments/main.yaml --out main-3.csv --shard 3/16`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.Version == version.Development && o.Profile != eval.ProfileQuick && !o.List {
+				return errNoCommit
+			}
 			return eval.RunFile(cmd.Context(), args[0], o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}

@@ -4,6 +4,9 @@ import (
 	"runtime/debug"
 )
 
+// Development is the version of a build without a commit.
+const Development = "development"
+
 // release is set by the linker for a release: -X optibfm/internal/version.release=v1.2.3.
 var release string
 
@@ -26,7 +29,7 @@ func String() string {
 		}
 	}
 	if revision == "" {
-		return "development"
+		return Development
 	}
 	return revision + modified
 }

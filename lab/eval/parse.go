@@ -190,6 +190,8 @@ func (c *checker) environment(path string, e Environment) {
 			c.add(at, "appears twice (%q); keep one", t)
 		}
 	}
+	c.settings(path+".settings.ucb", e.Settings.UCB)
+	c.settings(path+".settings.thompson", e.Settings.Thompson)
 	c.rewards(path, e, tasks)
 	c.becomes(path, e)
 	if len(e.Models) == 0 {
@@ -234,15 +236,22 @@ func (c *checker) together(p Protocol) {
 	}
 	runs := 0
 	for _, m := range p.Methods {
-		runs += p.combined(m).count(maxTrials + 1)
+		runs += p.combined(p.Environments[0], m).count(maxTrials + 1)
 	}
 	if n := runs * places; n > maxTrials || n*p.Run.Trials > maxTrials {
 		c.add("run.trials", "gives more than %d trials in total; use fewer values or trials", maxTrials)
 		return
 	}
+	for _, e := range p.Environments {
+		c.methodsOf(p, e)
+	}
+}
+
+// methodsOf checks the methods in an environment.
+func (c *checker) methodsOf(p Protocol, e Environment) {
 	seen := map[string]bool{}
 	for i, m := range p.Methods {
-		for _, cell := range p.combined(m).cells() {
+		for _, cell := range p.combined(e, m).cells() {
 			id := m.Name + " " + cell.params()
 			if seen[id] {
 				c.add(fmt.Sprintf("methods[%d]", i), "appears twice (%s); keep one", id)
@@ -266,9 +275,25 @@ func contradiction(name string, s Settings) string {
 	return ""
 }
 
-// combined returns a method's settings with the conditions that apply to it.
-func (p Protocol) combined(m Method) Settings {
-	return m.Settings.over(p.Conditions.only(methods[m.Name].settings))
+// combined returns a method's settings in an environment, with the conditions that apply to it.
+func (p Protocol) combined(e Environment, m Method) Settings {
+	known := methods[m.Name].settings
+	return m.Settings.over(e.Settings.of(m).only(known)).over(p.Conditions.only(known))
+}
+
+// of returns the settings of a method's family.
+func (f FamilySettings) of(m Method) Settings {
+	name := m.Name
+	if name == Collected && len(m.By) > 0 {
+		name = m.By[0]
+	}
+	switch family, _, _ := strings.Cut(name, "_"); family {
+	case UCB:
+		return f.UCB
+	case Thompson:
+		return f.Thompson
+	}
+	return Settings{}
 }
 
 // Environments lists the names of the environments.

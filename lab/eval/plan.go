@@ -61,7 +61,7 @@ func (p Protocol) Trials() []Trial {
 
 func (p Protocol) trials(e Environment, task string, model Model, m Method) []Trial {
 	var list []Trial
-	for _, cell := range p.combined(m).cells() {
+	for _, cell := range p.combined(e, m).cells() {
 		params := cell.params()
 		settings := cell.withDefaults()
 		for i := range p.Run.Trials {

@@ -64,6 +64,14 @@ type Environment struct {
 	Becomes string `yaml:"becomes,omitempty"`
 	// Models are run one by one.
 	Models []Model `yaml:"models"`
+	// Settings apply where a method has none of its own.
+	Settings FamilySettings `yaml:"settings,omitempty"`
+}
+
+// FamilySettings are the settings of ucb and of thompson, of their variants and of the labels that they collect.
+type FamilySettings struct {
+	UCB      Settings `yaml:"ucb,omitempty"`
+	Thompson Settings `yaml:"thompson,omitempty"`
 }
 
 // Model is a bundle.

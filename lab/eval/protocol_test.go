@@ -309,3 +309,43 @@ methods: [{name: lola, horizon: [1], replay: [2]}], quick: {values: 1}, profiles
 		}
 	})
 }
+
+func TestProtocol_EnvironmentSettingsFillInThoseOfAFamily(t *testing.T) {
+	p, err := Parse("p.yaml", []byte(`version: 1
+experiment: x
+environments:
+  - {name: rover, tasks: [spin], models: [{bundle: "embedded:rover"}], settings: {ucb: {beta: [0.3], sigma: [2]}, thompson: {sigma: [0.2]}}}
+methods:
+  - {name: ucb}
+  - {name: ucb, beta: [5]}
+  - {name: ucb_ep}
+  - {name: thompson_ep}
+  - {name: collected, by: [ucb]}
+  - {name: collected, by: [thompson]}
+  - {name: oracle}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Run.Trials = 1
+	var params []string
+	for _, trial := range p.Trials() {
+		params = append(params, trial.Method+" "+trial.Params)
+	}
+	want := []string{
+		"ucb beta=0.3;sigma=2", "ucb beta=5;sigma=2", "ucb_ep beta=0.3;sigma=2", "thompson_ep sigma=0.2",
+		"collected beta=0.3;by=ucb;sigma=2", "collected by=thompson;sigma=0.2", "oracle ",
+	}
+	if !slices.Equal(params, want) {
+		t.Errorf("%q", params)
+	}
+	_, err = Parse("p.yaml", []byte(`version: 1
+experiment: x
+environments:
+  - {name: rover, tasks: [spin], models: [{bundle: "embedded:rover"}], settings: {ucb: {beta: [-1]}}}
+methods: [{name: ucb}]
+`))
+	if err == nil || !strings.Contains(err.Error(), "settings.ucb.beta[0] is out of range") {
+		t.Error(err)
+	}
+}

@@ -184,7 +184,7 @@ func defaultSettings() Settings {
 		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.1},
 		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
 		Draw: []string{drawIndependent}, Moments: []string{momentsReset}, Error: []string{errorReLU},
-		Ridge: []float64{1},
+		Ridge:           []float64{1},
 		LabelsPerMinute: []float64{0}, Operator: []string{OperatorSimple}, MaxLabels: []int{0},
 		Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
 		Silence: []float64{0}, Bias: []float64{0}, Levels: []int{0}, Inaccuracy: []float64{0},
