@@ -78,6 +78,7 @@ class Simulator:
         try:
             self._obs = self._env.step(self._command)[0]["proprio"]
         except ValueError as e:
+            self._obs = self._env.get_obs()["proprio"]  # MuJoCo has reset the state
             raise RuntimeError(f"{str(e).strip()}; reset it") from e
 
     def sense(self) -> tuple[np.ndarray, float]:

@@ -33,7 +33,7 @@ READS = {
     "actor": ["state", "last_action", "history_actor"],
 }
 EPS = 1e-5
-CASES, OBSERVATIONS, MEMBERS = 32, 1500, 2
+CASES, OBSERVATIONS, MEMBERS = 32, 3000, 2
 
 
 class Reference:

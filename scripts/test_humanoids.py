@@ -113,9 +113,17 @@ class G1(unittest.TestCase):
         self.robot.halt()
         self.robot._data.qvel[:] = 0
         self.robot._data.qpos[self.robot._angles] = 0.1
-        self.robot._target, before = None, self.robot._data.qfrc_applied.copy()
+        before = self.robot._data.qfrc_applied.copy()
         self.robot.advance()
         self.assertLess(np.abs(self.robot._data.qfrc_applied).max(), np.abs(before).max() / 3)
+
+    def test_a_reset_drops_the_command(self):
+        self.robot.act([1.0] * 29)
+        self.robot.reset(0)
+        self.robot.advance()
+        moved, self.robot = self.robot.sense(), g1_bridge.Simulator("stand")
+        self.robot.advance()
+        self.assertEqual(moved, self.robot.sense())
 
     def test_rewards_what_the_task_names(self):
         best = {
@@ -201,6 +209,24 @@ class HumEnv(unittest.TestCase):
             self.assertEqual(self.robot.reward(), env.step(np.full(69, 0.1))[1])
         self.robot.select("move-ego-0-0")
         self.assertGreater(self.robot.reward(), 0.9)
+
+    def test_halts_at_targets_of_0(self):
+        self.robot.act(np.ones(69))
+        self.robot.halt()
+        self.robot.advance()
+        self.assertFalse(self.robot._env.data.ctrl.any())
+
+    def test_reports_a_simulation_that_went_wrong(self):
+        first = self.robot.sense()
+        self.robot._env.data.qvel[0] = 1e12
+        with self.assertRaisesRegex(RuntimeError, "reset it"):
+            self.robot.advance()
+        observation, time = self.robot.sense()  # of the state to which MuJoCo has reset the simulation
+        self.assertLess(time, 0.1)
+        self.assertEqual(observation, self.robot._env.get_obs()["proprio"].tolist())
+        self.assertNotEqual(observation, first[0])
+        self.robot.reset(0)
+        self.assertEqual(self.robot.sense(), first)
 
     def test_refuses_an_unknown_task(self):
         with self.assertRaisesRegex(ValueError, "no task 'dance'"):

@@ -33,7 +33,7 @@ var ErrNoCovariance = errors.New("tflite: φ needs cov_b, which the checkpoint d
 type Bundle struct {
 	Manifest
 	Hash    string // sha256 of the weights' file, hexadecimal
-	Bytes   int    // of the tensors in memory
+	Bytes   int    // of the weights in memory
 	Prior   *Prior // of the tasks; nil: none
 	weights *weights
 }
@@ -189,7 +189,10 @@ func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*B
 	}
 	size := 0
 	for _, t := range tensors {
-		size += t.bytes()
+		size += 2 * t.count()
+		if t.F16 == nil {
+			size += 2 * t.count()
+		}
 	}
 	w, err := newWeights(m, tensors)
 	if err != nil {

@@ -68,9 +68,9 @@ func Check(b *Bundle, vectors npz.Archive) (Errors, error) {
 	return v.compare(n)
 }
 
-// CheckEvaluator is Check for any model, with its observation groups, if any. It ignores cov_b.
-func CheckEvaluator(m Evaluator, groups []Group, vectors npz.Archive) (Errors, error) {
-	v, err := readVectors(m.Dims(), groups, vectors)
+// CheckEvaluator is Check for any model without groups. It ignores cov_b.
+func CheckEvaluator(m Evaluator, vectors npz.Archive) (Errors, error) {
+	v, err := readVectors(m.Dims(), nil, vectors)
 	if err != nil {
 		return Errors{}, err
 	}

@@ -63,6 +63,28 @@ func TestLoad_Float16WeightsGiveTheResultsOfTheSameNumbers(t *testing.T) {
 	}
 }
 
+// A block whose products of weights and gains are beyond float16 stays float32.
+func TestLoad_Float16ProductsDoNotOverflow(t *testing.T) {
+	m := tflitetest.Manifest(small)
+	m.Architecture.Actor.Residual = true
+	tensors := tflitetest.Tensors(m.Architecture, 1)
+	for _, name := range []string{"_actor.embed_z.0.mlp.0.weight", "_actor.embed_z.0.mlp.1.weight"} {
+		for i := range tensors[name].F32 {
+			tensors[name].F32[i] *= 400
+		}
+	}
+	half, rounded := halved(tensors)
+	b, err1 := tflite.New(m, half)
+	reference, err2 := tflite.New(m, rounded)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	e, err := tflite.Difference(b, reference, randomObs(reference.Dims(), 40), 20)
+	if err != nil || e.Action > 2e-3 {
+		t.Errorf("%+v: %v", e, err)
+	}
+}
+
 func randomObs(d tflite.Dims, n int) []float32 {
 	obs := make([]float32, n*d.Obs)
 	for i := range obs {

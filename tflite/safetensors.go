@@ -31,9 +31,8 @@ type Tensor struct {
 	F16   []float16.Float16
 }
 
-// count returns the number of elements that the tensor holds, bytes their size.
+// count returns the number of elements that the tensor holds.
 func (t Tensor) count() int { return len(t.F32) + len(t.F64) + len(t.F16) }
-func (t Tensor) bytes() int { return 4*len(t.F32) + 8*len(t.F64) + 2*len(t.F16) }
 
 // float64s returns the elements as float64, as a new slice.
 func (t Tensor) float64s() []float64 {

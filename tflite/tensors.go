@@ -55,7 +55,8 @@ type BackwardLayers struct {
 // Layers copies every weight: call it at the start of a program.
 func (b *Bundle) Layers() Layers {
 	w := b.weights
-	l := Layers{Mean: slices.Clone(w.mean), Scale: slices.Clone(w.scale), Actor: w.actor.unpacked(w.reads.actor)}
+	l := Layers{Actor: w.actor.unpacked(w.reads.actor)}
+	l.Mean, l.Scale = b.Normaliser()
 	gain, shift := cloneNorm(w.b.norm)
 	l.B = BackwardLayers{
 		Inputs: elementsOf(w.reads.b), First: w.b.first.unpacked(), Gain: gain, Shift: shift, More: unpackAll(w.b.more),
@@ -67,6 +68,11 @@ func (b *Bundle) Layers() Layers {
 		l.Cov = slices.Clone(w.cov.values)
 	}
 	return l
+}
+
+// Normaliser returns Mean and Scale of Layers.
+func (b *Bundle) Normaliser() (mean, scale []float32) {
+	return slices.Clone(b.weights.mean), slices.Clone(b.weights.scale)
 }
 
 // elementsOf lists the elements of the spans.
@@ -133,6 +139,9 @@ func unpackLinear(bias []float32, parts ...*kernel.Matrix) Linear {
 	c := Linear{Out: out, Bias: slices.Clone(bias[:out])}
 	for _, m := range parts {
 		c.In += m.In()
+	}
+	c.Weight = make([]float32, 0, c.In*out)
+	for _, m := range parts {
 		for in := range m.In() {
 			for o := range out {
 				c.Weight = append(c.Weight, m.At(o, in))

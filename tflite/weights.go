@@ -170,6 +170,16 @@ func (u unpacked) columns(from, to int) *kernel.Matrix {
 	return kernel.Pack(u.w[from:], u.out, to-from, u.in)
 }
 
+// halfHolds reports whether float16 holds the products of the weights with the gains of their inputs.
+func (u unpacked) halfHolds(gain []float32) bool {
+	for i, w := range u.w {
+		if x := w * gain[i%u.in]; !(x >= -maxHalf && x <= maxHalf) {
+			return false
+		}
+	}
+	return true
+}
+
 // weights takes the weights of a layer out of the tensors, for the last member of the ensemble.
 func (p parts) weights(name string) unpacked {
 	name += ".weight"
@@ -222,9 +232,11 @@ func (p parts) splitLinear(name string, split int, after activation) splitLinear
 
 // splitBlock is splitLinear with LayerNorm of the inputs.
 func (p parts) splitBlock(name string, split int, after activation, skip bool) splitLinear {
-	u := p.weights(name + ".mlp.1")
+	u, norm := p.weights(name+".mlp.1"), p.layerNorm(name+".mlp.0")
+	gain, _ := norm.Gain()
+	u.half = u.half && u.halfHolds(gain)
 	u.w = slices.Clone(u.w)
-	folded := p.layerNorm(name+".mlp.0").Fold(u.w, p.bias(name+".mlp.1", u.out), u.half)
+	folded := norm.Fold(u.w, p.bias(name+".mlp.1", u.out), u.half)
 	l := newSplitLinear(u, kernel.Aligned(u.out), split, after)
 	l.folded, l.skip = &folded, skip
 	return l

@@ -196,6 +196,22 @@ func TestComparison_FailsAboveTheTolerance(t *testing.T) {
 	}
 }
 
+// checkFloat16 imports the checkpoint of a bundle again, in float16.
+func checkFloat16(t *testing.T, dir, bundle string, o ImportOptions) {
+	t.Helper()
+	var out bytes.Buffer
+	o.Out, o.Float16 = filepath.Join(t.TempDir(), "half"), true
+	rigtest.Must(t, Import(&out, dir, o))
+	contains(t, out.String(), "float16 changes φ by ", "the largest of 64 observations")
+	whole, err := tflite.LoadDir(bundle)
+	rigtest.Must(t, err)
+	half, err := tflite.LoadDir(o.Out)
+	rigtest.Must(t, err)
+	if half.Bytes > whole.Bytes*7/10 || half.Provenance["weights"] != "rounded to float16" {
+		t.Errorf("%d bytes, %d in float32, provenance %v", half.Bytes, whole.Bytes, half.Provenance)
+	}
+}
+
 // Random weights, saved by the projects' own code.
 func TestImport_RunsPublicCheckpoints(t *testing.T) {
 	for name, report := range map[string]string{
@@ -219,6 +235,7 @@ func TestImport_RunsPublicCheckpoints(t *testing.T) {
 				contains(t, out.String(), "state 8, privileged_state 6, last_action 5, history_actor 10",
 					"residual, hidden 64, hidden layers 3, embedding layers 3, reads state privileged_state last_action")
 			}
+			checkFloat16(t, dir, made, o)
 		})
 	}
 }

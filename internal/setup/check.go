@@ -31,5 +31,5 @@ func CheckModel(m Model, vectors npz.Archive) (e tflite.Errors, err error) {
 		return tflite.Errors{}, err
 	}
 	defer func() { err = errors.Join(err, CloseModels(n)) }()
-	return tflite.CheckEvaluator(n, nil, vectors)
+	return tflite.CheckEvaluator(n, vectors)
 }

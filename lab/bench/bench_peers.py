@@ -140,6 +140,8 @@ class Bundle:
         for name, t in json.loads(raw[8:8 + size]).items():
             if name != "__metadata__":
                 first, last = t["data_offsets"]
+                if t["dtype"] == "F16":
+                    raise SystemExit("bench_peers: the peers have float32 weights: import the model without --float16")
                 kind = {"F32": "<f4", "F64": "<f8"}[t["dtype"]]
                 self.tensors[name] = np.frombuffer(raw[8 + size + first:8 + size + last], kind).reshape(t["shape"])
         arch = manifest["architecture"]
@@ -913,6 +915,7 @@ def work(o) -> None:
     """Answer requests as `optibfm-lab bench --serve` does, after a case to compare."""
     bundle = Bundle(o.bundle)
     peer = CONTENDERS[o.worker](bundle, o.worker_threads, o.candidates)
+    bundle.tensors = None
     case = {k: np.array(v, np.float32) for k, v in json.loads(sys.stdin.readline()).items()}
     answer = {"phi": peer.phi(case["obs"]), "action": peer.act(case["obs"], case["z"]), "psi": peer.psi(case["obs"], case["action"], case["z"])}
     print(json.dumps({k: np.asarray(v).ravel().tolist() for k, v in answer.items()}), flush=True)
@@ -963,10 +966,10 @@ class Contender:
     def wake(self) -> None:
         self.process.send_signal(signal.SIGCONT)
 
-    def peak(self) -> float:
-        """The most memory that the process has used, MB."""
+    def memory(self) -> float:
+        """The memory that the process uses, MB; of a peer with the interpreter and NumPy's copy of the weights."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 1000
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024 / 1e6
 
     def close(self) -> None:
         self.wake()
@@ -1032,7 +1035,7 @@ def measure(o, bundle, threads):
     contenders = []
     try:
         contenders = start(o, bundle, threads)
-        return rounds(o, contenders), {c.name: c.peak() for c in contenders if c.process.poll() is None}
+        return rounds(o, contenders), {c.name: c.memory() for c in contenders if c.process.poll() is None}
     finally:
         for c in contenders:
             c.close()
@@ -1075,8 +1078,8 @@ def spread(values):
     return float(p10), float(p50), float(p90)
 
 
-def summary(results, peaks):
-    """Rows: contender, step, its milliseconds, its ratio to optibfm and the contender's peak memory."""
+def summary(results, memory):
+    """Rows: contender, step, its milliseconds, its ratio to optibfm and the contender's memory."""
     rows = []
     for name, steps in results.items():
         for step, per_round in steps.items():
@@ -1085,7 +1088,7 @@ def summary(results, peaks):
             times = np.concatenate(per_round) / 1e6
             p10, p50, p90 = spread(times)
             row = {"contender": name, "step": step, "median_ms": p50, "p10_ms": p10, "p90_ms": p90, "p99_ms": float(np.quantile(times, 0.99)),
-                   "calls": len(times), "rounds": len(per_round), "peak_mb": peaks.get(name)}
+                   "calls": len(times), "rounds": len(per_round), "memory_mb": memory.get(name)}
             ours = results["optibfm"].get(step)
             if ours:
                 ratios = [statistics.median(theirs) / statistics.median(own) for own, theirs in zip(ours, per_round)]
@@ -1120,8 +1123,8 @@ def written(row):
 
 def verdict(cell, steps):
     """What optibfm takes of each peer's time, and of the fastest policy."""
-    peaks = {name: r["peak_mb"] for (name, _), r in cell.items() if r["peak_mb"]}
-    lines = ["- peak memory, MB: " + ", ".join(f"{name} {peak:.0f}" for name, peak in peaks.items())]
+    memory = {name: r["memory_mb"] for (name, _), r in cell.items() if r["memory_mb"]}
+    lines = ["- memory, MB: " + ", ".join(f"{name} {mb:.0f}" for name, mb in memory.items())]
     for step in steps:
         shares = [f"{r['contender']} {1 / r['ratio']:.2f}" for (name, s), r in cell.items() if s == step and not name.startswith("optibfm")]
         if shares:

@@ -190,7 +190,7 @@ socket() {
   sed -i 's|^  socket: .*|&\n  group: optibfm|' "$config"
   usermod -aG optibfm alice
   ok "socket: with safety.group" restart
-  ok "socket: a member arms" sudo -u alice optibfm arm -c "$config"
+  ok "socket: a member arms" within 30 sudo -u alice optibfm arm -c "$config"
   ok "socket: a member disarms" sudo -u alice optibfm disarm -c "$config"
   ok "socket: another user is refused with safety.group" denied bob 'permission denied'
   sed -i 's|^  group: optibfm|  group: operators|' "$config"
@@ -203,14 +203,15 @@ socket() {
   foreground warn env &
   pid=$(running)
   ok "socket: the host runs as another user" test "$(stat -c %U "/proc/$(host_of "$pid")")" = bob
-  ok "socket: the host's user is refused" refused sudo -u bob optibfm arm --socket /tmp/run/socket
-  ok "socket: root arms this run" optibfm arm --socket /tmp/run/socket
+  ok "socket: the host's user is refused" denied bob 'permission denied' --socket /tmp/run/socket
+  ok "socket: root arms this run" within 30 optibfm arm --socket /tmp/run/socket
   ended
   ok "socket: starts again" restart
 }
-denied() { # USER REASON
-  local out
-  if out=$(sudo -u "$1" optibfm arm -c "$config" 2>&1); then echo "accepted"; return 1; fi
+denied() { # USER REASON [ARGUMENT...]
+  local out arguments=("${@:3}")
+  [ $# -gt 2 ] || arguments=(-c "$config")
+  if out=$(sudo -u "$1" optibfm arm "${arguments[@]}" 2>&1); then echo "accepted"; return 1; fi
   grep -- "$2" <<<"$out" || { echo "$out"; return 1; }
 }
 

@@ -85,8 +85,7 @@ func (m *graphModel) open(b *tflite.Bundle, n int) error {
 	if err := a.load(m.session.graph, graph, m.report.Device); err != nil {
 		return err
 	}
-	layers := b.Layers()
-	m.mean, m.scale = layers.Mean, layers.Scale
+	m.mean, m.scale = b.Normaliser()
 	if err := m.allocate(); err != nil {
 		return err
 	}

@@ -210,8 +210,13 @@ func TestModel_PublicCheckpointsAgreeWithPyTorch(t *testing.T) {
 	for _, name := range []string{"fbcpr-simple", "fbcpr-residual", "bfmzero"} {
 		t.Run(name, func(t *testing.T) {
 			b, vectors := imported(t, name)
+			obs, n, err := tflite.Observations(vectors, b.Architecture.Obs, b.Architecture.Groups)
+			if err != nil {
+				t.Fatal(err)
+			}
+			vectors["obs"] = npz.Float32(obs, n, b.Architecture.Obs)
 			m := open(t, b, onCPU(), 32)
-			e, err := tflite.CheckEvaluator(m, b.Architecture.Groups, vectors)
+			e, err := tflite.CheckEvaluator(m, vectors)
 			if err != nil {
 				t.Fatal(err)
 			}
