@@ -3,7 +3,7 @@
     python3 g1_bridge.py stand --model scene_29dof_freebase.xml --listen unix:/tmp/g1.sock
 
 --model is a MuJoCo scene with a floor and the G1's names of joints and links, such as the one in BFM-Zero (branch
-deploy, data/robots/g1), unitree_mujoco or MuJoCo Menagerie. Without it a stand-in of simple shapes moves.
+deploy, data/robots/g1). Without it a stand-in of simple shapes moves.
 
 Readings, at 50 Hz:
 
@@ -13,7 +13,8 @@ Readings, at 50 Hz:
   and the head positions from the pelvis (m, not of the pelvis itself), x and z axes of their frames, velocities (m/s)
   and angular velocities (rad/s), all turned into the heading of the pelvis.
 
-An action of 1 moves the target of a joint by 5 times BFM-Zero's scale from the default pose. Halted motors only damp.
+An action of 1 moves the target of a joint by 5 times BFM-Zero's scale from the default pose. When the robot is halted,
+the motors only damp.
 
 A bridge of a real G1 would have the same channels, over DDS (unitree_sdk2py, or cyclonedds with the IDL unitree_hg):
 

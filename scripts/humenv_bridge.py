@@ -2,9 +2,9 @@
 
     python3 humenv_bridge.py move-ego-0-2 --listen unix:/tmp/humenv.sock
 
-HumEnv makes the model, the observation (358 numbers) and the tasks; requirements-humenv.txt has its pinned source,
-because the package "humenv" of PyPI is another one. Any of HumEnv's names of tasks works. The humanoid starts in a
-T-pose. Actions are targets of the joints in [-1, 1], at 30 Hz; halted, the targets are 0. Episodes have 300 steps,
+HumEnv makes the model, the observation (358 numbers) and the tasks. requirements-humenv.txt has its pinned source,
+because the package "humenv" of PyPI is an unrelated project. Any name of a task in HumEnv works. The humanoid starts
+in a T-pose. Actions are targets of the joints in [-1, 1], at 30 Hz; halt() sets them to 0. Episodes have 300 steps,
 which the client counts.
 """
 
