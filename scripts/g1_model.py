@@ -1,8 +1,8 @@
 """The Unitree G1 with 29 joints: names, motors, gains and a stand-in for its MuJoCo model.
 
 Gains and scales of the action are those of BFM-Zero's motivo_newG1.yaml. They follow from the motors: a joint is a
-mass-spring-damper with a natural frequency of 10 Hz and a damping ratio of 2 around the rotor's inertia, and an action
-of 1 moves the target by a quarter of the angle at which the spring reaches the motor's limit.
+mass-spring-damper with the rotor's inertia, a natural frequency of 10 Hz and a damping ratio of 2. The scale of a joint
+is a quarter of the deflection at which the spring torque reaches the motor's limit.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ _FREQUENCY, _DAMPING = 2 * math.pi * 10, 2
 
 @dataclasses.dataclass
 class Joint:
-    """A joint and the link that it moves. Positions are in m in the parent link; the shape reaches to `end`."""
+    """A joint and the link that it moves. pos is in the parent's frame, end, where the shape ends, in the link's, m."""
 
     name: str
     parent: str
@@ -52,7 +52,7 @@ class Joint:
 
     @property
     def scale(self) -> float:
-        """The target's change with an action of 1, rad."""
+        """BFM-Zero's action_scale: a quarter of the deflection with full motor torque, rad."""
         return 0.25 * self.torque / self.kp
 
 

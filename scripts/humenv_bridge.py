@@ -30,8 +30,11 @@ CAMERA = {"trackbodyid": 1, "distance": 4, "azimuth": 45, "elevation": -15}
 
 
 def observation(names: list[str]) -> list[bridge.Channel]:
-    """Returns the channels of HumEnv's observation of bodies with these names: all but the height of the root and the
-    positions from it are turned into its heading; a rotation is the x and z axes of the body."""
+    """Returns the 358 channels of HumEnv's observation. names: the 24 bodies, the root first.
+
+    The height of the root is above the floor. All other values are in the root's heading frame (its yaw, z upwards);
+    positions are relative to the root. axes: the x and z axes of a body.
+    """
     parts = [("position", "m", "xyz", names[1:]), ("axes", "", ("xx", "xy", "xz", "zx", "zy", "zz"), names),
              ("velocity", "m/s", "xyz", names), ("spin", "rad/s", "xyz", names)]  # fmt: skip
     channels = [(f"{part}_{body}_{axis}", unit) for part, unit, axes, bodies in parts for body in bodies for axis in axes]

@@ -207,7 +207,7 @@ func (b *Bundle) Dims() Dims { return b.Architecture.dims() }
 // HasCovariance reports whether φ can be computed.
 func (b *Bundle) HasCovariance() bool { return b.weights.cov != nil }
 
-// maxWeightsBytes limits a weights file, far above the models of a companion computer.
+// maxWeightsBytes limits a weights file. The checkpoint of BFM-Zero has 1.8 GB.
 const maxWeightsBytes = 4 << 30
 
 func hashOf(raw []byte) string {

@@ -154,9 +154,13 @@ func newModelImport() *cobra.Command {
 		Use:   "import CHECKPOINT|SAVEDMODEL --out BUNDLE",
 		Short: "Make a bundle of a metamotivo or BFM-Zero checkpoint, or of a TensorFlow SavedModel",
 		Long: `A checkpoint needs --observations, from which the command computes Cov B. Give the
-observations of the training data, obs [n, O] with n of at least 10,000 (of BFM-Zero:
-obs/state, obs/privileged_state and so on). With observations it also estimates the
-task prior, as "model prior" does.
+observations of the training data, obs [n, O] with n of at least 10 d, better 20,000
+(of BFM-Zero: obs/state, obs/privileged_state and so on). With observations it also
+estimates the task prior, as "model prior" does.
+
+--float16 stores the weights of linear layers in float16, in half the memory; sums
+remain float32. The command prints how much φ, π and ψ change at up to 64
+observations. "model check" of such a bundle needs a larger --tolerance.
 
 A SavedModel (a folder with saved_model.pb) needs a program that was built with
 -tags tensorflow. The command compares its signatures with those of a model,
@@ -177,7 +181,7 @@ how to export one.`,
 	f.StringSliceVar(&o.ObsChannels, "obs-channels", nil,
 		"names of the observation's elements, with optional units: x:m,v:m/s")
 	f.StringSliceVar(&o.ActionChannels, "action-channels", nil, "names of the action's elements, with optional units")
-	f.BoolVar(&o.Float16, "float16", false, "checkpoint: store the weights in half the memory, and print the error")
+	f.BoolVar(&o.Float16, "float16", false, "checkpoint: store the weights of linear layers in float16, and print the change")
 	f.StringVar(&o.Signatures.Phi, "phi", o.Signatures.Phi, "SavedModel: the signature of φ")
 	f.StringVar(&o.Signatures.Policy, "policy", o.Signatures.Policy, "SavedModel: the signature of π")
 	f.StringVar(&o.Signatures.Psi, "psi", o.Signatures.Psi, "SavedModel: the signature of ψ")
