@@ -92,7 +92,7 @@ func TestAscent_KeepsOptimizerStateWithinEpisode(t *testing.T) {
 			plans = 3
 		}
 		if plan(t, p, s); p.ascent.steps != plans*cfg.Gradient.Steps {
-			t.Errorf("keep_moments %t: %d steps in the new episode, want those of %d plans", keep, p.ascent.steps, plans)
+			t.Errorf("keep_moments %t: %d steps in a new episode, want those of %d plans", keep, p.ascent.steps, plans)
 		}
 	}
 }
@@ -116,7 +116,10 @@ func TestAscent_NeedsModelWithGradients(t *testing.T) {
 	if !errors.Is(err, ErrConfig) {
 		t.Error(err)
 	}
-	for _, g := range []GradientConfig{{0, 0.1, false}, {2000, 0.1, false}, {4, 0, false}, {4, math.NaN(), false}, {4, 11, false}} {
+	for _, g := range []GradientConfig{
+		{Steps: 0, LearningRate: 0.1}, {Steps: 2000, LearningRate: 0.1}, {Steps: 4, LearningRate: 0},
+		{Steps: 4, LearningRate: math.NaN()}, {Steps: 4, LearningRate: 11},
+	} {
 		cfg := configured(UCBGradient)
 		cfg.Gradient = g
 		if err := cfg.Validate(rigLatent); !errors.Is(err, ErrConfig) {

@@ -107,7 +107,7 @@ class Simulator:
         joints = [self._find(mujoco.mjtObj.mjOBJ_JOINT, f"{j.name}_joint") for j in JOINTS]
         self._angles, self._rates = self._model.jnt_qposadr[joints], self._model.jnt_dofadr[joints]
         self._links = np.array([self._find(mujoco.mjtObj.mjOBJ_BODY, link) for link in LINKS])
-        self._floor()
+        self._check_scene()
         self._kp, self._kd, self._torque, self._scale, self._default = (
             np.array([getattr(j, field) for j in JOINTS]) for field in ("kp", "kd", "torque", "scale", "default")
         )
@@ -124,7 +124,7 @@ class Simulator:
             raise ValueError(f"the model has no {name!r}; give a scene of the G1 with 29 joints")
         return i
 
-    def _floor(self):
+    def _check_scene(self):
         free = self._model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE and self._model.jnt_bodyid[0] == self._links[0]
         if not free:
             raise ValueError("the model's pelvis has no free joint; give a scene in which the robot can move")
@@ -162,7 +162,7 @@ class Simulator:
             mujoco.mj_step(self._model, data)
         if data.warning.number.any():  # MuJoCo has reset the state
             raise RuntimeError("the simulation went wrong (MuJoCo warns of it): reset it")
-        mujoco.mj_forward(self._model, data)  # what is derived from the state is of the state
+        mujoco.mj_forward(self._model, data)  # mj_step leaves xpos, cvel and others at the state before
 
     def sense(self) -> tuple[np.ndarray, float]:
         data = self._data
@@ -181,7 +181,7 @@ class Simulator:
         m/s, and angular velocities, rad/s, [31, 3]."""
         data, torso = self._data, LINKS.index("torso_link")
         position, turned = data.xpos[self._links], data.xmat[self._links].reshape(-1, 3, 3)
-        spin, velocity = np.split(data.cvel[self._links], 2, axis=1)  # MuJoCo's is of the point at the centre of mass
+        spin, velocity = np.split(data.cvel[self._links], 2, axis=1)  # cvel: at the centre of mass of the tree
         velocity = velocity + np.cross(spin, position - data.subtree_com[self._links[0]])
         arm = turned[torso] @ HEAD
         position = np.vstack([position, position[torso] + arm])

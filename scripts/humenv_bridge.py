@@ -37,7 +37,9 @@ def observation(names: list[str]) -> list[bridge.Channel]:
     """
     parts = [("position", "m", "xyz", names[1:]), ("axes", "", ("xx", "xy", "xz", "zx", "zy", "zz"), names),
              ("velocity", "m/s", "xyz", names), ("spin", "rad/s", "xyz", names)]  # fmt: skip
-    channels = [(f"{part}_{body}_{axis}", unit) for part, unit, axes, bodies in parts for body in bodies for axis in axes]
+    channels = [
+        (f"{part}_{body}_{axis}", unit) for part, unit, axes, bodies in parts for body in bodies for axis in axes
+    ]
     return [bridge.Channel(name, unit) for name, unit in [("height", "m"), *channels]]
 
 
@@ -50,7 +52,9 @@ class Simulator:
         self._env = humenv.env.HumEnv(render_mode=None)
         model = self._env.model
         if model.nbody != _BODIES + 1:
-            raise ValueError(f"HumEnv's humanoid has {model.nbody - 1} bodies, not {_BODIES}; see requirements-humenv.txt")
+            raise ValueError(
+                f"HumEnv's humanoid has {model.nbody - 1} bodies, not {_BODIES}; see requirements-humenv.txt"
+            )
         self.tasks = list(humenv.ALL_TASKS)
         self._view = mujoco_view.View(model, CAMERA)
         self.select(task)

@@ -163,7 +163,8 @@ func New(m Manifest, tensors map[string]Tensor) (*Bundle, error) {
 	return b, nil
 }
 
-// check returns the hash of the tensors, or an error unless they are those of a bundle. It packs none.
+// check returns the hash of the tensors, or an error if a bundle with this manifest cannot have them. It
+// packs no weights.
 func check(m Manifest, tensors map[string]Tensor) (hash string, err error) {
 	sum := sha256.New()
 	if err := writeSafetensors(sum, tensors); err != nil {
@@ -176,13 +177,14 @@ func check(m Manifest, tensors map[string]Tensor) (hash string, err error) {
 		return "", fmt.Errorf("%s: %w", weightsFileName, err)
 	}
 	var w weights
-	if err := errors.Join(w.setNormaliser(m.Architecture, tensors), w.setCovariance(m.Architecture, tensors)); err != nil {
+	a := m.Architecture
+	if err := errors.Join(w.setNormaliser(a, tensors), w.setCovariance(a, tensors)); err != nil {
 		return "", fmt.Errorf("%s: %w", weightsFileName, err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// build makes a bundle of tensors, some of which it removes from the map.
+// build makes a bundle. It deletes packed weights from the map.
 func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*Bundle, error) {
 	if err := checkTensors(m.Architecture, tensors, needCov); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/x448/float16"
 )
 
-// maxHalf is the largest float16.
+// maxHalf is the largest finite float16.
 const maxHalf = 65504
 
 // roundWeights rounds the weights of the linear layers to float16, in place.
@@ -23,7 +23,7 @@ func roundWeights(tensors map[string]Tensor) error {
 		rounded := make([]float16.Float16, t.count())
 		for i, x := range t.float32s() {
 			if !(x >= -maxHalf && x <= maxHalf) {
-				return fmt.Errorf("tensor %q: element %d (%g) is not within float16 (±%d); import it as float32",
+				return fmt.Errorf("tensor %q: element %d (%g) is outside float16 (±%d); import without --float16",
 					name, i, x, maxHalf)
 			}
 			rounded[i] = float16.Fromfloat32(x)
@@ -33,9 +33,9 @@ func roundWeights(tensors map[string]Tensor) error {
 	return nil
 }
 
-// Difference returns how much the results of b differ from those of reference, which has the same
-// sizes, at the first cases observations of [n, O], each with a random z. Cov B of the reference is
-// that of all observations.
+// Difference returns the largest relative differences between the results of b and of reference, a
+// model of the same sizes. It evaluates both at the first rows, cases in number, of observations
+// [n, O], each with a random z. The reference uses Cov B over all observations.
 func Difference(b, reference *Bundle, observations []float32, cases int) (Errors, error) {
 	cov, err := reference.Covariance(observations)
 	if err != nil {

@@ -77,8 +77,8 @@ func elements(shape []int) int {
 	return n
 }
 
-// newWeights builds the networks from checked tensors. It removes the weights of linear layers from the map,
-// so that their memory can be reused.
+// newWeights builds the networks from checked tensors. It deletes packed weights from the map, so that the
+// garbage collector can free them.
 func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 	a := m.Architecture
 	p := parts{
@@ -159,7 +159,7 @@ type parts struct {
 type unpacked struct {
 	w       []float32
 	out, in int
-	half    bool // they are float16, and remain so when they are packed
+	half    bool // w came from float16: pack it as float16
 }
 
 // columns packs the weights of the inputs from..to.
@@ -170,7 +170,7 @@ func (u unpacked) columns(from, to int) *kernel.Matrix {
 	return kernel.Pack(u.w[from:], u.out, to-from, u.in)
 }
 
-// halfHolds reports whether float16 holds the products of the weights with the gains of their inputs.
+// halfHolds reports whether float16 can hold the weights times the gains of their inputs.
 func (u unpacked) halfHolds(gain []float32) bool {
 	for i, w := range u.w {
 		if x := w * gain[i%u.in]; !(x >= -maxHalf && x <= maxHalf) {

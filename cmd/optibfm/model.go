@@ -181,7 +181,8 @@ how to export one.`,
 	f.StringSliceVar(&o.ObsChannels, "obs-channels", nil,
 		"names of the observation's elements, with optional units: x:m,v:m/s")
 	f.StringSliceVar(&o.ActionChannels, "action-channels", nil, "names of the action's elements, with optional units")
-	f.BoolVar(&o.Float16, "float16", false, "checkpoint: store the weights of linear layers in float16, and print the change")
+	f.BoolVar(&o.Float16, "float16", false,
+		"checkpoint: store the weights of linear layers in float16, and print the change")
 	f.StringVar(&o.Signatures.Phi, "phi", o.Signatures.Phi, "SavedModel: the signature of φ")
 	f.StringVar(&o.Signatures.Policy, "policy", o.Signatures.Policy, "SavedModel: the signature of π")
 	f.StringVar(&o.Signatures.Psi, "psi", o.Signatures.Psi, "SavedModel: the signature of ψ")

@@ -93,7 +93,7 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 	reportGroups(out, b.Architecture)
 	if o.Float16 {
 		if err := reportRounding(out, b, checkpoint, obs); err != nil {
-			return fmt.Errorf("model import: float16: %w; import it as float32", errors.Join(err, os.RemoveAll(o.Out)))
+			return fmt.Errorf("model import: float16: %w; import without --float16", errors.Join(err, os.RemoveAll(o.Out)))
 		}
 	}
 	return o.addPrior(out)

@@ -81,7 +81,9 @@ func (r *trialRun) controllerConfig() (controller.Config, error) {
 	c.Beta.Value = s.Beta[0]
 	c.Lambda, c.Rho, c.Robust = s.Lambda[0], s.Rho[0], s.Robust[0]
 	c.Candidates = s.Candidates[0]
-	c.Gradient = controller.GradientConfig{Steps: s.GradientSteps[0], LearningRate: s.GradientRate[0], KeepMoments: s.Moments[0] == momentsKept}
+	c.Gradient = controller.GradientConfig{
+		Steps: s.GradientSteps[0], LearningRate: s.GradientRate[0], KeepMoments: s.Moments[0] == momentsKept,
+	}
 	c.Gate = gateConfig(s, c.Gate)
 	c.MaxPlanAge += uint64(s.PlanAge[0])
 	if _, err := c.NewBelief(r.network.Dims().Latent); errors.Is(err, posterior.ErrForgetsPrior) {

@@ -52,8 +52,10 @@ var methods = map[string]method{
 	ThompsonEp:  learning(controller.Thompson, true, "draw_scale", "sampler"),
 	Random:      {controller.Random, false, []string{"nonlinearity"}},
 	Oracle:      {controller.Fixed, false, []string{"nonlinearity", "labels", "draw", "ridge"}},
-	Collected:   {controller.Fixed, false, []string{"nonlinearity", "labels", "by", "beta", "sigma", "lambda", "draw", "ridge"}},
-	LoLA:        {"", false, []string{"nonlinearity", "noise", "learning_rate", "std", "horizon", "replay"}},
+	Collected: {controller.Fixed, false, []string{
+		"nonlinearity", "labels", "by", "beta", "sigma", "lambda", "draw", "ridge",
+	}},
+	LoLA: {"", false, []string{"nonlinearity", "noise", "learning_rate", "std", "horizon", "replay"}},
 }
 
 // Methods lists the names of the methods.

@@ -230,15 +230,13 @@ func (c *checker) settings(path string, s Settings) {
 
 // together checks the combination of all settings.
 func (c *checker) together(p Protocol) {
-	places := 0
-	for _, e := range p.Environments {
-		places += len(e.Tasks) * len(e.Models)
-	}
 	runs := 0
-	for _, m := range p.Methods {
-		runs += p.combined(p.Environments[0], m).count(maxTrials + 1)
+	for _, e := range p.Environments {
+		for _, m := range p.Methods {
+			runs += min(p.combined(e, m).count(maxTrials+1)*len(e.Tasks)*len(e.Models), maxTrials+1)
+		}
 	}
-	if n := runs * places; n > maxTrials || n*p.Run.Trials > maxTrials {
+	if runs > maxTrials || runs*p.Run.Trials > maxTrials {
 		c.add("run.trials", "gives more than %d trials in total; use fewer values or trials", maxTrials)
 		return
 	}

@@ -64,7 +64,7 @@ type Environment struct {
 	Becomes string `yaml:"becomes,omitempty"`
 	// Models are run one by one.
 	Models []Model `yaml:"models"`
-	// Settings apply where a method has none of its own.
+	// Settings are values for keys that a method leaves out.
 	Settings FamilySettings `yaml:"settings,omitempty"`
 }
 

@@ -314,7 +314,10 @@ func TestProtocol_EnvironmentSettingsFillInThoseOfAFamily(t *testing.T) {
 	p, err := Parse("p.yaml", []byte(`version: 1
 experiment: x
 environments:
-  - {name: rover, tasks: [spin], models: [{bundle: "embedded:rover"}], settings: {ucb: {beta: [0.3], sigma: [2]}, thompson: {sigma: [0.2]}}}
+  - name: rover
+    tasks: [spin]
+    models: [{bundle: "embedded:rover"}]
+    settings: {ucb: {beta: [0.3], sigma: [2]}, thompson: {sigma: [0.2]}}
 methods:
   - {name: ucb}
   - {name: ucb, beta: [5]}
