@@ -19,7 +19,8 @@ import (
 func TestLoad_ReadsEveryReadyMadeConfiguration(t *testing.T) {
 	names := []string{
 		"antmaze", "antmaze-human", "cheetah", "cheetah-human", "composite", "g1", "humenv",
-		"quadruped", "quadruped-human", "robot", "rover", "rover-fast", "rover-keyboard", "rover-mcu", "walker", "walker-human",
+		"quadruped", "quadruped-human", "robot", "rover", "rover-fast", "rover-keyboard",
+		"rover-mcu", "walker", "walker-human",
 	}
 	for _, name := range names {
 		if _, err := Load(name); err != nil {
