@@ -192,6 +192,7 @@ func (c *checker) environment(path string, e Environment) {
 	}
 	c.settings(path+".settings.ucb", e.Settings.UCB)
 	c.settings(path+".settings.thompson", e.Settings.Thompson)
+	c.settings(path+".settings.lola", e.Settings.LoLA)
 	c.rewards(path, e, tasks)
 	c.becomes(path, e)
 	if len(e.Models) == 0 {
@@ -290,6 +291,8 @@ func (f FamilySettings) of(m Method) Settings {
 		return f.UCB
 	case Thompson:
 		return f.Thompson
+	case LoLA:
+		return f.LoLA
 	}
 	return Settings{}
 }
@@ -301,7 +304,7 @@ func environmentTasks() map[string][]string {
 	return map[string][]string{
 		Rover:     roverTasks(),
 		Walker:    {"stand", "walk", "run", "flip", "speedup", "slowdown"},
-		Cheetah:   {"walk", "run", "walk_backward", "run_backward"},
+		Cheetah:   {"walk", "run", "walk_backward", "run_backward", "reverse", "forward"},
 		Quadruped: {"stand", "walk", "run", "jump"},
 		AntMaze:   {"task1", "task2", "task3", "task4", "task5"},
 	}

@@ -317,7 +317,7 @@ environments:
   - name: rover
     tasks: [spin]
     models: [{bundle: "embedded:rover"}]
-    settings: {ucb: {beta: [0.3], sigma: [2]}, thompson: {sigma: [0.2]}}
+    settings: {ucb: {beta: [0.3], sigma: [2]}, thompson: {sigma: [0.2]}, lola: {std: [0.3]}}
 methods:
   - {name: ucb}
   - {name: ucb, beta: [5]}
@@ -325,6 +325,7 @@ methods:
   - {name: thompson_ep}
   - {name: collected, by: [ucb]}
   - {name: collected, by: [thompson]}
+  - {name: lola}
   - {name: oracle}
 `))
 	if err != nil {
@@ -337,7 +338,7 @@ methods:
 	}
 	want := []string{
 		"ucb beta=0.3;sigma=2", "ucb beta=5;sigma=2", "ucb_ep beta=0.3;sigma=2", "thompson_ep sigma=0.2",
-		"collected beta=0.3;by=ucb;sigma=2", "collected by=thompson;sigma=0.2", "oracle ",
+		"collected beta=0.3;by=ucb;sigma=2", "collected by=thompson;sigma=0.2", "lola std=0.3", "oracle ",
 	}
 	if !slices.Equal(params, want) {
 		t.Errorf("%q", params)
