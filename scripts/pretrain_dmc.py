@@ -14,7 +14,8 @@ the policies are an expert's, as well as the actor learns them: what it prints a
 The tasks' rewards are not trained on, though with --z-from-commands some of their
 kind are. They are looked at in the evaluations: every
 --eval-every updates each task's z is inferred from 50,000 labelled states and
-followed for a few episodes, and the bundle in OUT/best is of the highest mean so far.
+followed for a few episodes, and the bundle in OUT/best is of the highest mean so far,
+or, with --best-by rewards, of the highest mean over random rewards, which are no tasks.
 """
 
 import argparse
@@ -53,6 +54,7 @@ PRESETS = {"paper": {
     "practice_every": 0, "average": 1.0,
 }}
 
+SCORED_REWARDS = 64  # of --best-by rewards
 TASKS_ROWS, TASKS_REWARDS, TASKS_COMMANDS, TASKS_EVERY = 4096, 1024, 64, 50  # of class Tasks; updates for which one serves
 
 
@@ -256,7 +258,7 @@ class Pretraining(train_fb.Trainer):
             self.have_b_begin_with_the_base()
         # Not a seed that an evaluation may have: its episodes would begin alike.
         self.practice = Practice(self, args.copies, [args.seed, PRACTICE_SEED]) if args.practice_every else None
-        self.best, self.tasks = -1.0, None
+        self.best, self.tasks = -math.inf, None
         self.expert = domain.expert(args.gamma) if args.expert else None
         self.shares = channel_shares(args.observation, domain.base, args.base_share).to(args.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
@@ -358,9 +360,27 @@ class Pretraining(train_fb.Trainer):
         shown = " ".join(f"{t} {r:.0f} (R2 {e:.2f})" for t, r, e in zip(domain.tasks, returns, explained))
         print(f"update {self.step}, {self.replay.size} transitions: mean {returns.mean():.0f}: {shown}  "
               f"[{time.monotonic() - began:.0f} s]", flush=True)
-        if returns.mean() > self.best:
-            self.best = float(returns.mean())
+        score = float(returns.mean()) if args.best_by == "tasks" else self.score_random_rewards(next_obs)
+        if score > self.best:
+            self.best = score
             self.save_best(z, dict(zip(domain.tasks, returns.tolist())))
+
+    @torch.no_grad()
+    def score_random_rewards(self, labelled) -> float:
+        """Returns the mean of random rewards along their policies, in standard deviations above their mean over labelled [n, O]."""
+        def rewards(obs):  # the same functions in each evaluation, up to scale and offset
+            with torch.random.fork_rng():
+                torch.manual_seed(EVALUATION_SEED)
+                return random_rewards(self.average.normalize(obs), self.shares, SCORED_REWARDS)
+
+        z, _ = zeroshot.oracle(self.average, labelled, rewards(labelled).double())
+        visited = zeroshot.visited(self.average, self.domain, z, EVALUATION_SEED, self.args.episode_steps)
+        steps, tasks, _ = visited.shape
+        reward = rewards(torch.cat([labelled, visited.flatten(0, 1)]))
+        known, got = reward[: len(labelled)], reward[len(labelled) :].view(steps, tasks, tasks)
+        score = float(((got.diagonal(dim1=1, dim2=2).mean(0) - known.mean(0)) / (known.std(0) + 1e-3)).mean())
+        print(f"  random rewards: {score:.3f}", flush=True)
+        return score
 
     def save_best(self, z, returns) -> None:
         folder = self.args.out / "best"
@@ -441,6 +461,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     g.add_argument("--capacity", type=train_fb.at_least(2), default=2_000_000)
     g.add_argument("--eval-every", type=train_fb.at_least(1), default=5000)
     g.add_argument("--eval-episodes", type=train_fb.at_least(1), default=4)
+    g.add_argument("--best-by", choices=("tasks", "rewards"), default="tasks", help="returns that choose the bundle in OUT/best (%(default)s)")
     g.add_argument("--episode-steps", type=train_fb.at_least(1), default=simulation.EPISODE_STEPS, help="of an evaluation (%(default)s)")
     p.set_defaults(**PRESETS.get(preset(argv), {}))
     args = train_fb.checked(p, argv)

@@ -429,6 +429,41 @@ class PreTraining(unittest.TestCase):
             self.assertEqual(len(content["replay"]["columns"]["obs"]), 400)
             self.assertEqual(content["replay"]["columns"]["left"].max(), 49)
 
+    def test_with_best_by_rewards_chooses_the_bundle_by_random_rewards(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            np.savez(folder / "data.npz", **collect_dmc.explore(simulation.DOMAINS["cheetah"](), 400, seed=0, copies=8))
+            scores = iter((0.5, -0.1, 0.7, 0.6))
+
+            def score(*_):
+                return next(scores)
+
+            with unittest.mock.patch.object(pretrain_dmc.Pretraining, "score_random_rewards", score):
+                self.pretrain(folder, "4", "--best-by", "rewards", "--eval-every", "1")
+            self.assertEqual(json.loads((folder / "run" / "best" / "oracle.json").read_text())["updates"], 3)
+
+    def test_scores_states_that_a_reward_favours_above_others(self):
+        domain = simulation.DOMAINS["cheetah"]()
+        rows = collect_dmc.explore(domain, 400, seed=0, copies=8)
+        labelled = torch.as_tensor(rows["next_obs"])
+
+        def favoured(model, _domain, z, *_):
+            order = (model.backward_map(model.normalize(labelled)) @ z.T).argsort(0, descending=True)
+            return labelled[order[:20]]
+
+        def any_of_them(_model, _domain, z, *_):
+            return labelled[:, None].expand(-1, len(z), -1)
+
+        with tempfile.TemporaryDirectory() as name:
+            np.savez(Path(name) / "data.npz", **rows)
+            with unittest.mock.patch.object(pretrain_dmc.Pretraining, "score_random_rewards", lambda trainer, _: self.trainers.append(trainer) or 0):
+                self.trainers = []
+                self.pretrain(Path(name), "4", "--best-by", "rewards")
+        for visited, low, high in ((any_of_them, -0.01, 0.01), (favoured, 0.3, 9)):
+            with unittest.mock.patch("fb.zeroshot.visited", visited), contextlib.redirect_stdout(io.StringIO()):
+                score = self.trainers[0].score_random_rewards(labelled)
+            self.assertTrue(low < score < high, score)
+
     def test_that_is_broken_off_ends_where_an_unbroken_one_does(self):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

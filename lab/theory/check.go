@@ -92,6 +92,7 @@ func (c *checker) run() error {
 		{"solving the decision processes", c.solve},
 		{"coverage", c.coverage},
 		{"nonlinear rewards", c.misspecified},
+		{"regret with nonlinear rewards", c.misspecifiedRegret},
 		{"regret", c.regret},
 		{"regret on the worst task", c.worstTask},
 	} {
@@ -200,6 +201,9 @@ func ucb(delta float64, episodes int) method {
 
 func (m method) named(name string) method { m.name = name; return m }
 
+// misfitted adds ±ζ to the reward of each state.
+func (m method) misfitted() method { m.misfit = zeta; return m }
+
 func (m method) strategy(strategy string) method { m.config.Strategy = strategy; return m }
 
 func (m method) everyTick() method { m.config.Replan = 1; return m }
@@ -263,18 +267,43 @@ func ratios(traces []Trace, set int) []float64 {
 	return r
 }
 
-// misspecified adds ±ζ to the reward of each state and counts how often the sets of β and β′ contain z*.
+// widened returns ucb with rewards that are off by ±ζ and with the β′ for features of at most that norm. An
+// infinite norm gives the paper's β′ = β + ζ√n.
+func widened(episodes int, length float64) method {
+	m := ucb(delta, episodes).named("β′").misfitted()
+	m.config.Beta.Schedule, m.config.Beta.Zeta, m.config.Beta.L = controller.Misspecified, zeta, length
+	return m
+}
+
+// misspecified adds ±ζ to the reward of each state and counts how often the sets contain z*.
 func (c *checker) misspecified() error {
-	m := ucb(delta, c.coverEpisodes).named("ucb-EP, β′")
-	theory := confidence(m.config)
-	m.misfit = zeta
-	m.config.Beta.Schedule, m.config.Beta.Zeta, m.config.Beta.L = controller.Misspecified, zeta, 1
-	m.sets = []posterior.Schedule{confidence(m.config), theory}
+	m := widened(c.coverEpisodes, 1)
+	m.sets = []posterior.Schedule{
+		confidence(m.config), confidence(widened(0, math.Inf(1)).config), confidence(ucb(delta, 0).config),
+	}
 	traces, err := c.alternating(m)
 	if err != nil {
 		return err
 	}
 	c.report.addMisspecified(traces)
+	return nil
+}
+
+// misspecifiedRegret measures the regret with each width.
+func (c *checker) misspecifiedRegret() error {
+	for _, m := range []method{
+		widened(c.regretEpisodes, 1),
+		widened(c.regretEpisodes, math.Inf(1)).named("β + ζ√n"),
+		ucb(delta, c.regretEpisodes).named("β").misfitted(),
+		ucb(delta, c.regretEpisodes).named("thompson-EP").strategy(controller.Thompson).misfitted(),
+		ucb(delta, c.regretEpisodes).named("random").strategy(controller.Random).misfitted(),
+	} {
+		traces, err := c.trials(FamilyFork, max(20, c.cfg.Runs/20), m)
+		if err != nil {
+			return err
+		}
+		c.report.addMisspecifiedRegret(m, traces)
+	}
 	return nil
 }
 

@@ -149,6 +149,16 @@ func isDistribution(p []float64) bool {
 	return math.Abs(total-1) < 1e-9
 }
 
+// withFeature returns the process with another feature of each state, [States].
+func (m MDP) withFeature(feature []float64) MDP {
+	phi := make([]float64, 0, len(m.Phi)+m.States)
+	for s := range m.States {
+		phi = append(append(phi, m.phi(s)...), feature[s])
+	}
+	m.Dim, m.Phi = m.Dim+1, phi
+	return m
+}
+
 func (m MDP) phi(s int) []float64 { return m.Phi[s*m.Dim : (s+1)*m.Dim] }
 
 func (m MDP) next(s, a int) []float64 {

@@ -47,8 +47,8 @@ func judge(surely, perhaps bool) Verdict {
 
 // Curve is a growing sum or a falling share over a run.
 type Curve struct {
-	// Group: "random", "fork" and "worst task" are regret over episodes; "misspecified" is the share of
-	// runs covered so far, over labels; "width" is the share of runs with a largest ‖z* - ẑ‖_V/β of at
+	// Group: "random", "fork", "worst task" and "misspecified regret" are regret over episodes;
+	// "misspecified" is the share of runs covered so far, over labels; "width" is the share of runs with a largest ‖z* - ẑ‖_V/β of at
 	// most x.
 	Group string
 	Name  string
@@ -117,7 +117,7 @@ func within(ratios []float64) int {
 }
 
 func (r *Report) addMisspecified(traces []Trace) {
-	for set, name := range []string{"β′", "β"} {
+	for set, name := range []string{"β′", "β + ζ√n", "β"} {
 		covered := Share(within(ratios(traces, set)), len(traces))
 		c := Claim{
 			Group: "misspecified", Measured: covered,
@@ -125,12 +125,28 @@ func (r *Report) addMisspecified(traces []Trace) {
 			Want:    fmt.Sprintf("≥ %g", 1-delta),
 			Verdict: atLeast(covered, 1-delta),
 		}
-		if set == 1 {
+		if name == "β" {
 			c.Group, c.Want, c.Verdict = "control", fmt.Sprintf("< %g", 1-delta), below(covered, 1-delta)
 		}
 		r.Claims = append(r.Claims, c)
 		r.Curves = append(r.Curves, survival(name, traces, set))
 	}
+}
+
+// addMisspecifiedRegret adds the regret with rewards that are not linear, and its bound for a wider β.
+func (r *Report) addMisspecifiedRegret(m method, traces []Trace) {
+	regret, last := make([][]float64, len(traces)), 0.0
+	realised := make([][]float64, len(traces))
+	for i, t := range traces {
+		regret[i], realised[i] = t.Regret, t.Realised
+		last += t.Regret[len(t.Regret)-1] / float64(len(traces))
+	}
+	r.Curves = append(r.Curves, curve("misspecified regret", m.name, regret))
+	if m.config.Beta.Zeta == 0 {
+		return
+	}
+	bound := fmt.Sprintf("Σ 2β‖ψ‖ + 2nζ/(1-γ), rewards off by ±%g", zeta)
+	r.addBound(FamilyFork, fmt.Sprintf("%s, regret %.3g", m.name, last), bound, traces, realised)
 }
 
 // survival returns the share of runs with z* in every confidence set so far.

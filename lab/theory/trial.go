@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"optibfm/controller"
 	"optibfm/posterior"
@@ -32,13 +33,14 @@ type Trial struct {
 
 // Trace is the result of a trial. Sums start at the first episode.
 type Trace struct {
-	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), in exact values. If z changes
-	// within an episode, it is the sum of V*(s) - Q*(s, a) over the steps, with the same expectation.
+	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), in exact values of the rewards with their
+	// nonlinear part. If z changes within an episode, it is the sum of V*(s) - Q*(s, a) over the steps, with
+	// the same expectation.
 	Regret []float64
-	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans: a bound of the regret while z* is in every
-	// confidence set. Only for ucb with one plan for each episode.
+	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans, with β′ plus 2ζ/(1-γ) for each: a bound of the
+	// regret while z* is in every confidence set. Only for ucb with one plan for each episode.
 	Realised []float64
-	// Closed is Bound after each episode, for the same methods.
+	// Closed is Bound after each episode, for the same methods with β.
 	Closed []float64
 	// Ratio is the largest ‖z* - ẑ‖_V/β of each of Trial.Sets. At most 1: z* was in all its confidence
 	// sets.
@@ -60,7 +62,9 @@ type runner struct {
 	tick   *controller.Tick
 	flat   []float64 // the belief's state
 	mean   []float64
-	done   []float64 // ψ of the last action, then the optimal policy
+	truth  *Solution // has the nonlinear part of the reward as another feature
+	z      []float64 // of the reward in truth
+	done   []float64 // ψ in truth of the last action, then the optimal policy
 	best   int       // the optimal policy
 	policy int       // the last one, where policy iteration starts
 	bound  *Bound
@@ -100,13 +104,13 @@ func (t Trial) prepare() (*runner, error) {
 	t.Config.Gate.Off = true // the operator labels every state unasked
 	r := &runner{
 		Trial: t, robot: NewRobot(m, t.Task), flat: make([]float64, posterior.StateLen(m.Dim)),
-		mean: make([]float64, m.Dim), done: make([]float64, m.Dim),
+		mean: make([]float64, m.Dim),
 	}
-	if err := r.buildAgent(); err != nil {
+	if err := errors.Join(r.findTruth(), r.buildAgent()); err != nil {
 		return nil, err
 	}
 	r.tick = controller.NewTick(r.agent.Shape())
-	r.best = t.Solution.Optimal(t.Task.Z, 0)
+	r.best, r.done = r.truth.Optimal(r.z, 0), make([]float64, len(r.z))
 	r.trace = Trace{Ratio: make([]float64, len(t.Sets)), Left: make([]int, len(t.Sets))}
 	for i := range r.trace.Left {
 		r.trace.Left[i] = -1
@@ -115,6 +119,17 @@ func (t Trial) prepare() (*runner, error) {
 		r.bound = NewBound(m, t.Config, t.Slip)
 	}
 	return r, r.agent.Arm()
+}
+
+// findTruth finds the exact values of the task's rewards. The policies have the same numbers as in Solution.
+func (r *runner) findTruth() (err error) {
+	r.truth, r.z = r.Solution, r.Task.Z
+	if r.Task.Misfit == nil {
+		return nil
+	}
+	r.truth, err = Solve(r.Solution.mdp.withFeature(r.Task.Misfit))
+	r.z = append(slices.Clone(r.z), 1)
+	return err
 }
 
 // buildAgent makes the agent with its operator and its planner.
@@ -234,7 +249,7 @@ func (r *runner) distance(belief *posterior.Belief) float64 {
 
 // account adds the regret and the optimism of the tick.
 func (r *runner) account(first bool) error {
-	s, t := r.Solution, r.tick
+	t := r.tick
 	state := int(t.Obs[0])
 	plan := r.plans.Latest()
 	if plan.Beta > 0 && plan.Tick == t.Index {
@@ -242,24 +257,29 @@ func (r *runner) account(first bool) error {
 			return err
 		}
 		r.trace.Plans++
-		if plan.Score >= dot(s.Psi(r.best, state), r.Task.Z) {
+		if plan.Score >= r.value(r.best, state) {
 			r.trace.Optimistic++
 		}
 	}
 	if r.Config.Replan > 0 {
-		s.AfterAction(r.done, r.best, state, choice(t.Action[0], s.mdp.Actions))
-		r.regret += dot(s.Psi(r.best, state), r.Task.Z) - dot(r.done, r.Task.Z)
+		r.truth.AfterAction(r.done, r.best, state, choice(t.Action[0], r.Solution.mdp.Actions))
+		r.regret += r.value(r.best, state) - dot(r.z, r.done)
 		return nil
 	}
 	if first {
-		r.policy = s.Optimal(t.Z, r.policy)
-		psi := s.Psi(r.policy, state)
-		r.regret += dot(s.Psi(r.best, state), r.Task.Z) - dot(psi, r.Task.Z)
+		r.policy = r.Solution.Optimal(t.Z, r.policy)
+		r.regret += r.value(r.best, state) - r.value(r.policy, state)
 		// The plan was made with this belief, which has the label of the tick.
+		psi := r.Solution.Psi(r.policy, state)
 		r.sum += 2 * plan.Beta * math.Sqrt(r.agent.Learner().Belief().NormSq(psi))
+		// Values differ from those of the linear part by up to ζ/(1-γ).
+		r.sum += 2 * r.Config.Beta.Zeta / (1 - r.Solution.mdp.Gamma)
 	}
 	return nil
 }
+
+// value returns the value of a policy in a state.
+func (r *runner) value(policy, state int) float64 { return dot(r.z, r.truth.Psi(policy, state)) }
 
 // checkBeta reports a plan whose β is not that of the checked schedule.
 func (r *runner) checkBeta(plan *controller.Plan) error {
@@ -277,9 +297,11 @@ func (r *runner) checkBeta(plan *controller.Plan) error {
 // finishEpisode adds the values of an episode of n steps.
 func (r *runner) finishEpisode(n int) {
 	r.trace.Regret = append(r.trace.Regret, r.regret)
-	if r.bound == nil || r.Config.Replan > 0 || r.Config.Strategy != controller.UCB {
+	if confidence(r.Config) == nil || r.Config.Replan > 0 || r.Config.Strategy != controller.UCB {
 		return
 	}
 	r.trace.Realised = append(r.trace.Realised, r.sum)
-	r.trace.Closed = append(r.trace.Closed, r.bound.Add(n))
+	if r.bound != nil {
+		r.trace.Closed = append(r.trace.Closed, r.bound.Add(n))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -71,8 +72,10 @@ func TestTrial_BothMeasuresOfRegretAgree(t *testing.T) {
 	const episodes = 5000
 	method := ucb(0.1, episodes).strategy(controller.Fixed)
 	method.config.FixedZ = []float64{1, -1, 0.5, 0.25}
-	values := run(t, trialOf(t, Random(3), method, 3))
-	steps := run(t, trialOf(t, Random(3), method.everyTick(), 3))
+	byValue, byStep := trialOf(t, Random(3), method, 3), trialOf(t, Random(3), method.everyTick(), 3)
+	byValue.Task.Misfit = []float64{0.2, -0.2, 0.2, 0.2, -0.2, -0.2, 0.2, -0.2, -0.2, 0.2}
+	byStep.Task.Misfit = byValue.Task.Misfit
+	values, steps := run(t, byValue), run(t, byStep)
 	each := make([]float64, episodes)
 	for i := range each {
 		each[i] = steps.Regret[i] - values.Regret[i]
@@ -86,6 +89,31 @@ func TestTrial_BothMeasuresOfRegretAgree(t *testing.T) {
 	}
 	if math.Abs(mean) > 4*deviation/math.Sqrt(episodes) {
 		t.Errorf("they differ by %g ± %g an episode", mean, deviation/math.Sqrt(episodes))
+	}
+}
+
+func TestMDP_WithFeatureGivesTheValueOfTheNonlinearPart(t *testing.T) {
+	m := Random(5)
+	misfit := gaussian(rand.New(rand.NewPCG(5, 5)), m.States)
+	s := solved(t, m.withFeature(misfit))
+	if other := solved(t, m); s.policies != other.policies || !slices.Equal(s.choices, other.choices) {
+		t.Fatal("the policies have other numbers")
+	}
+	const policy = 77
+	value := make([]float64, m.States)
+	for range 200 { // iterates v = P (m + γ v), whose error falls by γ
+		next := make([]float64, m.States)
+		for state := range next {
+			for to, p := range m.next(state, s.Action(policy, state)) {
+				next[state] += p * (misfit[to] + m.Gamma*value[to])
+			}
+		}
+		value = next
+	}
+	for state, want := range value {
+		if got := s.Psi(policy, state)[m.Dim]; math.Abs(got-want) > 1e-9 {
+			t.Errorf("state %d: found %g, want %g", state, got, want)
+		}
 	}
 }
 
