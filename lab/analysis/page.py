@@ -1,6 +1,7 @@
 """Writes docs/results.md: claims, then for each experiment its question, figure, tables and notes, then provenance."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 from .claims import Judgement
@@ -102,7 +103,10 @@ def _claims(judgements: list[Judgement], notes: dict[str, str]) -> list[str]:
         claim = next(iter(of.values())).claim
         verdicts = [_verdict(of[env]) if env in of else "–" for env in envs]
         overview.append([f"`{name}`", claim["source"], claim["claim"], *verdicts])
-    return [notes["claims"], grid(overview, ["claim", "of", "statement", *envs]), notes["checks"],
+    counts = Counter(j.verdict for j in judgements)
+    total = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("holds", "does not hold", "undecided"))
+    return [notes["claims"], f"Verdicts: {total}.\n", grid(overview, ["claim", "of", "statement", *envs]),
+            notes["checks"],
             grid([_detail(j) for j in judgements if j.finding],
                   ["claim", "robot", "verdict", "check", "mean", "bound", "p", "trials", "needed", "notes"])]
 
@@ -122,6 +126,10 @@ def _detail(j: Judgement) -> list:
             "< 0.001" if p < 0.001 else f"{p:.3f}", e.runs, needed, "; ".join(j.notes)]
 
 
+def _short(hashes: set[str]) -> str:
+    return " ".join(sorted(f"`{name[:12]}`" for name in hashes))
+
+
 def _provenance(results: Results) -> list[str]:
     experiments: dict[tuple[str, str], list] = {}
     models = {}
@@ -130,6 +138,7 @@ def _provenance(results: Results) -> list[str]:
         seed, digest = t.model.split()
         models[t.env, t.bundle] = [t.env, f"`{t.bundle}`", seed, f"`{digest[:12]}`"]
     runs = [[*key, len({t.task for t in ts}), len({t.model for t in ts}), len(ts),
-             " ".join(sorted({f"`{t.protocol[:12]}`" for t in ts}))] for key, ts in sorted(experiments.items())]
-    return [grid(runs, ["experiment", "robot", "tasks", "networks", "trials", "protocol hash"]),
+             _short({t.protocol for t in ts}), _short({t.version for t in ts})]
+            for key, ts in sorted(experiments.items())]
+    return [grid(runs, ["experiment", "robot", "tasks", "networks", "trials", "protocol hash", "commit"]),
             grid([models[key] for key in sorted(models)], ["robot", "network", "training seed", "weights (sha256)"])]

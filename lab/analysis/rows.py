@@ -19,7 +19,8 @@ class ResultsError(Exception):
 
 @dataclass
 class Trial:
-    """One run of a method. model: training seed and hash of the weights; curves: (x, y) of each measure, by x."""
+    """One run of a method. model: training seed and hash of the weights; version: the program's commit; curves: (x, y)
+    of each measure, by x."""
 
     experiment: str
     env: str
@@ -31,6 +32,7 @@ class Trial:
     seed: int
     protocol: str
     bundle: str
+    version: str
     curves: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     def has(self, wanted: dict[str, Value]) -> bool:
@@ -95,7 +97,7 @@ def _trial_of(row: dict, trials: dict[tuple, Trial], where: str) -> Trial:
     key = (*names, row["params"], model, row["trial"])
     if key not in trials:
         trials[key] = Trial(*names, model, _params(row["params"], where), row["trial"], row["seed"],
-                            row["protocol_hash"], row["bundle"])
+                            row["protocol_hash"], row["bundle"], row["version"])
     trial = trials[key]
     if (trial.seed, trial.protocol) != (row["seed"], row["protocol_hash"]):
         raise ResultsError(f"{where}: trial {trial.number} of {trial.env} {trial.task} {trial.method} was also run "
