@@ -41,16 +41,8 @@ def walker_flip(task, p):
     return task.get_reward(p) * (5 * rising(p.named.data.subtree_angmom["torso"][1], 5, 0) + 1) / 6
 
 
-def at_speed(target, speed):
-    return lambda task, p: float(tolerance(speed(p), bounds=(target, target), margin=2, value_at_margin=0.5, sigmoid="linear"))
-
-
-def walker_at(target):
-    return at_speed(target, lambda p: p.horizontal_velocity())
-
-
-def cheetah_at(target):
-    return at_speed(target, lambda p: p.speed())
+def walker_at(speed):
+    return lambda task, p: float(tolerance(p.horizontal_velocity(), bounds=(speed, speed), margin=2, value_at_margin=0.5, sigmoid="linear"))
 
 
 def quadruped_upright(task, p):
@@ -73,14 +65,14 @@ def references():
         ("cheetah", "walk"): (own_cheetah, cheetah.Cheetah, lambda task, p: rising(p.speed(), 2, 0)),
         ("cheetah", "walk_backward"): (own_cheetah, cheetah.Cheetah, lambda task, p: rising(-p.speed(), 2, 0)),
         ("cheetah", "run_backward"): (own_cheetah, cheetah.Cheetah, lambda task, p: rising(-p.speed(), 10, 0)),
-        ("cheetah", "reverse"): (own_cheetah, cheetah.Cheetah, cheetah_at(1.5)),
-        ("cheetah", "forward"): (own_cheetah, cheetah.Cheetah, cheetah_at(-2.5)),
         ("walker", "stand"): (own_walker, stand, own),
         ("walker", "walk"): (own_walker, lambda: walker.PlanarWalker(move_speed=1), own),
         ("walker", "run"): (own_walker, lambda: walker.PlanarWalker(move_speed=8), own),
         ("walker", "flip"): (own_walker, stand, walker_flip),
         ("walker", "speedup"): (own_walker, stand, walker_at(0)),
         ("walker", "slowdown"): (own_walker, stand, walker_at(5)),
+        ("walker", "speedup_slow"): (own_walker, stand, walker_at(0)),
+        ("walker", "slowdown_slow"): (own_walker, stand, walker_at(2.5)),
         ("quadruped", "stand"): (own_quadruped, lambda: move(desired_speed=0), quadruped_upright),
         ("quadruped", "walk"): (own_quadruped, lambda: move(desired_speed=0.5), own),
         ("quadruped", "run"): (lambda: own_quadruped(5), lambda: move(desired_speed=5), own),
