@@ -92,10 +92,18 @@ def _panels(results: Results, rows: list[Row], view: dict) -> bytes:
     _limit(axes[0])
     entries = {label: handle for ax in axes[0] for handle, label in zip(*ax.get_legend_handles_labels())}
     entries |= {label: entries.pop(label) for label in list(entries) if label.startswith("oracle")}
-    lines = 1 + sum(len(entry) + 10 for entry in entries) // 125
-    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=-(-len(entries) // lines),
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", ncols=_columns(list(entries)),
                   handlelength=2.6)
     return svg(figure)
+
+
+def _columns(labels: list[str]) -> int:
+    """Returns how many columns of a legend fit into the figure, which is about 125 characters wide."""
+    for lines in range(1, len(labels) + 1):
+        widths = [10 + max(map(len, labels[at : at + lines])) for at in range(0, len(labels), lines)]
+        if sum(widths) <= 125:
+            return len(widths)
+    return 1
 
 
 def _line(results: Results, row: Row, view: dict) -> tuple[list, list[Estimate]]:
