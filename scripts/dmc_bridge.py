@@ -297,7 +297,6 @@ DRIFTING = {
     "walker": {
         "speedup": (_walker, lambda: WalkerTracking(0, 5)),
         "slowdown": (_walker, lambda: WalkerTracking(5, 0)),
-        # Speeds that networks of hidden size 128 reach.
         "speedup_slow": (_walker, lambda: WalkerTracking(0, 2.5)),
         "slowdown_slow": (_walker, lambda: WalkerTracking(2.5, 0)),
     },

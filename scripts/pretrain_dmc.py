@@ -15,7 +15,7 @@ The tasks' rewards are not trained on, though with --z-from-commands some of the
 kind are. They are looked at in the evaluations: every
 --eval-every updates each task's z is inferred from 50,000 labelled states and
 followed for a few episodes, and the bundle in OUT/best is of the highest mean so far,
-or, with --best-by rewards, of the highest mean over random rewards, which are no tasks.
+or, with --best-by rewards, of the highest mean over random rewards, which exclude the tasks.
 """
 
 import argparse
@@ -258,7 +258,7 @@ class Pretraining(train_fb.Trainer):
             self.have_b_begin_with_the_base()
         # Not a seed that an evaluation may have: its episodes would begin alike.
         self.practice = Practice(self, args.copies, [args.seed, PRACTICE_SEED]) if args.practice_every else None
-        self.best, self.tasks = -math.inf, None
+        self.best, self.tasks, self.yardstick = -math.inf, None, None
         self.expert = domain.expert(args.gamma) if args.expert else None
         self.shares = channel_shares(args.observation, domain.base, args.base_share).to(args.device)
         self.average = copy.deepcopy(self.model).requires_grad_(False)
@@ -367,18 +367,22 @@ class Pretraining(train_fb.Trainer):
 
     @torch.no_grad()
     def score_random_rewards(self, labelled) -> float:
-        """Returns the mean of random rewards along their policies, in standard deviations above their mean over labelled [n, O]."""
+        """Returns a mean over random rewards: of states along each one's policy, at most 3 standard deviations from its
+        mean in the states of the first evaluation. labelled: states [n, O] that z is inferred from."""
         def rewards(obs):  # the same functions in each evaluation, up to scale and offset
             with torch.random.fork_rng():
                 torch.manual_seed(EVALUATION_SEED)
                 return random_rewards(self.average.normalize(obs), self.shares, SCORED_REWARDS)
 
+        if self.yardstick is None:
+            self.yardstick = labelled.clone()
         z, _ = zeroshot.oracle(self.average, labelled, rewards(labelled).double())
         visited = zeroshot.visited(self.average, self.domain, z, EVALUATION_SEED, self.args.episode_steps)
-        steps, tasks, _ = visited.shape
-        reward = rewards(torch.cat([labelled, visited.flatten(0, 1)]))
-        known, got = reward[: len(labelled)], reward[len(labelled) :].view(steps, tasks, tasks)
-        score = float(((got.diagonal(dim1=1, dim2=2).mean(0) - known.mean(0)) / (known.std(0) + 1e-3)).mean())
+        rows, tasks, _ = visited.shape
+        reward = rewards(torch.cat([self.yardstick, visited.flatten(0, 1)]))
+        known, got = reward[: len(self.yardstick)], reward[len(self.yardstick) :].view(rows, tasks, tasks)
+        gain = (got.diagonal(dim1=1, dim2=2).nanmean(0) - known.mean(0)) / (known.std(0) + 1e-3)
+        score = float(gain.clamp(-3, 3).mean())
         print(f"  random rewards: {score:.3f}", flush=True)
         return score
 
@@ -412,10 +416,11 @@ class Pretraining(train_fb.Trainer):
 
     def provenance(self) -> dict:
         practised = f"then its own practice: {self.practice.rows}" if self.practice else "no practice"
-        return super().provenance() | {"trained_by": "scripts/pretrain_dmc.py", "transitions": f"{len(self.obs)} recorded, {practised}"}
+        return super().provenance() | {"trained_by": "scripts/pretrain_dmc.py", "best_by": self.args.best_by, "transitions": f"{len(self.obs)} recorded, {practised}"}
 
     def state(self) -> dict:
-        more = {"replay": self.replay.state(), "best": self.best, "average": self.average.state_dict()}
+        more = {"replay": self.replay.state(), "best": self.best, "best_by": self.args.best_by, "yardstick": self.yardstick,
+                "average": self.average.state_dict()}
         if self.tasks:
             more["tasks"] = vars(self.tasks)
         if self.practice:
@@ -428,7 +433,8 @@ class Pretraining(train_fb.Trainer):
         self.average.load_state_dict(content.get("average", content["model"]))
         if self.args.b_of_base:  # the resumed run may not have had it
             self.hide_all_but_the_base(*(b for model in (self.model, self.average) for b in (model.backward_map, model.target_backward)))
-        self.best = content["best"]
+        if content.get("best_by", "tasks") == self.args.best_by:  # scores of the other kind do not compare
+            self.best, self.yardstick = content["best"], content.get("yardstick")
         kept = content.get("tasks", {})
         if "commands" in kept and (len(kept["commands"]) or not self.args.z_from_commands):
             self.tasks = Tasks(**kept)

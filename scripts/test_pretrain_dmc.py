@@ -28,6 +28,7 @@ try:
         righting,
         simulation,
         td3,
+        zeroshot,
     )
     from fb.networks import Architecture, Model, on_sphere
     from safetensors.torch import load_file
@@ -441,6 +442,19 @@ class PreTraining(unittest.TestCase):
             with unittest.mock.patch.object(pretrain_dmc.Pretraining, "score_random_rewards", score):
                 self.pretrain(folder, "4", "--best-by", "rewards", "--eval-every", "1")
             self.assertEqual(json.loads((folder / "run" / "best" / "oracle.json").read_text())["updates"], 3)
+
+    def test_visits_the_states_of_following_each_z(self):
+        domain = simulation.DOMAINS["cheetah"]()
+        sim = simulation.Simulation(domain, 2, seed=3)
+        model = Model(Architecture(obs=sim.obs.shape[1], action=6, latent=4, hidden=8, b_hidden=8))
+        z = on_sphere(torch.randn(2, 4))
+        visited = zeroshot.visited(model, domain, z, 3, 25)
+        for step in range(20):
+            obs = torch.as_tensor(sim.obs).to(z)
+            sim.step(model.actor(model.normalize(obs), z).detach().numpy())
+            if step % 10 == 9:
+                np.testing.assert_array_equal(visited[step // 10], sim.obs.astype(np.float32))
+        self.assertEqual(visited.shape[:2], (3, 2))
 
     def test_scores_states_that_a_reward_favours_above_others(self):
         domain = simulation.DOMAINS["cheetah"]()

@@ -17,12 +17,13 @@ import (
 func protocolPaths(t *testing.T, pattern string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
+	paths = slices.DeleteFunc(paths, func(path string) bool {
+		return filepath.Base(path) == "claims.yaml" || filepath.Base(path) == "results.yaml"
+	})
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("%d protocols: %v", len(paths), err)
 	}
-	return slices.DeleteFunc(paths, func(path string) bool {
-		return filepath.Base(path) == "claims.yaml" || filepath.Base(path) == "results.yaml"
-	})
+	return paths
 }
 
 func TestLoad_RepositoryProtocolsAreValid(t *testing.T) {

@@ -267,8 +267,8 @@ func ratios(traces []Trace, set int) []float64 {
 	return r
 }
 
-// widened returns ucb with rewards that are off by ±ζ and with the β′ for features of at most that norm. An
-// infinite norm gives the paper's β′ = β + ζ√n.
+// widened returns ucb with rewards that are off by ±ζ and with the β′ for features of at most that
+// norm. An infinite norm gives the paper's β + ζ√n.
 func widened(episodes int, length float64) method {
 	m := ucb(delta, episodes).named("β′").misfitted()
 	m.config.Beta.Schedule, m.config.Beta.Zeta, m.config.Beta.L = controller.Misspecified, zeta, length
@@ -302,7 +302,7 @@ func (c *checker) misspecifiedRegret() error {
 		if err != nil {
 			return err
 		}
-		c.report.addMisspecifiedRegret(m, traces)
+		c.report.addMisspecifiedRegret(m.name, traces)
 	}
 	return nil
 }

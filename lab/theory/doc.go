@@ -39,9 +39,9 @@
 // are measured.
 //
 // Misspecification. For rewards that differ from the linear model by up to ζ, the sets of β′ of
-// posterior.Misspecified contain z*, and so do the paper's of β + ζ√n, which are those for L = +Inf. The
-// regret over n episodes, in values of the true rewards, is at most Σ 2β‖ψ‖ + 2nζ/(1-γ): each value differs
-// by up to ζ/(1-γ) from that of the linear part. It is compared with the regret of β alone.
+// posterior.Misspecified contain z*, and so do the paper's of β + ζ√n, which are those for L = +Inf.
+// Their regret in values of the true rewards is measured beside that of β. Its bound, Σ 2β′‖ψ‖ plus
+// 2ζ/(1-γ) for each episode, is no claim here: a robot that follows a random z keeps it too.
 //
 // Each claim has a control, which must fail: labels with more noise than β accounts for, β instead of β′,
 // a robot that does not learn, and a greedy one in Fork. A claim is undecided if its interval contains the

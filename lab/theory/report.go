@@ -133,20 +133,13 @@ func (r *Report) addMisspecified(traces []Trace) {
 	}
 }
 
-// addMisspecifiedRegret adds the regret with rewards that are not linear, and its bound for a wider β.
-func (r *Report) addMisspecifiedRegret(m method, traces []Trace) {
-	regret, last := make([][]float64, len(traces)), 0.0
-	realised := make([][]float64, len(traces))
+// addMisspecifiedRegret adds the curve of the regret with rewards that are not linear.
+func (r *Report) addMisspecifiedRegret(name string, traces []Trace) {
+	regret := make([][]float64, len(traces))
 	for i, t := range traces {
-		regret[i], realised[i] = t.Regret, t.Realised
-		last += t.Regret[len(t.Regret)-1] / float64(len(traces))
+		regret[i] = t.Regret
 	}
-	r.Curves = append(r.Curves, curve("misspecified regret", m.name, regret))
-	if m.config.Beta.Zeta == 0 {
-		return
-	}
-	bound := fmt.Sprintf("Σ 2β‖ψ‖ + 2nζ/(1-γ), rewards off by ±%g", zeta)
-	r.addBound(FamilyFork, fmt.Sprintf("%s, regret %.3g", m.name, last), bound, traces, realised)
+	r.Curves = append(r.Curves, curve("misspecified regret", name, regret))
 }
 
 // survival returns the share of runs with z* in every confidence set so far.

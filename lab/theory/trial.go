@@ -33,14 +33,14 @@ type Trial struct {
 
 // Trace is the result of a trial. Sums start at the first episode.
 type Trace struct {
-	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), in exact values of the rewards with their
-	// nonlinear part. If z changes within an episode, it is the sum of V*(s) - Q*(s, a) over the steps, with
-	// the same expectation.
+	// Regret after each episode is the sum of V*(s₀) - V^{π_z}(s₀), in exact values of the rewards
+	// with their nonlinear part. If z changes within an episode, it is the sum of V*(s) - Q*(s, a)
+	// over the steps, with the same expectation.
 	Regret []float64
-	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans, with β′ plus 2ζ/(1-γ) for each: a bound of the
-	// regret while z* is in every confidence set. Only for ucb with one plan for each episode.
+	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans: a bound of the regret while z* is in every
+	// confidence set. Only for ucb with β, one plan for each episode and linear rewards.
 	Realised []float64
-	// Closed is Bound after each episode, for the same methods with β.
+	// Closed is Bound after each episode, for the same trials.
 	Closed []float64
 	// Ratio is the largest ‖z* - ẑ‖_V/β of each of Trial.Sets. At most 1: z* was in all its confidence
 	// sets.
@@ -115,13 +115,14 @@ func (t Trial) prepare() (*runner, error) {
 	for i := range r.trace.Left {
 		r.trace.Left[i] = -1
 	}
-	if t.Config.Beta.Schedule == controller.Theory {
+	if t.Config.Beta.Schedule == controller.Theory && t.Task.Misfit == nil {
 		r.bound = NewBound(m, t.Config, t.Slip)
 	}
 	return r, r.agent.Arm()
 }
 
-// findTruth finds the exact values of the task's rewards. The policies have the same numbers as in Solution.
+// findTruth finds the exact values of the task's rewards. The policies have the same numbers as in
+// Solution.
 func (r *runner) findTruth() (err error) {
 	r.truth, r.z = r.Solution, r.Task.Z
 	if r.Task.Misfit == nil {
@@ -272,8 +273,6 @@ func (r *runner) account(first bool) error {
 		// The plan was made with this belief, which has the label of the tick.
 		psi := r.Solution.Psi(r.policy, state)
 		r.sum += 2 * plan.Beta * math.Sqrt(r.agent.Learner().Belief().NormSq(psi))
-		// Values differ from those of the linear part by up to ζ/(1-γ).
-		r.sum += 2 * r.Config.Beta.Zeta / (1 - r.Solution.mdp.Gamma)
 	}
 	return nil
 }
@@ -297,11 +296,9 @@ func (r *runner) checkBeta(plan *controller.Plan) error {
 // finishEpisode adds the values of an episode of n steps.
 func (r *runner) finishEpisode(n int) {
 	r.trace.Regret = append(r.trace.Regret, r.regret)
-	if confidence(r.Config) == nil || r.Config.Replan > 0 || r.Config.Strategy != controller.UCB {
+	if r.bound == nil || r.Config.Replan > 0 || r.Config.Strategy != controller.UCB {
 		return
 	}
 	r.trace.Realised = append(r.trace.Realised, r.sum)
-	if r.bound != nil {
-		r.trace.Closed = append(r.trace.Closed, r.bound.Add(n))
-	}
+	r.trace.Closed = append(r.trace.Closed, r.bound.Add(n))
 }

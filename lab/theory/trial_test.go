@@ -92,6 +92,38 @@ func TestTrial_BothMeasuresOfRegretAgree(t *testing.T) {
 	}
 }
 
+func TestTrial_RegretIsThatOfTheTrueRewards(t *testing.T) {
+	m := Fork(6) // an episode always begins in state 0
+	method := ucb(0.1, 1).strategy(controller.Fixed).misfitted()
+	method.config.FixedZ = []float64{1, -1, 0.5, 0.25}
+	trial := trialOf(t, m, method, 6)
+	trial.Task.Misfit = gaussian(rand.New(rand.NewPCG(6, 6)), m.States)
+	policy := trial.Solution.Optimal(method.config.FixedZ, 0)
+	best, followed := make([]float64, m.States), make([]float64, m.States)
+	for range 200 { // value iteration, whose error falls by γ
+		higher, lower := make([]float64, m.States), make([]float64, m.States)
+		for state := range m.States {
+			higher[state] = math.Inf(-1)
+			for action := range m.Actions {
+				q, own := 0.0, 0.0
+				for to, p := range m.next(state, action) {
+					q += p * (trial.Task.Reward(m, to) + m.Gamma*best[to])
+					own += p * (trial.Task.Reward(m, to) + m.Gamma*followed[to])
+				}
+				higher[state] = max(higher[state], q)
+				if action == trial.Solution.Action(policy, state) {
+					lower[state] = own
+				}
+			}
+		}
+		best, followed = higher, lower
+	}
+	want := best[0] - followed[0]
+	if got := run(t, trial).Regret[0]; math.Abs(got-want) > 1e-9 || want < 0.1 {
+		t.Errorf("found %g, want %g", got, want)
+	}
+}
+
 func TestMDP_WithFeatureGivesTheValueOfTheNonlinearPart(t *testing.T) {
 	m := Random(5)
 	misfit := gaussian(rand.New(rand.NewPCG(5, 5)), m.States)

@@ -27,16 +27,16 @@ def oracle(model: Model, obs: torch.Tensor, reward: torch.Tensor) -> tuple[torch
 
 @torch.no_grad()
 def visited(model: Model, domain: "simulation.Domain", z: torch.Tensor, seed: int, steps: int) -> torch.Tensor:
-    """Returns every tenth state of an episode of following each z [n, d], [steps / 10, n, O]."""
+    """Returns every tenth and the last state of following each z [n, d], [ceil(steps / 10), n, O]; NaN if its physics failed."""
     from fb import simulation  # needs MuJoCo; oracle does not
 
     sim = simulation.Simulation(domain, len(z), seed)
     states = []
     for step in range(steps):
         obs = torch.as_tensor(sim.obs).to(z)
-        if step % 10 == 0:
-            states.append(obs.nan_to_num(0, 0, 0))  # physics that failed
         sim.step(model.actor(model.normalize(obs), z).cpu().numpy())
+        if step % 10 == 9 or step == steps - 1:
+            states.append(torch.as_tensor(sim.obs).to(z))
     return torch.stack(states)
 
 
