@@ -68,8 +68,8 @@ type Environment struct {
 	Settings FamilySettings `yaml:"settings,omitempty"`
 }
 
-// FamilySettings are the settings of ucb, of thompson, of their variants and of the labels that they collect,
-// and those of lola.
+// FamilySettings are the settings of ucb, of thompson, of their variants and of the labels that they
+// collect, and those of lola.
 type FamilySettings struct {
 	UCB      Settings `yaml:"ucb,omitempty"`
 	Thompson Settings `yaml:"thompson,omitempty"`
