@@ -367,8 +367,11 @@ class Pretraining(train_fb.Trainer):
 
     @torch.no_grad()
     def score_random_rewards(self, labelled) -> float:
-        """Returns a mean over random rewards: of states along each one's policy, at most 3 standard deviations from its
-        mean in the states of the first evaluation. labelled: states [n, O] that z is inferred from."""
+        """Returns how far random rewards rise along their policies, as a mean of standard deviations.
+
+        The comparison is with the states of the first evaluation; a reward counts at most 3 deviations.
+        labelled: states [n, O] that z is inferred from.
+        """
         def rewards(obs):  # the same functions in each evaluation, up to scale and offset
             with torch.random.fork_rng():
                 torch.manual_seed(EVALUATION_SEED)
@@ -416,7 +419,8 @@ class Pretraining(train_fb.Trainer):
 
     def provenance(self) -> dict:
         practised = f"then its own practice: {self.practice.rows}" if self.practice else "no practice"
-        return super().provenance() | {"trained_by": "scripts/pretrain_dmc.py", "best_by": self.args.best_by, "transitions": f"{len(self.obs)} recorded, {practised}"}
+        return super().provenance() | {"trained_by": "scripts/pretrain_dmc.py", "best_by": self.args.best_by,
+                                       "transitions": f"{len(self.obs)} recorded, {practised}"}
 
     def state(self) -> dict:
         more = {"replay": self.replay.state(), "best": self.best, "best_by": self.args.best_by, "yardstick": self.yardstick,

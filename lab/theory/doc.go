@@ -40,8 +40,8 @@
 //
 // Misspecification. For rewards that differ from the linear model by up to ζ, the sets of β′ of
 // posterior.Misspecified contain z*, and so do the paper's of β + ζ√n, which are those for L = +Inf.
-// Their regret in values of the true rewards is measured beside that of β. Its bound, Σ 2β′‖ψ‖ plus
-// 2ζ/(1-γ) for each episode, is no claim here: a robot that follows a random z keeps it too.
+// The regret in values of the true rewards is measured for all three. The check does not test its
+// bound, Σ 2β′‖ψ‖ plus 2ζ/(1-γ) for each episode: even random z stay below it.
 //
 // Each claim has a control, which must fail: labels with more noise than β accounts for, β instead of β′,
 // a robot that does not learn, and a greedy one in Fork. A claim is undecided if its interval contains the

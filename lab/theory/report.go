@@ -48,8 +48,8 @@ func judge(surely, perhaps bool) Verdict {
 // Curve is a growing sum or a falling share over a run.
 type Curve struct {
 	// Group: "random", "fork", "worst task" and "misspecified regret" are regret over episodes;
-	// "misspecified" is the share of runs covered so far, over labels; "width" is the share of runs with a largest ‖z* - ẑ‖_V/β of at
-	// most x.
+	// "misspecified" is the share of runs covered so far, over labels; "width" is the share of runs
+	// with a largest ‖z* - ẑ‖_V/β of at most x.
 	Group string
 	Name  string
 	X     []float64
