@@ -83,6 +83,9 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.buttons.Set(levelsAtRest)
+	if err := w.buttons.KeepPolling(); err != nil {
+		t.Fatal(err)
+	}
 	w.plugIMU()
 	w.plugPad()
 	go w.run()

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/warthog618/go-gpiocdev"
+
 	"optibfm/hal/i2cbus"
 )
 
@@ -24,6 +26,7 @@ type Adapter struct {
 	Chip string // gpiochip2
 
 	file     *os.File
+	polled   *gpiocdev.Line // nil before KeepPolling
 	transact func(addr uint16, w, r []byte) error
 	event    [8192]byte // struct uhid_event, from the kernel
 	reply    [128]byte  // to the kernel
@@ -67,7 +70,27 @@ func New(transact func(addr uint16, w, r []byte) error) (*Adapter, error) {
 }
 
 // Close unplugs the adapter.
-func (a *Adapter) Close() error { return a.file.Close() }
+func (a *Adapter) Close() error {
+	err := a.file.Close()
+	if a.polled != nil {
+		err = errors.Join(err, a.polled.Close())
+	}
+	return err
+}
+
+// KeepPolling has the driver poll until Close, by requesting line 7. Call it before a program requests lines with
+// edge events: in Linux 6.1 the kernel hangs when the last such line is released during a poll, or any of them
+// while the poll handles its edge. The first poll takes a high level for an edge; KeepPolling waits for it.
+func (a *Adapter) KeepPolling() (err error) {
+	ignore := gpiocdev.WithEventHandler(func(gpiocdev.LineEvent) {})
+	if a.polled, err = gpiocdev.RequestLine(a.Chip, 7, gpiocdev.WithBothEdges, ignore); err != nil {
+		return fmt.Errorf("cp2112test: line 7: %w", err)
+	}
+	for a.Reads() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
 
 // Set sets the levels of the lines from outside. Lines are inputs unless a program makes them outputs.
 func (a *Adapter) Set(levels byte) {

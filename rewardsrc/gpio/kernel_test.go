@@ -33,6 +33,9 @@ func kernelBoard(t *testing.T) (lineBoard, Config) {
 	}
 	t.Cleanup(func() { _ = a.Close() })
 	a.Set(released)
+	if err := a.KeepPolling(); err != nil {
+		t.Fatal(err)
+	}
 	cfg := DefaultConfig()
 	cfg.Chip, cfg.Good, cfg.LED, cfg.Buzzer = a.Chip, "3", "5", "6"
 	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
