@@ -229,6 +229,13 @@ class WalkerTracking(walker.PlanarWalker):
         return _at_least(-abs(physics.horizontal_velocity() - self.target()), 0, 0.5, margin=2)
 
 
+class WalkerUpright(WalkerTracking):
+    """Moves likewise, standing: a robot that lies still earns nothing."""
+
+    def get_reward(self, physics) -> float:
+        return walker.PlanarWalker.get_reward(self, physics) * super().get_reward(physics)
+
+
 class QuadrupedMove(quadruped.Move):
     """Moves forwards at a speed in m/s, upright: dm_control's walk and run."""
 
@@ -297,8 +304,8 @@ DRIFTING = {
     "walker": {
         "speedup": (_walker, lambda: WalkerTracking(0, 5)),
         "slowdown": (_walker, lambda: WalkerTracking(5, 0)),
-        "speedup_slow": (_walker, lambda: WalkerTracking(0, 2.5)),
-        "slowdown_slow": (_walker, lambda: WalkerTracking(2.5, 0)),
+        "speedup_upright": (_walker, lambda: WalkerUpright(0, 2.5)),
+        "slowdown_upright": (_walker, lambda: WalkerUpright(2.5, 0)),
     },
 }
 

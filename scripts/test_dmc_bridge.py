@@ -45,6 +45,10 @@ def walker_at(speed):
     return lambda task, p: float(tolerance(p.horizontal_velocity(), bounds=(speed, speed), margin=2, value_at_margin=0.5, sigmoid="linear"))
 
 
+def walker_standing_at(speed):
+    return lambda task, p: own(task, p) * walker_at(speed)(task, p)
+
+
 def quadruped_upright(task, p):
     return (1 + float(p.torso_upright())) / 2
 
@@ -71,8 +75,8 @@ def references():
         ("walker", "flip"): (own_walker, stand, walker_flip),
         ("walker", "speedup"): (own_walker, stand, walker_at(0)),
         ("walker", "slowdown"): (own_walker, stand, walker_at(5)),
-        ("walker", "speedup_slow"): (own_walker, stand, walker_at(0)),
-        ("walker", "slowdown_slow"): (own_walker, stand, walker_at(2.5)),
+        ("walker", "speedup_upright"): (own_walker, stand, walker_standing_at(0)),
+        ("walker", "slowdown_upright"): (own_walker, stand, walker_standing_at(2.5)),
         ("quadruped", "stand"): (own_quadruped, lambda: move(desired_speed=0), quadruped_upright),
         ("quadruped", "walk"): (own_quadruped, lambda: move(desired_speed=0.5), own),
         ("quadruped", "run"): (lambda: own_quadruped(5), lambda: move(desired_speed=5), own),

@@ -303,7 +303,7 @@ func Environments() []string { return []string{Rover, Walker, Cheetah, Quadruped
 func environmentTasks() map[string][]string {
 	return map[string][]string{
 		Rover:     roverTasks(),
-		Walker:    {"stand", "walk", "run", "flip", "speedup", "slowdown", "speedup_slow", "slowdown_slow"},
+		Walker:    {"stand", "walk", "run", "flip", "speedup", "slowdown", "speedup_upright", "slowdown_upright"},
 		Cheetah:   {"walk", "run", "walk_backward", "run_backward"},
 		Quadruped: {"stand", "walk", "run", "jump"},
 		AntMaze:   {"task1", "task2", "task3", "task4", "task5"},
