@@ -1,5 +1,7 @@
 package web
 
+import "cmp"
+
 // Tasks saves the task of the robot and changes it. A method may take seconds; the server calls one at a time.
 type Tasks interface {
 	// Names lists the saved tasks.
@@ -29,30 +31,29 @@ func (c *client) task(m message) (refused string) {
 		return "another change of the task is not finished"
 	}
 	go func() {
-		defer s.changing.Unlock()
-		r := reply{Type: "tasks", Kind: m.Kind}
-		err := changeTask(s.opts.Tasks, m)
-		if err != nil {
-			r.Error = err.Error()
-		}
-		if names, err := s.opts.Tasks.Names(); err == nil {
-			r.Names = names[:min(len(names), maxNames)]
-		} else if r.Error == "" {
-			r.Error = err.Error()
-		}
-		c.reply(r)
+		answer := changeTask(s.opts.Tasks, m)
+		s.changing.Unlock() // before the answer: the browser may send the next change at once
+		c.reply(answer)
 	}()
 	return ""
 }
 
-func changeTask(t Tasks, m message) error {
+// changeTask returns the answer for the browser: why nothing changed, and the saved tasks.
+func changeTask(t Tasks, m message) reply {
+	r := reply{Type: "tasks", Kind: m.Kind}
+	var err error
 	switch m.Kind {
 	case taskSave:
-		return t.Save(m.Name, m.Replace)
+		err = t.Save(m.Name, m.Replace)
 	case taskLoad:
-		return t.Load(m.Name)
+		err = t.Load(m.Name)
 	case taskNew:
-		return t.New()
+		err = t.New()
 	}
-	return nil
+	names, unlisted := t.Names()
+	r.Names = names[:min(len(names), maxNames)]
+	if err = cmp.Or(err, unlisted); err != nil {
+		r.Error = err.Error()
+	}
+	return r
 }
