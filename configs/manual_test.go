@@ -8,8 +8,8 @@ import (
 
 func TestParse_ReadsTheConfigurationsInTheManuals(t *testing.T) {
 	for name, want := range map[string]int{
-		"devices.md":     2, // evdev and gpio
-		"experiments.md": 1, // a simulated operator
+		"devices.md":   2, // evdev and gpio
+		"protocols.md": 1, // a simulated operator
 	} {
 		manual, err := os.ReadFile("../docs/" + name)
 		if err != nil {

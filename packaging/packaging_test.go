@@ -196,6 +196,7 @@ func TestPackage_HasManualsAndCompletion(t *testing.T) {
 	for dst, source := range map[string]string{
 		"/usr/share/doc/optibfm/bridge-protocol.md":         "../hal/bridge/PROTOCOL.md",
 		"/usr/share/doc/optibfm/hardware.md":                "../docs/hardware.md",
+		"/usr/share/doc/optibfm/hazards.md":                 "../docs/hazards.md",
 		"/usr/share/doc/optibfm/safety.md":                  "../docs/safety.md",
 		"/usr/share/bash-completion/completions/optibfm":    "${DIST}/completion/bash",
 		"/usr/share/zsh/vendor-completions/_optibfm":        "${DIST}/completion/zsh",

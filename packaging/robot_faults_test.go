@@ -23,7 +23,7 @@ const (
 	between    = 15 * time.Second // the time of normal driving between two faults
 )
 
-// fault is a fault of the robot and the reaction that docs/safety.md promises.
+// fault is a fault of the robot and the reaction that docs/hazards.md promises.
 type fault struct {
 	name    string
 	inject  func(w *world)

@@ -72,7 +72,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     train.add_argument("--batch", type=at_least(2), default=512, help="(%(default)s)")
     train.add_argument("--gamma", type=discount, default=0.98, help="discount (%(default)s)")
     train.add_argument("--lr", type=not_negative, default=1e-4, help="of F and of the actor (%(default)s)")
-    train.add_argument("--lr-b", type=not_negative, default=1e-5, help="of B, well below that of F: see docs/models.md (%(default)s)")
+    train.add_argument("--lr-b", type=not_negative, default=1e-5, help="of B, well below that of F: see docs/training.md (%(default)s)")
     train.add_argument("--lr-end", type=not_negative, default=1.0, help="share of the rates at the end of their cosine schedule (%(default)s)")
     train.add_argument("--tau", type=share, default=0.01, help="rate of the target networks (%(default)s)")
     train.add_argument("--ortho", type=not_negative, default=1.0, help="weight of the orthonormality loss (%(default)s)")

@@ -22,8 +22,8 @@ func newEvalCommand() *cobra.Command {
 		Short: "Run an experiment: environments x tasks x methods x settings x trials",
 		Long: `Run every trial of a protocol file, several at a time. The results are a CSV file
 with one number per row and what reproduces it. To continue an interrupted run,
-give the same command again. docs/experiments.md describes protocols, results and
-their analysis.`,
+give the same command again. docs/protocols.md describes protocols, docs/experiments.md
+results and their analysis.`,
 		Example: `  optibfm-lab eval lab/experiments/main.yaml --profile quick
   optibfm-lab eval lab/experiments/main.yaml --out main.csv --jobs 8
   optibfm-lab eval lab/experiments/main.yaml --out main-3.csv --shard 3/16`,

@@ -260,7 +260,7 @@ func (r *attendedRun) spoilNow() {
 	}
 }
 
-// TestRun_HoldsAStopUntilResetAndArm tests the faults of docs/safety.md that need two
+// TestRun_HoldsAStopUntilResetAndArm tests the faults of docs/hazards.md that need two
 // processes and that an operator can clear.
 func TestRun_HoldsAStopUntilResetAndArm(t *testing.T) {
 	for _, f := range []struct {

@@ -224,9 +224,9 @@ func TestBounds_HoldForEveryBusFault(t *testing.T) {
 
 var boundsRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `\\w+`(?: × 1.2)? \\| (.+) \\| (.+) \\| (.+) \\| (.+) \\|$")
 
-// TestBounds_AreThoseOfTheSafetyPage compares the table of docs/safety.md with the drivers.
-func TestBounds_AreThoseOfTheSafetyPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/safety.md")
+// TestBounds_AreThoseOfTheManual compares the table of docs/hazards.md with the drivers.
+func TestBounds_AreThoseOfTheManual(t *testing.T) {
+	text, err := os.ReadFile("../../docs/hazards.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,18 +237,18 @@ func TestBounds_AreThoseOfTheSafetyPage(t *testing.T) {
 	for driver, found := range driverBounds(t) {
 		row, ok := stated[driver]
 		if !ok {
-			t.Errorf("%s: docs/safety.md does not state its times", driver)
+			t.Errorf("%s: docs/hazards.md does not state its times", driver)
 			continue
 		}
 		for i, of := range []time.Duration{found.Sense, found.Act, found.Arm, found.Halt} {
 			if unit := timeOut(driver); of != timesT(t, row[i])*unit {
-				t.Errorf("%s: docs/safety.md says %q, the driver %v of a T of %v", driver, row[i], of, unit)
+				t.Errorf("%s: docs/hazards.md says %q, the driver %v of a T of %v", driver, row[i], of, unit)
 			}
 		}
 		delete(stated, driver)
 	}
 	if len(stated) != 1 || stated["bridge"] == nil { // tested in hal/bridge
-		t.Errorf("docs/safety.md states the times of %v", stated)
+		t.Errorf("docs/hazards.md states the times of %v", stated)
 	}
 }
 
@@ -274,7 +274,7 @@ func timesT(t *testing.T, cell string) time.Duration {
 			return time.Duration(n)
 		}
 	}
-	t.Fatalf("docs/safety.md: %q is no number of T", cell)
+	t.Fatalf("docs/hazards.md: %q is no number of T", cell)
 	return 0
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Debian package for ten minutes on a robot whose devices are simulated behind the kernel's drivers:
 # motors on CAN, an IMU on I2C, a gamepad, buttons on GPIO, a camera. Injects faults, checks the reactions of
-# docs/safety.md, and replays the logs. In QEMU with TCG, amd64.
+# docs/hazards.md, and replays the logs. In QEMU with TCG, amd64.
 #
 #   scripts/vm/robot.sh [--keep-cache DIR]
 #
