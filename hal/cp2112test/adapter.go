@@ -78,9 +78,10 @@ func (a *Adapter) Close() error {
 	return err
 }
 
-// KeepPolling has the driver poll until Close, by requesting line 7. Call it before a program requests lines with
-// edge events: in Linux 6.1 the kernel hangs when the last such line is released during a poll, or any of them
-// while the poll handles its edge. The first poll takes a high level for an edge; KeepPolling waits for it.
+// KeepPolling makes the driver poll until Close: it requests line 7 with edge events. Call it before a
+// program requests such lines. Linux 6.1 hangs if the last of them is released during a poll, or one of
+// them while a poll handles its edge. The first poll reports an edge for each high line; KeepPolling
+// returns after this poll.
 func (a *Adapter) KeepPolling() (err error) {
 	ignore := gpiocdev.WithEventHandler(func(gpiocdev.LineEvent) {})
 	if a.polled, err = gpiocdev.RequestLine(a.Chip, 7, gpiocdev.WithBothEdges, ignore); err != nil {
