@@ -65,8 +65,8 @@ type Settings struct {
 	WarmStart []int `yaml:"warm_start,omitempty"`
 	// Moments of Adam in ucb_gradient: reset (default) at the start of an episode, or kept, as in the paper.
 	Moments []string `yaml:"moments,omitempty"`
-	// Draw is how labelled states are drawn: independent (default), as the paper does, or episodes, whole
-	// and in random order.
+	// Draw is how labelled states are drawn: independent (default), as the paper does for the oracle and for
+	// warm starts, or episodes, whole and in random order, as its program does for data efficiency.
 	Draw []string `yaml:"draw,omitempty"`
 
 	// Labels.
