@@ -274,7 +274,7 @@ func timesT(t *testing.T, cell string) time.Duration {
 			return time.Duration(n)
 		}
 	}
-	t.Fatalf("docs/hazards.md: %q is no number of T", cell)
+	t.Fatalf("docs/hazards.md: %q is not a multiple of T", cell)
 	return 0
 }
 
