@@ -220,7 +220,7 @@ func DefaultConfig() Config {
 		Lambda:   1,
 		Rho:      1,
 		Draw:     DrawConfig{Scale: 1, Ticks: 1},
-		Gradient: GradientConfig{Steps: 8, LearningRate: 0.1},
+		Gradient: GradientConfig{Steps: 8, LearningRate: 0.01},
 		Gate: GateConfig{
 			TimeoutS: 5, RequestsPerMinute: 30, BackoffS: 1, BackoffMaxS: 60,
 		},

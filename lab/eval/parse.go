@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -220,6 +221,7 @@ func (c *checker) method(path string, m Method) {
 			c.add(path+"."+key, "does not apply to %s; it has %s", m.Name, strings.Join(known.settings, ", "))
 		}
 	}
+	c.within(path+".trials", m.Trials, 0, 10_000)
 	c.settings(path, m.Settings)
 }
 
@@ -234,10 +236,11 @@ func (c *checker) together(p Protocol) {
 	runs := 0
 	for _, e := range p.Environments {
 		for _, m := range p.Methods {
-			runs += min(p.combined(e, m).count(maxTrials+1)*len(e.Tasks)*len(e.Models), maxTrials+1)
+			combinations := min(p.combined(e, m).count(maxTrials+1)*len(e.Tasks)*len(e.Models), maxTrials+1)
+			runs += combinations * cmp.Or(m.Trials, p.Run.Trials)
 		}
 	}
-	if runs > maxTrials || runs*p.Run.Trials > maxTrials {
+	if runs > maxTrials {
 		c.add("run.trials", "gives more than %d trials in total; use fewer values or trials", maxTrials)
 		return
 	}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -64,7 +65,7 @@ func (p Protocol) trials(e Environment, task string, model Model, m Method) []Tr
 	for _, cell := range p.combined(e, m).cells() {
 		params := cell.params()
 		settings := cell.withDefaults()
-		for i := range p.Run.Trials {
+		for i := range cmp.Or(m.Trials, p.Run.Trials) {
 			list = append(list, Trial{
 				Env: e.Name, Task: task, Model: model, Method: m.Name, Params: params, Trial: i,
 				Seed: trialSeed(p.Run.Seed, e.Name, task, i), settings: settings, reward: e.reward(task), becomes: e.later(),

@@ -95,7 +95,11 @@ func (p Protocol) quick() Protocol {
 	for i, e := range p.Environments {
 		p.Environments[i].Tasks, p.Environments[i].Models = first(e.Tasks, q.Tasks), first(e.Models, q.Models)
 	}
-	return p.firstValues(q.Values)
+	p = p.firstValues(q.Values)
+	for i := range p.Methods {
+		p.Methods[i].Trials = 0
+	}
+	return p
 }
 
 // firstValues keeps the first n values of each setting, or all if n is 0.

@@ -237,6 +237,7 @@ func TestParse_ReportsMistakesWithPlaces(t *testing.T) {
 		"choice":           {"[transposed]", "[flipped]", "correct, transposed"},
 		"a single value":   {"beta: [0.1]", "beta: 0.1", "write a list"},
 		"trials":           {"trials: 2", "trials: 0", "from 1 to 10000"},
+		"method's trials":  {"name: random", "name: random, trials: -1", "from 0 to 10000"},
 		"horizon":          {"horizon: [5]", "horizon: [7]", "multiple"},
 		"too many":         {"beta: [0.1]", "beta: [" + many(1000) + "], lambda: [" + many(1000) + "]", "fewer values"},
 		"not YAML":         {"methods:", "methods: [", "not YAML"},
@@ -280,6 +281,37 @@ func TestProtocol_HashIgnoresTextAndProfiles(t *testing.T) {
 	}
 	if must(a.Hash()) == must(c.Hash()) {
 		t.Error("another number of candidates does not change the hash")
+	}
+}
+
+func TestProtocol_MoreTrialsOfAMethodKeepTheHash(t *testing.T) {
+	few := parsed(t, tiny)
+	more := parsed(t, strings.Replace(strings.Replace(tiny, "trials: 2", "trials: 3", 1),
+		"name: random", "name: random, trials: 5", 1)+"quick: {trials: 1}\n")
+	if must(few.Hash()) != must(more.Hash()) {
+		t.Error("more trials cannot be added to a file")
+	}
+	count := func(p Protocol) (random, other int) {
+		for _, trial := range p.Trials() {
+			if trial.Method == Random {
+				random = max(random, trial.Trial+1)
+			} else {
+				other = max(other, trial.Trial+1)
+			}
+		}
+		return random, other
+	}
+	if random, other := count(more); random != 5 || other != 3 {
+		t.Errorf("%d trials of random, %d of others; want 5 and 3", random, other)
+	}
+	if random, other := count(more.quick()); random != 1 || other != 1 {
+		t.Errorf("quick: %d trials of random, %d of others; want 1 and 1", random, other)
+	}
+	few.Run.Trials = 7
+	for _, trial := range few.Trials()[:2] {
+		if !slices.ContainsFunc(more.Trials(), func(o Trial) bool { return o.ID() == trial.ID() && o.Seed == trial.Seed }) {
+			t.Errorf("%s has another seed or name among more trials", trial.ID())
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ type Settings struct {
 	Candidates []int `yaml:"candidates,omitempty"`
 	// GradientSteps of a plan of ucb_gradient; default 8.
 	GradientSteps []int `yaml:"gradient_steps,omitempty"`
-	// GradientRate is the learning rate of ucb_gradient; default 0.1.
+	// GradientRate is the learning rate of ucb_gradient; default 0.01.
 	GradientRate []float64 `yaml:"gradient_rate,omitempty"`
 	// Sampler of ucb, thompson and their _ep is correct (default) or transposed, a mistake: R⁻ᵀ for R⁻¹.
 	Sampler []string `yaml:"sampler,omitempty"`
@@ -181,7 +181,7 @@ func defaultSettings() Settings {
 	return Settings{
 		Preset: []string{PresetPaper}, StopWhenLearnt: []int{0},
 		Beta: []float64{1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
-		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.1},
+		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.01},
 		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
 		Draw: []string{drawIndependent}, Moments: []string{momentsReset}, Error: []string{errorReLU},
 		Ridge:           []float64{1},
