@@ -27,9 +27,10 @@ func haltProgram(set []string, args ...string) *exec.Cmd {
 func TestHalt_StopsDevicesWithoutADeadmanAfterAKill(t *testing.T) {
 	const devices = "robot.composite.devices"
 	w := rigtest.NewWagon(t)
+	w.Set = append(w.Set, rigtest.LongTimeouts(2*time.Second)...)
 	w.Set = append(w.Set, devices+"[1].mcu.deadman_ms=60000", devices+"[2].dynamixel.deadman_ms=0",
 		devices+"[3].mit.deadman_ms=0", "safety.socket="+filepath.Join(t.TempDir(), "s"))
-	cmd, output := startWagon(t, w)
+	cmd, output := startWagon(t, w, "loop.watchdog_ms=20000")
 	w.WaitMoving(t, cmd, output)
 	rigtest.Must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
@@ -73,7 +74,7 @@ func TestRun_OpensNoDeviceOfARobotThatIsHeld(t *testing.T) {
 	held, err := control.Listen(configs.Safety{Socket: path})
 	rigtest.Must(t, err)
 	defer func() { _ = held.Close() }()
-	cmd, output := startWagon(t, w, "safety.socket="+path)
+	cmd, output := startWagon(t, w, append(rigtest.LongTimeouts(2*time.Second), "safety.socket="+path)...)
 	if err := cmd.Wait(); err == nil || !strings.Contains(output.String(), "safety.socket") {
 		t.Errorf("%v\n%s", err, output)
 	}
