@@ -96,8 +96,10 @@ func (p Protocol) quick() Protocol {
 		p.Environments[i].Tasks, p.Environments[i].Models = first(e.Tasks, q.Tasks), first(e.Models, q.Models)
 	}
 	p = p.firstValues(q.Values)
-	for i := range p.Methods {
-		p.Methods[i].Trials = 0
+	if q.Trials > 0 {
+		for i := range p.Methods {
+			p.Methods[i].Trials = 0
+		}
 	}
 	return p
 }

@@ -92,7 +92,7 @@ type Model struct {
 type Method struct {
 	// Name is one of [Methods].
 	Name string `yaml:"name"`
-	// Trials of each combination, in place of those of run and of a profile other than quick; 0: theirs.
+	// Trials of each combination, in place of those of run and of profiles, except quick; 0: theirs.
 	Trials int `yaml:"trials,omitempty"`
 	Settings
 }
@@ -115,9 +115,9 @@ func Default() Protocol {
 	return Protocol{Version: Version, Run: Run{Trials: 10, Episodes: 10, EpisodeSteps: 1000, Seed: 1}}
 }
 
-// Hash identifies the experiment as run, after the profile and with defaults: sha256, hexadecimal. It does
-// not depend on the number of trials, so that further trials can be added to a file. Results with different
-// hashes must not be mixed.
+// Hash identifies the experiment as run, after the profile: sha256, hexadecimal. It does not depend on the
+// number of trials, so that further trials can be added to a file, nor on the defaults of settings that are
+// left out. Results with different hashes must not be mixed.
 func (p Protocol) Hash() (string, error) {
 	p.Quick, p.Profiles, p.About, p.Run.Trials = Quick{}, nil, "", 0
 	p.Methods = slices.Clone(p.Methods)
