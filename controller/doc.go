@@ -141,7 +141,7 @@
 // label of the run, z can be that of a vetted task. After that z can be kept
 // within an angle of the nearest vetted task, and its turn from tick to tick
 // within a rate. The limits apply to the fallback direction too, and in every
-// mode. A turn does not grow over skipped ticks. It starts afresh only for a
+// mode. A turn does not grow over skipped ticks. It starts again only for a
 // simulator that is reset. Both limits always hold: a turn that would leave the
 // cones follows their edge.
 //

@@ -19,7 +19,7 @@
 //
 //   - Request is set: the label answers that request and is about the
 //     request's tick, at any delay;
-//   - Tick is set: the source knows the tick. An oracle does, a person does
+//   - Tick is set: the source has the tick. An oracle has it, a person does
 //     not;
 //   - neither is set (Tick is [NoTick]): only At, the moment of the press, is
 //     known. The controller credits the ticks shortly before it. Mode selects

@@ -11,7 +11,7 @@
 // allocates nothing, takes no lock and waits for nothing but the robot. Other goroutines exchange
 // atomic words with it:
 //
-//   - [Server] answers arm, disarm, stop, reset and status at the control socket. It checks each
+//   - [Server] answers arm, disarm, stop, reset, status and switches of the task at the control socket. It checks each
 //     caller with the credentials that the kernel reports. [Send] and [SendAndPrint] are its client.
 //   - The watchdog of rtloop and an unanswered stop command halt the robot through the driver's
 //     second path ([hal.Backstop]) if the control thread hangs.

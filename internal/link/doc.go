@@ -7,6 +7,7 @@
 //	requests  ring     control -> host  requests for labels, and their ends
 //	plans     mailbox  host -> control  the newest z
 //	labels    ring     host -> control  durable labels; a full ring refuses the press
+//	switches  ring     control -> host  switches of the task; a full ring refuses the switch
 //	stops     mailbox  control -> host  the newest cause of a stop
 //	words              both             heartbeat, stop requests, stages and activities
 //

@@ -7,6 +7,5 @@
 //   - [Operators] opens one of each kind of label source with a press; [PairPhone] pairs with a console.
 //   - [FaultyModel] is a model whose search fails; [Memory] checks that the heap does not grow.
 //
-// Tests of cmd, control, setup, record, lockstep and doctor import this package. The fakes
-// of single devices are beside their drivers (hal/*/*test).
+// The fakes of single devices are beside their drivers (hal/*/*test).
 package rigtest

@@ -26,9 +26,8 @@
 // # Guarantees
 //
 // Every operation on an endpoint is wait-free, makes no system call and does not
-// allocate. There are no wake-ups. The control process polls in its tick; the host
-// polls at its own rate. A wake-up would cost the control thread a system call
-// whose duration depends on the host.
+// allocate. The package has no wake-ups: the control process polls in its tick, and
+// package link wakes the host with eventfds.
 //
 // An endpoint does not trust its peer. It keeps its own positions and buffers in
 // private memory. It checks every value of the segment before it uses it as an

@@ -34,9 +34,9 @@
 // (-EP). The check compares the regret of each run with two bounds: Σ 2β‖ψ‖ with the numbers of the run,
 // and one in closed form with a proof, see Bound. It fits the exponent p of regret ~ n^p to the measured
 // curves, with bootstrap intervals. For a single task p is below ½, because the gaps between policies are
-// known in the end; √n is the growth on the worst task for each n, which is measured too. The proof does
-// not cover a new z in every step, because ‖ψ‖ is about a future under one z, nor Thompson sampling; both
-// are measured.
+// known in the end; √n is the growth on the worst task for each n, which is measured too. The proof
+// covers neither Thompson sampling nor a new z in every step, because ‖ψ‖ is about a future under one z;
+// both are measured.
 //
 // Misspecification. For rewards that differ from the linear model by up to ζ, the sets of β′ of
 // posterior.Misspecified contain z*, and so do the paper's of β + ζ√n, which are those for L = +Inf.

@@ -60,7 +60,7 @@ func (k Kernel) Open(info Info) (Input, error) {
 // PermissionFix is the fix for a missing permission.
 const PermissionFix = "add the user of the host process to the group input " +
 	"(sudo usermod -aG input USER, then log in again), or write a udev rule for this device alone, such as " +
-	`SUBSYSTEM=="input", ATTRS{idVendor}=="VVVV", ATTRS{idProduct}=="PPPP", GROUP="USER", MODE="0640"`
+	`SUBSYSTEM=="input", KERNEL=="event*", ATTRS{id/vendor}=="VVVV", ATTRS{id/product}=="PPPP", GROUP="USER", MODE="0640"`
 
 // Requests of the kernel's include/uapi/linux/input.h, in the numbering of
 // include/uapi/asm-generic/ioctl.h, which amd64, arm and arm64 have.

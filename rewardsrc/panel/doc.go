@@ -14,7 +14,7 @@
 //   - presses of one button within refractory_ms count as one;
 //   - a deflected axis, or with hold_after_ms a held good or bad button, gives
 //     one label each interval_ms ([rewardsrc.Held]) of the given weight;
-//   - undo takes back the newest press, or the whole of the newest stream;
+//   - undo removes the newest press, or the newest stream;
 //   - the panel waits for an absent device. Meanwhile [Panel.Reachable] is
 //     false: the robot asks nothing, and the operator's screen shows the
 //     reason;
