@@ -52,6 +52,14 @@ type Device interface {
 	Close() error
 }
 
+// FailsafeHolder is implemented by devices that apply the failsafe outputs themselves when their deadman
+// expires, and that ignore Write while they are not armed. SetFailsafe stores the failsafe outputs,
+// [len(Outputs())], for every Arm. While the robot is disarmed such a device holds the outputs of its last
+// Halt.
+type FailsafeHolder interface {
+	SetFailsafe(outputs []float64) error
+}
+
 // Signal is an input or an output of a device.
 type Signal struct {
 	Name string // unique in its list, such as "gyro_z"

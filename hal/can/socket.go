@@ -69,7 +69,7 @@ func Open(address string, only ...uint32) (*Socket, error) {
 		only:       only,
 		fd:         fd,
 		errTimeout: failure(hal.ErrTimeout, "", "check power, wiring, IDs and bit rate"),
-		errLost:    failure(hal.ErrBus, " (interface down or removed)", "set it up with ip link, and arm again"),
+		errLost:    failure(hal.ErrBus, " (interface down or removed)", "set it up with ip link; after a removal start the run again"),
 		errFull: failure(hal.ErrTimeout, " (transmit queue full: no node acknowledges)",
 			"check power, wiring, termination and bit rate"),
 		errBusOff: failure(hal.ErrBus, " (bus-off)", "check wiring and termination, and set restart-ms with ip link"),

@@ -35,6 +35,7 @@ type device struct {
 	guarded  hal.Guarded
 	counting hal.Counting
 	backstop hal.Backstop
+	holder   hal.FailsafeHolder
 
 	inputs   []float64 // within Robot.values
 	outputs  []float64
@@ -92,6 +93,14 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 		d.failsafe[a.output] = a.gain*a.failsafe + a.offset
 		d.disarmed[a.output] = a.gain*a.disarmed + a.offset
 	}
+	for _, d := range r.devices {
+		if d.holder == nil {
+			continue
+		}
+		if err := d.holder.SetFailsafe(d.failsafe); err != nil {
+			return nil, fmt.Errorf("composite: %s: failsafe: %w", d.Name, err)
+		}
+	}
 	if err := r.Disarm(); err != nil {
 		return nil, errors.Join(err, r.Halt())
 	}
@@ -129,6 +138,7 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 	made.guarded, _ = d.Device.(hal.Guarded)
 	made.counting, _ = d.Device.(hal.Counting)
 	made.backstop, _ = d.Device.(hal.Backstop)
+	made.holder, _ = d.Device.(hal.FailsafeHolder)
 	return made
 }
 
@@ -290,7 +300,7 @@ func (d *device) write(outputs []float64) error {
 // Arm commands the disarmed outputs and arms the devices. After a failure it halts all of them.
 func (r *Robot) Arm() error {
 	r.cut.Store(false)
-	err := r.Disarm()
+	err := r.disarm((*device).prepare)
 	for _, d := range r.devices {
 		if err == nil {
 			err = d.arm()
@@ -313,20 +323,45 @@ func (d *device) arm() error {
 	if err := d.Device.Arm(); err != nil {
 		return d.failOf(arming, err)
 	}
+	if d.holder != nil { // it ignored the outputs of Disarm
+		return d.write(d.disarmed)
+	}
 	return nil
 }
 
 // Disarm commands the disarmed outputs. Act fails until Arm.
-func (r *Robot) Disarm() error {
+func (r *Robot) Disarm() error { return r.disarm((*device).rest) }
+
+func (r *Robot) disarm(command func(*device) error) error {
 	r.halted = true
 	for i, a := range r.acts {
 		r.last[i], r.values[r.action+i] = a.disarmed, a.disarmed
 	}
 	var errs []error
 	for _, d := range r.devices {
-		errs = append(errs, d.write(d.disarmed))
+		errs = append(errs, command(d))
 	}
 	return errors.Join(errs...)
+}
+
+// prepare commands the disarmed outputs before Arm, to a device that accepts them then.
+func (d *device) prepare() error {
+	if d.holder != nil {
+		return nil
+	}
+	return d.write(d.disarmed)
+}
+
+// rest commands the disarmed outputs.
+func (d *device) rest() error {
+	if d.holder == nil || len(d.outputs) == 0 {
+		return d.write(d.disarmed)
+	}
+	if err := d.Device.Halt(d.disarmed); err != nil {
+		return d.failOf(writing, err)
+	}
+	d.failing = false
+	return nil
 }
 
 // Halt commands the failsafe outputs of every device, also after errors, which it joins. Devices whose latest

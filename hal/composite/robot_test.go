@@ -218,6 +218,42 @@ func TestRobot_CommandsDisarmedAndFailsafeOutputs(t *testing.T) {
 	}
 }
 
+// holderDevice ignores Write until it is armed.
+type holderDevice struct {
+	*fakeDevice
+	failsafe []float64
+}
+
+func (d *holderDevice) SetFailsafe(outputs []float64) error {
+	d.failsafe = slices.Clone(outputs)
+	return nil
+}
+
+func TestRobot_HaltsFailsafeHolderToDisarmIt(t *testing.T) {
+	b := newBench()
+	holder := &holderDevice{fakeDevice: b.base}
+	b.devices[1].Device = holder
+	b.open(t)
+	disarmed := []float64{1750, 1500}
+	if want := []float64{1250, 1500}; !near(holder.failsafe, want) || !near(b.base.written, disarmed) {
+		t.Errorf("opened: failsafe %v, outputs %v", holder.failsafe, b.base.written)
+	}
+	must(t, b.robot.Arm())
+	if got := fmt.Sprint(b.log); got != "[imu arm base arm base write]" || !near(b.base.written, disarmed) {
+		t.Errorf("arming: %s, outputs %v", got, b.base.written)
+	}
+	must(t, b.robot.Act([]float32{1, 1}))
+	b.log = nil
+	must(t, b.robot.Disarm())
+	if got := fmt.Sprint(b.log); got != "[base halt]" || !near(b.base.written, disarmed) {
+		t.Errorf("disarming: %s, outputs %v", got, b.base.written)
+	}
+	b.base.haltErr = hal.ErrTimeout
+	if err := b.robot.Disarm(); !errors.Is(err, hal.ErrTimeout) {
+		t.Errorf("disarming fails: %v", err)
+	}
+}
+
 func TestRobot_ActFailsUnlessArmed(t *testing.T) {
 	b := newBench().open(t)
 	refused := func(when string) {

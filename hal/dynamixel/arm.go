@@ -20,7 +20,7 @@ func (d *Device) Arm() error {
 		_ = d.bus.WriteAll(regWatchdog, 0)
 		return fmt.Errorf("dynamixel: arm: %w", err)
 	}
-	d.armed = true
+	d.armed, d.active = true, true
 	d.bus.WatchSilence(d.Deadman())
 	return nil
 }
@@ -84,10 +84,15 @@ func (d *Device) initGoals() error {
 	return nil
 }
 
-// Halt implements hal.Device. It returns the error of the first servo that does not confirm; all others
-// have been commanded, twice.
+// Halt implements hal.Device. It opens a lost port again. It clears the watchdog of servos that it has
+// stopped: they refuse the failsafe goal until then, and stay without a watchdog until Arm. It returns the
+// error of the first servo that does not confirm; all others have been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
 	d.disarm()
+	d.active = true
+	if err := d.bus.Recover(); err != nil {
+		return err
+	}
 	goalErr := d.setGoals(failsafe) // after an error the torque can still be switched off
 	if err := d.bus.TryTwice(func() error { return d.haltOnce(goalErr == nil) }); err != nil {
 		return err
@@ -115,7 +120,23 @@ func (d *Device) haltOnce(withGoals bool) error {
 	if err := d.bus.SyncReadOnce(regWatchdog, goalsSize); err != nil {
 		return err
 	}
+	if d.tripped() { // the second try writes the goals again
+		if err := d.bus.WriteAll(regWatchdog, 0); err != nil {
+			return err
+		}
+	}
 	return d.bus.Verify(func(i int, data []byte) bool { return d.servos[i].holdsGoal(data, 0) })
+}
+
+// tripped reports whether the watchdog of a servo had stopped it when it answered the latest read of
+// regWatchdog.
+func (d *Device) tripped() bool {
+	for i := range d.servos {
+		if d.bus.Data(i)[0] == watchdogTripped {
+			return true
+		}
+	}
+	return false
 }
 
 // holdsGoal compares the block of watchdog and goals with the written one. A watchdog of 0 stands for any

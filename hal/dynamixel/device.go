@@ -24,6 +24,7 @@ type Device struct {
 	watchdog byte
 	armed    bool
 	hasGoals bool   // set by Write, or by Arm
+	active   bool   // Arm or Halt was called: Write sends goals
 	data     []byte // payload of a sync write
 
 	errTripped, errNotFinite error
@@ -273,13 +274,14 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	return at, err
 }
 
-// Write implements hal.Device.
+// Write implements hal.Device. Before the first Arm or Halt it only stores the goals: a program that died may
+// have left the servos with torque.
 func (d *Device) Write(outputs []float64) error {
 	if d.bus.SilenceExceeded() {
 		d.bus.Faults.Device++
 		return d.errTripped
 	}
-	if err := d.setGoals(outputs); err != nil {
+	if err := d.setGoals(outputs); err != nil || !d.active {
 		return err
 	}
 	return d.writeGoals()

@@ -195,6 +195,9 @@ func TestDevice_WritesGoalsWithinServoLimits(t *testing.T) {
 	c.Set(1, 48, 4, 3000)
 	c.Set(1, 52, 4, 1000)
 	d := open(t, config)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		outputs []float64
 		want    []int32
@@ -258,6 +261,37 @@ func TestDevice_WriteFailsAfterSilenceUntilArm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := c.Get(2, dynamixeltest.Watchdog, 1); got != 10 {
+		t.Errorf("watchdog %d after Arm", got)
+	}
+}
+
+func TestDevice_HaltReachesServosThatTheirWatchdogStopped(t *testing.T) {
+	c, config := fourModes(t)
+	config.DeadmanMs = 200
+	d := open(t, config)
+	if err := errors.Join(d.Arm(), d.Write([]float64{0.5, 1, 0, 0})); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(320 * time.Millisecond) // the fake's watchdog uses the real clock
+	if got := c.Get(1, dynamixeltest.Watchdog, 1); got != -1 {
+		t.Errorf("watchdog %d: the fake did not trip", got)
+	}
+	if err := d.Halt([]float64{0, 0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range goals {
+		want := int32(0)
+		if g.id == 1 {
+			want = 2048
+		}
+		if got := c.Get(g.id, g.register, g.size); got != want || c.Get(g.id, dynamixeltest.TorqueEnable, 1) != 1 {
+			t.Errorf("servo %d of %d: goal %d, want %d", g.id, i, got, want)
+		}
+	}
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Get(1, dynamixeltest.Watchdog, 1); got != 10 {
 		t.Errorf("watchdog %d after Arm", got)
 	}
 }

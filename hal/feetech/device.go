@@ -52,11 +52,10 @@ type Device struct {
 	config   Config
 	bus      *servobus.Bus
 	servos   []servo
-	wheels   int // number of servos in velocity mode
 	inputs   []hal.Signal
 	outputs  []hal.Signal
-	torqueOn bool   // goals are written
 	hasGoals bool   // set by Write, or by Arm
+	active   bool   // Arm or Halt was called: Write sends goals
 	data     []byte // payload of a sync write
 
 	errNotFinite error
@@ -69,7 +68,7 @@ type servo struct {
 	wheel     bool
 	low, high int // limits of its goal, steps or steps/s
 	goal      int
-	torque    bool // when it was probed
+	torque    bool // as far as the driver knows
 	errFault  error
 }
 
@@ -167,12 +166,8 @@ func (d *Device) probe(i int) (returnDelay time.Duration, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: read torque: %w", s.prefix(), err)
 	}
-	s.torque = torque[0] != 0
-	d.torqueOn = d.torqueOn || s.torque // a servo that was left on needs the goals of Halt
+	s.torque = torque[0] != 0 // a servo that was left on needs the goal of Halt
 	s.setLimits(setup[regLimits-regReturnDelay:])
-	if s.wheel {
-		d.wheels++
-	}
 	return time.Duration(setup[0]) * delayUnit, nil
 }
 
@@ -241,15 +236,13 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	return at, err
 }
 
-// Write implements hal.Device. Before Arm it only stores the goals.
+// Write implements hal.Device. Servos without torque receive no goals. Before the first Arm or Halt it only
+// stores the goals: a program that died may have left the servos with torque.
 func (d *Device) Write(outputs []float64) error {
-	if err := d.setGoals(outputs); err != nil {
+	if err := d.setGoals(outputs); err != nil || !d.active {
 		return err
 	}
-	if !d.torqueOn {
-		return nil
-	}
-	return d.writeGoals()
+	return d.writeGoals(false)
 }
 
 // setGoals converts outputs to steps, within the servos' limits.
@@ -283,29 +276,36 @@ func (s *servo) appendGoal(dst []byte) []byte {
 	return append(dst, 0, 0, 0, 0)
 }
 
-// writeGoals is one sync write for each mode in use.
-func (d *Device) writeGoals() error {
+// writeGoals writes the goals of all servos, or of those with torque: a goal switches the torque on with some
+// firmware. It is one sync write for each mode in use.
+func (d *Device) writeGoals(all bool) error {
 	deadline := d.bus.Deadline()
-	if d.wheels < len(d.servos) {
-		if err := d.bus.SyncWrite(regGoal, goalSize, d.goalsOf(false), deadline); err != nil {
+	if p := d.goalsOf(false, all); len(p) > 0 {
+		if err := d.bus.SyncWrite(regGoal, goalSize, p, deadline); err != nil {
 			return err
 		}
 	}
-	if d.wheels == 0 {
-		return nil
+	if p := d.goalsOf(true, all); len(p) > 0 {
+		return d.bus.SyncWrite(regGoalSpeed, 2, p, deadline)
 	}
-	return d.bus.SyncWrite(regGoalSpeed, 2, d.goalsOf(true), deadline)
+	return nil
 }
 
 // goalsOf returns the payload for the servos in velocity mode, or for the others.
-func (d *Device) goalsOf(wheels bool) []byte {
+func (d *Device) goalsOf(wheels, all bool) []byte {
 	p := d.data[:0]
 	for i := range d.servos {
-		if s := &d.servos[i]; s.wheel == wheels {
+		if s := &d.servos[i]; s.wheel == wheels && (all || s.torque) {
 			p = s.appendGoal(append(p, s.id))
 		}
 	}
 	return p
+}
+
+func (d *Device) setTorque(on bool) {
+	for i := range d.servos {
+		d.servos[i].torque = on
+	}
 }
 
 // Arm implements hal.Device. It opens a lost port again, refuses servos that report a fault, writes the
@@ -316,11 +316,11 @@ func (d *Device) Arm() error {
 		return fmt.Errorf("feetech: arm: %w", err)
 	}
 	if err := d.arm(); err != nil {
-		d.torqueOn = false
-		_ = d.bus.WriteAll(regTorque, 0)
+		d.setTorque(false)
+		_ = d.bus.WriteAll(regTorque, 0) // if it is lost, Halt repeats it
 		return fmt.Errorf("feetech: arm: %w", err)
 	}
-	d.torqueOn = true
+	d.active = true
 	return nil
 }
 
@@ -343,21 +343,26 @@ func (d *Device) arm() error {
 		}
 	}
 	d.hasGoals = true
-	if err := d.writeGoals(); err != nil {
+	if err := d.writeGoals(true); err != nil {
 		return err
 	}
 	if err := d.bus.WriteAll(regTorque, 1); err != nil {
 		return err
 	}
+	d.setTorque(true)
 	if _, err := d.bus.SyncRead(regTorque, holdSize); err != nil {
 		return err
 	}
-	return d.verify(true, true)
+	return d.verify(true)
 }
 
-// Halt implements hal.Device. It returns the error of a servo that does not confirm; all others have been
-// commanded, twice.
+// Halt implements hal.Device. It opens a lost port again. It returns the error of a servo that does not
+// confirm; all others have been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
+	d.active = true
+	if err := d.bus.Recover(); err != nil {
+		return err
+	}
 	goalErr := d.setGoals(failsafe)
 	if err := d.bus.TryTwice(func() error { return d.haltOnce(goalErr == nil) }); err != nil {
 		return err
@@ -366,15 +371,15 @@ func (d *Device) Halt(failsafe []float64) error {
 }
 
 func (d *Device) haltOnce(withGoals bool) error {
-	// A goal could switch the torque on: servos without torque receive none.
-	withGoals = withGoals && d.torqueOn
 	var err error
 	if withGoals {
-		err = d.writeGoals()
+		err = d.writeGoals(false)
 	}
 	if d.config.HaltTorqueOff {
-		d.torqueOn, withGoals = false, false // a servo without torque holds no goal
-		err = d.bus.WriteAll(regTorque, 0)
+		d.setTorque(false)
+	}
+	if offErr := d.switchOff(); offErr != nil {
+		err = offErr
 	}
 	if err != nil {
 		return err
@@ -382,11 +387,30 @@ func (d *Device) haltOnce(withGoals bool) error {
 	if err := d.bus.SyncReadOnce(regTorque, holdSize); err != nil {
 		return err
 	}
-	return d.verify(withGoals, d.torqueOn)
+	return d.verify(withGoals)
 }
 
-func (d *Device) verify(goals, torque bool) error {
-	return d.bus.Verify(func(i int, data []byte) bool { return d.servos[i].holds(data, goals, torque) })
+// switchOff switches the torque off at the servos that must not have any: they may not have received the
+// command of a failed Arm.
+func (d *Device) switchOff() error {
+	p := d.data[:0]
+	for i := range d.servos {
+		if s := &d.servos[i]; !s.torque {
+			p = append(p, s.id, 0)
+		}
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	return d.bus.SyncWrite(regTorque, 1, p, d.bus.Deadline())
+}
+
+// verify compares torque, and the goals of the servos with torque, with the latest read.
+func (d *Device) verify(goals bool) error {
+	return d.bus.Verify(func(i int, data []byte) bool {
+		s := &d.servos[i]
+		return s.holds(data, goals && s.torque, s.torque)
+	})
 }
 
 // holds compares the block of torque and goals with the written one.

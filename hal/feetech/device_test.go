@@ -198,6 +198,36 @@ func TestDevice_HaltStopsServosLeftOn(t *testing.T) {
 	}
 }
 
+func TestDevice_HaltLeavesLimpServosLimp(t *testing.T) {
+	r := newRig(t)
+	r.SetTorque(1, true) // only this one was left on
+	r.SetGoal(2, 700)
+	if err := r.open(t).Halt([]float64{0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if r.Goal(1) != 2048 || !r.Torque(1) || r.Goal(2) != 700 || r.Torque(2) || r.Torque(3) {
+		t.Errorf("goals %d, %d, torque %v, %v, %v", r.Goal(1), r.Goal(2), r.Torque(1), r.Torque(2), r.Torque(3))
+	}
+}
+
+func TestDevice_HaltRepeatsTorqueOffOfFailedArm(t *testing.T) {
+	r := newRig(t)
+	d := r.open(t)
+	r.SetFault(2, true)
+	if d.Arm() == nil {
+		t.Fatal("armed")
+	}
+	r.SetTorque(1, true) // as if it had missed the command
+	r.SetTorque(3, true)
+	r.SetGoal(3, 500)
+	if err := d.Halt([]float64{0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if r.Torque(1) || r.Torque(3) {
+		t.Errorf("torque %v, %v", r.Torque(1), r.Torque(3))
+	}
+}
+
 func TestConfig_RefusesInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*feetech.Config){
 		"given twice":   func(c *feetech.Config) { c.Servos[1].Name = "shoulder" },

@@ -102,10 +102,10 @@ func (c Config) Deadman() time.Duration { return orDefault(c.DeadmanMs, defaultD
 func (c Config) Place() string { return c.Port.Path }
 
 // Bounds returns the longest times of calls: Read does not wait, Write waits for room in the kernel's buffer,
-// and Arm and Halt have two tries. The argument is for I²C devices.
+// ARM and HALT have two tries. Arm first sends HALT once. The argument is for I²C devices.
 func (c Config) Bounds(time.Duration) hal.Bounds {
 	t := orDefault(c.TimeoutMs, defaultTimeout)
-	return hal.Bounds{Act: t, Arm: 2 * t, Halt: 2 * t}
+	return hal.Bounds{Act: t, Arm: 3 * t, Halt: 2 * t}
 }
 
 func signals(declared []Declared) []hal.Signal {

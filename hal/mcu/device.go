@@ -15,7 +15,7 @@ import (
 	"optibfm/hal/serial"
 )
 
-// Device is a board. It implements hal.Device, hal.Guarded and hal.Counting.
+// Device is a board. It implements hal.Device, hal.FailsafeHolder, hal.Guarded and hal.Counting.
 type Device struct {
 	config  Config
 	port    *serial.Port
@@ -46,6 +46,7 @@ type Device struct {
 	awaited  byte   // the type of the awaited reply; 0: none
 	prefix   []byte // of its payload, which a late reply to an earlier request lacks
 
+	failsafe        []byte // payload of HALT; nil until SetFailsafe
 	armed           bool
 	lost, lostThere uint64 // frames from the board, and to it
 	faults          hal.Faults
@@ -154,7 +155,7 @@ func (d *Device) identifyWithin(patience time.Duration) error {
 	}
 	d.values = make([]float64, inputs)
 	d.wire = int64(d.port.Config().WireTime(sampleHead + 4*inputs + frameHead + frameTail + frameStuffed))
-	for end := monotonic.After(patience); inputs > 0 && d.at == 0; {
+	for end := monotonic.After(patience); d.at == 0; {
 		if err := d.pump(end); err != nil {
 			return fmt.Errorf("wait %v for a sample: %w", patience, err)
 		}
@@ -354,26 +355,44 @@ const maxReads = 4
 
 // Read implements hal.Device. It does not wait.
 func (d *Device) Read(dst []float64) (at int64, err error) {
+	if err := d.receive(); err != nil {
+		return 0, err
+	}
+	copy(dst, d.values)
+	return d.at, nil
+}
+
+// receive processes what has arrived. It fails if the newest sample is stale.
+func (d *Device) receive() error {
 	for range maxReads {
 		err := d.pump(0)
 		if errors.Is(err, hal.ErrTimeout) {
 			break // no more bytes
 		}
 		if err != nil {
-			d.faults.Count(err)
-			return 0, err
+			return d.counted(err)
 		}
 	}
 	if d.at == 0 || monotonic.Now()-d.at > int64(d.stale) {
 		d.faults.Stale++
-		return 0, d.errStale
+		return d.errStale
 	}
-	copy(dst, d.values)
-	return d.at, nil
+	return nil
 }
 
-// Write implements hal.Device.
+// SetFailsafe implements hal.FailsafeHolder: Arm sends the outputs to the firmware, for its deadman.
+func (d *Device) SetFailsafe(outputs []float64) (err error) {
+	d.failsafe, err = d.appendOutputs(nil, outputs)
+	return err
+}
+
+// Write implements hal.Device. The firmware ignores it while it is not armed.
 func (d *Device) Write(outputs []float64) error {
+	if len(d.inputs) == 0 { // nobody calls Read
+		if err := d.receive(); err != nil {
+			return err
+		}
+	}
 	if d.armed && (d.status.state != Armed || d.status.deadman != d.deadman) {
 		d.faults.Device++
 		return d.errHalted
@@ -396,15 +415,16 @@ func (d *Device) appendOutputs(p []byte, outputs []float64) ([]byte, error) {
 	return p, nil
 }
 
-// Arm implements hal.Device. It opens a lost port again. The firmware confirms that it is armed, and the
-// deadman that it enforces.
+// Arm implements hal.Device. It opens a lost port again and sends the failsafe. The firmware confirms that it
+// is armed, and the deadman that it enforces. Its outputs are the failsafe until the next Write.
 func (d *Device) Arm() error {
-	if d.port.Lost() {
-		if err := d.counted(d.port.Reopen()); err != nil {
+	if err := d.reopened(d.port.Reopen); err != nil {
+		return fmt.Errorf("mcu: arm: %w", err)
+	}
+	if d.failsafe != nil {
+		if err := d.counted(d.transactOnce(Halt, d.failsafe)); err != nil {
 			return fmt.Errorf("mcu: arm: %w", err)
 		}
-		d.decoder.Reset()
-		d.counting = false
 	}
 	p := binary.LittleEndian.AppendUint16(d.payload[:0], d.deadman)
 	if err := d.transact(Arm, p); err != nil {
@@ -419,9 +439,26 @@ func (d *Device) Arm() error {
 	return nil
 }
 
-// Halt implements hal.Device. A firmware that does not confirm is still halted by its deadman.
+// reopened opens a lost port again.
+func (d *Device) reopened(open func() error) error {
+	if !d.port.Lost() {
+		return nil
+	}
+	if err := open(); err != nil {
+		return d.counted(err)
+	}
+	d.decoder.Reset()
+	d.counting = false
+	return nil
+}
+
+// Halt implements hal.Device. It opens a lost port again. A firmware that does not confirm is still halted by
+// its deadman.
 func (d *Device) Halt(failsafe []float64) error {
 	d.armed = false
+	if err := d.reopened(d.port.Recover); err != nil {
+		return err
+	}
 	p, err := d.appendOutputs(d.payload[:0], failsafe)
 	if err != nil {
 		return err

@@ -546,13 +546,11 @@ func TestDevice_HaltFailsUnlessBoardReportsHalted(t *testing.T) {
 }
 
 func TestDevice_RepeatsHaltWhenAnswerIsLost(t *testing.T) {
-	b := newBoard(t, mcutest.Firmware{ // it sends no samples, which could be dropped in place of the answer
-		Name: "quiet", Hz: 1e-3, Outputs: mcutest.Rover().Outputs, Step: func(float64, []float32, []float32) {},
-	})
+	b := newBoard(t, mcutest.Rover())
 	c := config(b.Path)
 	c.TimeoutMs = 500
 	d := open(t, c)
-	b.Drop(1)
+	b.DropStates(1)
 	if err := d.Halt([]float64{0, 0}); err != nil {
 		t.Fatal(err)
 	}
@@ -571,6 +569,73 @@ func TestDevice_WriteFailsAfterBoardRestart(t *testing.T) {
 	next(t, d, func([]float64) bool { return d.Cause() == mcutest.CauseBoot })
 	if err := d.Write([]float64{1, 1}); !errors.Is(err, hal.ErrDevice) {
 		t.Error(err)
+	}
+}
+
+func TestDevice_DeadmanAppliesTheFailsafeOfTheFirstArm(t *testing.T) {
+	onBoth(t, func(t *testing.T, b board) {
+		c := config(b.path)
+		c.DeadmanMs = 1000
+		d := open(t, c)
+		if err := d.SetFailsafe([]float64{0.5, -0.5}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Arm(); err != nil {
+			t.Fatal(err)
+		}
+		if s := next(t, d, func(s []float64) bool { return s[2] != 0 }); s[2] != 0.5 || s[3] != -0.5 {
+			t.Errorf("armed, before a command: %v", s)
+		}
+		if err := d.Write([]float64{3, 3}); err != nil {
+			t.Fatal(err)
+		}
+		next(t, d, func(s []float64) bool { return s[2] == 3 })
+		s := next(t, d, func(s []float64) bool { return s[2] != 3 }) // as after a kill
+		if s[2] != 0.5 || s[3] != -0.5 || d.Cause() != mcutest.CauseDeadman {
+			t.Errorf("%v, cause %d", s, d.Cause())
+		}
+	})
+}
+
+func TestDevice_WithoutInputsReportsItsDeadman(t *testing.T) {
+	f := mcutest.Rover()
+	f.Inputs, f.Step = nil, func(float64, []float32, []float32) {}
+	b := newBoard(t, f)
+	d := open(t, config(b.Path))
+	if err := errors.Join(d.Arm(), d.Write([]float64{1, 1})); err != nil {
+		t.Fatal(err)
+	}
+	b.Fault(mcutest.CauseDeadman)
+	for end := time.Now().Add(guard); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if err := d.Write([]float64{1, 1}); errors.Is(err, hal.ErrDevice) {
+			return
+		}
+	}
+	t.Error("the halted board is not reported")
+}
+
+func TestDevice_HaltsBoardThatReturns(t *testing.T) {
+	b, err := mcutest.New(mcutest.Rover())
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := serialtest.Link(t, b.Path)
+	d := open(t, config(port.Path))
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	_ = b.Close()
+	if err := d.Halt([]float64{0, 0}); !errors.Is(err, hal.ErrBus) {
+		t.Fatalf("halt of an unplugged board: %v", err)
+	}
+	again := newBoard(t, mcutest.Rover())
+	port.Point(t, again.Path)
+	serialtest.HaltAgain(t, d, []float64{0.25, 0.25})
+	if outputs, _ := again.Outputs(); outputs[0] != 0.25 {
+		t.Errorf("outputs %v", outputs)
+	}
+	if err := d.Arm(); err != nil {
+		t.Errorf("arm: %v", err)
 	}
 }
 

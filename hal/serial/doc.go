@@ -21,9 +21,10 @@
 //
 // After an adapter is unplugged, or the line hangs up, this call and every further one fails at
 // once with an error that wraps hal.ErrBus, and [Port.Lost] is true. [Port.Reopen] tries once to
-// open the port again. It takes as long as the kernel's open, some milliseconds, and is meant for
-// the moment in which an operator arms the robot. A name under /dev/serial/by-id stays the same
-// after replugging; /dev/ttyUSB0 may not.
+// open the port again. It takes as long as the kernel's open, some milliseconds, and allocates: it is
+// for the moment in which an operator arms the robot. [Port.Recover] does the same for a Halt, so that a
+// chain whose adapter returns is halted, but only for a name under /dev/serial/by-id or by-path, which
+// stays the same after replugging. /dev/ttyUSB0 may then be another device.
 //
 // # Half duplex
 //

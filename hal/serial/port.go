@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +20,8 @@ type Port struct {
 	config Config
 	fd     int // -1 after Close
 	lost   bool
+	named  bool  // the path is a link, as udev makes for one device
+	retry  int64 // when Recover may try again
 	waiter monotonic.Waiter
 	echo   [64]byte
 
@@ -34,20 +38,30 @@ func Open(c Config) (*Port, error) {
 	if err != nil {
 		return nil, err
 	}
+	named, fix := isLink(c.Path), "plug it in, then reset and arm"
+	if !named {
+		fix = "plug it in and start the run again, or set path to its name in /dev/serial/by-id"
+	}
 	return &Port{
 		config:     c,
 		fd:         fd,
+		named:      named,
 		errTimeout: fmt.Errorf("serial: %s: %w; check power, wiring and baud", c.Path, hal.ErrTimeout),
-		errLost:    fmt.Errorf("serial: %s: %w (port lost or hung up); plug it in and arm again", c.Path, hal.ErrBus),
+		errLost:    fmt.Errorf("serial: %s: %w (port lost or hung up); %s", c.Path, hal.ErrBus, fix),
 		errEcho: fmt.Errorf("serial: %s: %w (echo differs from the sent bytes); "+
 			"check for two devices that send at once, or unset echo", c.Path, hal.ErrBus),
 	}, nil
 }
 
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
 // Config returns the settings given to Open.
 func (p *Port) Config() Config { return p.config }
 
-// Lost reports whether the port has failed. Only Reopen makes it usable again.
+// Lost reports whether the port has failed. Only Reopen and Recover make it usable again.
 func (p *Port) Lost() bool { return p.lost }
 
 // Reopen closes the port and tries once to open it again with the settings given to Open. It is
@@ -59,6 +73,26 @@ func (p *Port) Reopen() error {
 		return fmt.Errorf("%w: %w", hal.ErrBus, err)
 	}
 	p.fd, p.lost = fd, false
+	return nil
+}
+
+// recoverInterval is the time between two attempts of Recover.
+const recoverInterval = 100 * time.Millisecond
+
+// Recover opens a lost port again, with Reopen but at most once in 100 ms: it is for a Halt, which the
+// control thread repeats in every tick until it succeeds. It opens only a path that is a link when the port
+// is opened first, such as /dev/serial/by-id/...: /dev/ttyUSB0 may be another device by now.
+func (p *Port) Recover() error {
+	if !p.lost {
+		return nil
+	}
+	if !p.named || monotonic.Now() < p.retry {
+		return p.errLost
+	}
+	p.retry = monotonic.After(recoverInterval)
+	if p.Reopen() != nil {
+		return p.errLost
+	}
 	return nil
 }
 
@@ -81,7 +115,7 @@ func (p *Port) interrupted(cause error) error {
 	return fmt.Errorf("serial: %s: interrupted: %w", p.config.Path, cause)
 }
 
-// Close releases the port. Every later call except Reopen fails with hal.ErrBus.
+// Close releases the port. Every later call except Reopen and Recover fails with hal.ErrBus.
 func (p *Port) Close() error {
 	if p.fd < 0 {
 		return nil

@@ -173,6 +173,36 @@ func TestPort_Reopen(t *testing.T) {
 	}
 }
 
+func TestPort_RecoversOnlyNamedDevices(t *testing.T) {
+	for _, named := range []bool{true, false} {
+		line, err := serialtest.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer line.Close()
+		path := line.Path
+		if named {
+			path = serialtest.Link(t, path).Path
+		}
+		port, err := Open(Config{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer port.Close()
+		if err := port.Recover(); err != nil {
+			t.Errorf("a working port: %v", err)
+		}
+		port.lose()
+		if err := port.Recover(); (err == nil) != named || port.Lost() == named {
+			t.Errorf("named %v: %v, lost %v", named, err, port.Lost())
+		}
+		port.lose()
+		if err := port.Recover(); !errors.Is(err, hal.ErrBus) {
+			t.Errorf("a second attempt at once: %v", err)
+		}
+	}
+}
+
 func TestOpen_RefusesPortInUse(t *testing.T) {
 	_, line := connect(t, Config{})
 	if second, err := Open(Config{Path: line.Path}); err == nil {

@@ -130,6 +130,15 @@ func (b *Bus) ReopenIfLost() error {
 	return err
 }
 
+// Recover opens a lost port again, for Halt: see [serial.Port.Recover].
+func (b *Bus) Recover() error {
+	err := b.Port.Recover()
+	if err != nil {
+		b.Faults.Count(err)
+	}
+	return err
+}
+
 // WatchSilence starts to watch for silences that trip the servos' own watchdogs, and clears
 // SilenceExceeded. A deadman of 0 stops it.
 func (b *Bus) WatchSilence(deadman time.Duration) { b.deadman, b.silent = deadman, false }

@@ -90,6 +90,7 @@ type Board struct {
 	payload  []byte
 
 	drop, garble int
+	dropStates   int
 	mute         bool
 	stubborn     bool
 	version      byte
@@ -158,6 +159,9 @@ func (b *Board) Clear() {
 	defer b.mu.Unlock()
 	b.fault = 0
 }
+
+// DropStates suppresses the next n STATE frames.
+func (b *Board) DropStates(n int) { b.change(func() { b.dropStates = n }) }
 
 // Drop suppresses the next n frames to the host.
 func (b *Board) Drop(n int) { b.change(func() { b.drop = n }) }
@@ -389,6 +393,10 @@ func (b *Board) store(p []byte, to []float32) bool {
 }
 
 func (b *Board) sendState() {
+	if b.dropStates > 0 {
+		b.dropStates--
+		return
+	}
 	p := append(b.payload[:0], b.state, b.cause)
 	b.payload = binary.LittleEndian.AppendUint16(p, uint16(b.deadman.Milliseconds()))
 	b.send(mcu.State, b.payload)

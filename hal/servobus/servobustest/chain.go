@@ -103,6 +103,9 @@ func (c *Chain[S]) serve(decode func([]byte) (int, error)) {
 	}
 }
 
+// Port returns Path.
+func (c *Chain[S]) Port() string { return c.Path }
+
 // Close unplugs the chain.
 func (c *Chain[S]) Close() error {
 	err := c.line.Close()

@@ -26,6 +26,7 @@ type Rig interface {
 	Refuse(id byte)
 	Echo()
 	Heard() int
+	Port() string
 	Close() error
 
 	// Registers of the servos. A goal is in steps, or in the servo's unit of velocity.
@@ -74,6 +75,8 @@ func Run(t *testing.T, start func(t *testing.T) Rig) {
 		"Halt_ReachesServosBesideDeadOne":  haltWithDeadServo,
 		"Halt_RepeatsMissedCommand":        haltRepeats,
 		"Unplugged_IsBusError":             unplugged,
+		"Halt_ReachesChainThatReturns":     haltAfterReplug,
+		"Write_MovesNothingBeforeArm":      writeBeforeArm,
 		"Echo_IsReadBack":                  echo,
 		"Open_RefusesWrongSetup":           openRefuses,
 		"Open_EndsWithContext":             openEnds,
@@ -268,6 +271,43 @@ func unplugged(t *testing.T, start func(*testing.T) Rig) {
 	}
 	if faults(d).Bus < 4 {
 		t.Errorf("%+v", faults(d))
+	}
+}
+
+// haltAfterReplug halts a chain whose adapter was unplugged and is back under the same name.
+func haltAfterReplug(t *testing.T, start func(*testing.T) Rig) {
+	r := start(t)
+	port := serialtest.Link(t, r.Port())
+	d := openArmed(t, r, Settings{Port: serial.Config{Path: port.Path}})
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Halt(make([]float64, servos)); !errors.Is(err, hal.ErrBus) {
+		t.Fatalf("halt of an unplugged chain: %v", err)
+	}
+	again := startMoving(t, start)
+	port.Point(t, again.Port())
+	serialtest.HaltAgain(t, d, make([]float64, servos))
+	if position, velocity := again.Goal(2), again.Goal(3); position != middle || velocity != 0 {
+		t.Errorf("goals %d, %d", position, velocity)
+	}
+	if err := d.Arm(); err != nil {
+		t.Errorf("arm: %v", err)
+	}
+}
+
+func writeBeforeArm(t *testing.T, start func(*testing.T) Rig) {
+	r := startMoving(t, start)
+	d := open(t, r, Settings{})
+	write(t, d, 0, 0, 0)
+	if a, b := r.Goal(1), r.Goal(3); a != 100 || b != 100 {
+		t.Errorf("goals %d, %d", a, b)
+	}
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := r.Goal(1), r.Goal(3); a != middle || b != 0 {
+		t.Errorf("armed: goals %d, %d", a, b)
 	}
 }
 

@@ -1,0 +1,42 @@
+package serialtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"optibfm/hal"
+)
+
+// Name is a lasting name of a port, as in /dev/serial/by-id.
+type Name struct{ Path string }
+
+// Link gives a port such a name.
+func Link(t testing.TB, port string) Name {
+	t.Helper()
+	n := Name{filepath.Join(t.TempDir(), "port")}
+	n.Point(t, port)
+	return n
+}
+
+// Point makes it the name of another port.
+func (n Name) Point(t testing.TB, port string) {
+	t.Helper()
+	_ = os.Remove(n.Path)
+	if err := os.Symlink(port, n.Path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// HaltAgain repeats the Halt of a device, as the control thread does in every tick, until it succeeds.
+func HaltAgain(t testing.TB, d hal.Device, failsafe []float64) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err = d.Halt(failsafe); err == nil {
+			return
+		}
+	}
+	t.Fatal(err)
+}
