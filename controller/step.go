@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 
+	"optibfm/hal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -186,6 +187,9 @@ func (a *Agent) sense(t *Tick) (Fault, error) {
 		a.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(FlagReward))
 	}
 	if err != nil {
+		if a.lifecycle.Mode() == Stopped && errors.Is(err, hal.ErrBus) {
+			a.haltFailed = true // Halt opens a lost port again, and halts what returns
+		}
 		clear(a.readings)
 		clear(t.Obs)
 		return a.discardObservation(t, FaultSense), err

@@ -287,6 +287,32 @@ func TestAgent_RetriesFailedHaltEachTick(t *testing.T) {
 	}
 }
 
+func TestAgent_HaltsAgainWhenTheBusFailsAfterAStop(t *testing.T) {
+	r, robot := newStoppableRig(t, Safety{})
+	r.arm()
+	if err := r.agent.Halt(FaultOperator); err != nil {
+		t.Fatal(err)
+	}
+	robot.SenseErr = errOut
+	r.steps(3)
+	if robot.Halts != 1 {
+		t.Errorf("%d halts: only a bus that failed needs another", robot.Halts)
+	}
+	robot.SenseErr = errors.Join(errOut, hal.ErrBus)
+	r.steps(3) // the first of them detects it
+	if robot.Halts != 3 {
+		t.Errorf("%d halts", robot.Halts)
+	}
+	robot.SenseErr = nil
+	r.steps(3)
+	if robot.Halts != 4 {
+		t.Errorf("%d halts of a robot that has returned", robot.Halts)
+	}
+	if err := r.agent.Reset(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAgent_RequiredDeadmanMustBeSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		silence time.Duration

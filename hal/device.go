@@ -31,7 +31,7 @@ type Device interface {
 	// Read fills dst, [len(Inputs())], and returns when the sample was taken,
 	// CLOCK_MONOTONIC nanoseconds; times never decrease. Without a new sample
 	// it returns the last one with its time. After an error dst is unspecified.
-	// Devices without inputs are not read.
+	// Devices without inputs are not read, except a FailsafeHolder.
 	Read(dst []float64) (at int64, err error)
 
 	// Write commands the outputs, [len(Outputs())], finite and in their units.
@@ -45,7 +45,8 @@ type Device interface {
 
 	// Halt commands the failsafe outputs, [len(Outputs())], on every path that
 	// still works: it tries each member of a bus, also after errors. Then, if
-	// configured, it makes the outputs ineffective (torque off).
+	// configured, it makes the outputs ineffective (torque off). It may open a
+	// lost port again, which allocates and takes some milliseconds.
 	Halt(failsafe []float64) error
 
 	// Close releases the device. It does not halt it.
@@ -54,8 +55,7 @@ type Device interface {
 
 // FailsafeHolder is implemented by devices that apply the failsafe outputs themselves when their deadman
 // expires, and that ignore Write while they are not armed. SetFailsafe stores the failsafe outputs,
-// [len(Outputs())], for every Arm. While the robot is disarmed such a device holds the outputs of its last
-// Halt.
+// [len(Outputs())], for every Arm. A disarmed robot halts such a device, which holds the failsafe outputs.
 type FailsafeHolder interface {
 	SetFailsafe(outputs []float64) error
 }

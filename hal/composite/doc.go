@@ -46,7 +46,8 @@
 //
 // The failsafe output stops a moving robot: Halt commands it. The disarmed output is for a stopped robot that
 // waits to be armed: New, Disarm, and Arm before it arms the devices, command it. A [hal.FailsafeHolder] is
-// halted with it. The packages of the devices state whether outputs are effective while a device is not armed.
+// halted instead and has the failsafe output. The packages of the devices state whether outputs are effective
+// while a device is not armed.
 //
 // The previous action, as a source, is the latest command in its unit: after Act the action, after Arm the
 // default, after Disarm the disarmed values, after Halt the failsafe values.

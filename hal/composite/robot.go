@@ -101,7 +101,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 			return nil, fmt.Errorf("composite: %s: failsafe: %w", d.Name, err)
 		}
 	}
-	if err := r.Disarm(); err != nil {
+	if err := r.disarm((*device).prepare); err != nil {
 		return nil, errors.Join(err, r.Halt())
 	}
 	return r, nil
@@ -199,7 +199,7 @@ func (r *Robot) oldest() (int64, error) {
 
 // read reads a device that has inputs, and checks the sample.
 func (d *device) read() error {
-	if len(d.inputs) == 0 {
+	if len(d.inputs) == 0 && d.holder == nil {
 		return nil
 	}
 	at, err := d.Read(d.inputs)
@@ -227,7 +227,7 @@ func (d *device) read() error {
 	case fresh:
 		d.same++
 	}
-	if d.FrozenTicks > 0 && d.same > d.FrozenTicks {
+	if d.FrozenTicks > 0 && len(d.inputs) > 0 && d.same > d.FrozenTicks {
 		return d.fail(reading, errFrozen)
 	}
 	return nil
@@ -297,7 +297,8 @@ func (d *device) write(outputs []float64) error {
 	return nil
 }
 
-// Arm commands the disarmed outputs and arms the devices. After a failure it halts all of them.
+// Arm commands the disarmed outputs and arms the devices; a hal.FailsafeHolder has its failsafe outputs until it
+// is armed. After a failure Arm halts all of them.
 func (r *Robot) Arm() error {
 	r.cut.Store(false)
 	err := r.disarm((*device).prepare)
@@ -323,13 +324,13 @@ func (d *device) arm() error {
 	if err := d.Device.Arm(); err != nil {
 		return d.failOf(arming, err)
 	}
-	if d.holder != nil { // it ignored the outputs of Disarm
+	if d.holder != nil {
 		return d.write(d.disarmed)
 	}
 	return nil
 }
 
-// Disarm commands the disarmed outputs. Act fails until Arm.
+// Disarm commands the disarmed outputs, and halts each hal.FailsafeHolder, last. Act fails until Arm.
 func (r *Robot) Disarm() error { return r.disarm((*device).rest) }
 
 func (r *Robot) disarm(command func(*device) error) error {
@@ -338,13 +339,17 @@ func (r *Robot) disarm(command func(*device) error) error {
 		r.last[i], r.values[r.action+i] = a.disarmed, a.disarmed
 	}
 	var errs []error
-	for _, d := range r.devices {
-		errs = append(errs, command(d))
+	for _, holders := range [...]bool{false, true} { // they wait for an answer
+		for _, d := range r.devices {
+			if (d.holder != nil) == holders {
+				errs = append(errs, command(d))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// prepare commands the disarmed outputs before Arm, to a device that accepts them then.
+// prepare commands the disarmed outputs of a device that is not armed.
 func (d *device) prepare() error {
 	if d.holder != nil {
 		return nil
@@ -352,16 +357,12 @@ func (d *device) prepare() error {
 	return d.write(d.disarmed)
 }
 
-// rest commands the disarmed outputs.
+// rest commands the disarmed outputs of an armed device.
 func (d *device) rest() error {
-	if d.holder == nil || len(d.outputs) == 0 {
-		return d.write(d.disarmed)
+	if d.holder != nil {
+		return d.halt()
 	}
-	if err := d.Device.Halt(d.disarmed); err != nil {
-		return d.failOf(writing, err)
-	}
-	d.failing = false
-	return nil
+	return d.write(d.disarmed)
 }
 
 // Halt commands the failsafe outputs of every device, also after errors, which it joins. Devices whose latest

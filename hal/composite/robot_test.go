@@ -234,8 +234,8 @@ func TestRobot_HaltsFailsafeHolderToDisarmIt(t *testing.T) {
 	holder := &holderDevice{fakeDevice: b.base}
 	b.devices[1].Device = holder
 	b.open(t)
-	disarmed := []float64{1750, 1500}
-	if want := []float64{1250, 1500}; !near(holder.failsafe, want) || !near(b.base.written, disarmed) {
+	disarmed, failsafe := []float64{1750, 1500}, []float64{1250, 1500}
+	if !near(holder.failsafe, failsafe) || b.base.written[0] != 0 {
 		t.Errorf("opened: failsafe %v, outputs %v", holder.failsafe, b.base.written)
 	}
 	must(t, b.robot.Arm())
@@ -245,7 +245,7 @@ func TestRobot_HaltsFailsafeHolderToDisarmIt(t *testing.T) {
 	must(t, b.robot.Act([]float32{1, 1}))
 	b.log = nil
 	must(t, b.robot.Disarm())
-	if got := fmt.Sprint(b.log); got != "[base halt]" || !near(b.base.written, disarmed) {
+	if got := fmt.Sprint(b.log); got != "[base halt]" || !near(b.base.written, failsafe) {
 		t.Errorf("disarming: %s, outputs %v", got, b.base.written)
 	}
 	b.base.haltErr = hal.ErrTimeout

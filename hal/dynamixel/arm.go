@@ -46,7 +46,7 @@ func (d *Device) arm() error {
 	}
 	// Writing 0 clears a tripped watchdog, which makes the goals writable again.
 	clearErr := d.bus.WriteAll(regWatchdog, 0)
-	if err := errors.Join(clearErr, d.writeGoals(), d.bus.WriteAll(regWatchdog, d.watchdog)); err != nil {
+	if err := errors.Join(clearErr, d.writeGoals(d.bus.Deadline()), d.bus.WriteAll(regWatchdog, d.watchdog)); err != nil {
 		return err
 	}
 	if _, err := d.bus.SyncRead(regWatchdog, goalsSize); err != nil {
@@ -84,9 +84,9 @@ func (d *Device) initGoals() error {
 	return nil
 }
 
-// Halt implements hal.Device. It opens a lost port again. It clears the watchdog of servos that it has
-// stopped: they refuse the failsafe goal until then, and stay without a watchdog until Arm. It returns the
-// error of the first servo that does not confirm; all others have been commanded, twice.
+// Halt implements hal.Device. It opens a lost port again. Servos that their watchdog has stopped refuse goals:
+// it clears their watchdog, writes the goals and sets the watchdog again. It returns the error of the first
+// servo that does not confirm; all others have been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
 	d.disarm()
 	d.active = true
@@ -103,7 +103,7 @@ func (d *Device) Halt(failsafe []float64) error {
 func (d *Device) haltOnce(withGoals bool) error {
 	var err error
 	if withGoals {
-		err = d.writeGoals()
+		err = d.writeGoals(d.bus.Deadline())
 	}
 	if d.config.HaltTorqueOff {
 		err = d.bus.WriteAll(regTorqueEnable, 0)
@@ -117,26 +117,43 @@ func (d *Device) haltOnce(withGoals bool) error {
 		}
 		return d.bus.Verify(func(_ int, data []byte) bool { return data[0] == 0 })
 	}
-	if err := d.bus.SyncReadOnce(regWatchdog, goalsSize); err != nil {
+	readErr := d.bus.SyncReadOnce(regWatchdog, goalsSize)
+	if err := d.wake(); err != nil {
 		return err
 	}
-	if d.tripped() { // the second try writes the goals again
-		if err := d.bus.WriteAll(regWatchdog, 0); err != nil {
-			return err
-		}
+	if readErr != nil {
+		return readErr
 	}
 	return d.bus.Verify(func(i int, data []byte) bool { return d.servos[i].holdsGoal(data, 0) })
 }
 
-// tripped reports whether the watchdog of a servo had stopped it when it answered the latest read of
-// regWatchdog.
-func (d *Device) tripped() bool {
+// wake gives the servos that their watchdog has stopped, according to the latest read of regWatchdog, their
+// goals and their watchdog. The next try of Halt verifies that.
+func (d *Device) wake() error {
+	deadline := d.bus.Deadline()
+	if n, err := d.writeTripped(0, deadline); n == 0 || err != nil {
+		return err
+	}
+	if err := d.writeGoals(deadline); err != nil {
+		return err
+	}
+	_, err := d.writeTripped(d.watchdog, deadline)
+	return err
+}
+
+// writeTripped writes the watchdog of the servos that it has stopped, and returns their number.
+func (d *Device) writeTripped(watchdog byte, deadline int64) (n int, err error) {
+	p := d.data[:0]
 	for i := range d.servos {
-		if d.bus.Data(i)[0] == watchdogTripped {
-			return true
+		if d.bus.Answered(i) && d.bus.Data(i)[0] == watchdogTripped {
+			p = append(p, d.servos[i].id, watchdog)
+			n++
 		}
 	}
-	return false
+	if n == 0 {
+		return 0, nil
+	}
+	return n, d.bus.SyncWrite(regWatchdog, 1, p, deadline)
 }
 
 // holdsGoal compares the block of watchdog and goals with the written one. A watchdog of 0 stands for any

@@ -284,7 +284,7 @@ func (d *Device) Write(outputs []float64) error {
 	if err := d.setGoals(outputs); err != nil || !d.active {
 		return err
 	}
-	return d.writeGoals()
+	return d.writeGoals(d.bus.Deadline())
 }
 
 // setGoals converts outputs to the servos' units, within their limits.
@@ -314,8 +314,7 @@ func (s *servo) appendGoal(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(s.goal))
 }
 
-func (d *Device) writeGoals() error {
-	deadline := d.bus.Deadline()
+func (d *Device) writeGoals(deadline int64) error {
 	for _, g := range d.groups {
 		p := d.data[:0]
 		for _, i := range g.members {

@@ -29,14 +29,16 @@
 // # Watchdog
 //
 // Config.DeadmanMs sets the bus watchdog (register 98, in steps of 20 ms): a servo that receives no
-// instruction for that time stops. Arm sets it and reads it back. A tripped servo ignores goals until it
-// is armed again; as a sync write has no answer, Write fails after a silence of nine tenths of that time.
+// instruction for that time stops. Arm sets it and reads it back. A tripped servo ignores goals until Halt or
+// Arm clears its watchdog; as a sync write has no answer, Write fails after a silence of nine tenths of that time.
 //
 // # Halt
 //
 // Halt writes the failsafe goals to all servos, reads them back, and repeats once if a servo does not
-// confirm. With Config.HaltTorqueOff it also switches the torque off, and reads that back. [HaltAll]
-// halts a chain whose program died, in any state of its servos.
+// confirm. It clears and sets again the watchdog of tripped servos, and opens a lost port again
+// ([serial.Port.Recover]). Before the first Arm or Halt, Write only stores the goals. With
+// Config.HaltTorqueOff it also switches the torque off, and reads that back. [HaltAll] halts a chain
+// whose program died, in any state of its servos.
 //
 // After a hardware error (register 70: overload, overheating, shock) Read fails with hal.ErrDevice; the
 // servo has switched its torque off. Only [Device.Reboot], or a power cycle, clears it.

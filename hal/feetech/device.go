@@ -3,6 +3,7 @@ package feetech
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -242,7 +243,7 @@ func (d *Device) Write(outputs []float64) error {
 	if err := d.setGoals(outputs); err != nil || !d.active {
 		return err
 	}
-	return d.writeGoals(false)
+	return d.writeGoals(false, d.bus.Deadline())
 }
 
 // setGoals converts outputs to steps, within the servos' limits.
@@ -278,8 +279,7 @@ func (s *servo) appendGoal(dst []byte) []byte {
 
 // writeGoals writes the goals of all servos, or of those with torque: a goal switches the torque on with some
 // firmware. It is one sync write for each mode in use.
-func (d *Device) writeGoals(all bool) error {
-	deadline := d.bus.Deadline()
+func (d *Device) writeGoals(all bool, deadline int64) error {
 	if p := d.goalsOf(false, all); len(p) > 0 {
 		if err := d.bus.SyncWrite(regGoal, goalSize, p, deadline); err != nil {
 			return err
@@ -343,7 +343,7 @@ func (d *Device) arm() error {
 		}
 	}
 	d.hasGoals = true
-	if err := d.writeGoals(true); err != nil {
+	if err := d.writeGoals(true, d.bus.Deadline()); err != nil {
 		return err
 	}
 	if err := d.bus.WriteAll(regTorque, 1); err != nil {
@@ -371,18 +371,26 @@ func (d *Device) Halt(failsafe []float64) error {
 }
 
 func (d *Device) haltOnce(withGoals bool) error {
-	var err error
+	if err := d.bus.SyncReadOnce(regTorque, 1); err != nil && errors.Is(err, hal.ErrBus) {
+		return err
+	}
+	for i := range d.servos { // a servo whose power was off is limp: a goal could switch its torque on
+		s := &d.servos[i]
+		s.torque = s.torque && (!d.bus.Answered(i) || d.bus.Data(i)[0] != 0)
+	}
+	deadline := d.bus.Deadline()
+	var goalErr error
 	if withGoals {
-		err = d.writeGoals(false)
+		goalErr = d.writeGoals(false, deadline)
 	}
 	if d.config.HaltTorqueOff {
 		d.setTorque(false)
 	}
-	if offErr := d.switchOff(); offErr != nil {
-		err = offErr
-	}
-	if err != nil {
+	if err := d.switchOff(deadline); err != nil {
 		return err
+	}
+	if goalErr != nil {
+		return goalErr
 	}
 	if err := d.bus.SyncReadOnce(regTorque, holdSize); err != nil {
 		return err
@@ -392,7 +400,7 @@ func (d *Device) haltOnce(withGoals bool) error {
 
 // switchOff switches the torque off at the servos that must not have any: they may not have received the
 // command of a failed Arm.
-func (d *Device) switchOff() error {
+func (d *Device) switchOff(deadline int64) error {
 	p := d.data[:0]
 	for i := range d.servos {
 		if s := &d.servos[i]; !s.torque {
@@ -402,7 +410,7 @@ func (d *Device) switchOff() error {
 	if len(p) == 0 {
 		return nil
 	}
-	return d.bus.SyncWrite(regTorque, 1, p, d.bus.Deadline())
+	return d.bus.SyncWrite(regTorque, 1, p, deadline)
 }
 
 // verify compares torque, and the goals of the servos with torque, with the latest read.

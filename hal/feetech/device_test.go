@@ -210,6 +210,22 @@ func TestDevice_HaltLeavesLimpServosLimp(t *testing.T) {
 	}
 }
 
+func TestDevice_HaltLeavesServosLimpThatLostTheirPower(t *testing.T) {
+	r := newRig(t)
+	d := r.open(t)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	r.SetTorque(2, false)
+	r.SetGoal(2, 700)
+	if err := d.Halt([]float64{0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if r.Goal(2) != 700 || r.Torque(2) || r.Goal(1) != 2048 || !r.Torque(1) {
+		t.Errorf("goals %d, %d, torque %v, %v", r.Goal(1), r.Goal(2), r.Torque(1), r.Torque(2))
+	}
+}
+
 func TestDevice_HaltRepeatsTorqueOffOfFailedArm(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)

@@ -15,9 +15,9 @@
 // # A tick
 //
 // Read is one sync read of registers 56 to 70 of all servos. It repeats the request once for servos
-// without a valid answer (package servobus). Write is one sync write for each mode in use. Before Arm, and
-// after Halt with Config.HaltTorqueOff, Write only stores the goals: some firmware switches the torque on
-// when a goal arrives.
+// without a valid answer (package servobus). Write is one sync write for each mode in use, to the servos with
+// torque: some firmware switches the torque on when a goal arrives. Before the first Arm or Halt, Write only
+// stores the goals: a program that died may have left the servos with torque.
 //
 // With T = [Device.Timeout], by default the time on the line plus 5 ms, Read takes at most 2T, Write T,
 // Halt 6T and Arm 12T, for any behaviour of the bus.
@@ -30,9 +30,10 @@
 //
 // # Halt
 //
-// Halt writes the failsafe goals to all servos, reads them back, and repeats once if a servo does not
-// confirm. With Config.HaltTorqueOff it also switches the torque off, and reads that back. [HaltAll] halts
-// a chain whose program died, in any state of its servos. A servo whose status reports a fault of
+// Halt reads which servos have torque, writes the failsafe goals to them, reads them back, and repeats once
+// if a servo does not confirm. Servos without torque stay limp. With Config.HaltTorqueOff it also switches the
+// torque off, and reads that back. It opens a lost port again ([serial.Port.Recover]). [HaltAll] halts a
+// chain whose program died, in any state of its servos. A servo whose status reports a fault of
 // voltage, sensor, heat, current, angle or overload makes Read fail with hal.ErrDevice.
 //
 // Sources: Feetech "Communication Protocol User Manual" (Waveshare, Communication_Protocol_User_Manual-EN,

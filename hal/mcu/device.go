@@ -355,29 +355,22 @@ const maxReads = 4
 
 // Read implements hal.Device. It does not wait.
 func (d *Device) Read(dst []float64) (at int64, err error) {
-	if err := d.receive(); err != nil {
-		return 0, err
-	}
-	copy(dst, d.values)
-	return d.at, nil
-}
-
-// receive processes what has arrived. It fails if the newest sample is stale.
-func (d *Device) receive() error {
 	for range maxReads {
 		err := d.pump(0)
 		if errors.Is(err, hal.ErrTimeout) {
 			break // no more bytes
 		}
 		if err != nil {
-			return d.counted(err)
+			d.faults.Count(err)
+			return 0, err
 		}
 	}
 	if d.at == 0 || monotonic.Now()-d.at > int64(d.stale) {
 		d.faults.Stale++
-		return d.errStale
+		return 0, d.errStale
 	}
-	return nil
+	copy(dst, d.values)
+	return d.at, nil
 }
 
 // SetFailsafe implements hal.FailsafeHolder: Arm sends the outputs to the firmware, for its deadman.
@@ -388,11 +381,6 @@ func (d *Device) SetFailsafe(outputs []float64) (err error) {
 
 // Write implements hal.Device. The firmware ignores it while it is not armed.
 func (d *Device) Write(outputs []float64) error {
-	if len(d.inputs) == 0 { // nobody calls Read
-		if err := d.receive(); err != nil {
-			return err
-		}
-	}
 	if d.armed && (d.status.state != Armed || d.status.deadman != d.deadman) {
 		d.faults.Device++
 		return d.errHalted
@@ -424,6 +412,9 @@ func (d *Device) Arm() error {
 	if d.failsafe != nil {
 		if err := d.counted(d.transactOnce(Halt, d.failsafe)); err != nil {
 			return fmt.Errorf("mcu: arm: %w", err)
+		}
+		if d.status.state != Halted {
+			return fmt.Errorf("mcu: arm: %w: it did not take the failsafe", d.errHalted)
 		}
 	}
 	p := binary.LittleEndian.AppendUint16(d.payload[:0], d.deadman)

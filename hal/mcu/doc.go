@@ -9,11 +9,11 @@
 //
 // Write sends one command frame, which contains the deadman time. The firmware enforces it, and each sample
 // reports the deadman in force: Write fails with hal.ErrDevice once a sample reports that the firmware is
-// not armed, and [Device.Cause] returns why. With a board without inputs Write also reads the samples. The firmware answers Arm and Halt, which take at most two
+// not armed, and [Device.Cause] returns why. The firmware answers Arm and Halt, which take at most two
 // tries of Config.TimeoutMs. Write waits only for room in the kernel's buffer, at most Config.TimeoutMs.
 //
-// The firmware ignores commands while it is not armed. Its outputs are then those of the last Halt: the failsafe,
-// or those of a disarmed robot (see [hal.FailsafeHolder]).
+// The firmware ignores commands while it is not armed. Its outputs are then those of the last HALT, the failsafe,
+// and 0 before the first one. Arm sends the failsafe first (see [hal.FailsafeHolder]).
 //
 // The firmware's side is firmware/optibfm_mcu.h: C99, no allocation, and of libc only string.h and
 // stdint.h. The tests compile and run it. Package mcutest has a board in Go.

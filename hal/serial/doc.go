@@ -23,8 +23,8 @@
 // once with an error that wraps hal.ErrBus, and [Port.Lost] is true. [Port.Reopen] tries once to
 // open the port again. It takes as long as the kernel's open, some milliseconds, and allocates: it is
 // for the moment in which an operator arms the robot. [Port.Recover] does the same for a Halt, so that a
-// chain whose adapter returns is halted, but only for a name under /dev/serial/by-id or by-path, which
-// stays the same after replugging. /dev/ttyUSB0 may then be another device.
+// chain whose adapter returns is halted, but only for a name in /dev/serial/by-id, which belongs to one
+// adapter. /dev/ttyUSB0 may be another adapter after replugging.
 //
 // # Half duplex
 //

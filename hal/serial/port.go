@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +20,7 @@ type Port struct {
 	config Config
 	fd     int // -1 after Close
 	lost   bool
-	named  bool  // the path is a link, as udev makes for one device
+	named  bool  // the path is a name of one adapter
 	retry  int64 // when Recover may try again
 	waiter monotonic.Waiter
 	echo   [64]byte
@@ -38,7 +38,7 @@ func Open(c Config) (*Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	named, fix := isLink(c.Path), "plug it in, then reset and arm"
+	named, fix := strings.Contains(c.Path, "/by-id/"), "plug it in, then reset and arm"
 	if !named {
 		fix = "plug it in and start the run again, or set path to its name in /dev/serial/by-id"
 	}
@@ -51,11 +51,6 @@ func Open(c Config) (*Port, error) {
 		errEcho: fmt.Errorf("serial: %s: %w (echo differs from the sent bytes); "+
 			"check for two devices that send at once, or unset echo", c.Path, hal.ErrBus),
 	}, nil
-}
-
-func isLink(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // Config returns the settings given to Open.
@@ -80,8 +75,8 @@ func (p *Port) Reopen() error {
 const recoverInterval = 100 * time.Millisecond
 
 // Recover opens a lost port again, with Reopen but at most once in 100 ms: it is for a Halt, which the
-// control thread repeats in every tick until it succeeds. It opens only a path that is a link when the port
-// is opened first, such as /dev/serial/by-id/...: /dev/ttyUSB0 may be another device by now.
+// control thread repeats in every tick until it succeeds. It opens only a name in /dev/serial/by-id, which
+// belongs to one adapter: /dev/ttyUSB0 may be another one by now. Opening allocates.
 func (p *Port) Recover() error {
 	if !p.lost {
 		return nil
@@ -90,7 +85,7 @@ func (p *Port) Recover() error {
 		return p.errLost
 	}
 	p.retry = monotonic.After(recoverInterval)
-	if p.Reopen() != nil {
+	if unix.Access(p.config.Path, unix.F_OK) != nil || p.Reopen() != nil {
 		return p.errLost
 	}
 	return nil

@@ -150,6 +150,9 @@ func (b *Bus) SilenceExceeded() bool { return b.silent }
 // Data returns the data of servo i's latest valid answer.
 func (b *Bus) Data(i int) []byte { return b.members[i].data[:] }
 
+// Answered reports whether servo i's answer to the latest sync read was valid.
+func (b *Bus) Answered(i int) bool { return b.members[i].fault == nil }
+
 // Alert reports whether servo i's latest answer had the alert bit.
 func (b *Bus) Alert(i int) bool { return b.members[i].alert }
 

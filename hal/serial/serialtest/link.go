@@ -15,7 +15,11 @@ type Name struct{ Path string }
 // Link gives a port such a name.
 func Link(t testing.TB, port string) Name {
 	t.Helper()
-	n := Name{filepath.Join(t.TempDir(), "port")}
+	folder := filepath.Join(t.TempDir(), "by-id")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n := Name{filepath.Join(folder, "port")}
 	n.Point(t, port)
 	return n
 }
