@@ -69,7 +69,7 @@ type Agent struct {
 	lifecycle  Lifecycle
 	present    Fault       // found in the last tick
 	tripped    *FaultError // the stop of the tick in progress
-	haltFailed bool        // the last Halt of the robot failed, or its bus has since: Step repeats it
+	haltFailed bool        // the last Halt of the robot failed, or a port was lost since: Step repeats it
 
 	wasArmed    bool   // in the tick before
 	armedAt     uint64 // the first armed tick

@@ -187,8 +187,8 @@ func (a *Agent) sense(t *Tick) (Fault, error) {
 		a.watcher.Watch(t.Index, t.SenseAt, t.Reward, t.Flags.Has(FlagReward))
 	}
 	if err != nil {
-		if a.lifecycle.Mode() == Stopped && errors.Is(err, hal.ErrBus) {
-			a.haltFailed = true // Halt opens a lost port again, and halts what returns
+		if a.lifecycle.Mode() == Stopped && errors.Is(err, hal.ErrLost) {
+			a.haltFailed = true // Halt opens the port again, and halts what returns
 		}
 		clear(a.readings)
 		clear(t.Obs)

@@ -287,18 +287,18 @@ func TestAgent_RetriesFailedHaltEachTick(t *testing.T) {
 	}
 }
 
-func TestAgent_HaltsAgainWhenTheBusFailsAfterAStop(t *testing.T) {
+func TestAgent_HaltsAgainWhenAPortIsLostAfterAStop(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
 	if err := r.agent.Halt(FaultOperator); err != nil {
 		t.Fatal(err)
 	}
-	robot.SenseErr = errOut
+	robot.SenseErr = errors.Join(errOut, hal.ErrBus)
 	r.steps(3)
 	if robot.Halts != 1 {
-		t.Errorf("%d halts: only a bus that failed needs another", robot.Halts)
+		t.Errorf("%d halts: only a lost port needs another", robot.Halts)
 	}
-	robot.SenseErr = errors.Join(errOut, hal.ErrBus)
+	robot.SenseErr = errors.Join(errOut, hal.ErrLost)
 	r.steps(3) // the first of them detects it
 	if robot.Halts != 3 {
 		t.Errorf("%d halts", robot.Halts)

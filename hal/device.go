@@ -2,6 +2,7 @@ package hal
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -17,6 +18,9 @@ var (
 	ErrBus      = errors.New("the bus failed")
 	ErrStale    = errors.New("the newest sample is too old")
 )
+
+// ErrLost is an ErrBus of a port that Halt opens again.
+var ErrLost = fmt.Errorf("%w (port lost or hung up)", ErrBus)
 
 // Device is one piece of hardware of a composite robot: an IMU, a chain of
 // servos, a motor controller. The control thread calls every method. Read, Write

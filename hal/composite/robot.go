@@ -101,7 +101,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 			return nil, fmt.Errorf("composite: %s: failsafe: %w", d.Name, err)
 		}
 	}
-	if err := r.disarm((*device).prepare); err != nil {
+	if err := r.Disarm(); err != nil {
 		return nil, errors.Join(err, r.Halt())
 	}
 	return r, nil
@@ -357,7 +357,7 @@ func (d *device) prepare() error {
 	return d.write(d.disarmed)
 }
 
-// rest commands the disarmed outputs of an armed device.
+// rest commands the disarmed outputs of a device that may be armed.
 func (d *device) rest() error {
 	if d.holder != nil {
 		return d.halt()

@@ -11,7 +11,7 @@ import (
 // other modes), switches the torque on, and reads all of that back. After a failure it switches the
 // torque off.
 func (d *Device) Arm() error {
-	if err := d.bus.ReopenIfLost(); err != nil {
+	if err := d.bus.Recover(); err != nil {
 		return fmt.Errorf("dynamixel: arm: %w", err)
 	}
 	d.disarm()

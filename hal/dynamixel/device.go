@@ -315,15 +315,16 @@ func (s *servo) appendGoal(dst []byte) []byte {
 }
 
 func (d *Device) writeGoals(deadline int64) error {
+	var first error // the other groups get their goals also after an error
 	for _, g := range d.groups {
 		p := d.data[:0]
 		for _, i := range g.members {
 			s := &d.servos[i]
 			p = s.appendGoal(append(p, s.id))
 		}
-		if err := d.bus.SyncWrite(g.mode.goal, g.mode.size, p, deadline); err != nil {
-			return err
+		if err := d.bus.SyncWrite(g.mode.goal, g.mode.size, p, deadline); err != nil && first == nil {
+			first = err
 		}
 	}
-	return nil
+	return first
 }

@@ -3,6 +3,7 @@ package dynamixel_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/serial"
+	"optibfm/hal/serial/serialtest"
 	"optibfm/hal/servobus/servobustest"
 )
 
@@ -266,33 +268,40 @@ func TestDevice_WriteFailsAfterSilenceUntilArm(t *testing.T) {
 }
 
 func TestDevice_HaltReachesServosThatTheirWatchdogStopped(t *testing.T) {
+	for dead := byte(1); dead <= 4; dead++ {
+		t.Run(fmt.Sprint("dead ", dead), func(t *testing.T) { haltTripped(t, dead) })
+	}
+}
+
+func haltTripped(t *testing.T, dead byte) {
+	t.Parallel()
 	c, config := fourModes(t)
 	config.DeadmanMs = 200
 	d := open(t, config)
-	if err := errors.Join(d.Arm(), d.Write([]float64{0.5, 1, 0, 0})); err != nil {
+	if err := errors.Join(d.Arm(), d.Write([]float64{0.5, 1, 0.01, 0.5})); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(320 * time.Millisecond) // the fake's watchdog uses the real clock
 	if got := c.Get(1, dynamixeltest.Watchdog, 1); got != -1 {
 		t.Errorf("watchdog %d: the fake did not trip", got)
 	}
-	c.Miss(3, -1) // one that does not answer any more
-	if err := d.Halt([]float64{0, 0, 0, 0}); !errors.Is(err, hal.ErrTimeout) {
-		t.Fatal(err)
+	c.Miss(dead, -1)
+	for range 3 { // the servos behind the dead one answer once they are asked before it
+		if err := d.Halt([]float64{0, 0, 0, 0}); !errors.Is(err, hal.ErrTimeout) {
+			t.Fatal(err)
+		}
 	}
 	for _, g := range goals {
 		want := int32(0)
 		if g.id == 1 {
 			want = 2048
 		}
-		if got := c.Get(g.id, g.register, g.size); got != want && g.id != 3 {
+		if got := c.Get(g.id, g.register, g.size); got != want && g.id != dead {
 			t.Errorf("servo %d: goal %d, want %d", g.id, got, want)
 		}
 	}
-	c.Miss(3, 0)
-	if err := d.Halt([]float64{0, 0, 0, 0}); err != nil {
-		t.Error(err)
-	}
+	c.Miss(dead, 0)
+	serialtest.HaltAgain(t, d, []float64{0, 0, 0, 0})
 }
 
 func TestDevice_RebootClearsHardwareError(t *testing.T) {

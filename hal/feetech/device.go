@@ -3,7 +3,6 @@ package feetech
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -70,6 +69,8 @@ type servo struct {
 	low, high int // limits of its goal, steps or steps/s
 	goal      int
 	torque    bool // as far as the driver knows
+	silent    bool // it did not answer the latest Halt
+	absent    bool // nor the one before
 	errFault  error
 }
 
@@ -280,22 +281,23 @@ func (s *servo) appendGoal(dst []byte) []byte {
 // writeGoals writes the goals of all servos, or of those with torque: a goal switches the torque on with some
 // firmware. It is one sync write for each mode in use.
 func (d *Device) writeGoals(all bool, deadline int64) error {
+	var first error // the wheels get their goals also after an error
 	if p := d.goalsOf(false, all); len(p) > 0 {
-		if err := d.bus.SyncWrite(regGoal, goalSize, p, deadline); err != nil {
-			return err
-		}
+		first = d.bus.SyncWrite(regGoal, goalSize, p, deadline)
 	}
 	if p := d.goalsOf(true, all); len(p) > 0 {
-		return d.bus.SyncWrite(regGoalSpeed, 2, p, deadline)
+		if err := d.bus.SyncWrite(regGoalSpeed, 2, p, deadline); first == nil {
+			first = err
+		}
 	}
-	return nil
+	return first
 }
 
 // goalsOf returns the payload for the servos in velocity mode, or for the others.
 func (d *Device) goalsOf(wheels, all bool) []byte {
 	p := d.data[:0]
 	for i := range d.servos {
-		if s := &d.servos[i]; s.wheel == wheels && (all || s.torque) {
+		if s := &d.servos[i]; s.wheel == wheels && (all || s.torque && !s.absent) {
 			p = s.appendGoal(append(p, s.id))
 		}
 	}
@@ -308,11 +310,26 @@ func (d *Device) setTorque(on bool) {
 	}
 }
 
+// findLimp reads which servos have lost their torque. One whose power was off is limp, and a goal could switch
+// its torque on; the same is expected of one that is silent for a second Halt.
+func (d *Device) findLimp() {
+	_, _ = d.bus.SyncRead(regTorque, 1) // an error shows in Answered, and in the Halt that follows
+	for i := range d.servos {
+		s := &d.servos[i]
+		if !d.bus.Answered(i) {
+			s.absent, s.silent = s.silent, true
+			continue
+		}
+		s.absent, s.silent = false, false
+		s.torque = s.torque && d.bus.Data(i)[0] != 0
+	}
+}
+
 // Arm implements hal.Device. It opens a lost port again, refuses servos that report a fault, writes the
 // goals of the latest Write (before the first: the present positions, and no velocity), switches the torque
 // on, and reads all of that back. After a failure it switches the torque off.
 func (d *Device) Arm() error {
-	if err := d.bus.ReopenIfLost(); err != nil {
+	if err := d.bus.Recover(); err != nil {
 		return fmt.Errorf("feetech: arm: %w", err)
 	}
 	if err := d.arm(); err != nil {
@@ -363,6 +380,7 @@ func (d *Device) Halt(failsafe []float64) error {
 	if err := d.bus.Recover(); err != nil {
 		return err
 	}
+	d.findLimp()
 	goalErr := d.setGoals(failsafe)
 	if err := d.bus.TryTwice(func() error { return d.haltOnce(goalErr == nil) }); err != nil {
 		return err
@@ -371,13 +389,6 @@ func (d *Device) Halt(failsafe []float64) error {
 }
 
 func (d *Device) haltOnce(withGoals bool) error {
-	if err := d.bus.SyncReadOnce(regTorque, 1); err != nil && errors.Is(err, hal.ErrBus) {
-		return err
-	}
-	for i := range d.servos { // a servo whose power was off is limp: a goal could switch its torque on
-		s := &d.servos[i]
-		s.torque = s.torque && (!d.bus.Answered(i) || d.bus.Data(i)[0] != 0)
-	}
 	deadline := d.bus.Deadline()
 	var goalErr error
 	if withGoals {

@@ -226,6 +226,34 @@ func TestDevice_HaltLeavesServosLimpThatLostTheirPower(t *testing.T) {
 	}
 }
 
+func TestDevice_HaltLeavesServosLimpThatReturnBehindADeadOne(t *testing.T) {
+	r := newRig(t)
+	d := r.open(t)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	for id := byte(1); id <= 3; id++ { // an emergency stop cuts their power
+		r.Miss(id, -1)
+	}
+	for range 2 {
+		if d.Halt([]float64{0, 0, 0}) == nil {
+			t.Fatal("halted servos without power")
+		}
+	}
+	for id := byte(1); id <= 3; id++ {
+		r.SetTorque(id, false)
+		r.SetGoal(id, 700)
+	}
+	r.Miss(2, 0) // servo 1 stays dead
+	r.Miss(3, 0)
+	for range 3 {
+		_ = d.Halt([]float64{0, 0, 0})
+	}
+	if r.Torque(2) || r.Torque(3) || r.Goal(2) != 700 {
+		t.Errorf("torque %v, %v, goal %d", r.Torque(2), r.Torque(3), r.Goal(2))
+	}
+}
+
 func TestDevice_HaltRepeatsTorqueOffOfFailedArm(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)

@@ -406,7 +406,7 @@ func (d *Device) appendOutputs(p []byte, outputs []float64) ([]byte, error) {
 // Arm implements hal.Device. It opens a lost port again and sends the failsafe. The firmware confirms that it
 // is armed, and the deadman that it enforces. Its outputs are the failsafe until the next Write.
 func (d *Device) Arm() error {
-	if err := d.reopened(d.port.Reopen); err != nil {
+	if err := d.recover(); err != nil {
 		return fmt.Errorf("mcu: arm: %w", err)
 	}
 	if d.failsafe != nil {
@@ -430,12 +430,12 @@ func (d *Device) Arm() error {
 	return nil
 }
 
-// reopened opens a lost port again.
-func (d *Device) reopened(open func() error) error {
+// recover opens a lost port again.
+func (d *Device) recover() error {
 	if !d.port.Lost() {
 		return nil
 	}
-	if err := open(); err != nil {
+	if err := d.port.Recover(); err != nil {
 		return d.counted(err)
 	}
 	d.decoder.Reset()
@@ -447,7 +447,7 @@ func (d *Device) reopened(open func() error) error {
 // its deadman.
 func (d *Device) Halt(failsafe []float64) error {
 	d.armed = false
-	if err := d.reopened(d.port.Recover); err != nil {
+	if err := d.recover(); err != nil {
 		return err
 	}
 	p, err := d.appendOutputs(d.payload[:0], failsafe)

@@ -20,11 +20,9 @@
 // # A lost port
 //
 // After an adapter is unplugged, or the line hangs up, this call and every further one fails at
-// once with an error that wraps hal.ErrBus, and [Port.Lost] is true. [Port.Reopen] tries once to
-// open the port again. It takes as long as the kernel's open, some milliseconds, and allocates: it is
-// for the moment in which an operator arms the robot. [Port.Recover] does the same for a Halt, so that a
-// chain whose adapter returns is halted, but only for a name in /dev/serial/by-id, which belongs to one
-// adapter. /dev/ttyUSB0 may be another adapter after replugging.
+// once with an error that wraps hal.ErrLost, and [Port.Lost] is true. [Port.Recover] opens the port
+// again, so that a Halt reaches the devices of an adapter that has returned. It needs a name in
+// /dev/serial/by-id: /dev/ttyUSB0 may be another adapter after replugging.
 //
 // # Half duplex
 //

@@ -47,7 +47,7 @@ func Open(c Config) (*Port, error) {
 		fd:         fd,
 		named:      named,
 		errTimeout: fmt.Errorf("serial: %s: %w; check power, wiring and baud", c.Path, hal.ErrTimeout),
-		errLost:    fmt.Errorf("serial: %s: %w (port lost or hung up); %s", c.Path, hal.ErrBus, fix),
+		errLost:    fmt.Errorf("serial: %s: %w; %s", c.Path, hal.ErrLost, fix),
 		errEcho: fmt.Errorf("serial: %s: %w (echo differs from the sent bytes); "+
 			"check for two devices that send at once, or unset echo", c.Path, hal.ErrBus),
 	}, nil
@@ -56,27 +56,16 @@ func Open(c Config) (*Port, error) {
 // Config returns the settings given to Open.
 func (p *Port) Config() Config { return p.config }
 
-// Lost reports whether the port has failed. Only Reopen and Recover make it usable again.
+// Lost reports whether the port has failed. Only Recover makes it usable again.
 func (p *Port) Lost() bool { return p.lost }
-
-// Reopen closes the port and tries once to open it again with the settings given to Open. It is
-// not for a tick: see the package documentation.
-func (p *Port) Reopen() error {
-	_ = p.Close()
-	fd, err := openDevice(p.config)
-	if err != nil {
-		return fmt.Errorf("%w: %w", hal.ErrBus, err)
-	}
-	p.fd, p.lost = fd, false
-	return nil
-}
 
 // recoverInterval is the time between two attempts of Recover.
 const recoverInterval = 100 * time.Millisecond
 
-// Recover opens a lost port again, with Reopen but at most once in 100 ms: it is for a Halt, which the
-// control thread repeats in every tick until it succeeds. It opens only a name in /dev/serial/by-id, which
-// belongs to one adapter: /dev/ttyUSB0 may be another one by now. Opening allocates.
+// Recover opens a lost port again with the settings given to Open, at most once in 100 ms: it is for Arm, and
+// for a Halt, which the control thread repeats in every tick until it succeeds. It opens only a name in
+// /dev/serial/by-id, which belongs to one adapter, if that has a serial number: /dev/ttyUSB0 may be another
+// adapter by now. Opening takes some milliseconds and allocates.
 func (p *Port) Recover() error {
 	if !p.lost {
 		return nil
@@ -85,9 +74,15 @@ func (p *Port) Recover() error {
 		return p.errLost
 	}
 	p.retry = monotonic.After(recoverInterval)
-	if unix.Access(p.config.Path, unix.F_OK) != nil || p.Reopen() != nil {
+	_ = p.Close() // the kernel keeps the old name in use until then
+	if unix.Access(p.config.Path, unix.F_OK) != nil {
 		return p.errLost
 	}
+	fd, err := openDevice(p.config)
+	if err != nil {
+		return p.errLost
+	}
+	p.fd, p.lost = fd, false
 	return nil
 }
 
@@ -110,7 +105,7 @@ func (p *Port) interrupted(cause error) error {
 	return fmt.Errorf("serial: %s: interrupted: %w", p.config.Path, cause)
 }
 
-// Close releases the port. Every later call except Reopen and Recover fails with hal.ErrBus.
+// Close releases the port. Every later call except Recover fails with hal.ErrLost.
 func (p *Port) Close() error {
 	if p.fd < 0 {
 		return nil

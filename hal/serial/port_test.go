@@ -148,29 +148,6 @@ func TestPort_ReportsBusErrorAfterUnplug(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := port.Reopen(); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("reopen of an unplugged port: %v", err)
-	}
-}
-
-func TestPort_Reopen(t *testing.T) {
-	port, line := connect(t, Config{})
-	if err := port.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := port.Write([]byte{1}, soon()); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("write on a closed port: %v", err)
-	}
-	if err := port.Reopen(); err != nil {
-		t.Fatal(err)
-	}
-	if err := port.Write([]byte{42}, soon()); err != nil {
-		t.Fatal(err)
-	}
-	got := make([]byte, 1)
-	if _, err := line.Read(got); err != nil || got[0] != 42 {
-		t.Errorf("%v, %v", got, err)
-	}
 }
 
 func TestPort_RecoversOnlyNamedDevices(t *testing.T) {
@@ -192,9 +169,24 @@ func TestPort_RecoversOnlyNamedDevices(t *testing.T) {
 		if err := port.Recover(); err != nil {
 			t.Errorf("a working port: %v", err)
 		}
-		port.lose()
+		if err := port.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := port.Write([]byte{1}, soon()); !errors.Is(err, hal.ErrLost) {
+			t.Errorf("write on a closed port: %v", err)
+		}
 		if err := port.Recover(); (err == nil) != named || port.Lost() == named {
 			t.Errorf("named %v: %v, lost %v", named, err, port.Lost())
+		}
+		if !named {
+			continue
+		}
+		if err := port.Write([]byte{42}, soon()); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 1)
+		if _, err := line.Read(got); err != nil || got[0] != 42 {
+			t.Errorf("%v, %v", got, err)
 		}
 		port.lose()
 		port.retry = soon()

@@ -3,6 +3,7 @@ package servobus
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"optibfm/hal"
@@ -58,7 +59,9 @@ type Bus struct {
 	protocol Protocol
 	timeout  time.Duration
 	members  []member
+	order    []int // in which servos are asked: one that did not answer moves to the end
 	pending  []int // the servos of the present sync read
+	first    int   // the first of them without a valid answer
 
 	data []byte // payload of the request
 	tx   []byte
@@ -96,10 +99,11 @@ func New(driver string, port *serial.Port, protocol Protocol, servos []Servo) *B
 	n := len(servos)
 	b := &Bus{
 		Port: port, driver: driver, protocol: protocol,
-		members: make([]member, n), pending: make([]int, 0, n),
+		members: make([]member, n), order: make([]int, n), pending: make([]int, 0, n),
 		data: make([]byte, 0, n*(1+MaxBlock)), tx: make([]byte, 0, 2*n*(1+MaxBlock)+64), rx: make([]byte, rxSize),
 	}
 	for i, s := range servos {
+		b.order[i] = i
 		m := &b.members[i]
 		m.Servo = s
 		for k, f := range faultKinds {
@@ -118,19 +122,7 @@ func (b *Bus) SetTimeout(d time.Duration) { b.timeout = d }
 // Deadline returns the deadline of a transaction that begins now.
 func (b *Bus) Deadline() int64 { return monotonic.After(b.timeout) }
 
-// ReopenIfLost opens a lost port again, for Arm.
-func (b *Bus) ReopenIfLost() error {
-	if !b.Port.Lost() {
-		return nil
-	}
-	err := b.Port.Reopen()
-	if err != nil {
-		b.Faults.Count(err)
-	}
-	return err
-}
-
-// Recover opens a lost port again, for Halt: see [serial.Port.Recover].
+// Recover opens a lost port again: see [serial.Port.Recover].
 func (b *Bus) Recover() error {
 	err := b.Port.Recover()
 	if err != nil {
@@ -308,8 +300,7 @@ func (b *Bus) firstFault() error {
 	if len(b.pending) == 0 {
 		return nil
 	}
-	i := b.pending[0]
-	return b.errorOf(i, b.members[i].fault)
+	return b.errorOf(b.first, b.members[b.first].fault)
 }
 
 // Verify fails with hal.ErrDevice for the first servo whose data of the latest sync read is not as
@@ -335,15 +326,11 @@ func (b *Bus) TryTwice(attempt func() error) error {
 	return err
 }
 
-func (b *Bus) selectAll() {
-	b.pending = b.pending[:0]
-	for i := range b.members {
-		b.pending = append(b.pending, i)
-	}
-}
+func (b *Bus) selectAll() { b.pending = append(b.pending[:0], b.order...) }
 
 // selectFailed counts the pending servos without a valid answer and keeps only them. It moves the
-// first to the end: servos answer in turn, and those behind a dead servo may have waited for it.
+// first to the end, also for later reads: servos answer in turn, and those behind a dead servo may have
+// waited for it.
 func (b *Bus) selectFailed() int {
 	kept := b.pending[:0]
 	for _, i := range b.pending {
@@ -352,13 +339,20 @@ func (b *Bus) selectFailed() int {
 			kept = append(kept, i)
 		}
 	}
-	if len(kept) > 1 {
-		first := kept[0]
-		copy(kept, kept[1:])
-		kept[len(kept)-1] = first
+	if len(kept) > 0 {
+		b.first = kept[0]
+		moveLast(kept, b.first)
+		moveLast(b.order, b.first)
 	}
 	b.pending = kept
 	return len(kept)
+}
+
+// moveLast moves an element to the end.
+func moveLast(list []int, element int) {
+	i := slices.Index(list, element)
+	copy(list[i:], list[i+1:])
+	list[len(list)-1] = element
 }
 
 // query sends one sync read to the pending servos and receives answers until the deadline. The error

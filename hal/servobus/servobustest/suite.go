@@ -245,7 +245,7 @@ func haltWithDeadServo(t *testing.T, start func(*testing.T) Rig) {
 func haltRepeats(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
 	d := openArmed(t, r, Settings{}, 1, 1, 1)
-	r.Miss(3, 2)
+	r.Miss(3, 1)
 	if err := d.Halt(make([]float64, servos)); err != nil {
 		t.Fatal(err)
 	}
