@@ -17,7 +17,7 @@ from statsmodels.stats.multitest import multipletests
 
 REPS = 2000
 BATCH = 100  # draws at a time, which bounds the memory
-MANY = 60  # runs of a task with which Student's t is within 2 % of the normal; the jackknife takes their cube
+GROUPS = 30  # of runs, at most, that the jackknife leaves out: its time grows with their square
 CONFIDENCE = 0.95
 TAIL = (1 - CONFIDENCE) / 2
 
@@ -106,7 +106,7 @@ def estimate(name: str, runs: list[Runs], tasks: list[int], statistic: Callable)
     with np.errstate(all="ignore"):
         draws = [drawn(*(rng.integers(len(runs), size=(BATCH, *runs.shape)) for runs in whole))
                  for _ in range(0, REPS, BATCH)]
-        freedom = _freedom(whole, drawn) if fewest <= MANY else np.full(len(value), fewest - 1)
+        freedom = _freedom(whole, drawn)
     low, high = np.quantile(np.concatenate(draws), [TAIL, 1 - TAIL], axis=0)
     wider = np.sqrt(fewest / (fewest - 1)) * stats.t.ppf(1 - TAIL, freedom) / stats.norm.ppf(1 - TAIL)
     ends = zip(value, value - wider * (value - low), value + wider * (high - value), freedom)
@@ -117,10 +117,12 @@ def _freedom(whole: list[np.ndarray], drawn: Callable) -> np.ndarray:
     """Returns Satterthwaite's degrees of freedom of each component."""
     variances, own = [], []
     for b, all_runs in enumerate(whole):
-        n, width = all_runs.shape
-        for task in range(width):
-            chosen = [np.tile(runs, (n, n - 1, 1)) for runs in whole]  # a run left out: [n, runs (n - 1), width]
-            chosen[b][:, :, task] = [np.tile(np.delete(np.arange(n), run), n) for run in range(n)]
+        n = min(len(all_runs), GROUPS)
+        kept = np.arange(len(all_runs) // n * n).reshape(n, -1)
+        for task in range(all_runs.shape[1]):
+            chosen = [np.tile(runs, (n, 1, 1)) for runs in whole]
+            chosen[b] = np.tile(all_runs[:kept.size], (n, n - 1, 1))  # a group left out: [n, runs (n - 1), width]
+            chosen[b][:, :, task] = [np.tile(np.delete(kept, group, axis=0).ravel(), n) for group in range(n)]
             variances.append(np.var(drawn(*chosen), axis=0) * (n - 1))
             own.append(n - 1)
     v, own = np.array(variances), np.array(own)[:, None]

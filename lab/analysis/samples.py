@@ -51,6 +51,7 @@ class Results:
         self.trials = trials
         self.notes: set[str] = set()
         self._oracles: dict[tuple, list[Trial]] = defaultdict(list)
+        self._chosen: dict[tuple, list[Trial]] = {}
         for trial in trials:
             if trial.method == "oracle" and "return" in trial.curves:
                 self._oracles[_reward_of(trial)].append(trial)
@@ -58,6 +59,12 @@ class Results:
     def oracle(self, trial: Trial) -> list[Trial]:
         """Returns the oracle's trials with the same model, task and reward: those with the most labels, then those of
         the same experiment, of the main comparison, of any. None if their mean return is not positive."""
+        key = trial.experiment, _reward_of(trial)
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(trial)
+        return self._chosen[key]
+
+    def _choose(self, trial: Trial) -> list[Trial]:
         def rank(t: Trial) -> tuple:
             return (-float(t.params.get("labels", 50_000)), t.experiment != trial.experiment, t.experiment != "main",
                     t.experiment)
@@ -95,17 +102,20 @@ class Results:
         """Makes the matrix of a measure. points(trial) returns several numbers in place of the view's one."""
         of_rows = MEASURES[measure][0]
         found: dict[tuple, list] = defaultdict(list)
-        oracles: dict[tuple, list] = {}
+        oracles: dict[tuple, list[Trial]] = {}
         for t in trials:
             numbers = points(t) if points else [value] if (value := number(t, of_rows, view)) is not None else None
             oracle = self.oracle(t) if measure == "share" else []
             if numbers is not None and (oracle or measure != "share"):
                 found[t.column()].append((t.seed, numbers))
-                oracles[t.column()] = [(o.seed, [number(o, of_rows, {})]) for o in oracle]
+                oracles[t.column()] = oracle
         if not found:
             raise NotRun(f"no {MEASURES[measure][1]}")
         columns, where = sorted(found), f"{trials[0].experiment}, {trials[0].env}, {trials[0].method}"
-        matrices = [self._matrix([of[c] for c in columns], where) for of in (found, oracles)[:1 + (measure == "share")]]
+        matrices = [self._matrix([found[c] for c in columns], where)]
+        if measure == "share":
+            of_oracle = [[(o.seed, [number(o, of_rows, {})]) for o in oracles[c]] for c in columns]
+            matrices.append(self._matrix(of_oracle, where))
         return Sample(columns, matrices)
 
     def _matrix(self, columns: list[list[tuple[int, list[float]]]], where: str) -> Runs:
