@@ -306,7 +306,8 @@ func (d *Device) goalsOf(wheels, all bool) []byte {
 
 func (d *Device) setTorque(on bool) {
 	for i := range d.servos {
-		d.servos[i].torque = on
+		s := &d.servos[i]
+		s.torque, s.silent, s.absent = on, false, false
 	}
 }
 

@@ -252,6 +252,16 @@ func TestDevice_HaltLeavesServosLimpThatReturnBehindADeadOne(t *testing.T) {
 	if r.Torque(2) || r.Torque(3) || r.Goal(2) != 700 {
 		t.Errorf("torque %v, %v, goal %d", r.Torque(2), r.Torque(3), r.Goal(2))
 	}
+	r.Miss(1, 0)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Write([]float64{0.5, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if settle(t, d); r.Goal(1) != 2048+326 {
+		t.Errorf("armed: goal %d", r.Goal(1))
+	}
 }
 
 func TestDevice_HaltRepeatsTorqueOffOfFailedArm(t *testing.T) {
