@@ -28,9 +28,14 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	r.arm()
 	expect("+\n", "saved 1\n")
 	r.must("stop", "stopped")
+	answers := func() int {
+		return strings.Count(r.output.String(), "saved ") + strings.Count(r.output.String(), "refused ")
+	}
 	// The host process detects the stop some milliseconds later, from the ticks.
 	if !rigtest.WaitUntil(20*time.Second, func() bool {
+		before := answers()
 		rigtest.WriteString(t, stdin, "-\n")
+		rigtest.WaitUntil(20*time.Second, func() bool { return answers() > before })
 		return strings.Contains(r.output.String(), "refused the robot was stopped\n")
 	}) {
 		t.Fatalf("no press was refused:\n%s", r.output)
