@@ -118,8 +118,10 @@ func (d *Device) haltOnce(withGoals bool) error {
 		return d.bus.Verify(func(_ int, data []byte) bool { return data[0] == 0 })
 	}
 	readErr := d.bus.SyncReadOnce(regWatchdog, goalsSize)
-	if err := d.wake(); err != nil {
-		return err
+	if withGoals { // else a servo would continue to its old goal
+		if err := d.wake(); err != nil {
+			return err
+		}
 	}
 	if readErr != nil {
 		return readErr
@@ -134,11 +136,11 @@ func (d *Device) wake() error {
 	if n, err := d.writeTripped(0, deadline); n == 0 || err != nil {
 		return err
 	}
-	if err := d.writeGoals(deadline); err != nil {
+	goalErr := d.writeGoals(deadline)
+	if _, err := d.writeTripped(d.watchdog, deadline); err != nil { // also after an error: it is the deadman
 		return err
 	}
-	_, err := d.writeTripped(d.watchdog, deadline)
-	return err
+	return goalErr
 }
 
 // writeTripped writes the watchdog of the servos that it has stopped, and returns their number.

@@ -406,7 +406,7 @@ func (d *Device) appendOutputs(p []byte, outputs []float64) ([]byte, error) {
 // Arm implements hal.Device. It opens a lost port again and sends the failsafe. The firmware confirms that it
 // is armed, and the deadman that it enforces. Its outputs are the failsafe until the next Write.
 func (d *Device) Arm() error {
-	if err := d.recover(); err != nil {
+	if err := d.reopen(); err != nil {
 		return fmt.Errorf("mcu: arm: %w", err)
 	}
 	if d.failsafe != nil {
@@ -430,8 +430,8 @@ func (d *Device) Arm() error {
 	return nil
 }
 
-// recover opens a lost port again.
-func (d *Device) recover() error {
+// reopen opens a lost port again.
+func (d *Device) reopen() error {
 	if !d.port.Lost() {
 		return nil
 	}
@@ -447,7 +447,7 @@ func (d *Device) recover() error {
 // its deadman.
 func (d *Device) Halt(failsafe []float64) error {
 	d.armed = false
-	if err := d.recover(); err != nil {
+	if err := d.reopen(); err != nil {
 		return err
 	}
 	p, err := d.appendOutputs(d.payload[:0], failsafe)
