@@ -1,6 +1,8 @@
 package flightlog
 
 import (
+	"encoding/binary"
+	"hash/fnv"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,6 +57,63 @@ func TestReplay_AcceptsLogsOfEarlierVersions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReplay_ReadsFormat5BitForBit replays runs of the rover that the first program with a stable format
+// recorded: with the presets paper (ucb, lockstep) and person (lockstep), with every kind of label while the
+// robot holds still (real time), and with a stop, a reset and a disarmament (real time).
+func TestReplay_ReadsFormat5BitForBit(t *testing.T) {
+	for _, log := range []struct {
+		name          string
+		ticks         uint64
+		labels, undos uint64
+		held          int
+		digest        uint64 // of hash, flags and action of each tick
+	}{
+		{name: "paper", ticks: 60, labels: 50, digest: 0xba7d0c587f5ee0c4},
+		{name: "person", ticks: 120, labels: 10, digest: 0xc67fe0defa994e4},
+		{name: "labels", ticks: 120, labels: 9, undos: 2, held: 53, digest: 0xfb92ff63c0cb585a},
+		{name: "stop", ticks: 80, labels: 5, digest: 0x6fa4325c3f288072},
+	} {
+		t.Run(log.name, func(t *testing.T) {
+			r := open(t, filepath.Join("testdata", "golden", "format5-"+log.name+".mcap"))
+			result, err := Verify(r)
+			must(t, err)
+			if !result.OK() || result.Verified != log.ticks || result.Unverified != 0 {
+				t.Errorf("%d ticks verified, %d not, want %d, 0; first difference: %v",
+					result.Verified, result.Unverified, log.ticks, result.First)
+			}
+			s := result.Summary
+			if s.Labels[controller.Applied] != log.labels || s.Undone != log.undos {
+				t.Errorf("%d labels, %d undone, want %d, %d",
+					s.Labels[controller.Applied], s.Undone, log.labels, log.undos)
+			}
+			held, digest := digestTicks(t, r)
+			if held != log.held || digest != log.digest {
+				t.Errorf("%d ticks held, digest %#x, want %d, %#x", held, digest, log.held, log.digest)
+			}
+		})
+	}
+}
+
+// digestTicks counts the ticks in which the robot was held, and hashes what every tick decided.
+func digestTicks(t *testing.T, r *Reader) (held int, digest uint64) {
+	t.Helper()
+	h := fnv.New64a()
+	for record, err := range r.Records() {
+		must(t, err)
+		tick := record.Tick
+		if tick == nil {
+			continue
+		}
+		if tick.Flags.Has(controller.FlagHeld) {
+			held++
+		}
+		must(t, binary.Write(h, binary.LittleEndian, tick.Hash))
+		must(t, binary.Write(h, binary.LittleEndian, uint32(tick.Flags)))
+		must(t, binary.Write(h, binary.LittleEndian, tick.Action))
+	}
+	return held, h.Sum64()
 }
 
 func TestReplay_FindsAChangedShare(t *testing.T) {
