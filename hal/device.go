@@ -42,9 +42,10 @@ type Device interface {
 	// It may be called before Arm, with the outputs of a stopped robot.
 	Write(outputs []float64) error
 
-	// Arm makes the outputs effective (torque on, output enabled). It sets and
-	// verifies the device's deadman, if it has one and the configuration
-	// enables it.
+	// Arm makes the outputs effective (torque on, output enabled): those with
+	// Signal.Measured at the position that Arm itself measures, the others at
+	// the latest Write. It sets and verifies the device's deadman, if it has
+	// one and the configuration enables it.
 	Arm() error
 
 	// Halt commands the failsafe outputs, [len(Outputs())], on every path that
@@ -64,10 +65,19 @@ type FailsafeHolder interface {
 	SetFailsafe(outputs []float64) error
 }
 
+// Relaxer is implemented by devices whose outputs can be made ineffective without a fault: the torque of servos
+// switched off. Relax is the end of an orderly stop; it latches until Arm.
+type Relaxer interface {
+	Relax() error
+}
+
 // Signal is an input or an output of a device.
 type Signal struct {
 	Name string // unique in its list, such as "gyro_z"
 	Unit string // SI, such as "rad/s"; empty for dimensionless
+	// Measured is the input, with the same unit and zero, that measures this output; empty: none. The output
+	// is a position.
+	Measured string
 }
 
 // Guarded is implemented by devices and robots with a deadman: they stop when

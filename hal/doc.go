@@ -29,6 +29,14 @@
 // A [Bounded] robot or device has upper bounds on the duration of its calls. The
 // program compares them with the loop's period and watchdog before it arms.
 //
+// # Where motion begins
+//
+// An action channel in rad, deg, m or mm commands a position. If it begins where
+// the actuator is not, the actuator leaps there at full speed. Therefore a channel
+// names the observation that measures it ([Channel].Measured), or the robot is a
+// [Meter]; the controller then begins at the measured value. Arm itself holds the
+// present positions. A [Limper] can end an orderly stop without torque.
+//
 // # Channels
 //
 // A [Spec] names every element of the observation and of the action, in the

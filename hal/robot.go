@@ -12,7 +12,8 @@ var ErrHalted = errors.New("hal: the robot is halted: arm it before acting")
 // method. Each returns within a bounded time that is small against the period.
 //
 // A robot starts halted. Arm is an explicit act of the operator; no reward
-// device can cause it.
+// device can cause it. Arm moves nothing: a driver makes its outputs effective
+// where the actuators are.
 type Robot interface {
 	// Spec describes the channels. It does not change during a run and
 	// callers must not modify the slices in it.
@@ -47,6 +48,21 @@ type Robot interface {
 // Disarm never replaces Halt in a dangerous situation.
 type Disarmer interface {
 	Disarm() error
+}
+
+// Limper is implemented by robots whose actuators can go limp: servos without torque, motors without current.
+// Limp is the end of an orderly stop in a rest pose. The control thread calls it; it latches like Halt. A robot
+// without it is disarmed instead.
+type Limper interface {
+	Limp() error
+}
+
+// Meter is implemented by robots that measure their actuators beside the observation. A robot whose
+// observation has the measured values names them in [Channel.Measured] instead.
+type Meter interface {
+	// Positions fills dst, [len(Spec().Action)], with the values that the actuators had at the last Sense, in
+	// the units of the action channels. It writes NaN for a channel that is not measured or not known.
+	Positions(dst []float32)
 }
 
 // StopInput is implemented by robots with an input for an emergency stop.
@@ -110,4 +126,24 @@ type Channel struct {
 	// may be outside of Min and Max, such as no pulses for an ESC; rate limits
 	// then start from the nearer limit.
 	Disarmed float64
+	// Measured is what measures the actuator of an action channel.
+	Measured Measured `json:",omitzero"`
+}
+
+// Measured maps an observation to an action channel: the actuator is at Scale · observation + Offset, in the
+// channel's unit. The zero value means that nothing measures it.
+type Measured struct {
+	Obs    string  // name of the observation channel; of a [Meter], the name of its sensor
+	Scale  float64 // 0: 1
+	Offset float64
+}
+
+// IsPosition reports whether an action channel commands a position, by its unit: rad, deg, m or mm. A position
+// that begins elsewhere than the actuator is makes it leap; a speed, a torque or a duty cycle does not.
+func (c *Channel) IsPosition() bool {
+	switch c.Unit {
+	case "rad", "deg", "m", "mm":
+		return true
+	}
+	return false
 }

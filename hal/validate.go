@@ -104,7 +104,11 @@ func checkActionChannel(c *Channel) error {
 	if math.IsNaN(c.Disarmed) || math.IsInf(c.Disarmed, 0) {
 		return fmt.Errorf("the disarmed value is not finite (%v)", c.Disarmed)
 	}
-	return nil
+	m := c.Measured
+	if !(math.Abs(m.Scale) <= math.MaxFloat64 && math.Abs(m.Offset) <= math.MaxFloat64) {
+		return fmt.Errorf("measured: scale or offset is not finite (%v, %v)", m.Scale, m.Offset)
+	}
+	return checkText(m.Obs)
 }
 
 // checkLimits returns an error unless the limits are finite and distinct as

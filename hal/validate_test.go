@@ -41,6 +41,7 @@ func TestSpec_RefusesInvalid(t *testing.T) {
 		{"negative rate", func(s *hal.Spec) { s.Action[0].MaxRate = -1 }, "rate limit is negative"},
 		{"NaN rate", func(s *hal.Spec) { s.Action[0].MaxRate = nan }, "rate limit is negative or not finite (NaN)"},
 		{"failsafe outside", func(s *hal.Spec) { s.Action[1].Failsafe = 1.5 }, `("a1"): the failsafe value`},
+		{"NaN scale of a measurement", func(s *hal.Spec) { s.Action[0].Measured.Scale = nan }, "measured: scale"},
 		{"NaN failsafe", func(s *hal.Spec) { s.Action[1].Failsafe = nan }, "failsafe value is not within"},
 	}
 	for _, c := range cases {
