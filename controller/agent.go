@@ -41,6 +41,7 @@ type Agent struct {
 	rewarder hal.Rewarder        // the robot, or nil if it is not a simulator
 	resets   bool                // the robot can be reset: an episode starts from its failsafe output
 	disarmer hal.Disarmer        // the robot, or nil if its disarmed output is the failsafe one
+	limper   hal.Limper          // the robot, or nil if it cannot go limp
 	guarded  hal.Guarded         // the robot, or nil if it has no deadman
 	model    tflite.Model
 	plans    Plans
@@ -63,8 +64,12 @@ type Agent struct {
 	hold         string // how the robot stands still while a request is open; empty: it does not
 	explorer     *explorer
 	stops        stopMonitor
-	needDeadman  bool
+	safety       Safety
 	maxPlanAge   uint64
+
+	positions   *positions
+	start, rest *mover // nil: none
+	begins      bool   // the next sample is where motion begins
 
 	lifecycle  Lifecycle
 	present    Fault       // found in the last tick
@@ -78,6 +83,7 @@ type Agent struct {
 	planTick    uint64    // of the last plan taken
 	unreachable bool      // the operator, in the tick before
 	fallback    []float64 // replaces a z without a direction
+	command     []float32 // scratch: the policy's action that gives a command
 	labels      [MaxLabels]rewardsrc.Label
 }
 
@@ -120,6 +126,15 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	positions, err := newPositions(parts.Robot)
+	if err != nil {
+		return nil, err
+	}
+	start, startErr := newMover("safety.start", parts.Safety.Start, spec)
+	rest, restErr := newMover("safety.rest", parts.Safety.Rest, spec)
+	if err := errors.Join(startErr, restErr); err != nil {
+		return nil, err
+	}
 	explorer, err := newExplorer(cfg.Explore, dims.Latent, spec.Period)
 	if err != nil {
 		return nil, err
@@ -137,9 +152,11 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		hold:        hold,
 		explorer:    explorer,
 		stops:       stops,
-		needDeadman: parts.Safety.RequireDeadman,
+		safety:      parts.Safety,
 		maxPlanAge:  cfg.MaxPlanAge,
-		fallback:    make([]float64, dims.Latent),
+		positions:   positions, start: start, rest: rest,
+		fallback: make([]float64, dims.Latent),
+		command:  make([]float32, len(spec.Action)),
 	}
 	if a.assembler, a.readings = parts.Assembler, a.tick.Obs; a.assembler != nil {
 		a.readings = make([]float32, len(spec.Obs))
@@ -152,6 +169,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	a.rewarder, _ = parts.Robot.(hal.Rewarder)
 	_, a.resets = parts.Robot.(hal.Resetter)
 	a.disarmer, _ = parts.Robot.(hal.Disarmer)
+	a.limper, _ = parts.Robot.(hal.Limper)
 	a.guarded, _ = parts.Robot.(hal.Guarded)
 	randomDirection(a.fallback, rand.New(rand.NewPCG(cfg.Seed, fallbackStream)))
 	return a, nil
@@ -180,24 +198,69 @@ func (a *Agent) Cause() Fault { return a.lifecycle.Cause() }
 // FaultNone, Arm and Reset fail.
 func (a *Agent) Present() Fault { return a.present }
 
-// Arm lets actions go to the actuators from the next tick on. It is an
-// operator's explicit act. It fails with ErrFaulted while a stop is latched,
-// and with ErrPresent while a cause for a stop is present. If the robot
-// cannot be armed, or lacks a required deadman, Arm halts it again. Arm does
-// not change an armed robot.
+// Arm lets actions go to the actuators from the next tick on: to Safety.Start.Pose
+// first, if there is one. It is an operator's explicit act. It fails with
+// ErrFaulted while a stop is latched, with ErrPresent while a cause for a stop
+// is present, and with ErrPosition if motion could not begin where the robot
+// is. If the robot cannot be armed, or lacks a required deadman, Arm halts it
+// again. Arm does not change an armed or starting robot.
 func (a *Agent) Arm() error {
-	if a.Armed() { // its actuators are not where Halt leaves them
+	switch a.Mode() {
+	case Armed, Starting: // its actuators are not where Halt leaves them
 		return nil
+	case Resting:
+		return fmt.Errorf("controller: arm: %w", errResting)
 	}
-	next := a.lifecycle
-	if err := next.Arm(a.present); err != nil {
+	next, mode := a.lifecycle, Armed
+	if a.start != nil {
+		mode = Starting
+	}
+	if err := errors.Join(next.Arm(a.present, mode), a.checkPositions()); err != nil {
 		return fmt.Errorf("controller: arm: %w", err)
 	}
 	if err := a.armRobot(); err != nil {
 		return fmt.Errorf("controller: arm: %w", errors.Join(err, a.haltRobot()))
 	}
 	a.lifecycle = next
+	a.beginMotion()
+	a.begins = true // again at the next sample: an actuator may sag when it takes its load
 	return nil
+}
+
+// checkPositions returns an error unless the robot can begin where it is.
+func (a *Agent) checkPositions() error {
+	if a.sensedAt != 0 {
+		a.positions.update(a.readings)
+	}
+	if a.safety.Simulated {
+		return nil
+	}
+	if err := a.safety.Unstartable(a.positions.channels); err != nil {
+		return err
+	}
+	if a.sensedAt == 0 && a.positions.any() {
+		return fmt.Errorf("%w: no sample yet", ErrPosition)
+	}
+	return a.positions.check(time.Duration(a.tick.Wake-a.sensedAt), a.oldestPosition())
+}
+
+// oldestPosition returns the largest age of a position at which motion may begin.
+func (a *Agent) oldestPosition() time.Duration {
+	if a.safety.MaxSampleAge > 0 {
+		return a.safety.MaxSampleAge
+	}
+	return positionPeriods * a.robot.Spec().Period
+}
+
+// positionPeriods is the age in periods of a position at which motion may begin, without Safety.MaxSampleAge.
+const positionPeriods = 5
+
+// beginMotion sets the last command, and the start of the motion to the start pose, to where the actuators are.
+func (a *Agent) beginMotion() {
+	a.guard.begin(a.positions.now, a.disarmer != nil)
+	if a.Mode() == Starting {
+		a.start.begin(a.guard.last)
+	}
 }
 
 func (a *Agent) setStage(s Stage) { a.stage.Store(uint64(s)) }
@@ -207,7 +270,7 @@ func (a *Agent) armRobot() error {
 	if err := a.robot.Arm(); err != nil {
 		return err
 	}
-	if a.needDeadman && a.Deadman() <= a.robot.Spec().Period {
+	if a.safety.RequireDeadman && a.Deadman() <= a.robot.Spec().Period {
 		return errNoDeadman
 	}
 	return nil
@@ -223,23 +286,43 @@ func (a *Agent) Deadman() time.Duration {
 	return a.guarded.Deadman()
 }
 
-// Disarm is an orderly stop: the actuators go to their disarmed output, or to
-// their failsafe output if the robot has no disarmed one. Nothing latches.
-// Disarm stops a robot that cannot be disarmed (FaultAct). An error is the
-// robot's; the agent sends no further actions in any case.
+// Disarm is an orderly stop. With Safety.Rest.Pose the robot moves there first and
+// then goes limp; a second call ends that motion at once. Otherwise the actuators
+// go to their disarmed output, or to their failsafe output if the robot has no
+// disarmed one. Nothing latches. Disarm stops a robot that cannot be disarmed
+// (FaultAct). An error is the robot's; the agent sends no further actions in
+// any case.
 func (a *Agent) Disarm() error {
-	if !a.Armed() {
+	mode := a.Mode()
+	if !mode.Moves() {
+		return nil
+	}
+	if a.rest != nil && mode != Resting {
+		a.lifecycle.Rest()
+		a.rest.begin(a.guard.last)
 		return nil
 	}
 	if a.disarmer == nil {
 		return a.Halt(FaultNone)
 	}
+	return a.disarm(a.disarmer.Disarm)
+}
+
+// goLimp ends the motion to the rest pose.
+func (a *Agent) goLimp() error {
+	if a.limper == nil {
+		return a.Disarm()
+	}
+	return a.disarm(a.limper.Limp)
+}
+
+func (a *Agent) disarm(command func() error) error {
 	a.setStage(StageDisarm)
-	if err := a.disarmer.Disarm(); err != nil {
+	if err := command(); err != nil {
 		return errors.Join(err, a.Halt(FaultAct))
 	}
 	a.lifecycle.Disarm()
-	a.guard.restartDisarmed()
+	a.guard.begin(nil, true)
 	return nil
 }
 

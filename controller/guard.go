@@ -49,10 +49,18 @@ func (g *guard) restart() {
 	g.badTicks = 0
 }
 
-// restartDisarmed sets the last action to the disarmed output, within limits.
-func (g *guard) restartDisarmed() {
+// begin sets the last action to where the actuators are: their measured positions, else the disarmed output of a
+// robot that has one, else the failsafe output. It is within the limits.
+func (g *guard) begin(measured []float32, disarms bool) {
 	for i, c := range g.action {
-		g.last[i] = float32(min(max(c.Disarmed, c.Min), c.Max))
+		x := float32(c.Failsafe)
+		if disarms {
+			x = float32(c.Disarmed)
+		}
+		if len(measured) > 0 && finite(float64(measured[i])) {
+			x = measured[i]
+		}
+		g.last[i] = min(max(x, float32(c.Min)), float32(c.Max))
 	}
 	g.badTicks = 0
 }
@@ -75,18 +83,36 @@ func (g *guard) admits(obs []float32) bool {
 // place, and applies its value and rate limits. If a number is not finite, ok
 // is false and the action becomes the last one.
 func (g *guard) limit(action []float32) (limited, ok bool) {
-	for _, x := range action {
-		if !finite(float64(x)) {
-			g.repeat(action)
-			return false, false
-		}
+	if !g.convert(action) {
+		return false, false
 	}
-	for i, c := range g.action {
-		wanted := float32((c.Max+c.Min)/2 + float64(action[i])*((c.Max-c.Min)/2))
+	for i, wanted := range action {
 		action[i] = g.bound(i, wanted)
 		limited = limited || action[i] != wanted
 	}
 	return limited, true
+}
+
+// convert converts the policy's action from [-1, 1] to the robot's units, in place. If a number is not finite, ok
+// is false and the action becomes the last one.
+func (g *guard) convert(action []float32) (ok bool) {
+	for _, x := range action {
+		if !finite(float64(x)) {
+			g.repeat(action)
+			return false
+		}
+	}
+	for i, c := range g.action {
+		action[i] = float32((c.Max+c.Min)/2 + float64(action[i])*((c.Max-c.Min)/2))
+	}
+	return true
+}
+
+// policyAction writes the action of a policy, from -1 to 1, that gives a command.
+func (g *guard) policyAction(dst, command []float32) {
+	for i, c := range g.action {
+		dst[i] = float32((2*float64(command[i]) - c.Max - c.Min) / (c.Max - c.Min))
+	}
 }
 
 // bound applies the value and rate limits of a channel to a command.

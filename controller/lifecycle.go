@@ -13,9 +13,14 @@ const (
 	Disarmed Mode = iota // does not move; an operator may arm it
 	Armed                // actions go to the actuators
 	Stopped              // at its failsafe output; the cause latches until Reset
+	Starting             // moves to its start pose, then to the policy
+	Resting              // moves to its rest pose, then disarms
 )
 
-var modeNames = [...]string{"disarmed", "armed", "stopped"}
+var modeNames = [...]string{"disarmed", "armed", "stopped", "starting", "resting"}
+
+// Moves reports whether commands go to the actuators.
+func (m Mode) Moves() bool { return m == Armed || m == Starting || m == Resting }
 
 // String returns the name of the mode.
 func (m Mode) String() string {
@@ -35,13 +40,14 @@ var (
 
 // Lifecycle is the state machine of arming and stopping:
 //
-//	          Arm                    Stop
-//	disarmed ─────> armed           any ─────> stopped (latched, first cause)
-//	         <─────                 stopped ─────> disarmed
-//	          Disarm                         Reset, if no cause is present
+//	          Arm            Started         Stop
+//	disarmed ─────> starting ───────> armed   any ─────> stopped (latched, first cause)
+//	         <───── resting  <───────         stopped ─────> disarmed
+//	         Disarm           Rest                     Reset, if no cause is present
 //
-// Only Arm leads to armed, and not from stopped: a reset is not a restart. The
-// caller passes the present fault, if any. The zero value is disarmed.
+// Starting and resting are optional. Only Arm leads to armed, and not from
+// stopped: a reset is not a restart. The caller passes the present fault, if
+// any. The zero value is disarmed.
 type Lifecycle struct {
 	mode  Mode
 	cause Fault // of the latched stop
@@ -53,23 +59,39 @@ func (l *Lifecycle) Mode() Mode { return l.mode }
 // Cause returns the first cause of the latched stop, or FaultNone.
 func (l *Lifecycle) Cause() Fault { return l.cause }
 
-// Arm is an operator's explicit act. It fails with ErrFaulted while a stop is
-// latched, and with ErrPresent while a fault is present. Arm does not change an
-// armed robot.
-func (l *Lifecycle) Arm(present Fault) error {
+// Arm is an operator's explicit act. It leads to next, Armed or Starting. It fails
+// with ErrFaulted while a stop is latched, and with ErrPresent while a fault is
+// present. Arm does not change a robot that moves.
+func (l *Lifecycle) Arm(present Fault, next Mode) error {
 	if l.mode == Stopped {
 		return fmt.Errorf("%w (%s)", ErrFaulted, l.cause)
 	}
 	if present != FaultNone {
 		return fmt.Errorf("%w (%s)", ErrPresent, present)
 	}
-	l.mode = Armed
+	if !l.mode.Moves() {
+		l.mode = next
+	}
 	return nil
+}
+
+// Started ends the motion to the start pose: the robot follows the policy.
+func (l *Lifecycle) Started() {
+	if l.mode == Starting {
+		l.mode = Armed
+	}
+}
+
+// Rest begins the motion to the rest pose.
+func (l *Lifecycle) Rest() {
+	if l.mode.Moves() {
+		l.mode = Resting
+	}
 }
 
 // Disarm is an orderly stop. A latched stop remains.
 func (l *Lifecycle) Disarm() {
-	if l.mode == Armed {
+	if l.mode.Moves() {
 		l.mode = Disarmed
 	}
 }

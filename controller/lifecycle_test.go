@@ -8,9 +8,13 @@ import (
 
 func TestLifecycle_Transitions(t *testing.T) {
 	disarmed, armed := Lifecycle{}, Lifecycle{mode: Armed}
+	starting, resting := Lifecycle{mode: Starting}, Lifecycle{mode: Resting}
+	start := func(l *Lifecycle) error { return l.Arm(FaultNone, Starting) }
+	started := func(l *Lifecycle) error { l.Started(); return nil }
+	rest := func(l *Lifecycle) error { l.Rest(); return nil }
 	stopped := Lifecycle{mode: Stopped, cause: FaultEStop}
 	arm := func(present Fault) func(*Lifecycle) error {
-		return func(l *Lifecycle) error { return l.Arm(present) }
+		return func(l *Lifecycle) error { return l.Arm(present, Armed) }
 	}
 	disarm := func(l *Lifecycle) error { l.Disarm(); return nil }
 	stop := func(cause Fault) func(*Lifecycle) error {
@@ -31,6 +35,19 @@ func TestLifecycle_Transitions(t *testing.T) {
 		{"a disarmed robot is disarmed", disarmed, disarm, disarmed, nil},
 		{"a disarmed robot is stopped", disarmed, stop(FaultEStop), stopped, nil},
 		{"a disarmed robot has nothing to reset", disarmed, reset(FaultNone), disarmed, nil},
+		{"a disarmed robot starts", disarmed, start, starting, nil},
+		{"a starting robot follows the policy", starting, started, armed, nil},
+		{"a starting robot is disarmed", starting, disarm, disarmed, nil},
+		{"a starting robot is stopped", starting, stop(FaultEStop), stopped, nil},
+		{"a starting robot rests", starting, rest, resting, nil},
+		{"an armed robot does not start again", armed, start, armed, nil},
+		{"an armed robot rests", armed, rest, resting, nil},
+		{"a resting robot does not follow the policy", resting, started, resting, nil},
+		{"a resting robot is disarmed", resting, disarm, disarmed, nil},
+		{"a resting robot is stopped", resting, stop(FaultEStop), stopped, nil},
+		{"a disarmed robot does not rest", disarmed, rest, disarmed, nil},
+		{"a stopped robot does not start", stopped, start, stopped, ErrFaulted},
+		{"a stopped robot does not rest", stopped, rest, stopped, nil},
 		{"an armed robot is armed", armed, arm(FaultNone), armed, nil},
 		{"an armed robot is disarmed", armed, disarm, disarmed, nil},
 		{"an armed robot is stopped", armed, stop(FaultEStop), stopped, nil},
@@ -69,10 +86,12 @@ func FuzzLifecycle(f *testing.F) {
 	f.Add([]byte{evTick, evArm, evTilt, evTick, evReset, evTick, evRepair,
 		evTick, evReset, evArm, evStop, evDisarm, evReset, evTick})
 	f.Fuzz(func(t *testing.T, events []byte) {
-		m := newMachine(t)
-		for _, e := range events[:min(len(events), 500)] {
-			m.do(e % numEvents)
-			m.check()
+		for _, motion := range []bool{false, true} {
+			m := newMachine(t, motion)
+			for _, e := range events[:min(len(events), 500)] {
+				m.do(e % numEvents)
+				m.check()
+			}
 		}
 	})
 }
@@ -81,7 +100,7 @@ func TestAgent_RandomEventsNeverMoveDisarmedRobot(t *testing.T) {
 	armed := 0
 	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		m := newMachine(t)
+		m := newMachine(t, seed%2 == 0)
 		for range 200 {
 			e := byte(random.IntN(int(2 * numEvents)))
 			if e >= numEvents { // an event that lets the robot move
@@ -126,8 +145,14 @@ type machine struct {
 	acts     int
 }
 
-func newMachine(t *testing.T) *machine {
-	r, robot := newStoppableRig(t, Safety{Limits: []StopLimit{{Channel: "o0", Min: -2, Max: 2}}})
+// newMachine returns a robot that with motion moves to a start pose and to a rest pose, in a few ticks.
+func newMachine(t *testing.T, motion bool) *machine {
+	safety := Safety{Limits: []StopLimit{{Channel: "o0", Min: -2, Max: 2}}}
+	if motion {
+		safety.Start = Motion{Pose: map[string]float64{"a0": 0.5}, RampS: 0.1, BlendS: 0.1, Tolerance: 1, FollowS: 1}
+		safety.Rest = safety.Start
+	}
+	r, robot := newStoppableRig(t, safety)
 	return &machine{t: t, rig: r, robot: robot}
 }
 
@@ -154,7 +179,7 @@ func (m *machine) do(event byte) {
 		if err := agent.Reset(); err == nil && before == Stopped && agent.Present() != FaultNone {
 			m.t.Fatalf("reset with %v present", agent.Present())
 		}
-		if before != Armed && agent.Mode() == Armed {
+		if !before.Moves() && agent.Mode().Moves() {
 			m.t.Fatal("a reset armed the robot")
 		}
 	case evPress:
@@ -189,7 +214,7 @@ func (m *machine) tick() {
 	if mode == Stopped {
 		m.licensed = false
 	}
-	if acted := m.robot.Acts > m.acts; acted && before != Armed {
+	if acted := m.robot.Acts > m.acts; acted && !before.Moves() {
 		m.t.Fatalf("the robot acted while %v", before)
 	}
 	if m.robot.Pressed && mode != Stopped {
@@ -198,7 +223,8 @@ func (m *machine) tick() {
 	if got := m.rig.tick.Flags.Has(FlagStopped); got != (mode == Stopped) {
 		m.t.Fatalf("the tick's flags are %b while %v", m.rig.tick.Flags, mode)
 	}
-	if got := m.rig.tick.Mode(); got != mode {
+	ended := before == Starting && mode == Armed || before == Resting && mode == Disarmed
+	if got := m.rig.tick.Mode(); got != mode && !(ended && got == before) {
 		m.t.Fatalf("tick: %v, agent: %v", got, mode)
 	}
 	if m.rig.tick.Fault != m.rig.agent.Cause() {
@@ -210,13 +236,13 @@ func (m *machine) tick() {
 // check holds after every event.
 func (m *machine) check() {
 	agent := m.rig.agent
-	if agent.Mode() == Armed && !m.licensed {
+	if mode := agent.Mode(); (mode == Armed || mode == Starting) && !m.licensed {
 		m.t.Fatal("armed without an act of the operator since the start, the last stop or the last disarm")
 	}
 	if (agent.Mode() == Stopped) != (agent.Cause() != FaultNone) {
 		m.t.Fatalf("%v, cause %v", agent.Mode(), agent.Cause())
 	}
-	if agent.Mode() != Armed && !m.robot.Halted {
+	if !agent.Mode().Moves() && !m.robot.Halted {
 		m.t.Fatalf("the agent is %v and the robot is not halted", agent.Mode())
 	}
 	if m.robot.Acts != m.acts {

@@ -28,7 +28,7 @@ func (a *Agent) Step(t *Tick) error {
 	a.recordArmed(work)
 	a.recordSwitch(work)
 	a.guard.repeat(work.Action)
-	if a.haltFailed && !a.Armed() {
+	if a.haltFailed && !a.Mode().Moves() {
 		a.retryHalt()
 	}
 	a.run(work)
@@ -44,11 +44,16 @@ func (a *Agent) Step(t *Tick) error {
 
 func (a *Agent) recordArmed(t *Tick) {
 	armed := a.Armed()
-	if armed {
+	switch {
+	case armed:
 		t.Flags |= FlagArmed
 		if !a.wasArmed {
 			a.armedAt = t.Index
 		}
+	case a.Mode() == Starting:
+		t.Flags |= FlagStarting
+	case a.Mode() == Resting:
+		t.Flags |= FlagResting
 	}
 	a.wasArmed = armed
 }
@@ -101,13 +106,20 @@ func (a *Agent) run(t *Tick) {
 	if a.resets && t.Flags.Has(FlagEpisodeStart) {
 		a.guard.restart()
 		a.guard.repeat(t.Action)
+		a.begins = true
 		a.explorer.restart()
 		if a.assembler != nil {
 			a.assembler.Reset()
 		}
 	}
 	fault, cause := a.sense(t)
-	a.stopHistory.Note(t.Index, t.SenseAt, a.lifecycle.Mode() == Stopped)
+	if a.begins && fault == FaultNone {
+		a.begins = false
+		a.positions.update(a.readings)
+		a.beginMotion()
+		a.guard.repeat(t.Action)
+	}
+	a.stopHistory.Note(t.Index, t.SenseAt, a.lifecycle.Mode() == Stopped || t.Excluded())
 	if stop, why := a.stops.check(t, a.readings, fault == FaultNone); stop != FaultNone {
 		a.trip(t, stop, why)
 	}
@@ -144,6 +156,10 @@ func (a *Agent) run(t *Tick) {
 		return
 	}
 	a.explorer.limit(t)
+	if err := a.checkFollows(fault == FaultNone); err != nil {
+		a.trip(t, FaultFollow, err)
+		return
+	}
 	if fault == FaultNone && !t.Flags.Has(FlagEpisodeEnd) {
 		fault, cause = a.chooseAction(t)
 	}
@@ -252,7 +268,7 @@ func (a *Agent) evaluate(t *Tick) (Fault, error) {
 	}
 	t.NormSq = normSq
 	t.DGap = posterior.DGap(normSq, a.learner.labelWeight)
-	if !t.Flags.Has(FlagHeld) { // a label is about what the robot did, not about its wait
+	if t.Teaches() { // a label is about what the robot did, not about its wait
 		a.learner.observe(t.Index, t.SenseAt)
 	}
 	if !a.gate.Passes(normSq) {
@@ -417,13 +433,39 @@ func (a *Agent) checkAge(t *Tick, since uint64) (Fault, error) {
 	return FaultStalePlan, errNoPlan
 }
 
-// chooseAction evaluates the policy, unless the robot is held, and limits the action.
+// mover returns the motion to a pose in progress, nil for none.
+func (a *Agent) mover() *mover {
+	switch a.Mode() {
+	case Starting:
+		return a.start
+	case Resting:
+		return a.rest
+	}
+	return nil
+}
+
+// checkFollows returns an error if an actuator does not follow the motion to a pose.
+func (a *Agent) checkFollows(usable bool) error {
+	m := a.mover()
+	if m == nil || !usable {
+		return nil
+	}
+	a.positions.update(a.readings)
+	return m.follows(a.guard.last, a.positions.now)
+}
+
+// chooseAction evaluates the policy, unless the robot is held or moves to a pose, and limits the action.
 func (a *Agent) chooseAction(t *Tick) (Fault, error) {
 	a.setStage(StagePolicy)
 	if t.Flags.Has(FlagHeld) {
 		if a.guard.hold(t.Action, a.hold) {
 			t.Flags |= FlagLimited
 		}
+		return FaultNone, nil
+	}
+	m := a.mover()
+	if m != nil && (m == a.rest || !m.held()) {
+		a.moveToPose(t, m)
 		return FaultNone, nil
 	}
 	if err := a.model.Act(t.Action, t.Obs, t.Z); err != nil {
@@ -434,7 +476,7 @@ func (a *Agent) chooseAction(t *Tick) (Fault, error) {
 	if a.assembler != nil {
 		a.assembler.NoteAction(t.Action)
 	}
-	limited, ok := a.guard.limit(t.Action)
+	limited, ok := a.limit(t.Action, m)
 	if !ok {
 		t.Flags |= FlagBadAction
 		return FaultModel, errAction
@@ -445,8 +487,30 @@ func (a *Agent) chooseAction(t *Tick) (Fault, error) {
 	return FaultNone, nil
 }
 
+// limit converts the policy's action to the robot's units, blends it with the start pose and limits it.
+func (a *Agent) limit(action []float32, start *mover) (limited, ok bool) {
+	if start == nil {
+		return a.guard.limit(action)
+	}
+	if !a.guard.convert(action) {
+		return false, false
+	}
+	return start.blendStep(a.guard, action), true
+}
+
+// moveToPose chooses the next command of a motion to a pose. The policy's history has the action that gives it.
+func (a *Agent) moveToPose(t *Tick, m *mover) {
+	if m.step(a.guard, t.Action) {
+		t.Flags |= FlagLimited
+	}
+	if a.assembler != nil {
+		a.guard.policyAction(a.command, t.Action)
+		a.assembler.NoteAction(a.command)
+	}
+}
+
 func (a *Agent) actuate(t *Tick) {
-	if !a.Armed() || t.Flags.Has(FlagEpisodeEnd) {
+	if !a.Mode().Moves() || t.Flags.Has(FlagEpisodeEnd) {
 		return
 	}
 	a.setStage(StageAct)
@@ -455,4 +519,21 @@ func (a *Agent) actuate(t *Tick) {
 		return
 	}
 	a.guard.sent(t.Action)
+	a.endMotion(t)
+}
+
+// endMotion hands over to the policy after the motion to the start pose, and disarms after that to the rest pose.
+func (a *Agent) endMotion(t *Tick) {
+	switch m := a.mover(); {
+	case m == nil:
+	case m == a.start:
+		if m.over {
+			a.lifecycle.Started()
+		}
+	case m.held():
+		if err := a.goLimp(); err != nil {
+			a.notePresent(FaultAct)
+			a.tripped = &FaultError{Fault: FaultAct, Tick: t.Index, Err: err}
+		}
+	}
 }

@@ -29,6 +29,10 @@ type Safety struct {
 	// RequireDeadman refuses to arm a robot unless it is hal.Guarded and
 	// reports, once armed, a deadman longer than a period.
 	RequireDeadman bool
+	// Start is the motion after arming, and Rest the one before an operator's disarming.
+	Start, Rest Motion
+	// Simulated arms a robot without checks of its position: a simulator, or one that is not moved.
+	Simulated bool
 }
 
 // StopLimit is the permitted range of an observation channel.

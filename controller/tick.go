@@ -105,7 +105,7 @@ const (
 	NothingToUndo                     // refused: no such label, or it is not in the belief
 	BadLabel                          // refused: reward not finite or beyond ±1e9, weight outside (0, 1], unknown kind
 	Duplicate                         // refused: the request is answered, or the ID is known
-	RobotStopped                      // refused: about a moment at which the robot was stopped
+	RobotStopped                      // refused: about a moment at which the robot was stopped, starting or resting
 )
 
 // String describes the outcome.
@@ -126,7 +126,7 @@ func (o Outcome) String() string {
 	case Duplicate:
 		return "duplicate"
 	case RobotStopped:
-		return "the robot was stopped"
+		return "the robot was stopped or starting"
 	}
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
@@ -159,6 +159,8 @@ const (
 	FlagSwitched            // Agent.SwitchTask replaced the belief before this tick
 	FlagHeld                // an earlier request is open and Config.Gate.Pause holds the robot: its state teaches nothing
 	FlagUncounted           // with FlagAsked: no label has counted yet, so the request does not count for κ
+	FlagStarting            // the robot moved to its start pose, or from there to the policy: its state teaches nothing
+	FlagResting             // the robot moved to its rest pose: its state teaches nothing
 )
 
 // Has reports whether all of want are set.
@@ -172,6 +174,15 @@ func (t *Tick) Moving() uint64 {
 	return t.Elapsed
 }
 
+// Excluded reports whether the robot was stopped, starting or resting when the state was sensed. Labels about such
+// a moment do not count.
+func (t *Tick) Excluded() bool {
+	return t.Flags.Has(FlagStopped) && !t.Flags.Has(FlagArmed) || t.Flags&(FlagStarting|FlagResting) != 0
+}
+
+// Teaches reports whether the learner stores the state for labels.
+func (t *Tick) Teaches() bool { return t.Flags&(FlagHeld|FlagStarting|FlagResting) == 0 }
+
 // Taught reports whether a label's value entered the belief in this tick.
 func (t *Tick) Taught() bool {
 	for i := range min(t.NumLabels, MaxLabels) {
@@ -182,13 +193,17 @@ func (t *Tick) Taught() bool {
 	return false
 }
 
-// Mode returns the mode of the robot at the end of the tick.
+// Mode returns the mode of the robot in the tick, or Stopped from the tick of a stop on.
 func (t *Tick) Mode() Mode {
 	switch {
 	case t.Flags.Has(FlagStopped):
 		return Stopped
 	case t.Flags.Has(FlagArmed):
 		return Armed
+	case t.Flags.Has(FlagStarting):
+		return Starting
+	case t.Flags.Has(FlagResting):
+		return Resting
 	}
 	return Disarmed
 }
@@ -214,6 +229,7 @@ const (
 	FaultStaleSample       // the newest sample was too old
 	FaultFrozen            // a sensor value did not change for too long
 	FaultOperator          // an operator stopped the robot
+	FaultFollow            // an actuator did not follow the motion to the start or rest pose
 )
 
 var faultNames = [...]string{
@@ -221,6 +237,7 @@ var faultNames = [...]string{
 	"plan too old", "host failed", "deadlines missed", "belief broken",
 	"control thread stuck", "panic",
 	"emergency stop", "beyond a limit", "sample too old", "sensor frozen", "operator's stop",
+	"actuator does not follow",
 }
 
 // String describes the fault.

@@ -316,7 +316,7 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 	if t.Flags.Has(controller.FlagBadObs) {
 		return
 	}
-	if !t.Flags.Has(controller.FlagHeld) {
+	if t.Teaches() {
 		p.learner.Observe(t.Index, t.SenseAt, t.Phi, t.Obs)
 	}
 	if !c.on {

@@ -353,7 +353,7 @@ func (w *whatIf) tick(t *controller.Tick) (dgap float64, err error) {
 
 // observe adds a state and asks about it, as the agent does.
 func (w *whatIf) observe(t *controller.Tick, mayAsk bool) (dgap float64) {
-	if !t.Flags.Has(controller.FlagHeld) {
+	if t.Teaches() {
 		w.learner.Observe(t.Index, t.SenseAt, t.Phi, t.Obs)
 	}
 	normSq := w.learner.Gain(t.Phi, t.Obs)

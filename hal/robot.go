@@ -43,7 +43,7 @@ type Robot interface {
 
 // Disarmer is implemented by robots with a disarmed output that differs from the
 // failsafe one: servos without torque, an ESC without pulses. Disarm is an
-// orderly stop. The control thread calls it. It is idempotent and latches like
+// orderly stop, and Arm begins with the disarmed output. The control thread calls it. It is idempotent and latches like
 // Halt: Act returns ErrHalted until Arm. A robot without it is halted instead.
 // Disarm never replaces Halt in a dangerous situation.
 type Disarmer interface {

@@ -48,7 +48,7 @@ func NewLabelIntake(file configs.File, source rewardsrc.Source, r *Recorder, now
 // Reasons to refuse a press.
 var (
 	errNotAsked = errors.New("nothing was asked (operator.label_mode: per_request)")
-	errStopped  = errors.New("the robot was stopped")
+	errStopped  = errors.New("the robot was stopped or starting")
 )
 
 // Ask records a request and shows it to the operator.
@@ -57,10 +57,8 @@ func (d *LabelIntake) Ask(r rewardsrc.Request) {
 	d.recorder.Request(r)
 }
 
-// NoteTick notes whether the robot was stopped when a tick's state was sensed.
-func (d *LabelIntake) NoteTick(t *controller.Tick) {
-	d.halts.Note(t.Index, t.SenseAt, t.Flags.Has(controller.FlagStopped) && !t.Flags.Has(controller.FlagArmed))
-}
+// NoteTick notes whether the robot was stopped, starting or resting when a tick's state was sensed.
+func (d *LabelIntake) NoteTick(t *controller.Tick) { d.halts.Note(t.Index, t.SenseAt, t.Excluded()) }
 
 // Pass makes a label durable, hands it to next and acknowledges it. It refuses a label that may not count,
 // that cannot be written or that next does not take. After the write the label is in the log: next may fail

@@ -1,0 +1,114 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"optibfm/hal"
+)
+
+// positions reads where the actuators of a robot are.
+type positions struct {
+	channels []hal.Channel // of the action
+	meter    hal.Meter     // the robot, or nil: then the readings have the positions
+	sources  []int         // of each channel in the readings, -1: none
+	now      []float32     // the newest positions, NaN: not measured, or not known
+}
+
+func newPositions(robot hal.Robot) (*positions, error) {
+	spec := robot.Spec()
+	p := &positions{
+		channels: spec.Action,
+		sources:  make([]int, len(spec.Action)), now: make([]float32, len(spec.Action)),
+	}
+	p.meter, _ = robot.(hal.Meter)
+	for i, c := range spec.Action {
+		p.sources[i] = slices.IndexFunc(spec.Obs, func(o hal.Channel) bool { return o.Name == c.Measured.Obs })
+		if p.meter == nil && c.Measured.Obs != "" && p.sources[i] < 0 {
+			return nil, fmt.Errorf("controller: robot %q: action %q is measured by %q, which is not an observation; "+
+				"correct the driver", spec.Name, c.Name, c.Measured.Obs)
+		}
+		p.now[i] = float32(math.NaN())
+	}
+	return p, nil
+}
+
+// update takes the positions from the newest sample.
+func (p *positions) update(readings []float32) {
+	if p.meter != nil {
+		p.meter.Positions(p.now)
+		return
+	}
+	for i, source := range p.sources {
+		if source >= 0 {
+			m := &p.channels[i].Measured
+			p.now[i] = float32(measuredScale(m)*float64(readings[source]) + m.Offset)
+		}
+	}
+}
+
+func measuredScale(m *hal.Measured) float64 {
+	if m.Scale == 0 {
+		return 1
+	}
+	return m.Scale
+}
+
+// any reports whether a channel is measured.
+func (p *positions) any() bool {
+	return slices.ContainsFunc(p.channels, func(c hal.Channel) bool { return c.Measured.Obs != "" })
+}
+
+// ErrPosition is wrapped by the errors of Arm for a robot that could not begin where it is.
+var ErrPosition = errors.New("motion could not begin where the robot is")
+
+// startable returns an error for a position channel whose first command could be a leap. ramps: the robot moves to
+// a start pose before it follows the policy.
+func startable(c *hal.Channel, ramps bool) error {
+	switch {
+	case !c.IsPosition():
+		return nil
+	case c.Measured.Obs == "":
+		return fmt.Errorf("%w: nothing measures %q; name the observation that does (measured), "+
+			"or set safety.start.unmeasured to %s", ErrPosition, c.Name, Accepted)
+	case c.MaxRate == 0 && !ramps:
+		return fmt.Errorf("%w: %q may leap at its first command; set its max_rate, or safety.start.pose",
+			ErrPosition, c.Name)
+	}
+	return nil
+}
+
+// Unstartable returns why an operator could not arm a robot with these channels: a position channel whose first
+// command could be a leap. It returns nil if all are measured and limited, or accepted.
+func (s Safety) Unstartable(action []hal.Channel) error {
+	if s.Simulated || s.Start.Unmeasured == Accepted {
+		return nil
+	}
+	var errs []error
+	for i := range action {
+		errs = append(errs, startable(&action[i], len(s.Start.Pose) > 0))
+	}
+	return errors.Join(errs...)
+}
+
+// check returns an error unless every measured channel is within its limits. age is that of the sample.
+func (p *positions) check(age, oldest time.Duration) error {
+	for i := range p.channels {
+		c, x := &p.channels[i], p.now[i]
+		switch {
+		case c.Measured.Obs == "":
+		case age > oldest:
+			return fmt.Errorf("%w: the position of %q is %v old (at most %v); check the sensor",
+				ErrPosition, c.Name, age, oldest)
+		case !finite(float64(x)):
+			return fmt.Errorf("%w: the position of %q is not known; check %s", ErrPosition, c.Name, c.Measured.Obs)
+		case x < float32(c.Min) || x > float32(c.Max):
+			return fmt.Errorf("%w: %q is at %.4g%s, outside its limits %g to %g; move it by hand into them",
+				ErrPosition, c.Name, x, unitSuffix(c.Unit), c.Min, c.Max)
+		}
+	}
+	return nil
+}
