@@ -126,10 +126,6 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	positions, err := newPositions(parts.Robot)
-	if err != nil {
-		return nil, err
-	}
 	start, startErr := newMover("safety.start", parts.Safety.Start, spec)
 	rest, restErr := newMover("safety.rest", parts.Safety.Rest, spec)
 	if err := errors.Join(startErr, restErr); err != nil {
@@ -154,7 +150,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		stops:       stops,
 		safety:      parts.Safety,
 		maxPlanAge:  cfg.MaxPlanAge,
-		positions:   positions, start: start, rest: rest,
+		positions:   newPositions(parts.Robot), start: start, rest: rest,
 		fallback: make([]float64, dims.Latent),
 		command:  make([]float32, len(spec.Action)),
 	}

@@ -18,7 +18,7 @@ type positions struct {
 	now      []float32     // the newest positions, NaN: not measured, or not known
 }
 
-func newPositions(robot hal.Robot) (*positions, error) {
+func newPositions(robot hal.Robot) *positions {
 	spec := robot.Spec()
 	p := &positions{
 		channels: spec.Action,
@@ -27,13 +27,9 @@ func newPositions(robot hal.Robot) (*positions, error) {
 	p.meter, _ = robot.(hal.Meter)
 	for i, c := range spec.Action {
 		p.sources[i] = slices.IndexFunc(spec.Obs, func(o hal.Channel) bool { return o.Name == c.Measured.Obs })
-		if p.meter == nil && c.Measured.Obs != "" && p.sources[i] < 0 {
-			return nil, fmt.Errorf("controller: robot %q: action %q is measured by %q, which is not an observation; "+
-				"correct the driver", spec.Name, c.Name, c.Measured.Obs)
-		}
 		p.now[i] = float32(math.NaN())
 	}
-	return p, nil
+	return p
 }
 
 // update takes the positions from the newest sample.

@@ -69,12 +69,19 @@ type Action struct {
 	Max float64 `yaml:"max"`
 	// MaxRate limits the change, in the unit per second. 0: no limit.
 	MaxRate float64 `yaml:"max_rate"`
+	// Measured is the source that measures the position which the action commands: where motion begins when the
+	// robot is armed. Empty: the input that the output's driver names, as those of servos and motors do.
+	Measured string `yaml:"measured"`
+	// MeasuredScale multiplies the source, in the action's unit. 0: 1.
+	MeasuredScale float64 `yaml:"measured_scale"`
+	// MeasuredOffset is added after measured_scale.
+	MeasuredOffset float64 `yaml:"measured_offset"`
 	// Default is the value of previous_action from arming until the first action, within the limits.
 	Default float64 `yaml:"default"`
 	// Failsafe is the value that Halt commands, within the limits.
 	Failsafe float64 `yaml:"failsafe"`
 	// Disarmed is the value that is commanded when the robot is opened and disarmed, and before it is armed,
-	// within the limits.
+	// within the limits. A measured action stays where it is instead.
 	Disarmed float64 `yaml:"disarmed"`
 }
 

@@ -42,6 +42,13 @@
 // A device is stale when its newest sample is older than its stale time. It is frozen when a number of new
 // samples have the same bits in all inputs, which noise makes impossible for a working sensor.
 //
+// # Measured positions
+//
+// An action that commands a position names what measures it: the drivers of servos and motors do so, other
+// actions have the key measured. Arm begins there, and Disarm stays there. New and Disarm of a robot that is not
+// armed write nothing to a device with measured outputs; a board with such outputs gets all of them at Arm.
+// Actions without a measurement begin at the disarmed output.
+//
 // # Disarmed and failsafe
 //
 // The failsafe output stops a moving robot: Halt commands it. The disarmed output is for a stopped robot that

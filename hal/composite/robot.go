@@ -12,7 +12,7 @@ import (
 )
 
 // Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop], [hal.Guarded], [hal.Disarmer],
-// [hal.StopInput] and [hal.Bounded]. Only one goroutine may use it, except for HaltBeside. Sense and Act
+// [hal.Limper], [hal.Meter], [hal.StopInput] and [hal.Bounded]. Only one goroutine may use it, except for HaltBeside. Sense and Act
 // allocate nothing, also when they fail: the next error of a device overwrites the previous one.
 type Robot struct {
 	wiring
@@ -23,6 +23,7 @@ type Robot struct {
 	last    []float64 // the latest command, a value for each action
 	frames  []float32 // the observation: History ticks, the oldest first
 	filled  bool      // frames has an observation
+	sensed  bool      // the latest Sense succeeded
 	halted  bool
 	pressed bool        // state of the emergency stop
 	cut     atomic.Bool // HaltBeside was called
@@ -36,11 +37,12 @@ type device struct {
 	counting hal.Counting
 	backstop hal.Backstop
 	holder   hal.FailsafeHolder
+	relaxer  hal.Relaxer
 
+	measured bool      // an output has a measured position: no command but Halt may precede Arm
 	inputs   []float64 // within Robot.values
 	outputs  []float64
 	failsafe []float64
-	disarmed []float64
 	stale    int64
 
 	at      int64 // time of the newest sample
@@ -57,11 +59,14 @@ var (
 	_ hal.Backstop  = (*Robot)(nil)
 	_ hal.Guarded   = (*Robot)(nil)
 	_ hal.Disarmer  = (*Robot)(nil)
+	_ hal.Limper    = (*Robot)(nil)
+	_ hal.Meter     = (*Robot)(nil)
 	_ hal.StopInput = (*Robot)(nil)
 	_ hal.Bounded   = (*Robot)(nil)
 )
 
-// New returns a robot and writes the disarmed outputs to its devices. They are read, written, armed and halted
+// New returns a robot and writes the disarmed outputs to its devices, except to those with measured positions,
+// which Arm sets. They are read, written, armed and halted
 // in the given order, and closed by Close. now is the devices' clock, CLOCK_MONOTONIC in nanoseconds. After an
 // error the caller must close the devices; New has halted them if it had written to them.
 func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
@@ -91,7 +96,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	for _, a := range r.acts {
 		d := r.devices[a.device]
 		d.failsafe[a.output] = a.gain*a.failsafe + a.offset
-		d.disarmed[a.output] = a.gain*a.disarmed + a.offset
+		d.measured = d.measured || a.sensor != ""
 	}
 	for _, d := range r.devices {
 		if d.holder == nil {
@@ -132,13 +137,14 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 	n := len(d.Outputs())
 	made := &device{
 		Device: d, inputs: inputs,
-		outputs: make([]float64, n), failsafe: make([]float64, n), disarmed: make([]float64, n),
+		outputs: make([]float64, n), failsafe: make([]float64, n),
 		stale: d.Stale.Nanoseconds(), bits: make([]uint64, len(inputs)),
 	}
 	made.guarded, _ = d.Device.(hal.Guarded)
 	made.counting, _ = d.Device.(hal.Counting)
 	made.backstop, _ = d.Device.(hal.Backstop)
 	made.holder, _ = d.Device.(hal.FailsafeHolder)
+	made.relaxer, _ = d.Device.(hal.Relaxer)
 	return made
 }
 
@@ -152,6 +158,7 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if len(obs) != len(r.frames) {
 		return 0, fmt.Errorf("composite: sense: obs has the wrong length (%d, not %d)", len(obs), len(r.frames))
 	}
+	r.sensed = false
 	for _, i := range r.order {
 		err := r.devices[i].read()
 		r.updateStop(i, err)
@@ -166,7 +173,18 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 		return 0, err
 	}
 	copy(obs, r.frames)
+	r.sensed = true
 	return at, nil
+}
+
+// Positions implements hal.Meter.
+func (r *Robot) Positions(dst []float32) {
+	for i, a := range r.acts {
+		dst[i] = float32(math.NaN())
+		if a.sensor != "" && r.sensed {
+			dst[i] = float32(a.measured.of(r.values))
+		}
+	}
 }
 
 // updateStop updates the stop input after a read of its device. A failed read, or a stale sample, counts as
@@ -261,8 +279,8 @@ func (r *Robot) observe(at int64) error {
 	return nil
 }
 
-// Act commands the outputs of all devices. An action changes at most by its rate limit, starting from the
-// disarmed value of Arm. Act ends at the first error; the caller must then halt the robot.
+// Act commands the outputs of all devices. An action changes at most by its rate limit, starting from where Arm
+// began. Act ends at the first error; the caller must then halt the robot.
 func (r *Robot) Act(action []float32) error {
 	if r.halted || r.cut.Load() {
 		return hal.ErrHalted
@@ -273,10 +291,8 @@ func (r *Robot) Act(action []float32) error {
 	for i, a := range r.acts {
 		// The float32 of a limit such as 0.1 differs slightly.
 		v := min(max(float64(action[i]), a.low), a.high)
-		// The controller also limits rates, but starting from the failsafe values.
-		v = min(max(v, r.last[i]-a.step), r.last[i]+a.step)
-		r.last[i], r.values[r.action+i] = v, v
-		r.devices[a.device].outputs[a.output] = a.gain*v + a.offset
+		// The controller also limits rates.
+		r.command(i, min(max(v, r.last[i]-a.step), r.last[i]+a.step))
 	}
 	for _, d := range r.devices {
 		if err := d.write(d.outputs); err != nil {
@@ -297,11 +313,12 @@ func (d *device) write(outputs []float64) error {
 	return nil
 }
 
-// Arm commands the disarmed outputs and arms the devices; a hal.FailsafeHolder has its failsafe outputs until it
-// is armed. After a failure Arm halts all of them.
+// Arm commands the measured positions of the latest Sense, and the disarmed outputs of other actions, and arms
+// the devices; a hal.FailsafeHolder has its failsafe outputs until it is armed. After a failure Arm halts all of
+// them.
 func (r *Robot) Arm() error {
 	r.cut.Store(false)
-	err := r.disarm((*device).prepare)
+	err := r.begin()
 	for _, d := range r.devices {
 		if err == nil {
 			err = d.arm()
@@ -325,23 +342,59 @@ func (d *device) arm() error {
 		return d.failOf(arming, err)
 	}
 	if d.holder != nil {
-		return d.write(d.disarmed)
+		return d.write(d.outputs)
 	}
 	return nil
 }
 
-// Disarm commands the disarmed outputs, and halts each hal.FailsafeHolder, last. Act fails until Arm.
-func (r *Robot) Disarm() error { return r.disarm((*device).rest) }
-
-func (r *Robot) disarm(command func(*device) error) error {
+// begin commands where the actions begin, to the devices that are not hal.FailsafeHolders.
+func (r *Robot) begin() error {
 	r.halted = true
 	for i, a := range r.acts {
-		r.last[i], r.values[r.action+i] = a.disarmed, a.disarmed
+		v := a.disarmed
+		if a.sensor != "" {
+			if !r.sensed {
+				return fmt.Errorf("composite: arm: %s: no position yet; sense before arming", a.sensor)
+			}
+			v = min(max(a.measured.of(r.values), a.low), a.high)
+		}
+		r.command(i, v)
+	}
+	var errs []error
+	for _, d := range r.devices {
+		if d.holder == nil {
+			errs = append(errs, d.write(d.outputs))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// command sets an action's latest value and its output.
+func (r *Robot) command(action int, v float64) {
+	a := &r.acts[action]
+	r.last[action], r.values[r.action+action] = v, v
+	r.devices[a.device].outputs[a.output] = a.gain*v + a.offset
+}
+
+// Disarm commands the disarmed outputs, keeps measured actuators where they are commanded, and halts each
+// hal.FailsafeHolder, last. Act fails until Arm.
+func (r *Robot) Disarm() error { return r.disarm((*device).rest) }
+
+// Limp implements hal.Limper: it relaxes each hal.Relaxer and disarms the other devices. Act fails until Arm.
+func (r *Robot) Limp() error { return r.disarm((*device).limp) }
+
+func (r *Robot) disarm(command func(*device) error) error {
+	moved := !r.halted
+	r.halted = true
+	for i, a := range r.acts {
+		if a.sensor == "" {
+			r.command(i, a.disarmed)
+		}
 	}
 	var errs []error
 	for _, holders := range [...]bool{false, true} { // they wait for an answer
 		for _, d := range r.devices {
-			if (d.holder != nil) == holders {
+			if (d.holder != nil) == holders && (moved || holders || !d.measured) {
 				errs = append(errs, command(d))
 			}
 		}
@@ -349,20 +402,23 @@ func (r *Robot) disarm(command func(*device) error) error {
 	return errors.Join(errs...)
 }
 
-// prepare commands the disarmed outputs of a device that is not armed.
-func (d *device) prepare() error {
-	if d.holder != nil {
-		return nil
-	}
-	return d.write(d.disarmed)
-}
-
-// rest commands the disarmed outputs of a device that may be armed.
+// rest commands the outputs of a disarmed robot to a device that may be armed.
 func (d *device) rest() error {
 	if d.holder != nil {
 		return d.halt()
 	}
-	return d.write(d.disarmed)
+	return d.write(d.outputs)
+}
+
+// limp makes the outputs ineffective where the device can.
+func (d *device) limp() error {
+	if d.relaxer == nil {
+		return d.rest()
+	}
+	if err := d.relaxer.Relax(); err != nil {
+		return d.failOf(halting, err)
+	}
+	return nil
 }
 
 // Halt commands the failsafe outputs of every device, also after errors, which it joins. Devices whose latest

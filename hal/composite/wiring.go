@@ -47,6 +47,8 @@ type drive struct {
 	gain, offset              float64
 	low, high, step           float64 // step: the largest change in a period
 	start, failsafe, disarmed float64
+	measured                  line   // where the actuator is, in the action's unit
+	sensor                    string // the name of its source; empty: nothing measures it
 }
 
 // Spec checks a configuration against the parts of a robot and describes the robot. It opens nothing. The error
@@ -272,11 +274,12 @@ func (w *wirer) actions() {
 		driven[i] = map[string]string{}
 	}
 	for i, a := range w.cfg.Action {
+		drive := w.act(fmt.Sprintf("action[%d]", i), a, driven)
+		w.out.acts = append(w.out.acts, drive)
 		w.out.spec.Action = append(w.out.spec.Action, hal.Channel{
 			Name: a.Name, Unit: a.Unit, Min: a.Min, Max: a.Max, MaxRate: a.MaxRate,
-			Failsafe: a.Failsafe, Disarmed: a.Disarmed,
+			Failsafe: a.Failsafe, Disarmed: a.Disarmed, Measured: hal.Measured{Obs: drive.sensor},
 		})
-		w.out.acts = append(w.out.acts, w.act(fmt.Sprintf("action[%d]", i), a, driven))
 	}
 	if len(w.errs) > 0 {
 		return // a wrong name would be reported twice
@@ -316,11 +319,41 @@ func (w *wirer) act(key string, a Action, driven []map[string]string) drive {
 			w.wrong(key+"."+v.key, "not within the limits of %q (%v, limits %v to %v)", a.Name, v.value, a.Min, a.Max)
 		}
 	}
-	return drive{
+	d := drive{
 		device: device, output: output, gain: gain, offset: a.Offset,
 		low: a.Min, high: a.Max, step: w.step(a),
 		start: a.Default, failsafe: a.Failsafe, disarmed: a.Disarmed,
 	}
+	if err := w.measurePosition(&d, a, signal); err != nil {
+		w.wrong(key+".measured", "%w", err)
+	}
+	return d
+}
+
+// measurePosition resolves what measures an action: the configured source, or the input that the driver names.
+func (w *wirer) measurePosition(d *drive, a Action, output hal.Signal) error {
+	switch {
+	case a.Measured != "":
+		source, signal, err := w.source(a.Measured)
+		if err != nil {
+			return err
+		}
+		if source >= w.out.action {
+			return fmt.Errorf("a command measures nothing (%q); set a device's input", a.Measured)
+		}
+		gain, err := conversion(signal.Unit, a.Unit, a.MeasuredScale)
+		w.finite(a.Name, gain, a.MeasuredOffset)
+		d.sensor, d.measured = a.Measured, line{source, gain, a.MeasuredOffset}
+		return err
+	case a.MeasuredScale != 0 || a.MeasuredOffset != 0:
+		return errors.New("found a scale or an offset without a source; set measured")
+	case output.Measured == "" || d.gain == 0:
+		return nil
+	}
+	name := w.parts[d.device].Name + "." + output.Measured
+	source, _, err := w.source(name)
+	d.sensor, d.measured = name, line{source, 1 / d.gain, -d.offset / d.gain}
+	return err
 }
 
 // step returns the largest change of an action in a period.
