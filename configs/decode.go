@@ -176,6 +176,8 @@ func (d *decoder) decode(node ast.Node, v reflect.Value, path string) {
 		d.section(node, v, path)
 	case reflect.Slice:
 		d.list(node, v, path)
+	case reflect.Map:
+		d.table(node, v, path)
 	default:
 		d.scalar(node, v, path)
 	}
@@ -239,6 +241,36 @@ func (d *decoder) entry(e *ast.MappingValueNode, v reflect.Value, path string, s
 	}
 	d.places[keyPath] = at
 	d.decode(e.Value, field, keyPath)
+}
+
+// table reads a mapping from names to numbers.
+func (d *decoder) table(node ast.Node, v reflect.Value, path string) {
+	v.SetZero()
+	if node.Type() == ast.NullType {
+		return
+	}
+	entries, ok := entriesOf(node)
+	if !ok {
+		d.failNode(node, path, " is %s; write names and numbers, such as {name: 0.3}", describe(node))
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, e := range entries {
+		at := d.placeOf(e.Key.GetToken())
+		name, plain := e.Key.(*ast.StringNode)
+		if !plain || e.Value == nil {
+			d.fail(at, path, "%s: this is not a name with a number; write {name: 0.3}, with odd names in quotes", path)
+			continue
+		}
+		key, element := reflect.ValueOf(name.Value), reflect.New(v.Type().Elem()).Elem()
+		if v.MapIndex(key).IsValid() {
+			d.fail(at, path, "%s: %s is given twice; keep one", path, shorten(name.Value))
+			continue
+		}
+		d.places[joinPath(path, name.Value)] = position{key: at, value: at}
+		d.decode(e.Value, element, joinPath(path, name.Value))
+		v.SetMapIndex(key, element)
+	}
 }
 
 func (d *decoder) list(node ast.Node, v reflect.Value, path string) {

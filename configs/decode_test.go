@@ -16,11 +16,24 @@ type shared struct {
 type document struct {
 	Name  string `yaml:"name"`
 	Parts []part `yaml:"parts"`
+
+	Places map[string]float64 `yaml:"places"`
 }
 
 type part struct {
 	Kind string `yaml:"kind"`
 	shared
+}
+
+func TestDecode_ReadsTables(t *testing.T) {
+	var d document
+	doc, err := configs.Decode("a.yaml", []byte("places:\n  left knee: 0.5\n  elbow: -1\n"), &d)
+	if want := map[string]float64{"left knee": 0.5, "elbow": -1}; err != nil || !reflect.DeepEqual(d.Places, want) {
+		t.Fatalf("%v: %v", d.Places, err)
+	}
+	if m := doc.Mistake("places.elbow", "places.elbow is wrong: fix it"); m.Line != 3 {
+		t.Errorf("%v", m)
+	}
 }
 
 func TestDecode_IsStrict(t *testing.T) {
@@ -39,6 +52,11 @@ func TestDecode_IsStrict(t *testing.T) {
 		"name: 1":                                   "write a string",
 		"name: \xff":                                "invalid UTF-8",
 		"name: " + strings.Repeat("x", 70_000):      "larger than",
+		"places: [1]":                               "write names and numbers",
+		"places: {a: x}":                            "places.a is a string",
+		"places: {a: 1, a: 2}":                      "a is given twice",
+		"places: {1: 2}":                            "not a name with a number",
+		"places: {a: }":                             "write a finite number",
 		"parts: &a [{kind: x}]":                     "an anchor",
 		"parts: [{kind: x, shared: {depth: [1]}}]":  "unknown key",
 		"parts: [{kind: x, depth: [.inf]}]":         "write a finite number",

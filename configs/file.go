@@ -251,7 +251,10 @@ func Default() File {
 		Model:      Model{Bundle: EmbeddedRover, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
 		Controller: controller.PersonConfig(),
 		Loop:       loop,
-		Safety:     Safety{Arm: ArmAutomatic, AfterStop: AfterStopEnd},
+		Safety: Safety{
+			Arm: ArmAutomatic, AfterStop: AfterStopEnd,
+			Start: controller.DefaultMotion(), Rest: controller.DefaultMotion(),
+		},
 		Operator: Operator{
 			Source:    SourceScripted,
 			LabelMode: ModeAny,

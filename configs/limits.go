@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 
 	"optibfm/controller"
 	"optibfm/hal/bno055"
@@ -58,7 +59,7 @@ func (l limit) String() string {
 }
 
 // limits has every numeric key and every key with choices; [] stands for each
-// element of a list, and "" among the choices or 0 in a range for a default.
+// element of a list, * for each name of a table, and "" among the choices or 0 in a range for a default.
 // The package of a key may narrow its range, depending on other keys.
 var limits = allLimits()
 
@@ -99,45 +100,47 @@ func robotLimits() map[string]limit {
 	}
 	hour := within(0, 3_600_000)
 	return map[string]limit{
-		"robot.driver":                         oneOf(DriverRover, DriverBridge, DriverComposite),
-		"robot.hold":                           oneOf(controller.HoldFailsafe, controller.HoldLast, ""),
-		"robot.rover.task":                     oneOf(tasks...),
-		"robot.rover.seed":                     atLeast(0),
-		"robot.rover.period_ms":                within(1, 1000),
-		"robot.rover.arena_m":                  within(0.1, 1000),
-		"robot.rover.radius_m":                 atLeast(0.001),
-		"robot.rover.track_m":                  within(0.001, 100),
-		"robot.rover.axle_m":                   atLeast(0),
-		"robot.rover.max_speed_mps":            within(0.001, 100),
-		"robot.rover.motor_lag_ms":             within(0, 10_000),
-		"robot.rover.slip_std":                 within(0, 1),
-		"robot.rover.noise.position_m":         atLeast(0),
-		"robot.rover.noise.heading_rad":        within(0, math.Pi),
-		"robot.rover.noise.speed_mps":          within(0, 100),
-		"robot.rover.noise.yaw_rate_radps":     within(0, 100),
-		"robot.bridge.mode":                    oneOf(bridge.Lockstep, bridge.Free, ""),
-		"robot.bridge.timeout_ms":              hour,
-		"robot.bridge.stale_ms":                hour,
-		"robot.bridge.deadman_ms":              hour,
-		"robot.bridge.start_timeout_ms":        hour,
-		"robot.composite.i2c_timeout_ms":       within(10, 1000),
-		"robot.composite.history":              atLeast(0),
-		"robot.composite.odometry.scale":       finite(),
-		"robot.composite.odometry.track_m":     atLeast(0),
-		"robot.composite.odometry.start_x_m":   finite(),
-		"robot.composite.odometry.start_y_m":   finite(),
-		"robot.composite.observation[].scale":  finite(),
-		"robot.composite.observation[].offset": finite(),
-		"robot.composite.observation[].min":    finite(),
-		"robot.composite.observation[].max":    finite(),
-		"robot.composite.action[].scale":       finite(),
-		"robot.composite.action[].offset":      finite(),
-		"robot.composite.action[].min":         finite(),
-		"robot.composite.action[].max":         finite(),
-		"robot.composite.action[].max_rate":    atLeast(0),
-		"robot.composite.action[].default":     finite(),
-		"robot.composite.action[].failsafe":    finite(),
-		"robot.composite.action[].disarmed":    finite(),
+		"robot.driver":                             oneOf(DriverRover, DriverBridge, DriverComposite),
+		"robot.hold":                               oneOf(controller.HoldFailsafe, controller.HoldLast, ""),
+		"robot.rover.task":                         oneOf(tasks...),
+		"robot.rover.seed":                         atLeast(0),
+		"robot.rover.period_ms":                    within(1, 1000),
+		"robot.rover.arena_m":                      within(0.1, 1000),
+		"robot.rover.radius_m":                     atLeast(0.001),
+		"robot.rover.track_m":                      within(0.001, 100),
+		"robot.rover.axle_m":                       atLeast(0),
+		"robot.rover.max_speed_mps":                within(0.001, 100),
+		"robot.rover.motor_lag_ms":                 within(0, 10_000),
+		"robot.rover.slip_std":                     within(0, 1),
+		"robot.rover.noise.position_m":             atLeast(0),
+		"robot.rover.noise.heading_rad":            within(0, math.Pi),
+		"robot.rover.noise.speed_mps":              within(0, 100),
+		"robot.rover.noise.yaw_rate_radps":         within(0, 100),
+		"robot.bridge.mode":                        oneOf(bridge.Lockstep, bridge.Free, ""),
+		"robot.bridge.timeout_ms":                  hour,
+		"robot.bridge.stale_ms":                    hour,
+		"robot.bridge.deadman_ms":                  hour,
+		"robot.bridge.start_timeout_ms":            hour,
+		"robot.composite.i2c_timeout_ms":           within(10, 1000),
+		"robot.composite.history":                  atLeast(0),
+		"robot.composite.odometry.scale":           finite(),
+		"robot.composite.odometry.track_m":         atLeast(0),
+		"robot.composite.odometry.start_x_m":       finite(),
+		"robot.composite.odometry.start_y_m":       finite(),
+		"robot.composite.observation[].scale":      finite(),
+		"robot.composite.observation[].offset":     finite(),
+		"robot.composite.observation[].min":        finite(),
+		"robot.composite.observation[].max":        finite(),
+		"robot.composite.action[].scale":           finite(),
+		"robot.composite.action[].offset":          finite(),
+		"robot.composite.action[].min":             finite(),
+		"robot.composite.action[].max":             finite(),
+		"robot.composite.action[].max_rate":        atLeast(0),
+		"robot.composite.action[].default":         finite(),
+		"robot.composite.action[].measured_scale":  finite(),
+		"robot.composite.action[].measured_offset": finite(),
+		"robot.composite.action[].failsafe":        finite(),
+		"robot.composite.action[].disarmed":        finite(),
 	}
 }
 
@@ -199,7 +202,7 @@ func deviceLimits() map[string]limit {
 }
 
 func controlLimits() map[string]limit {
-	return map[string]limit{
+	all := map[string]limit{
 		"controller.strategy":                 oneOf(controller.Strategies()...),
 		"controller.candidates":               within(0, 65_536),
 		"controller.replan_every_ticks":       atLeast(0),
@@ -259,6 +262,18 @@ func controlLimits() map[string]limit {
 		"safety.limits[].min":                 finite(),
 		"safety.limits[].max":                 finite(),
 	}
+	for _, motion := range []string{"safety.start.", "safety.rest."} {
+		maps.Copy(all, map[string]limit{
+			motion + "pose" + anyName: finite(),
+			motion + "ramp_s":         within(0.1, 60),
+			motion + "settle_s":       within(0, 60),
+			motion + "blend_s":        within(0.1, 60),
+			motion + "tolerance":      above(0, 1),
+			motion + "follow_s":       within(0.05, 60),
+			motion + "unmeasured":     oneOf(controller.Accepted, ""),
+		})
+	}
+	return all
 }
 
 func operatorLimits() map[string]limit {
@@ -351,6 +366,10 @@ func (c *checker) checkLimits(v reflect.Value, path, pattern string) {
 		for i := range v.Len() {
 			c.checkLimits(v.Index(i), fmt.Sprintf("%s[%d]", path, i), pattern+"[]")
 		}
+	case reflect.Map:
+		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), byName) {
+			c.checkLimits(v.MapIndex(key), joinPath(path, key.String()), pattern+anyName)
+		}
 	case reflect.Bool:
 	case reflect.String:
 		if l, ok := limits[pattern]; ok && !slices.Contains(l.choices, v.String()) {
@@ -363,6 +382,11 @@ func (c *checker) checkLimits(v reflect.Value, path, pattern string) {
 		}
 	}
 }
+
+// anyName stands for the names of a table in a pattern.
+const anyName = ".*"
+
+func byName(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }
 
 // numberOf returns a number as a float64.
 func numberOf(v reflect.Value) float64 { return v.Convert(reflect.TypeFor[float64]()).Float() }

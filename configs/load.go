@@ -142,6 +142,9 @@ func override(cfg *File, places map[string]position, assignment string) []*Error
 }
 
 func unknownPath(section reflect.Value, sectionPath, path string) string {
+	if section.Kind() == reflect.Map {
+		return fmt.Sprintf("%s is a table; set all of it: %s={name: 0.3}", sectionPath, sectionPath)
+	}
 	if section.Kind() != reflect.Struct {
 		return fmt.Sprintf("unknown key %s: %s is a value without keys", shorten(path), sectionPath)
 	}

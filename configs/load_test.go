@@ -74,7 +74,7 @@ func emptySlicesOf(v reflect.Value) {
 		for i := range v.NumField() {
 			emptySlicesOf(v.Field(i))
 		}
-	case v.Kind() == reflect.Slice && v.Len() == 0:
+	case (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0:
 		v.SetZero()
 	case v.Kind() == reflect.Slice:
 		for i := range v.Len() {
@@ -444,7 +444,7 @@ func TestFile_HasReadableFieldsOnly(t *testing.T) {
 					t.Errorf("%s.%s has no key", path, f.Name)
 				}
 			}
-		case reflect.Slice:
+		case reflect.Slice, reflect.Map:
 			check(typ.Elem(), path)
 		case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
 		default:

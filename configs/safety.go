@@ -51,6 +51,12 @@ type Safety struct {
 	// {channel: pitch, min: -0.5, max: 0.5}. A value outside stops the robot
 	// at once.
 	Limits []controller.StopLimit `yaml:"limits"`
+	// Start is the motion from where the robot is to a start pose, after it is armed. Without a pose it follows
+	// the policy at once, from where it is.
+	Start controller.Motion `yaml:"start"`
+	// Rest is the motion to a rest pose when an operator disarms the robot; then it goes limp. Without a pose it
+	// stays where it is. A stop never moves there.
+	Rest controller.Motion `yaml:"rest"`
 }
 
 // Attended reports whether a person arms the robot, at the start or after a stop.
@@ -64,6 +70,7 @@ func (f File) Rules(harmless bool) controller.Safety {
 		Limits: s.Limits, FrozenTicks: s.FrozenTicks, FrozenChannels: s.FrozenChannels,
 		MaxSampleAge:   milliseconds(s.MaxSampleAgeMS),
 		RequireDeadman: f.Loop.Posture == rtloop.Strict && !harmless && s.ExternalDeadman == "",
+		Start:          s.Start, Rest: s.Rest, Simulated: harmless,
 	}
 	if f.simulatedTime() { // the time of a sample counts from the start of the simulation
 		rules.MaxSampleAge = 0

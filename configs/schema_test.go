@@ -70,6 +70,9 @@ func (r *refiner) refine(s *jsonschema.Schema, v reflect.Value, path string) {
 		}
 		return
 	}
+	if v.Kind() == reflect.Map {
+		return
+	}
 	if v.Kind() == reflect.Slice {
 		r.refine(s.Items, reflect.New(v.Type().Elem()).Elem(), path+"[]")
 		return

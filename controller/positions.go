@@ -90,6 +90,13 @@ func (s Safety) Unstartable(action []hal.Channel) error {
 	return errors.Join(errs...)
 }
 
+// CheckPoses returns an error if a pose has a channel that the robot lacks, or a value outside its limits.
+func (s Safety) CheckPoses(spec hal.Spec) error {
+	_, startErr := newMover("safety.start", s.Start, spec)
+	_, restErr := newMover("safety.rest", s.Rest, spec)
+	return errors.Join(startErr, restErr)
+}
+
 // check returns an error unless every measured channel is within its limits. age is that of the sample.
 func (p *positions) check(age, oldest time.Duration) error {
 	for i := range p.channels {

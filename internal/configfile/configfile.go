@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"optibfm/configs"
@@ -65,6 +66,9 @@ func Validate(w io.Writer, paths, set []string) error {
 			var warning string
 			if warning, err = setup.CheckChannelsOfFile(file); warning != "" {
 				verdict += "; warning: " + warning
+			}
+			if cannot := setup.CheckStart(file); cannot != nil {
+				verdict += "; warning: this robot cannot be armed: " + strings.ReplaceAll(cannot.Error(), "\n", "\n  ")
 			}
 		}
 		if err != nil {

@@ -100,7 +100,15 @@ func (d *doctor) deviceChecks() []check {
 				run: func(ctx context.Context) []finding { return kind.run(ctx, of) }})
 		}
 	}
-	return append(list, single("device.bounds", d.checkBounds))
+	return append(list, single("device.bounds", d.checkBounds), single("device.start", d.checkStart))
+}
+
+// checkStart checks that motion can begin where the robot is.
+func (d *doctor) checkStart() finding {
+	if err := setup.CheckStart(d.file); err != nil {
+		return fail("add the named key", "this robot cannot be armed: %v", err)
+	}
+	return pass("every position is measured or accepted, and limited")
 }
 
 // checkBounds compares the longest durations of the robot's calls with the loop, as a run does

@@ -111,7 +111,7 @@ func TestDoctor_JSONKeysAndIDsAreStable(t *testing.T) {
 		}
 	}
 	want = "config.file system.user rt.posture rt.kernel rt.latency clock.source clock.wall " +
-		"device.i2c device.gpio device.bounds operator.device " +
+		"device.i2c device.gpio device.bounds device.start operator.device " +
 		"model.bundle model.fit model.check model.backend disk.log_dir disk.fsync disk.space"
 	if got := strings.Join(slices.Compact(ids), " "); got != want {
 		t.Errorf("ids\n%s\nwant\n%s", got, want)

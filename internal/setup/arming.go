@@ -25,7 +25,7 @@ func AwaitsOperator(r hal.Robot, f configs.File) bool {
 	return isSimulator(r) && !f.Run.Shadow && f.Operator.ByPerson() && !f.Safety.Attended()
 }
 
-// CheckArming checks safety.arm and the deadman of a physical robot before anything is armed. Findings
+// CheckArming checks safety.arm, the deadman and the positions of a physical robot before anything is armed. Findings
 // are errors with posture strict and otherwise warnings on out.
 func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	if SimulatedOrShadow(robot, file) {
@@ -41,6 +41,9 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 			"it keeps moving when this computer dies; set deadman_ms if the driver has it, "+
 			"or cut supply or enable line with an external watchdog and name that here", parts))
 	}
+	if err := file.Rules(false).Unstartable(robot.Spec().Action); err != nil {
+		wrong = append(wrong, fmt.Errorf("safety.start: this robot cannot be armed: %w", err))
+	}
 	if file.Loop.Posture == rtloop.Strict {
 		return errors.Join(wrong...)
 	}
@@ -48,6 +51,20 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 		fmt.Fprint(out, plaintext.Wrap("warning: "+err.Error()))
 	}
 	return nil
+}
+
+// CheckStart returns why an operator could not arm the robot of a configuration: a pose that is not possible, or a
+// position channel whose first command could be a leap. It opens nothing; only composite robots are known before.
+func CheckStart(file configs.File) error {
+	if file.Robot.Driver != configs.DriverComposite || file.Run.Shadow {
+		return nil
+	}
+	spec, err := file.Robot.Composite.Spec(file.Loop.Period())
+	if err != nil {
+		return err
+	}
+	rules := file.Rules(false)
+	return errors.Join(rules.CheckPoses(spec), rules.Unstartable(spec.Action))
 }
 
 // withoutDeadman names the parts of a robot that have no deadman, if that is known before arming.
