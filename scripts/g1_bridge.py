@@ -18,6 +18,8 @@ the motors only damp.
 
 A bridge of a real G1 would have the same channels, over DDS (unitree_sdk2py, or cyclonedds with the IDL unitree_hg):
 
+- spec: each action gets measured="position_J" and measured_scale=1 / (RESCALE * j.scale), so that motion begins where
+  the joint is. Its limits must include every position from which the robot may be armed, and it gets a max_rate.
 - sense(): the newest rt/lowstate. motor_state[0..28] (q, dq) has the order of the channels; imu_state (quaternion w, x,
   y, z; gyroscope) is that of the pelvis. The time is that of the arrival.
 - act(): rt/lowcmd with q, kp and kd of g1_model.py for each motor, mode_machine copied from the state, and the CRC.

@@ -24,6 +24,12 @@ one (examples/puck is a complete one):
 
     bridge.main(Cart())
 
+An action in rad, deg, m or mm is a position. Name the observation that measures it: otherwise optibfm refuses to arm a
+real robot, because the actuator would leap to the first command.
+
+    obs=[bridge.Channel("knee_angle", "deg"), ...],
+    action=[bridge.Channel("knee", "rad", min=-1, max=1, measured="knee_angle", measured_scale=math.pi / 180), ...]
+
 The time of a sample is in seconds: time.monotonic() for a real robot, simulated
 time for a simulator. A robot without advance() can be driven in free mode only.
 The server advances a simulator in free mode once a period.
@@ -60,6 +66,7 @@ import unicodedata
 from typing import NoReturn
 
 VERSION = 1
+VERSION_MEASURED = 2  # of a welcome with a measured action
 MAGIC = b"OBFM"
 HELLO, WELCOME, SENSE, ACT, RESET, ARM, HALT, BYE, STATE, OK, ERROR = range(1, 12)
 NAMES = dict(enumerate(["hello", "welcome", "sense", "act", "reset", "arm", "halt", "bye", "state", "ok", "error"], 1))
@@ -72,6 +79,7 @@ _STATE = struct.Struct("<qqd")
 _MAX_CHANNELS, _MAX_TASKS, _MAX_NAME = 1024, 256, 128
 _MAX_HELLO, _MAX_TEXT = 4096, 1024
 _MAX_AGE = 3600
+_POSITIONS = ("rad", "deg", "m", "mm")  # units
 _PATIENCE = 60  # seconds that a server started by a client waits for it
 _START_PATIENCE = 60  # seconds from hello to the first request of a client with a deadman
 _HELLO_PATIENCE = 10
@@ -92,7 +100,11 @@ class Gone(Exception):
 
 @dataclasses.dataclass
 class Channel:
-    """One element of an observation or of an action; see hal.Channel."""
+    """One element of an observation or of an action; see hal.Channel.
+
+    measured: the observation that measures the actuator of an action. The actuator is at
+    measured_scale * observation + measured_offset, in the unit of the action.
+    """
 
     name: str
     unit: str = ""
@@ -100,6 +112,9 @@ class Channel:
     max: float = 0.0
     max_rate: float = 0.0
     failsafe: float = 0.0
+    measured: str = ""
+    measured_scale: float = 1.0
+    measured_offset: float = 0.0
 
 
 @dataclasses.dataclass
@@ -133,6 +148,28 @@ class Spec:
                 raise ValueError(f"spec of {self.name}: action {c.name!r}: not min <= failsafe <= max, min < max, finite; correct the limits")
             if not 0 <= c.max_rate < math.inf:
                 raise ValueError(f"spec of {self.name}: action {c.name!r}: bad max_rate ({c.max_rate}); give units per second, or 0 for none")
+        self._validate_measured()
+
+    def _validate_measured(self):
+        names = {c.name for c in self.obs}
+        for what, channels in (("obs", self.obs), ("action", self.action)):
+            for c in channels:
+                where, line = f"spec of {self.name}: {what} {c.name!r}", (c.measured_scale, c.measured_offset)
+                if not all(map(math.isfinite, line)) or c.measured_scale == 0:
+                    raise ValueError(f"{where}: bad measured_scale or measured_offset {line}; "
+                                     "give finite numbers, and no scale of 0")
+                if not c.measured and line != (1, 0):
+                    raise ValueError(f"{where}: measured_scale or measured_offset without measured {line}; "
+                                     "name an observation")
+                if c.measured and what == "obs":
+                    raise ValueError(f"{where}: an observation is not measured by another ({c.measured!r}); "
+                                     "remove measured")
+                if c.measured and c.measured not in names:
+                    raise ValueError(f"{where}: measured by an unknown observation ({c.measured!r}); name one of obs")
+
+    def unmeasured(self) -> list[str]:
+        """Returns the names of the actions that are positions, by their unit, and that no observation measures."""
+        return [c.name for c in self.action if c.unit in _POSITIONS and not c.measured]
 
 
 def _check_name(where, name):
@@ -146,10 +183,13 @@ def _text(s):
     return struct.pack("<H", len(b)) + b
 
 
-def _channels(channels):
+def _channels(channels, measured=False):
     parts = [struct.pack("<H", len(channels))]
     for c in channels:
         parts += [_text(c.name), _text(c.unit), struct.pack("<4d", c.min, c.max, c.max_rate, c.failsafe)]
+        if measured:
+            line = (c.measured_scale, c.measured_offset) if c.measured else (0, 0)
+            parts += [_text(c.measured), struct.pack("<2d", *line)]
     return b"".join(parts)
 
 
@@ -236,11 +276,13 @@ class _Session:
         spec.validate()
         capabilities = CAN_RESET * hasattr(robot, "reset") | CAN_REWARD * hasattr(robot, "reward")
         tasks = list(getattr(robot, "tasks", ()))[:_MAX_TASKS]
+        measured = any(c.measured for c in spec.action)
+        version = VERSION_MEASURED if measured else VERSION  # old clients accept VERSION only
         return b"".join([
-            MAGIC, struct.pack("<HBBIQ", VERSION, self.mode, capabilities, getattr(robot, "episode_steps", 0), round(spec.period * 1e9)),
+            MAGIC, struct.pack("<HBBIQ", version, self.mode, capabilities, getattr(robot, "episode_steps", 0), round(spec.period * 1e9)),
             _text(spec.name), _text(getattr(robot, "task", "")),
             struct.pack("<H", len(tasks)), *map(_text, tasks),
-            _channels(spec.obs), _channels(spec.action)])
+            _channels(spec.obs), _channels(spec.action, measured)])
 
     def _answer(self):
         """Answers one request. Returns False after bye."""
@@ -425,6 +467,10 @@ def _listen(address):
 def serve(robot: object, address: str, once: bool = False) -> None:
     """Serves clients at the address (unix:/path or tcp:host:port) one after the other, or only one."""
     robot.spec.validate()
+    unmeasured = robot.spec.unmeasured()
+    if unmeasured and not hasattr(robot, "advance"):  # a simulator may leap
+        _say(f"no observation measures these positions: {', '.join(unmeasured)}; give their channels measured=, "
+             "or optibfm refuses to arm")
     robot.halt()
     listener = _listen(address)
     if once:

@@ -20,9 +20,15 @@ which element is a JSON file such as this one:
         {"name": "turn", "to": "angular_z", "scale": 6, "min": -1, "max": 1, "failsafe": 0}]
     }
 
+With "type": "array" an action may be a position of a joint. Name the observation of
+joints.position that measures it, because motion begins there. The command that is published
+must have the same unit and zero as the joint state:
+
+    {"name": "knee", "to": 0, "unit": "rad", "min": -1.5, "max": 0, "max_rate": 1, "measured": "knee"}
+
 Times are in seconds. With a newest message that is older than `stale` sensing fails
 (default: three periods). Units, scale (1), offset (0), min (-1), max (1), max_rate (0:
-none), failsafe (0) and the topics may be left out.
+none), failsafe (0), measured and the topics may be left out.
 
     joints.{position,velocity,effort}.JOINT
     imu.{gyro,accel}_{x,y,z}, imu.{roll,pitch,yaw,yaw_cos,yaw_sin}
@@ -74,7 +80,7 @@ _TYPES = {"joints": JointState, "imu": Imu, "odometry": Odometry}
 _TWIST = re.compile(r"(linear|angular)_([xyz])")
 _KEYS = {"name", "period", "topics", "stale", "obs", "command", "action"}
 _OBS_KEYS = {"name", "from", "unit", "scale", "offset"}
-_ACTION_KEYS = {"name", "to", "unit", "scale", "offset", "min", "max", "max_rate", "failsafe"}
+_ACTION_KEYS = {"name", "to", "unit", "scale", "offset", "min", "max", "max_rate", "failsafe", "measured"}
 _COMMAND_KEYS = {"type", "topic", "deadman"}
 
 
@@ -179,6 +185,7 @@ class _Element:
         _check_keys(where, section, _OBS_KEYS)
         self.name, self.unit = _get(str, where, section, "name"), _is(str, f"{where}.unit", section.get("unit", ""))
         self.topic, _, field = _get(str, where, section, "from").partition(".")
+        self.what = f"{self.topic}.{field.partition('.')[0]}"
         self.field = _FIELDS.get(self.topic, lambda _: None)(field)
         if self.field is None:
             raise ValueError(f"{where}.from: not understood ({section['from']!r}): see the top of ros2_bridge.py")
@@ -222,12 +229,24 @@ class Ros2Robot:
                 min=_number(where, a, "min", -1), max=_number(where, a, "max", 1),
                 max_rate=_number(where, a, "max_rate", 0), failsafe=_number(where, a, "failsafe", 0)))
             self._gains.append((_number(where, a, "scale", 1), _number(where, a, "offset", 0)))
+            if "measured" in a:
+                self._measure(where, _get(str, where, a, "measured"), self._channels[-1], *self._gains[-1])
             if isinstance(a.get("to"), bool) or not isinstance(a.get("to"), (str, int)):
                 raise ValueError(  # noqa: TRY004  # the file is wrong, not the call
                     f"{where}.to: neither an output nor an index ({a.get('to')!r}): see the top of ros2_bridge.py")
             self._to.append(a["to"])
         if len(set(map(str, self._to))) != len(self._to):
             raise ValueError(f"action: two drive the same output ({self._to}): give each its own")
+
+    def _measure(self, where, name, channel, scale, offset):
+        """Names what measures a channel: its action is (state of the joint - offset) / scale."""
+        element = next((e for e in self._elements if e.name == name), None)
+        if element is None or element.what != "joints.position":
+            raise ValueError(f"{where}.measured: not an observation of joints.position ({name!r}): name one")
+        if element.scale == 0 or scale == 0:
+            raise ValueError(f"{where}.measured: a scale is 0 ({element.scale}, {scale}): give another")
+        channel.measured, channel.measured_scale = name, 1 / (element.scale * scale)
+        channel.measured_offset = -(element.offset / element.scale + offset) / scale
 
     def _subscribe(self, node, topics):
         _check_keys("topics", topics, set(_TOPICS))

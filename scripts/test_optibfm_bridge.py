@@ -227,6 +227,63 @@ class ASpec(unittest.TestCase):
                 bad.validate()
 
 
+class Arm(Cart):
+    """A real robot with one position, which an observation in other units measures, and one speed."""
+
+    def __init__(self):
+        super().__init__()
+        knee = bridge.Channel("knee", "rad", min=-1, max=1, max_rate=2, measured="q", measured_scale=0.5, measured_offset=-1)
+        self.spec = bridge.Spec("arm", 0.02, [bridge.Channel("q", "deg")], [knee, bridge.Channel("wheel", min=-1, max=1)])
+
+
+class AMeasurement(Client):
+    ZEROS, HALF, ONE, TWO, MINUS = (struct.pack("<d", v) for v in (0, 0.5, 1, 2, -1))
+
+    def welcome(self, version, *tails):
+        """The welcome of an Arm in free mode; tails: what follows failsafe in each action."""
+        knee, wheel = tails
+        return (b"OBFM" + bytes([version, 0, bridge.FREE, 0, 0, 0, 0, 0]) + b"\x00\x2d\x31\x01\0\0\0\0" + b"\3\0arm" + b"\0\0" + b"\0\0"
+                + b"\1\0" + b"\1\0q" + b"\3\0deg" + self.ZEROS * 4
+                + b"\2\0" + b"\4\0knee" + b"\3\0rad" + self.MINUS + self.ONE + self.TWO + self.ZEROS + knee
+                + b"\5\0wheel" + b"\0\0" + self.MINUS + self.ONE + self.ZEROS * 2 + wheel)
+
+    def test_is_in_a_welcome_of_version_2(self):
+        welcome = self.welcome(2, b"\1\0q" + self.HALF + self.MINUS, b"\0\0" + self.ZEROS * 2)
+        self.assertEqual(self.connect(Arm()), (bridge.WELCOME, welcome))
+
+    def test_that_no_action_has_leaves_the_welcome_at_version_1(self):
+        arm = Arm()
+        arm.spec.action[0] = bridge.Channel("knee", "rad", min=-1, max=1, max_rate=2)
+        self.assertEqual(self.connect(arm), (bridge.WELCOME, self.welcome(1, b"", b"")))
+
+    def test_that_a_client_would_refuse_is_refused_here(self):
+        for changes, says in (({"measured": "p"}, r"action 'knee': measured by an unknown observation \('p'\)"),
+                              ({"measured": "knee"}, "unknown observation"),
+                              ({"measured_scale": math.nan}, "bad measured_scale or measured_offset"),
+                              ({"measured_scale": 0}, "no scale of 0"), ({"measured_offset": math.inf}, "bad measured_scale"),
+                              ({"measured": ""}, "without measured")):
+            arm = Arm()
+            vars(arm.spec.action[0]).update(changes)
+            with self.subTest(says), self.assertRaisesRegex(ValueError, says):
+                arm.spec.validate()
+        arm = Arm()
+        arm.spec.obs[0].measured = "q"
+        with self.assertRaisesRegex(ValueError, "obs 'q': an observation is not measured by another"):
+            arm.spec.validate()
+
+    def test_that_a_position_of_a_real_robot_lacks_is_reported(self):
+        def limp(robot):
+            robot.spec.action = [bridge.Channel("knee", "rad", min=-1, max=1), bridge.Channel("wheel", "m/s", min=-1, max=1)]
+            return robot
+
+        for robot, reported in ((Arm(), False), (Cart(), False), (limp(Simulated()), False), (limp(Arm()), True)):
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said), mock.patch.object(bridge, "_listen", side_effect=ValueError("not now")):
+                self.assertRaises(ValueError, bridge.serve, robot, "unix:/nowhere")
+            self.assertEqual("no observation measures these positions: knee;" in said.getvalue(), reported)
+            self.assertEqual(said.getvalue() != "", reported)
+
+
 class Filmed(Cart):
     def __init__(self, pictures):
         super().__init__()

@@ -217,6 +217,20 @@ class TheBridge(unittest.TestCase):
         self.assertEqual(self.node.published[-1].data, [1.25, 5])
         self.assertEqual(self.node.command, (Float64MultiArray, "/commands"))
 
+    def test_a_position_is_where_the_state_of_its_joint_is(self):
+        node = Node()
+        robot = ros2_bridge.Ros2Robot(settings(
+            obs=[{"name": "angle", "from": "joints.position.left.knee", "scale": 0.5, "offset": 3},
+                 {"name": "hip", "from": "joints.position.hip"}],
+            command={"type": "array", "deadman": 1},
+            action=[{"name": "knee", "to": 0, "scale": -2, "offset": 0.25, "measured": "angle"},
+                    {"name": "hip", "to": 1, "unit": "rad", "measured": "hip"}]), node)
+        node.callbacks["/joint_states"](JointState(["hip", "left.knee"], [0.75, -1.5]))
+        observed = dict(zip(("angle", "hip"), robot.sense()[0]))
+        robot.act([c.measured_scale * observed[c.measured] + c.measured_offset for c in robot.spec.action])
+        self.assertEqual(node.published[-1].data, [-1.5, 0.75])
+        self.assertEqual(robot.spec.unmeasured(), [])
+
     def test_the_deadman_publishes_the_failsafe_once_and_refuses_commands_until_armed(self):
         self.hear()
         self.robot.arm()
@@ -293,6 +307,11 @@ class TheBridge(unittest.TestCase):
             ({"obs": [{"name": 1, "from": "odometry.x"}]}, r"obs\[0\].name: not a text"),
             ({"action": [{"name": "a"}]}, r"action\[0\].to: neither an output nor an index"),
             ({"action": [{"name": "a", "to": "linear_x", "max_rate": -1}]}, "bad max_rate"),
+            ({"action": [{"name": "a", "to": "linear_x", "measured": "y"}]}, r"action\[0\].measured: not an observation of joints.pos"),
+            ({"action": [{"name": "a", "to": "linear_x", "measured": "knee"}]}, r"measured: not an observation of joints.position"),
+            ({"action": [{"name": "a", "to": "linear_x", "measured": 3}]}, r"action\[0\].measured: not a text"),
+            ({"obs": [{"name": "k", "from": "joints.position.k"}],
+              "action": [{"name": "a", "to": "linear_x", "scale": 0, "measured": "k"}]}, r"measured: a scale is 0 \(1.0, 0.0\)"),
             ({"command": None}, "settings.command: not an object"),
             ({"period": "0.05"}, "settings.period: not a finite number"),
             ({"period": 0}, "settings.period, settings.stale: not positive"),

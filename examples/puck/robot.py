@@ -16,6 +16,8 @@ MASS, DRAG, THRUST = 0.5, 1.0, 0.5  # kg, N s/m, N: top speed 0.5 m/s, reached i
 class Robot:
     """A puck with two thrusters on a square table with walls."""
 
+    # Name what measures an action that is a position (rad, deg, m, mm): motion begins there.
+    # bridge.Channel("knee", "rad", min=-1, max=1, max_rate=2, measured="knee_angle")
     spec = bridge.Spec(
         name="puck", period=0.05,  # s; loop.period_ms of robot.yaml
         obs=[bridge.Channel("x", "m"), bridge.Channel("y", "m"),

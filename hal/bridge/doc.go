@@ -32,6 +32,11 @@
 // without a request is a protocol error. A [RemoteError], which the robot itself
 // reports, does not end the connection.
 //
+// # Where motion begins
+//
+// A welcome of version 2 names the observations that measure the actuators, which Dial
+// returns in hal.Channel.Measured. [Measurements] lists them.
+//
 // # The control thread
 //
 // Sense and Act allocate nothing. They wait in ppoll on their own thread with an

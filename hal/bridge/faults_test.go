@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
@@ -59,7 +60,7 @@ func driveAll(t *testing.T, cases []faultCase) []driven {
 	var all sync.WaitGroup
 	for i, c := range cases {
 		server := bridgetest.Serve(t, bridgetest.Options{
-			Spec: haltest.Spec(2, 1), Free: c.mode == bridge.Free, At: c.at, After: c.after, Fault: c.fault,
+			Spec: c.spec(), Free: c.mode == bridge.Free, At: c.at, After: c.after, Fault: c.fault,
 		})
 		room <- struct{}{}
 		all.Go(func() {
@@ -81,10 +82,19 @@ func driveAll(t *testing.T, cases []faultCase) []driven {
 
 // faultCase is a line of the table stage × fault × mode.
 type faultCase struct {
-	mode  string
-	at    bridgetest.Kind
-	after int
-	fault bridgetest.Fault
+	mode     string
+	at       bridgetest.Kind
+	after    int
+	fault    bridgetest.Fault
+	measured bool // the welcome has version 2
+}
+
+func (c faultCase) spec() hal.Spec {
+	spec := haltest.Spec(2, 1)
+	if c.measured {
+		spec.Action[0].Measured = hal.Measured{Obs: "o1", Scale: 2, Offset: -1}
+	}
+	return spec
 }
 
 var stages = []bridgetest.Kind{
@@ -95,11 +105,14 @@ func faultCases() (list []faultCase) {
 	for _, mode := range []string{bridge.Lockstep, bridge.Free} {
 		for _, at := range stages {
 			for _, fault := range bridgetest.Faults(at, mode == bridge.Free) {
-				list = append(list, faultCase{mode, at, 0, fault})
+				list = append(list, faultCase{mode: mode, at: at, fault: fault})
 				if at == bridgetest.Act || at == bridgetest.Sense && mode == bridge.Free {
-					list = append(list, faultCase{mode, at, 2, fault})
+					list = append(list, faultCase{mode: mode, at: at, after: 2, fault: fault})
 				}
 			}
+		}
+		for _, fault := range bridgetest.MeasuredFaults() {
+			list = append(list, faultCase{mode: mode, at: bridgetest.Hello, fault: fault, measured: true})
 		}
 	}
 	return list
@@ -143,7 +156,7 @@ func TestRobot_HaltsAfterEveryServerFault(t *testing.T) {
 }
 
 func TestRobot_DrivesServerWithoutFaults(t *testing.T) {
-	cases := []faultCase{{mode: bridge.Lockstep}, {mode: bridge.Free}}
+	cases := []faultCase{{mode: bridge.Lockstep}, {mode: bridge.Free}, {mode: bridge.Free, measured: true}}
 	for i, result := range driveAll(t, cases) {
 		if err := result.err; err != nil {
 			t.Errorf("%s: %v", cases[i].mode, err)

@@ -3,6 +3,8 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"errors"
+	"math"
 	"testing"
 
 	"optibfm/hal/haltest"
@@ -59,18 +61,26 @@ func FuzzClient(f *testing.F) {
 	})
 }
 
-// FuzzWelcome: what is accepted is a valid spec and is encoded to the same
-// bytes.
+// FuzzWelcome: what is accepted is a valid spec, is measured by observations only,
+// and is encoded to the same bytes.
 func FuzzWelcome(f *testing.F) {
 	f.Add(aWelcome(lockstep))
 	f.Add(aWelcome(free)[:40])
+	f.Add([]byte(goldenWelcome))
+	f.Add([]byte(goldenWelcome)[:len(goldenWelcome)-8])
+	f.Add(aMeasuredWelcome("?", 1, 0))
+	f.Add(aMeasuredWelcome("o1", math.NaN(), 0))
+	f.Add(aMeasuredWelcome("", 0, 0))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		m, err := decodeWelcome(payload)
 		if err != nil {
 			return
 		}
-		if err := m.spec.Validate(); err != nil {
+		if err := errors.Join(m.spec.Validate(), checkMeasured(m.spec)); err != nil {
 			t.Error(err)
+		}
+		if m.version() == version1 && payload[len(magic)] == Version {
+			return // it needs version 1 only
 		}
 		if !bytes.Equal(m.encode(), payload) {
 			t.Error("it is encoded to other bytes")

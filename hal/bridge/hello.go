@@ -2,7 +2,9 @@ package bridge
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -41,7 +43,7 @@ const (
 )
 
 func (m hello) encode() []byte {
-	b := appendPreamble(nil)
+	b := appendPreamble(nil, version1)
 	b = append(b, byte(m.mode), 0)
 	b = binary.LittleEndian.AppendUint32(b, uint32(m.deadman.Milliseconds()))
 	return appendText(b, m.task)
@@ -49,7 +51,7 @@ func (m hello) encode() []byte {
 
 func decodeHello(b []byte) (m hello, err error) {
 	r := reader{where: kindHello, rest: b}
-	r.preamble()
+	r.preamble(version1)
 	m.mode = r.mode()
 	r.zero()
 	m.deadman = time.Duration(r.u32()) * time.Millisecond
@@ -57,8 +59,17 @@ func decodeHello(b []byte) (m hello, err error) {
 	return m, r.end()
 }
 
+// version returns the version that m needs.
+func (m welcome) version() uint16 {
+	if slices.ContainsFunc(m.spec.Action, func(c hal.Channel) bool { return c.Measured.Obs != "" }) {
+		return Version
+	}
+	return version1
+}
+
 func (m welcome) encode() []byte {
-	b := appendPreamble(nil)
+	version := m.version()
+	b := appendPreamble(nil, version)
 	b = append(b, byte(m.mode), byte(m.capabilities))
 	b = binary.LittleEndian.AppendUint32(b, uint32(m.episodeSteps))
 	b = binary.LittleEndian.AppendUint64(b, uint64(m.spec.Period))
@@ -68,14 +79,14 @@ func (m welcome) encode() []byte {
 	for _, t := range m.tasks {
 		b = appendText(b, t)
 	}
-	b = appendChannels(b, m.spec.Obs)
-	return appendChannels(b, m.spec.Action)
+	b = appendChannels(b, m.spec.Obs, false)
+	return appendChannels(b, m.spec.Action, version > version1)
 }
 
 // decodeWelcome also validates the spec.
 func decodeWelcome(b []byte) (m welcome, err error) {
 	r := reader{where: kindWelcome, rest: b}
-	r.preamble()
+	version := r.preamble(Version)
 	m.mode = r.mode()
 	m.capabilities = capability(r.u8())
 	m.episodeSteps = int(r.u32())
@@ -85,8 +96,8 @@ func decodeWelcome(b []byte) (m welcome, err error) {
 	for range r.count("tasks", maxTasks) {
 		m.tasks = append(m.tasks, r.text())
 	}
-	m.spec.Obs = r.channels("observations")
-	m.spec.Action = r.channels("actions")
+	m.spec.Obs = r.channels("observations", false)
+	m.spec.Action = r.channels("actions", version > version1)
 	if err := r.end(); err != nil {
 		return welcome{}, err
 	}
@@ -96,24 +107,59 @@ func decodeWelcome(b []byte) (m welcome, err error) {
 	if err := m.spec.Validate(); err != nil {
 		return welcome{}, malformed("welcome", "correct the server's description of its robot", "%v", err)
 	}
+	if err := checkMeasured(m.spec); err != nil {
+		return welcome{}, malformed("welcome", "name an observation channel, or send an empty name and zeros", "%v", err)
+	}
 	return m, nil
 }
 
-func appendPreamble(b []byte) []byte {
-	return binary.LittleEndian.AppendUint16(append(b, magic...), Version)
+// checkMeasured returns an error for measurements that a welcome cannot have. Only an
+// observation channel measures, and only an action channel is measured.
+func checkMeasured(spec hal.Spec) error {
+	observed := make(map[string]bool, len(spec.Obs))
+	for i := range spec.Obs {
+		c := &spec.Obs[i]
+		if c.Measured != (hal.Measured{}) {
+			return fmt.Errorf("observation %q is measured by another (%q)", c.Name, c.Measured.Obs)
+		}
+		observed[c.Name] = true
+	}
+	for i := range spec.Action {
+		c := &spec.Action[i]
+		switch m := c.Measured; {
+		case m.Obs == "" && m != (hal.Measured{}):
+			return fmt.Errorf("action %q is measured by a channel without a name (scale %v, offset %v)",
+				c.Name, m.Scale, m.Offset)
+		case m.Obs != "" && !observed[m.Obs]:
+			return fmt.Errorf("action %q is measured by %q, which is not an observation channel", c.Name, m.Obs)
+		}
+	}
+	return nil
+}
+
+func appendPreamble(b []byte, version uint16) []byte {
+	return binary.LittleEndian.AppendUint16(append(b, magic...), version)
 }
 
 func appendText(b []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
-func appendChannels(b []byte, channels []hal.Channel) []byte {
+func appendFloat64s(b []byte, values ...float64) []byte {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}
+
+func appendChannels(b []byte, channels []hal.Channel, measured bool) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(channels)))
 	for i := range channels {
 		c := &channels[i]
 		b = appendText(appendText(b, c.Name), c.Unit)
-		for _, v := range [...]float64{c.Min, c.Max, c.MaxRate, c.Failsafe} {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		b = appendFloat64s(b, c.Min, c.Max, c.MaxRate, c.Failsafe)
+		if measured {
+			b = appendFloat64s(appendText(b, c.Measured.Obs), c.Measured.Scale, c.Measured.Offset)
 		}
 	}
 	return b
@@ -194,13 +240,20 @@ func (r *reader) text() string {
 	return string(b)
 }
 
-func (r *reader) preamble() {
+// preamble returns the version, 1 to newest.
+func (r *reader) preamble(newest uint16) uint16 {
 	if b := r.take(len(magic), "the magic"); b != nil && string(b) != magic {
 		r.fail("check that the address is that of a bridge", "wrong magic (%q, expected %q)", b, magic)
 	}
-	if v := r.u16(); r.err == nil && v != Version {
-		r.fail("update the older side", "wrong version (%d, expected %d)", v, Version)
+	v := r.u16()
+	if r.err == nil && (v < version1 || v > newest) {
+		expected := "1"
+		if newest > version1 {
+			expected = fmt.Sprintf("1 to %d", newest)
+		}
+		r.fail("update the older side", "wrong version (%d, expected %s)", v, expected)
 	}
+	return v
 }
 
 func (r *reader) mode() mode {
@@ -220,14 +273,18 @@ func (r *reader) count(what string, limit int) int {
 	return n
 }
 
-func (r *reader) channels(what string) []hal.Channel {
+func (r *reader) channels(what string, measured bool) []hal.Channel {
 	n := r.count(what, hal.MaxChannels)
 	channels := make([]hal.Channel, 0, n)
 	for i := 0; i < n && r.err == nil; i++ {
-		channels = append(channels, hal.Channel{
+		c := hal.Channel{
 			Name: r.text(), Unit: r.text(),
 			Min: r.f64(), Max: r.f64(), MaxRate: r.f64(), Failsafe: r.f64(),
-		})
+		}
+		if measured {
+			c.Measured = hal.Measured{Obs: r.text(), Scale: r.f64(), Offset: r.f64()}
+		}
+		channels = append(channels, c)
 	}
 	return channels
 }

@@ -5,8 +5,12 @@ import (
 	"fmt"
 )
 
-// Version is the protocol's version. Peers must have the same version.
-const Version = 1
+// Version is the newest version of the protocol. Only a welcome with a measured
+// action channel has it. All other welcomes, and every hello, have version 1, which
+// older peers accept.
+const Version = 2
+
+const version1 = 1
 
 const (
 	magic      = "OBFM"

@@ -4,24 +4,32 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"optibfm/hal"
 	"optibfm/hal/bridge"
 )
 
 // dialPython starts testdata/counter.py, a robot without dependencies.
 func dialPython(t *testing.T, config bridge.Config) (*bridge.Robot, *bytes.Buffer, error) {
 	t.Helper()
+	return dialScript(t, "counter.py", config)
+}
+
+// dialScript starts a robot of testdata.
+func dialScript(t *testing.T, script string, config bridge.Config) (*bridge.Robot, *bytes.Buffer, error) {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed: the server in scripts/optibfm_bridge.py is not tested")
 	}
 	printed := new(bytes.Buffer)
-	config.Command = []string{python, filepath.Join("testdata", "counter.py")}
+	config.Command = []string{python, filepath.Join("testdata", script)}
 	config.Output = printed
 	robot, err := bridge.Dial(context.Background(), config)
 	if err == nil {
@@ -120,6 +128,30 @@ func TestPythonServer_FreeMode(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	t.Errorf("the robot's time stands still: %v", obs)
+}
+
+func TestPythonServer_NamesWhatMeasuresAPosition(t *testing.T) {
+	robot, printed, err := dialScript(t, "joint.py", bridge.Config{
+		Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 5000, DeadmanMs: 5000,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := robot.Spec()
+	want := hal.Measured{Obs: "angle", Scale: math.Pi / 180, Offset: 0.25}
+	if spec.Action[0].Measured != (hal.Measured{}) || spec.Action[1].Measured != want {
+		t.Fatalf("actions %+v", spec.Action)
+	}
+	obs := make([]float32, 2)
+	if _, err := robot.Sense(obs); err != nil {
+		t.Fatal(err)
+	}
+	if at := want.Scale*float64(obs[1]) + want.Offset; math.Abs(at-2.25) > 1e-6 {
+		t.Errorf("the joint is at %v rad", at)
+	}
+	if err := robot.Close(); err != nil || printed.Len() > 0 {
+		t.Errorf("%v, the server printed %q", err, printed)
+	}
 }
 
 func TestPythonServer_RefusesUnknownTask(t *testing.T) {

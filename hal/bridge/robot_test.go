@@ -91,7 +91,9 @@ func TestParseWelcome_RefusesInvalid(t *testing.T) {
 	}{
 		{"another protocol", []byte("HTTP/1.1 400 Bad Request"), "unknown kind"},
 		{"magic", with(1, 'X'), `wrong magic ("OXFM"`},
-		{"version", with(4, 2), "wrong version (2, expected 1)"},
+		{"version", with(4, 3), "wrong version (3, expected 1 to 2); update the older side"},
+		{"version 0", with(4, 0), "wrong version (0, expected 1 to 2)"},
+		{"version 2 without measurements", with(4, 2), "it ends within a 16-bit number"},
 		{"mode", with(6, 9), "unknown mode (9)"},
 		{"another mode", with(6, 2), "another mode than hello's (2, expected 1)"},
 		{"capabilities", with(7, 0x80), "unknown capabilities"},

@@ -50,11 +50,20 @@ func abandoned(path string) bool {
 // and rewards if robot is a hal.Resetter or a hal.Rewarder. In lockstep a Sense
 // follows every Act, so Act must make the robot's step.
 //
+// The protocol carries the measurements of actuators by observation channels
+// (hal.Channel.Measured). Serve refuses a robot with another one, such as a hal.Meter
+// with a sensor beside the observation.
+//
 // report, if not nil, receives the error that ended a connection; nil for a normal
 // end.
 func Serve(ctx context.Context, l net.Listener, robot hal.Robot, report func(error)) error {
-	if err := robot.Spec().Validate(); err != nil {
+	spec := robot.Spec()
+	if err := spec.Validate(); err != nil {
 		return errors.Join(err, l.Close())
+	}
+	if err := checkMeasured(spec); err != nil {
+		return errors.Join(fmt.Errorf("bridge: serve %s: %w; add the measured value to the observation, and name its channel",
+			spec.Name, err), l.Close())
 	}
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()

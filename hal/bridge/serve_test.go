@@ -333,7 +333,7 @@ func TestServe_RefusesBadProtocol(t *testing.T) {
 		{"another protocol", []byte("GET / HTTP/1.1\r\n"), "kind"},
 		{"no hello", frame(kindSense, 0, nil), "it came before hello"},
 		{"magic", frame(kindHello, 0, with(hi, 0, 'X')), `wrong magic ("XBFM"`},
-		{"version", frame(kindHello, 0, with(hi, 4, 9)), "wrong version (9, expected 1)"},
+		{"version", frame(kindHello, 0, with(hi, 4, 2)), "wrong version (2, expected 1)"},
 		{"mode", frame(kindHello, 0, with(hi, 6, 3)), "unknown mode (3)"},
 		{"reserved byte", frame(kindHello, 0, with(hi, 7, 1)), "reserved byte is not zero"},
 		{"short hello", frame(kindHello, 0, hi[:5]), "it ends within"},

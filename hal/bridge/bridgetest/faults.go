@@ -54,6 +54,28 @@ func Faults(at Kind, free bool) []Fault {
 	return slices.DeleteFunc(list, func(f Fault) bool { return at == Reset && f.Then == BeSlow }) // it may be slow
 }
 
+// MeasuredFaults lists the faults of a welcome of version 2 whose last action channel
+// is measured by an observation with a name of one byte or more.
+func MeasuredFaults() []Fault {
+	const nameEnd, scale, offset = 17, 16, 8 // from the end
+	last := func(from int, v float64) func([]byte) []byte {
+		return payload(func(b []byte) []byte {
+			binary.LittleEndian.PutUint64(b[len(b)-from:], math.Float64bits(v))
+			return b
+		})
+	}
+	return []Fault{
+		{Name: "measured by an unknown observation", Answer: payload(func(b []byte) []byte {
+			b[len(b)-nameEnd] = '?'
+			return b
+		})},
+		{Name: "a scale that is NaN", Answer: last(scale, math.NaN())},
+		{Name: "an infinite offset", Answer: last(offset, math.Inf(1))},
+		{Name: "version 1 with a measurement", Answer: edit(headerSize+4, 1)},
+		{Name: "without the offset", Answer: payload(func(b []byte) []byte { return b[:len(b)-offset] })},
+	}
+}
+
 // Names reports whether an error names the bridge and the request at which the fault
 // was committed, or one of those after it, whose answers show the fault.
 func Names(err error, at Kind) bool {
@@ -78,7 +100,7 @@ func allowLate(list []Fault) {
 func right(b []byte) []byte { return b }
 func nothing([]byte) []byte { return nil }
 
-// edit is an answer with another byte at i, counted from the end if negative.
+// edit is an answer with another byte at i.
 func edit(i int, v byte) func([]byte) []byte {
 	return func(b []byte) []byte {
 		b = bytes.Clone(b)
@@ -156,7 +178,7 @@ func ofWelcome() []Fault {
 	const name, nameLength = headerSize + 22, headerSize + 20
 	return []Fault{
 		{Name: "wrong magic", Answer: edit(headerSize, 'X')},
-		{Name: "wrong version", Answer: edit(headerSize+4, 2)},
+		{Name: "wrong version", Answer: edit(headerSize+4, 3)},
 		{Name: "unknown mode", Answer: edit(headerSize+6, 3)},
 		{Name: "the other mode", Answer: func(b []byte) []byte { return edit(headerSize+6, 3-b[headerSize+6])(b) }},
 		{Name: "unknown capability", Answer: edit(headerSize+7, 0x80)},

@@ -235,18 +235,25 @@ func (s *Server) welcome() []byte {
 		mode = 2
 	}
 	spec := s.options.Spec
-	b := append([]byte("OBFM"), 1, 0, mode, 3)
+	version := byte(1)
+	for _, c := range spec.Action {
+		if c.Measured.Obs != "" {
+			version = 2
+		}
+	}
+	b := append([]byte("OBFM"), version, 0, mode, 3)
 	b = binary.LittleEndian.AppendUint32(b, 0)
 	b = binary.LittleEndian.AppendUint64(b, uint64(spec.Period))
 	b = text(b, spec.Name)
 	b = text(b, "")
 	b = append(b, 0, 0)
-	for _, channels := range [][]hal.Channel{spec.Obs, spec.Action} {
+	for i, channels := range [][]hal.Channel{spec.Obs, spec.Action} {
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(channels)))
 		for _, c := range channels {
 			b = text(text(b, c.Name), c.Unit)
-			for _, v := range []float64{c.Min, c.Max, c.MaxRate, c.Failsafe} {
-				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+			b = numbers(b, c.Min, c.Max, c.MaxRate, c.Failsafe)
+			if i == 1 && version == 2 {
+				b = numbers(text(b, c.Measured.Obs), c.Measured.Scale, c.Measured.Offset)
 			}
 		}
 	}
@@ -260,6 +267,13 @@ func (s *Server) state() []byte {
 	b = append(b, make([]byte, 16)...)
 	for i := range s.options.Spec.Obs {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32((s.samples+i)%7)/10))
+	}
+	return b
+}
+
+func numbers(b []byte, values ...float64) []byte {
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 	}
 	return b
 }
