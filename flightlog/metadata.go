@@ -20,7 +20,8 @@ import (
 //	3  the belief may have an offset and a basis, and the weights of labels may be revised
 //	4  labels may be comparisons and goals
 //	5  the robot may stand still while it asks, and requests before the first label do not count
-const FormatVersion = 5
+//	6  the robot may move to a start or rest pose: its state then teaches nothing
+const FormatVersion = 6
 
 // formatWithShare is the first version in which applied labels have a share.
 const formatWithShare = 2

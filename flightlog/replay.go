@@ -71,8 +71,8 @@ type place struct {
 
 // Verify computes the belief again from the logged φ and labels, with the code that ran
 // on the robot, and compares every tick: hashes, norms and label weights bit for bit,
-// the D-gap and log det V to 1e-12, and the z of the ticks with the limits of
-// controller.explore. It takes the belief of a switch of the task from its snapshot.
+// the D-gap and log det V to 1e-12, the z of the ticks with the limits of
+// controller.explore, and the commands to a start or rest pose with the rate limits. It takes the belief of a switch of the task from its snapshot.
 // After a dropped tick it resumes at the next snapshot. Result holds
 // the differences. An error means that the file is unreadable or that the log has
 // nothing to compare.
@@ -139,6 +139,7 @@ type replay struct {
 	learner   *controller.Learner
 	pace      *controller.Pace // nil: κ was fixed
 	explore   *exploration
+	motion    *motion
 	progress  *controller.Proficiency
 	relearn   bool             // labels contradicted the task in the tick before
 	snapshots []place          // by next
@@ -167,7 +168,7 @@ func newReplay(r *Reader) (*replay, error) {
 		return nil, err
 	}
 	p := &replay{
-		reader: r, learner: learner, explore: newExploration(&r.meta), snapshots: snapshots, switches: switches,
+		reader: r, learner: learner, explore: newExploration(&r.meta), motion: newMotion(r.meta.Robot), snapshots: snapshots, switches: switches,
 	}
 	p.progress = controller.NewProficiency(r.meta.Control.Gate, r.meta.Robot.Period)
 	if gate := r.meta.Control.Gate; gate.LabelsPerMinute > 0 {
@@ -266,6 +267,7 @@ func (p *replay) tick(t *controller.Tick) error {
 	c := comparison{tick: t.Index, on: p.synced}
 	p.follow(t, gap, &c)
 	p.explore.check(t, gap, &c)
+	p.motion.check(t, gap, &c)
 	p.observe(t, &c)
 	for i := range t.Labels[:t.NumLabels] {
 		p.reapply(t, &t.Labels[i], &c)

@@ -20,7 +20,8 @@ type Summary struct {
 	Skipped  uint64        // periods that the loop skipped because it was late
 	Dropped  uint64        // periods without a record that the loop did not skip
 	Duration time.Duration // from the first to the last tick, on the robot's clock
-	Armed    uint64        // ticks with actions on the actuators
+	Armed    uint64        // ticks in which the robot followed the policy
+	Moving   uint64        // ticks in which it moved to its start or rest pose
 
 	Presses  uint64                        // messages on /label
 	Labels   map[controller.Outcome]uint64 // outcomes, from the ticks
@@ -126,6 +127,9 @@ func (s *tally) addTick(t *controller.Tick) {
 	}
 	if t.Flags.Has(controller.FlagArmed) {
 		s.Armed++
+	}
+	if t.Flags&(controller.FlagStarting|controller.FlagResting) != 0 {
+		s.Moving++
 	}
 	if t.Fault != controller.FaultNone && t.Fault != s.fault { // one stop lasts several ticks
 		s.Faults[t.Fault]++

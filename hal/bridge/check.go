@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"optibfm/hal"
 )
 
 // Scripts are the servers of this project, in scripts/.
@@ -32,32 +30,4 @@ func CheckScript(ctx context.Context, command []string) error {
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return fmt.Errorf("bridge: %s: %w: %s", command[0], err, lines[len(lines)-1])
-}
-
-// Measurements lists the action channels of a robot that an observation measures, as
-// formulas, and the position channels that nothing measures: for them it is unknown
-// where motion begins.
-func Measurements(spec hal.Spec) (measured, unmeasured []string) {
-	for i := range spec.Action {
-		c := &spec.Action[i]
-		m := c.Measured
-		if m.Obs == "" {
-			if c.IsPosition() {
-				unmeasured = append(unmeasured, c.Name)
-			}
-			continue
-		}
-		formula := m.Obs
-		if m.Scale != 0 && m.Scale != 1 {
-			formula = fmt.Sprintf("%v * %s", m.Scale, m.Obs)
-		}
-		switch {
-		case m.Offset > 0:
-			formula += fmt.Sprintf(" + %v", m.Offset)
-		case m.Offset < 0:
-			formula += fmt.Sprintf(" - %v", -m.Offset)
-		}
-		measured = append(measured, c.Name+" = "+formula)
-	}
-	return measured, unmeasured
 }

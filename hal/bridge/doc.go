@@ -35,7 +35,7 @@
 // # Where motion begins
 //
 // A welcome of version 2 names the observations that measure the actuators, which Dial
-// returns in hal.Channel.Measured. [Measurements] lists them.
+// returns in hal.Channel.Measured.
 //
 // # The control thread
 //

@@ -183,15 +183,3 @@ func TestServe_RefusesMeasurementsBesideTheObservation(t *testing.T) {
 		}
 	}
 }
-
-func TestMeasurements_ListsPositionsAndTheirObservations(t *testing.T) {
-	spec := arm()
-	spec.Action = append(spec.Action,
-		hal.Channel{Name: "lift", Unit: "mm", Min: 0, Max: 10},
-		hal.Channel{Name: "hip", Unit: "deg", Min: -1, Max: 1, Measured: hal.Measured{Obs: "q"}},
-		hal.Channel{Name: "thrust", Unit: "N", Min: -1, Max: 1})
-	measured, unmeasured := Measurements(spec)
-	if !slices.Equal(measured, []string{"knee = 0.5 * q - 1", "hip = q"}) || !slices.Equal(unmeasured, []string{"lift"}) {
-		t.Errorf("%q, %q", measured, unmeasured)
-	}
-}

@@ -397,6 +397,9 @@ func (c *controlProcess) step(t *controller.Tick) error {
 	if err != nil {
 		return c.endOrHold(err)
 	}
+	if t.Flags.Has(controller.FlagResting) && !c.agent.Mode().Moves() {
+		c.ranCommand = true // going limp may take several periods
+	}
 	c.hasPlan = c.hasPlan || t.Flags.Has(controller.FlagReplanned)
 	return c.armAutomatically(t)
 }

@@ -253,7 +253,7 @@ func driverDeadman(after time.Duration, mode controller.Mode) string {
 	switch {
 	case after > 0:
 		return fmt.Sprintf("the robot's own, after %v", after)
-	case mode == controller.Armed:
+	case mode.Moves():
 		return "NONE is known"
 	}
 	return "none is set; the driver sets the robot's own, if there is one, when it is armed"

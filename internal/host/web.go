@@ -299,7 +299,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 	nan := web.Number(math.NaN())
 	view := web.View{
 		Tick: t.Index, ElapsedS: web.Number(float64(t.Index) * v.period.Seconds()),
-		Armed: t.Flags.Has(controller.FlagArmed), Waiting: v.attend.starts(),
+		Mode: t.Mode().String(), Waiting: v.attend.starts(),
 		Pose: v.poseOf(t), Learnt: t.Flags.Has(controller.FlagLearnt),
 		Predicted: t.Predicted.Labels, PredictedOf: t.Predicted.Of,
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),

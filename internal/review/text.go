@@ -64,8 +64,12 @@ func printRecovery(out io.Writer, path string, cut *flightlog.Cut, damage []erro
 // printSummary prints the events and the timing of a run.
 func printSummary(out io.Writer, s flightlog.Summary) {
 	n := flightlog.Grouped
-	row(out, "ticks", "%s in %.1f s: %s skipped, %s dropped, %s armed",
+	ticks := fmt.Sprintf("%s in %.1f s: %s skipped, %s dropped, %s armed",
 		n(s.Ticks), s.Duration.Seconds(), n(s.Skipped), n(s.Dropped), n(s.Armed))
+	if s.Moving > 0 {
+		ticks += fmt.Sprintf(", %s starting or resting", n(s.Moving))
+	}
+	row(out, "ticks", "%s", ticks)
 	row(out, "requests", "%s asked, %s answered, %s expired", n(s.Asked), n(s.Answered), n(s.Expired))
 	row(out, "labels", "%s", s.LabelsText())
 	printEpisodes(out, s.Episodes)

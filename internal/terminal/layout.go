@@ -381,6 +381,10 @@ func (s *screenDisplay) drawRequest(c *canvas, y int) {
 		c.banner(y, inkBadBanner, "STOPPED: "+t.Fault.String(), "fix the cause, then: ", command("reset"))
 	case t.Fault != controller.FaultNone:
 		c.banner(y, inkBadBanner, "HALTED: "+t.Fault.String(), "", "")
+	case t.Mode() == controller.Starting:
+		c.banner(y, inkAskBanner, "STARTING", "the robot moves to its start pose; to stop it: ", command("stop"))
+	case t.Mode() == controller.Resting:
+		c.banner(y, inkAskBanner, "RESTING", "the robot moves to its rest pose; to stop it: ", command("stop"))
 	case t.Mode() == controller.Disarmed && s.session.File.Safety.Attended():
 		c.banner(y, inkAskBanner, "DISARMED", "to enable motion: ", command("arm"))
 	case s.person() && t.Mode() == controller.Disarmed && t.Flags.Has(controller.FlagUnreachable):

@@ -349,7 +349,7 @@ func (d *drive) run() {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	v := View{
-		Tick: 50 * 43, ElapsedS: 43, Armed: true, HasZ: true,
+		Tick: 50 * 43, ElapsedS: 43, Mode: "armed", HasZ: true,
 		Labels: 17, Asked: 14, Answered: 12, Expired: 2, Kappa: 0.15,
 	}
 	for i := range 300 { // a past for the curves

@@ -25,7 +25,7 @@ func Example() {
 	}
 	defer src.Halt()
 
-	src.Show(web.View{Tick: 1, Armed: true, DGap: 0.3})
+	src.Show(web.View{Tick: 1, Mode: "armed", DGap: 0.3})
 	src.Ask(rewardsrc.Request{ID: 1, Tick: 1, Until: 250, State: rewardsrc.Open})
 	fmt.Println("labels:", src.Poll(make([]rewardsrc.Label, 8)))
 

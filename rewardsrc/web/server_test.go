@@ -583,12 +583,12 @@ func TestServer_SendsViewAndHistory(t *testing.T) {
 	s := open(t, nil)
 	first, cookie := pairedBrowser(t, s)
 	zero := 0.0
-	s.Show(View{Tick: 5, ElapsedS: 0.1, Armed: true, DGap: 0.25, Reward: Number(zero / zero)})
+	s.Show(View{Tick: 5, ElapsedS: 0.1, Mode: "armed", DGap: 0.25, Reward: Number(zero / zero)})
 	s.Note(Warn, "the disk is slow")
 	st := first.until("the view", func(st state) bool {
 		return st.View != nil && st.View.Tick == 5 && len(st.Events) == 1
 	})
-	if v := st.View; !v.Armed || v.DGap != 0.25 || v.Reward != 0 { // null leaves 0
+	if v := st.View; v.Mode != "armed" || v.DGap != 0.25 || v.Reward != 0 { // null leaves 0
 		t.Errorf("view %+v", v)
 	}
 	if e := st.Events[0]; e.Level != Warn || e.Text != "the disk is slow" {

@@ -44,7 +44,7 @@ type Credit struct {
 type View struct {
 	Tick     uint64 `json:"tick"`
 	ElapsedS Number `json:"elapsed_s"`
-	Armed    bool   `json:"armed"`
+	Mode     string `json:"mode"`            // of the robot: disarmed, starting, armed, resting or stopped
 	Waiting  bool   `json:"waiting"`         // the robot starts with the first press, which labels nothing
 	Fault    string `json:"fault,omitempty"` // why the robot was halted
 

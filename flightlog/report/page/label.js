@@ -94,7 +94,7 @@ class LabelPanel {
   refusal(m) {
     const flags = this.page.data.starts.flags[m.point];
     if (m.button) return "";
-    return flags & flag.stopped ? "the robot was stopped" : flags & flag.badObs ? "no valid observation" : "";
+    return flags & (flag.stopped | flag.starting | flag.resting) ? "the robot was stopped or starting" : flags & flag.badObs ? "no valid observation" : "";
   }
 
   // give labels the moment at the cursor; "" removes its label.

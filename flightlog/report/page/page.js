@@ -10,7 +10,13 @@ function element(name, text, className) {
   return e;
 }
 
-const flag = { armed: 1, episodeStart: 2, gate: 8, asked: 16, replanned: 64, fallback: 128, badObs: 256, badAction: 512, limited: 1024, stopped: 8192 };
+const flag = { armed: 1, episodeStart: 2, gate: 8, asked: 16, replanned: 64, fallback: 128, badObs: 256, badAction: 512, limited: 1024, stopped: 8192, starting: 1 << 20, resting: 1 << 21 };
+
+// modeOf names the mode of the robot in a tick.
+function modeOf(flags) {
+  for (const mode of ["stopped", "armed", "starting", "resting"]) if (flags & flag[mode]) return mode;
+  return "disarmed";
+}
 const kind = { value: 1, cantTell: 2, undo: 3, comparison: 4, goal: 5 };
 const state = { open: 1, answered: 2, expired: 3 };
 const applied = 1;
@@ -276,7 +282,7 @@ class Page {
     const episode = lowerBound(data.episodes, (cursor + 1) * data.bucket);
     add("Episode", data.episodes.length ? `${episode} of ${data.episodes.length} in this log` : null);
     add("State", [
-      flags & flag.armed ? "armed" : "disarmed", flags & flag.gate && "gate open", flags & flag.replanned && "new z",
+      modeOf(flags), flags & flag.gate && "gate open", flags & flag.replanned && "new z",
       flags & flag.fallback && "no plan: a seeded z", flags & flag.badObs && "bad observation",
       flags & flag.badAction && "bad action", flags & flag.limited && "action limited",
     ].filter(Boolean).join(", "));

@@ -376,7 +376,8 @@ for (const b of document.querySelectorAll('.stop')) {
 
 /* ---- tasks --------------------------------------------------------------- */
 
-const tasks = new Tasks(send, () => Boolean(state?.view?.armed && !state.view.fault));
+const moving = ['armed', 'starting', 'resting'];
+const tasks = new Tasks(send, () => moving.includes(state?.view?.mode));
 
 function renderTasks() {
   document.querySelector('.pads').dataset.tasks = hello.tasks;
@@ -576,6 +577,8 @@ function renderRequest() {
 function idleQuestion() {
   if (state.ended) return 'The run is over';
   if (!connected()) return 'Not connected';
+  if (state.view?.mode === 'starting') return 'The robot moves to its start pose';
+  if (state.view?.mode === 'resting') return 'The robot moves to its rest pose';
   return state.view?.waiting ? 'Press to start the robot' : 'No question';
 }
 
@@ -585,6 +588,7 @@ function idleDetail(mine, stopped) {
   if (hello.watch_only) return `Labels come from: ${hello.about.operator || 'another source'}`;
   if (!mine) return 'This device watches.';
   if (stopped) return 'The robot is stopped: presses do not count. Undo works.';
+  if (['starting', 'resting'].includes(state.view?.mode)) return 'Presses do not count now. Undo works.';
   if (state.view?.waiting) return 'The first press labels nothing.';
   if (state.view?.learnt) return hello.tasks ? 'It asks no more. Save the task to keep it.' : 'It asks no more.';
   return {
@@ -677,7 +681,7 @@ function renderArmed(v) {
   if (v.fault) chip('armed', 'stopped', 'bad');
   else if (state.ended) chip('armed', 'ended', 'idle');
   else if (!connected()) chip('armed', 'unknown', 'idle');
-  else chip('armed', v.armed ? 'armed' : 'disarmed', v.armed ? 'warn' : 'idle');
+  else chip('armed', v.mode, moving.includes(v.mode) ? 'warn' : 'idle');
 }
 
 let spoken = 0;
