@@ -36,7 +36,7 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 		before := answers()
 		rigtest.WriteString(t, stdin, "-\n")
 		rigtest.WaitUntil(20*time.Second, func() bool { return answers() > before })
-		return strings.Contains(r.output.String(), "refused the robot was stopped\n")
+		return strings.Contains(r.output.String(), "refused the robot was stopped or starting\n")
 	}) {
 		t.Fatalf("no press was refused:\n%s", r.output)
 	}
@@ -56,7 +56,7 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	refusals := 0
 	for entry, err := range log.Records() {
 		rigtest.Must(t, err)
-		if entry.Event != nil && strings.Contains(entry.Event.Text, "the robot was stopped") {
+		if entry.Event != nil && strings.Contains(entry.Event.Text, "the robot was stopped or starting") {
 			refusals++
 		}
 		if entry.Tick == nil {

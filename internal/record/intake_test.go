@@ -127,10 +127,10 @@ func TestLabelIntake_RefusesEverySourceWhileStopped(t *testing.T) {
 				t.Errorf("passed on %+v, want a label, an undo and a label", i.passed)
 			}
 			labels, events := i.logged()
-			if len(labels) != 3 || len(events) != 1 || events[0] != "label +1 does NOT count: the robot was stopped" {
+			if len(labels) != 3 || len(events) != 1 || events[0] != "label +1 does NOT count: the robot was stopped or starting" {
 				t.Errorf("the log has the labels %+v and the events %q", labels, events)
 			}
-			if y := i.recorder.Statistics; y.Refused != 1 || y.FirstBad != "the robot was stopped" {
+			if y := i.recorder.Statistics; y.Refused != 1 || y.FirstBad != "the robot was stopped or starting" {
 				t.Errorf("%d refused in the summary, because %q", y.Refused, y.FirstBad)
 			}
 		})

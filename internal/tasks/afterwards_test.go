@@ -175,7 +175,7 @@ func TestPropose_SkipsTicksWithoutAState(t *testing.T) {
 		_, err := fmt.Sscanf(row, "%g,", &seconds)
 		rigtest.Must(t, err)
 		if seconds >= 0.5 {
-			t.Errorf("%s, when the robot was stopped", row)
+			t.Errorf("%s, when the robot was stopped or starting", row)
 		}
 	}
 	none := rewrite(t, log, func(tick *controller.Tick) { tick.Flags |= controller.FlagStopped })
@@ -400,14 +400,14 @@ func TestLabel_ReportsRowsThatDoNotCount(t *testing.T) {
 	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn"}, log,
 		writeCSV(t, "tick,label", "10,1", "20,1", "30,", "40,1e12")))
 	for _, want := range []string{
-		"1 applied, 2 refused, 1 rows without", "line 3, tick 20: the robot was stopped", "line 5, tick 40: bad label",
+		"1 applied, 2 refused, 1 rows without", "line 3, tick 20: the robot was stopped or starting", "line 5, tick 40: bad label",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
 	err := Label(&bytes.Buffer{}, b.Options, New{Name: "none"}, log, writeCSV(t, "tick,label", "20,1"))
-	wantError(t, err, "no label counts (line 2, tick 20: the robot was stopped)")
+	wantError(t, err, "no label counts (line 2, tick 20: the robot was stopped or starting)")
 	if names := Names(b.Options); !slices.Equal(names, []string{"turn"}) {
 		t.Errorf("tasks %q", names)
 	}
