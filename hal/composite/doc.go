@@ -23,7 +23,8 @@
 // An observation is scale times the source in the observation's unit, plus offset; an output is scale times
 // the action in the output's unit, plus offset. Known units are converted (deg to rad, rpm to rad/s, g to
 // m/s^2, ms to s, ...), and units of different dimensions are refused. If one side has no unit, scale is
-// required and defines the conversion: with unit "" and a source in m/s, scale 0.5 is 0.5 for each m/s.
+// required and defines the conversion: with unit "" and a source in m/s, scale 0.5 is 0.5 for each m/s. An action
+// in rad drives a pulse output in us with a scale in us/rad.
 //
 // # History
 //

@@ -29,8 +29,11 @@ var units = map[string]unit{
 	"Hz": {"frequency", 1}, "K": {"temperature", 1}, "Pa": {"pressure", 1}, "hPa": {"pressure", 100},
 }
 
-// conversion returns the factor from one unit to another. If one of them is dimensionless, scale is
-// required, in units of the other.
+// pulse is the unit of a pulse length, with which a servo or a speed controller is commanded any quantity.
+const pulse = "us"
+
+// conversion returns the factor from one unit to another. If one of them is dimensionless, or the other one is that
+// of a pulse, scale is required: the second unit for each of the first.
 func conversion(from, to string, scale float64) (float64, error) {
 	factor := scale
 	if scale == 0 {
@@ -41,7 +44,7 @@ func conversion(from, to string, scale float64) (float64, error) {
 	switch {
 	case from == to:
 		return factor, nil
-	case (from == "" || to == "") && scale != 0:
+	case (from == "" || to == "" || to == pulse) && scale != 0:
 		return scale, nil
 	case from == "" || to == "":
 		return 0, fmt.Errorf("the units do not fit (%s, %s): give a scale, or the same unit",
