@@ -163,8 +163,17 @@
 // [Agent.Arm] is an operator's explicit act; a label never arms. [Lifecycle] is
 // the state machine:
 //
-//	disarmed ── Arm ──> armed ── Disarm ──> disarmed
+//	disarmed ── Arm ──> starting ──> armed ── Disarm ──> resting ──> disarmed
 //	any ── Stop ──> stopped ── Reset ──> disarmed
+//
+// Motion begins where the robot is: Arm and the tick after it set the last
+// command to the measured positions (hal.Channel.Measured, hal.Meter), and Arm
+// refuses positions at which the first command could be a leap ([ErrPosition]).
+// In starting the robot moves to the pose of Safety.Start and then blends into
+// the policy; in resting it moves to the pose of Safety.Rest and then goes limp
+// (hal.Limper). Both are optional ([Motion]). Their states teach nothing, the
+// robot does not ask, and no plan is too old. An actuator that does not follow
+// stops the robot (FaultFollow).
 //
 // In a tick with a bad observation, bad features or a bad action, the agent
 // repeats the last good action. After guard.max_bad_ticks such ticks in a row
