@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Arm implements hal.Device. It opens a lost port again, refuses servos with a hardware error, sets the
-// watchdog, writes the goals of the latest Write (before the first: the present positions, and 0 in the
-// other modes), switches the torque on, and reads all of that back. After a failure it switches the
-// torque off.
+// Arm implements hal.Device. It opens a lost port again, reads the present positions, and refuses servos with
+// a hardware error or outside of their limits. It sets the watchdog, writes these positions as goals, and in
+// the other modes those of the latest Write, switches the torque on, and reads all of that back. After a
+// failure it switches the torque off.
 func (d *Device) Arm() error {
 	if err := d.bus.Recover(); err != nil {
 		return fmt.Errorf("dynamixel: arm: %w", err)
@@ -41,12 +41,13 @@ func (d *Device) arm() error {
 			return fmt.Errorf("%w: hardware error %#02x", d.servos[i].errAlert, status)
 		}
 	}
-	if err := d.initGoals(); err != nil {
+	if err := d.holdPositions(); err != nil {
 		return err
 	}
 	// Writing 0 clears a tripped watchdog, which makes the goals writable again.
 	clearErr := d.bus.WriteAll(regWatchdog, 0)
-	if err := errors.Join(clearErr, d.writeGoals(d.bus.Deadline()), d.bus.WriteAll(regWatchdog, d.watchdog)); err != nil {
+	goalErr := d.writeGoals(true, d.bus.Deadline())
+	if err := errors.Join(clearErr, goalErr, d.bus.WriteAll(regWatchdog, d.watchdog)); err != nil {
 		return err
 	}
 	if _, err := d.bus.SyncRead(regWatchdog, goalsSize); err != nil {
@@ -65,23 +66,47 @@ func (d *Device) arm() error {
 	return d.bus.Verify(func(_ int, data []byte) bool { return data[0] == 1 })
 }
 
-// initGoals sets goals that keep the robot in place, before the first Write.
-func (d *Device) initGoals() error {
-	if d.hasGoals {
-		return nil
-	}
+// holdPositions makes the present positions the goals of the servos in a position mode.
+func (d *Device) holdPositions() error {
 	if _, err := d.bus.SyncRead(regPresent, presentSize); err != nil {
 		return err
 	}
 	for i := range d.servos {
 		s := &d.servos[i]
-		s.goal = 0
-		if s.mode.goal == regGoalPosition {
-			s.goal = min(max(int32(binary.LittleEndian.Uint32(d.bus.Data(i)[6:])), s.low), s.high)
+		if s.mode.goal != regGoalPosition {
+			continue
+		}
+		if s.goal = position(d.bus.Data(i)); s.goal < s.low || s.goal > s.high {
+			return d.bus.Outside(i, radians(s.goal), radians(s.low), radians(s.high))
 		}
 	}
-	d.hasGoals = true
 	return nil
+}
+
+// Relax implements hal.Relaxer. It switches the torque off, reads that back, and forgets the goals. Until Arm,
+// Write sends nothing.
+func (d *Device) Relax() error {
+	d.disarm()
+	d.active = false
+	for i := range d.servos {
+		d.servos[i].goal = 0
+	}
+	return d.bus.TryTwice(d.relaxOnce)
+}
+
+func (d *Device) relaxOnce() error {
+	if err := d.bus.WriteAll(regTorqueEnable, 0); err != nil {
+		return err
+	}
+	return d.verifyOff()
+}
+
+// verifyOff reads back that no servo has torque.
+func (d *Device) verifyOff() error {
+	if err := d.bus.SyncReadOnce(regTorqueEnable, 1); err != nil {
+		return err
+	}
+	return d.bus.Verify(func(_ int, data []byte) bool { return data[0] == 0 })
 }
 
 // Halt implements hal.Device. It opens a lost port again. Servos that their watchdog has stopped refuse goals:
@@ -103,7 +128,7 @@ func (d *Device) Halt(failsafe []float64) error {
 func (d *Device) haltOnce(withGoals bool) error {
 	var err error
 	if withGoals {
-		err = d.writeGoals(d.bus.Deadline())
+		err = d.writeGoals(true, d.bus.Deadline())
 	}
 	if d.config.HaltTorqueOff {
 		err = d.bus.WriteAll(regTorqueEnable, 0)
@@ -112,10 +137,7 @@ func (d *Device) haltOnce(withGoals bool) error {
 		return err
 	}
 	if d.config.HaltTorqueOff {
-		if err := d.bus.SyncReadOnce(regTorqueEnable, 1); err != nil {
-			return err
-		}
-		return d.bus.Verify(func(_ int, data []byte) bool { return data[0] == 0 })
+		return d.verifyOff()
 	}
 	readErr := d.bus.SyncReadOnce(regWatchdog, goalsSize)
 	if withGoals { // else a servo would continue to its old goal
@@ -136,7 +158,7 @@ func (d *Device) wake() error {
 	if n, err := d.writeTripped(0, deadline); n == 0 || err != nil {
 		return err
 	}
-	goalErr := d.writeGoals(deadline)
+	goalErr := d.writeGoals(true, deadline)
 	if _, err := d.writeTripped(d.watchdog, deadline); err != nil { // also after an error: it is the deadman
 		return err
 	}

@@ -103,6 +103,9 @@ func (c Config) Outputs() []hal.Signal {
 	for i, s := range c.Servos {
 		m, _ := modeByName(s.mode()) // checked by Validate
 		signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: m.unit}
+		if m.goal == regGoalPosition {
+			signals[i].Measured = s.Name + "_position"
+		}
 	}
 	return signals
 }

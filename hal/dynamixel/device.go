@@ -12,7 +12,7 @@ import (
 	"optibfm/hal/servobus"
 )
 
-// Device is a chain of servos. It implements hal.Device, hal.Guarded and hal.Counting.
+// Device is a chain of servos. It implements hal.Device, hal.Relaxer, hal.Guarded and hal.Counting.
 type Device struct {
 	config   Config
 	bus      *servobus.Bus
@@ -22,9 +22,8 @@ type Device struct {
 	inputs   []hal.Signal
 	outputs  []hal.Signal
 	watchdog byte
-	armed    bool
-	hasGoals bool   // set by Write, or by Arm
-	active   bool   // Arm or Halt was called: Write sends goals
+	active   bool   // since Arm or Halt: Write sends goals
+	armed    bool   // since Arm: Write also sends positions
 	data     []byte // payload of a sync write
 
 	errTripped, errNotFinite error
@@ -263,7 +262,7 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 		if effort == 0 {
 			effort = 1.0 / fullLoad
 		}
-		dst[3*i] = float64(int32(binary.LittleEndian.Uint32(a[6:]))-middle) * radPerStep
+		dst[3*i] = radians(position(a))
 		dst[3*i+1] = float64(int32(binary.LittleEndian.Uint32(a[2:]))) * radPerSecond
 		dst[3*i+2] = float64(int16(binary.LittleEndian.Uint16(a))) * effort
 		if d.bus.Alert(i) {
@@ -274,8 +273,14 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	return at, err
 }
 
-// Write implements hal.Device. Before the first Arm or Halt it only stores the goals: a program that died may
-// have left the servos with torque.
+// position returns the position in steps of an answer from regPresent.
+func position(answer []byte) int32 { return int32(binary.LittleEndian.Uint32(answer[6:])) }
+
+// radians converts a position in steps.
+func radians(steps int32) float64 { return float64(steps-middle) * radPerStep }
+
+// Write implements hal.Device. Servos in a position mode receive goals only between Arm and Halt. Before the
+// first Arm or Halt, and after Relax, Write only stores the goals.
 func (d *Device) Write(outputs []float64) error {
 	if d.bus.SilenceExceeded() {
 		d.bus.Faults.Device++
@@ -284,7 +289,7 @@ func (d *Device) Write(outputs []float64) error {
 	if err := d.setGoals(outputs); err != nil || !d.active {
 		return err
 	}
-	return d.writeGoals(d.bus.Deadline())
+	return d.writeGoals(d.armed, d.bus.Deadline())
 }
 
 // setGoals converts outputs to the servos' units, within their limits.
@@ -297,7 +302,6 @@ func (d *Device) setGoals(outputs []float64) error {
 	for i, v := range outputs {
 		d.servos[i].setGoal(v)
 	}
-	d.hasGoals = true
 	return nil
 }
 
@@ -314,9 +318,14 @@ func (s *servo) appendGoal(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(s.goal))
 }
 
-func (d *Device) writeGoals(deadline int64) error {
+// writeGoals writes the goals, one sync write for each mode in use. positions selects whether servos in a
+// position mode receive theirs.
+func (d *Device) writeGoals(positions bool, deadline int64) error {
 	var first error // the other groups get their goals also after an error
 	for _, g := range d.groups {
+		if g.mode.goal == regGoalPosition && !positions {
+			continue
+		}
 		p := d.data[:0]
 		for _, i := range g.members {
 			s := &d.servos[i]

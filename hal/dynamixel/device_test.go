@@ -20,6 +20,7 @@ import (
 
 var (
 	_ hal.Device   = (*dynamixel.Device)(nil)
+	_ hal.Relaxer  = (*dynamixel.Device)(nil)
 	_ hal.Guarded  = (*dynamixel.Device)(nil)
 	_ hal.Counting = (*dynamixel.Device)(nil)
 )
@@ -42,6 +43,11 @@ func (r rig) Goal(id byte) int { return int(r.Get(id, goalRegister(id), 4)) }
 func (r rig) SetGoal(id byte, goal int) { r.Set(id, goalRegister(id), 4, int32(goal)) }
 
 func (r rig) SetPosition(id byte, steps int) { r.Set(id, dynamixeltest.PresentPlace, 4, int32(steps)) }
+
+func (r rig) SetLimits(id byte, low, high int) {
+	r.Set(id, 52, 4, int32(low))
+	r.Set(id, 48, 4, int32(high))
+}
 
 func (r rig) SetFault(id byte, on bool) { r.Set(id, dynamixeltest.HardwareError, 1, int32(flag(on))) }
 
@@ -425,6 +431,47 @@ func BenchmarkTick(b *testing.B) {
 		}
 		if err := d.Write(out); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A limp servo counts its turns. In position mode it forgets them when its torque is switched on, so that its goal
+// and its position would differ.
+func TestDevice_ArmRefusesServoTurnedBeyondOneTurn(t *testing.T) {
+	c, config := fourModes(t)
+	c.Set(1, dynamixeltest.PresentPlace, 4, 5000)
+	d := open(t, config)
+	if err := d.Arm(); err == nil || !strings.Contains(err.Error(), `"leg" (ID 1): position 4.528 rad`) {
+		t.Error(err)
+	}
+	c.PowerCycle(1)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	if goal, travel := c.Get(1, dynamixeltest.GoalPosition, 4), c.Travel(1); goal != 5000-4096 || travel != 0 {
+		t.Errorf("goal %d, moved by %d", goal, travel)
+	}
+}
+
+func TestDevice_ArmBeginsAtPresentPositionOfManyTurns(t *testing.T) {
+	c := newChain(t, dynamixeltest.NewServo(1, xm430, 4))
+	d := open(t, dynamixel.Config{
+		Port: serial.Config{Path: c.Path}, TimeoutMs: 300,
+		Servos: []dynamixel.Servo{{Name: "winch", ID: 1, Mode: dynamixel.ExtendedPosition}},
+	})
+	if d.Outputs()[0].Measured != "winch_position" {
+		t.Errorf("%+v", d.Outputs())
+	}
+	for _, place := range []int32{-9000, 2048, 123_456} {
+		if err := errors.Join(d.Relax(), d.Write([]float64{0})); err != nil {
+			t.Fatal(err)
+		}
+		c.Set(1, dynamixeltest.PresentPlace, 4, place)
+		if err := d.Arm(); err != nil {
+			t.Fatal(err)
+		}
+		if goal, travel := c.Get(1, dynamixeltest.GoalPosition, 4), c.Travel(1); goal != place || travel != 0 {
+			t.Errorf("at %d: goal %d, moved by %d", place, goal, travel)
 		}
 	}
 }

@@ -69,9 +69,9 @@ func (c Config) Inputs() (signals []hal.Signal) {
 func (c Config) Outputs() []hal.Signal {
 	signals := make([]hal.Signal, len(c.Servos))
 	for i, s := range c.Servos {
-		signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: "rad"}
+		signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: "rad", Measured: s.Name + "_position"}
 		if s.mode() == Velocity {
-			signals[i].Unit = "rad/s"
+			signals[i].Unit, signals[i].Measured = "rad/s", ""
 		}
 	}
 	return signals

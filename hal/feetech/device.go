@@ -46,17 +46,17 @@ const (
 // models have these registers.
 var models = map[uint16]string{777: "STS3215", 2825: "STS3250"}
 
-// Device is a chain of servos. It implements hal.Device and hal.Counting. It does not implement
+// Device is a chain of servos. It implements hal.Device, hal.Relaxer and hal.Counting. It does not implement
 // hal.Guarded: see the package documentation.
 type Device struct {
-	config   Config
-	bus      *servobus.Bus
-	servos   []servo
-	inputs   []hal.Signal
-	outputs  []hal.Signal
-	hasGoals bool   // set by Write, or by Arm
-	active   bool   // Arm or Halt was called: Write sends goals
-	data     []byte // payload of a sync write
+	config  Config
+	bus     *servobus.Bus
+	servos  []servo
+	inputs  []hal.Signal
+	outputs []hal.Signal
+	active  bool   // since Arm or Halt: Write sends velocities
+	armed   bool   // since Arm: Write also sends positions
+	data    []byte // payload of a sync write
 
 	errNotFinite error
 }
@@ -227,7 +227,7 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	}
 	for i := range d.servos {
 		a := d.bus.Data(i)
-		dst[3*i] = float64(signed(a)-middle) * radPerStep
+		dst[3*i] = radians(signed(a))
 		dst[3*i+1] = float64(signed(a[2:])) * radPerStep
 		dst[3*i+2] = float64(signed(a[currentOffset:])) * amperePerUnit
 		if d.bus.Alert(i) {
@@ -238,13 +238,16 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	return at, err
 }
 
-// Write implements hal.Device. Servos without torque receive no goals. Before the first Arm or Halt it only
-// stores the goals: a program that died may have left the servos with torque.
+// radians converts a position in steps.
+func radians(steps int) float64 { return float64(steps-middle) * radPerStep }
+
+// Write implements hal.Device. Servos without torque receive no goals, and servos in position mode receive
+// them only between Arm and Halt. Before the first Arm or Halt, and after Relax, Write only stores the goals.
 func (d *Device) Write(outputs []float64) error {
 	if err := d.setGoals(outputs); err != nil || !d.active {
 		return err
 	}
-	return d.writeGoals(false, d.bus.Deadline())
+	return d.writeGoals(d.armed, d.bus.Deadline())
 }
 
 // setGoals converts outputs to steps, within the servos' limits.
@@ -257,7 +260,6 @@ func (d *Device) setGoals(outputs []float64) error {
 	for i, v := range outputs {
 		d.servos[i].setGoal(v)
 	}
-	d.hasGoals = true
 	return nil
 }
 
@@ -278,14 +280,14 @@ func (s *servo) appendGoal(dst []byte) []byte {
 	return append(dst, 0, 0, 0, 0)
 }
 
-// writeGoals writes the goals of all servos, or of those with torque: a goal switches the torque on with some
-// firmware. It is one sync write for each mode in use.
-func (d *Device) writeGoals(all bool, deadline int64) error {
+// writeGoals writes the goals of the servos with torque: a goal switches the torque on with some firmware. It
+// is one sync write for each mode in use.
+func (d *Device) writeGoals(positions bool, deadline int64) error {
 	var first error // the wheels get their goals also after an error
-	if p := d.goalsOf(false, all); len(p) > 0 {
+	if p := d.goalsOf(false); positions && len(p) > 0 {
 		first = d.bus.SyncWrite(regGoal, goalSize, p, deadline)
 	}
-	if p := d.goalsOf(true, all); len(p) > 0 {
+	if p := d.goalsOf(true); len(p) > 0 {
 		if err := d.bus.SyncWrite(regGoalSpeed, 2, p, deadline); first == nil {
 			first = err
 		}
@@ -294,10 +296,10 @@ func (d *Device) writeGoals(all bool, deadline int64) error {
 }
 
 // goalsOf returns the payload for the servos in velocity mode, or for the others.
-func (d *Device) goalsOf(wheels, all bool) []byte {
+func (d *Device) goalsOf(wheels bool) []byte {
 	p := d.data[:0]
 	for i := range d.servos {
-		if s := &d.servos[i]; s.wheel == wheels && (all || s.torque && !s.absent) {
+		if s := &d.servos[i]; s.wheel == wheels && s.torque && !s.absent {
 			p = s.appendGoal(append(p, s.id))
 		}
 	}
@@ -326,10 +328,11 @@ func (d *Device) findLimp() {
 	}
 }
 
-// Arm implements hal.Device. It opens a lost port again, refuses servos that report a fault, writes the
-// goals of the latest Write (before the first: the present positions, and no velocity), switches the torque
-// on, and reads all of that back. After a failure it switches the torque off.
+// Arm implements hal.Device. It opens a lost port again, reads the present positions, and refuses servos that
+// report a fault or are outside of their limits. It writes these positions as goals, and the velocities of the
+// latest Write, switches the torque on, and reads all of that back. After a failure it switches the torque off.
 func (d *Device) Arm() error {
+	d.armed = false
 	if err := d.bus.Recover(); err != nil {
 		return fmt.Errorf("feetech: arm: %w", err)
 	}
@@ -338,7 +341,7 @@ func (d *Device) Arm() error {
 		_ = d.bus.WriteAll(regTorque, 0) // if it is lost, Halt repeats it
 		return fmt.Errorf("feetech: arm: %w", err)
 	}
-	d.active = true
+	d.active, d.armed = true, true
 	return nil
 }
 
@@ -352,22 +355,20 @@ func (d *Device) arm() error {
 			d.bus.Faults.Device++
 			return s.errFault
 		}
-		if d.hasGoals {
+		if s.wheel {
 			continue
 		}
-		s.goal = 0
-		if !s.wheel {
-			s.goal = min(max(signed(d.bus.Data(i)), s.low), s.high)
+		if s.goal = signed(d.bus.Data(i)); s.goal < s.low || s.goal > s.high {
+			return d.bus.Outside(i, radians(s.goal), radians(s.low), radians(s.high))
 		}
 	}
-	d.hasGoals = true
+	d.setTorque(true) // the goals may switch it on
 	if err := d.writeGoals(true, d.bus.Deadline()); err != nil {
 		return err
 	}
 	if err := d.bus.WriteAll(regTorque, 1); err != nil {
 		return err
 	}
-	d.setTorque(true)
 	if _, err := d.bus.SyncRead(regTorque, holdSize); err != nil {
 		return err
 	}
@@ -377,7 +378,7 @@ func (d *Device) arm() error {
 // Halt implements hal.Device. It opens a lost port again. It returns the error of a servo that does not
 // confirm; all others have been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
-	d.active = true
+	d.active, d.armed = true, false
 	if err := d.bus.Recover(); err != nil {
 		return err
 	}
@@ -393,7 +394,7 @@ func (d *Device) haltOnce(withGoals bool) error {
 	deadline := d.bus.Deadline()
 	var goalErr error
 	if withGoals {
-		goalErr = d.writeGoals(false, deadline)
+		goalErr = d.writeGoals(true, deadline)
 	}
 	if d.config.HaltTorqueOff {
 		d.setTorque(false)
@@ -408,6 +409,17 @@ func (d *Device) haltOnce(withGoals bool) error {
 		return err
 	}
 	return d.verify(withGoals)
+}
+
+// Relax implements hal.Relaxer. It switches the torque off, reads that back, and forgets the velocities. Until
+// Arm, Write sends nothing.
+func (d *Device) Relax() error {
+	d.active, d.armed = false, false
+	for i := range d.servos {
+		d.servos[i].goal = 0
+	}
+	d.setTorque(false)
+	return d.bus.TryTwice(func() error { return d.haltOnce(false) })
 }
 
 // switchOff switches the torque off at the servos that must not have any: they may not have received the

@@ -16,11 +16,26 @@
 //
 // Read is one sync read of registers 56 to 70 of all servos. It repeats the request once for servos
 // without a valid answer (package servobus). Write is one sync write for each mode in use, to the servos with
-// torque: some firmware switches the torque on when a goal arrives. Before the first Arm or Halt, Write only
-// stores the goals: a program that died may have left the servos with torque.
+// torque: some firmware switches the torque on when a goal arrives.
 //
 // With T = [Device.Timeout], by default the time on the line plus 5 ms, Read takes at most 2T, Write T,
-// Halt 6T and Arm 12T, for any behaviour of the bus.
+// Relax 4T, Halt 6T and Arm 12T, for any behaviour of the bus.
+//
+// # Where motion begins
+//
+// NAME_position measures NAME_goal of a servo in position mode. The first command of such a servo is:
+//
+//	power-up   none: the servo has no torque
+//	Open       none, also if a program that died left the servo with torque: it holds its old goal
+//	Write      none before Arm, after Halt and after Relax
+//	Arm        the position that Arm reads, whatever was written before
+//	Halt       the failsafe goal, if the servo has torque
+//	Relax      torque off, until Arm
+//	port lost  none: Halt and Arm open it again
+//
+// Arm refuses a servo without a fresh answer, or outside of its angle limits (registers 9 and 11). Limp servos
+// can be moved there by hand: move them back. In velocity mode Arm begins with the velocity of the latest Write
+// or Halt, and 0 after Relax. Write sends velocities after Halt too, but not before the first Arm or Halt.
 //
 // # No watchdog
 //
@@ -35,6 +50,9 @@
 // torque off, and reads that back. It opens a lost port again ([serial.Port.Recover]). [HaltAll] halts a
 // chain whose program died, in any state of its servos. A servo whose status reports a fault of
 // voltage, sensor, heat, current, angle or overload makes Read fail with hal.ErrDevice.
+//
+// Warning: without Config.HaltTorqueOff, Halt moves a servo in position mode to its failsafe goal as fast as the
+// servo can. Set halt_torque_off, unless the robot must hold a pose and every way to the failsafe pose is free.
 //
 // Sources: Feetech "Communication Protocol User Manual" (Waveshare, Communication_Protocol_User_Manual-EN,
 // 191218-0923) and the memory table of the STS3215. Package feetechtest has a fake chain.

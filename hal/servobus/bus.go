@@ -154,6 +154,13 @@ func (b *Bus) Fail(i int, kind error) error {
 	return b.errorOf(i, kind)
 }
 
+// Outside returns the error of servo i's position, in rad, outside of its limits.
+func (b *Bus) Outside(i int, position, low, high float64) error {
+	m := &b.members[i]
+	return fmt.Errorf("%s: %q (ID %d): position %.3f rad is outside of its limits, %.3f to %.3f rad; "+
+		"move it within them, or change the limits of the servo", b.driver, m.Name, m.ID, position, low, high)
+}
+
 func (b *Bus) errorOf(i int, kind error) error {
 	for k, f := range faultKinds {
 		if f.kind == kind {

@@ -30,6 +30,7 @@ const (
 	ram          = 64 // lower registers are read-only while the torque is on
 	watchdogUnit = 20 * time.Millisecond
 	tripped      = 255
+	stepsPerTurn = 4096
 )
 
 // Error codes of a status packet.
@@ -100,6 +101,16 @@ func (c *Chain) Get(id byte, register, size int) (value int32) {
 	})
 	shift := 32 - 8*size
 	return value << shift >> shift
+}
+
+// PowerCycle restarts a servo. Its goals are 0: that is the worst that firmware does. It forgets full turns.
+func (c *Chain) PowerCycle(id byte) {
+	c.Change(id, func(s *Servo) {
+		s.table[TorqueEnable], s.table[HardwareError], s.table[Watchdog] = 0, 0, 0
+		clear(s.table[GoalPWM : GoalPosition+4])
+		clear(s.table[PresentSpeed : PresentSpeed+4])
+		s.forgetTurns()
+	})
 }
 
 func (c *Chain) decode(received []byte) (used int, err error) {
@@ -190,9 +201,21 @@ func (s *Servo) write(register int, data []byte) (problem byte) {
 	case register == GoalPosition && !s.within(data, 52, 48):
 		return rangeError
 	}
+	if register == TorqueEnable && data[0] != 0 && s.table[TorqueEnable] == 0 && s.table[OperatingMode] == 3 {
+		s.forgetTurns()
+	}
 	copy(s.table[register:], data)
-	s.move()
+	if register != Watchdog {
+		s.move()
+	}
 	return 0
+}
+
+func (s *Servo) place() int32 { return int32(binary.LittleEndian.Uint32(s.table[PresentPlace:])) }
+
+// forgetTurns reduces the position to one turn (e-manual, "Operating Mode(11)").
+func (s *Servo) forgetTurns() {
+	binary.LittleEndian.PutUint32(s.table[PresentPlace:], uint32(s.place()&(stepsPerTurn-1)))
 }
 
 // within checks a goal position against the limits, in the mode that has them.
@@ -217,7 +240,9 @@ func (s *Servo) move() {
 	case 1:
 		copy(s.table[PresentSpeed:PresentSpeed+4], s.table[GoalVelocity:])
 	case 3, 4:
+		before := s.place()
 		copy(s.table[PresentPlace:PresentPlace+4], s.table[GoalPosition:])
+		s.Moved(int(s.place() - before))
 	}
 }
 

@@ -89,6 +89,15 @@ func (c *Chain) Get(id byte, register, size int) (value int) {
 	return value
 }
 
+// PowerCycle restarts a servo. Its goals are 0: that is the worst that firmware does.
+func (c *Chain) PowerCycle(id byte) {
+	c.Change(id, func(s *Servo) {
+		s.table[Torque] = 0
+		clear(s.table[Goal : Goal+6])
+		clear(s.table[Speed : Speed+2])
+	})
+}
+
 func (c *Chain) decode(received []byte) (used int, err error) {
 	p, used, err := feetech.Decode(received)
 	if err == nil {
@@ -144,6 +153,14 @@ func (s *Servo) read(register, size int) []byte {
 	return s.table[register : register+size]
 }
 
+func (s *Servo) place() int {
+	place := int(binary.LittleEndian.Uint16(s.table[Place:]))
+	if place >= sign {
+		return sign - place
+	}
+	return place
+}
+
 // write writes registers and reaches a goal at once. A goal switches the torque on: that is the worst that
 // firmware does.
 func (s *Servo) write(register int, data []byte) {
@@ -158,7 +175,9 @@ func (s *Servo) write(register int, data []byte) {
 	switch {
 	case s.table[Torque] == 0:
 	case s.table[Mode] == 0:
+		before := s.place()
 		copy(s.table[Place:Place+2], s.table[Goal:])
+		s.Moved(s.place() - before)
 	case s.table[Mode] == 1:
 		copy(s.table[Speed:Speed+2], s.table[GoalSpeed:])
 	}

@@ -21,7 +21,11 @@ type Servo struct {
 	cut          int // answers to shorten
 	deaf         int // instructions to miss; negative: all
 	ignoreWrites bool
+	travel       int // sum of the distances of its movements to goals, in steps
 }
+
+// Moved adds a movement to a goal.
+func (s *Servo) Moved(steps int) { s.travel += max(steps, -steps) }
 
 // Base returns the common part.
 func (s *Servo) Base() *Servo { return s }
@@ -127,6 +131,12 @@ func (c *Chain[S]) Miss(id byte, n int) { c.Change(id, func(s S) { s.Base().deaf
 
 // Refuse makes a servo ignore what is written to it.
 func (c *Chain[S]) Refuse(id byte) { c.Change(id, func(s S) { s.Base().ignoreWrites = true }) }
+
+// Travel returns the sum of the distances that a servo has moved to goals, in steps.
+func (c *Chain[S]) Travel(id byte) (steps int) {
+	c.Change(id, func(s S) { steps = s.Base().travel })
+	return steps
+}
 
 // Echo makes the adapter receive what it sends.
 func (c *Chain[S]) Echo() {

@@ -35,6 +35,9 @@ type Rig interface {
 	Goal(id byte) int
 	SetGoal(id byte, goal int)
 	SetPosition(id byte, steps int)
+	SetLimits(id byte, low, high int)
+	PowerCycle(id byte)
+	Travel(id byte) int
 	SetFault(id byte, on bool) // a hardware fault that the servo reports
 	SetMode(id byte)           // another mode than the configured one
 	SetModel(id byte)          // an unknown model number
@@ -67,8 +70,16 @@ const (
 // Run runs the behaviours that every driver of serial-bus servos has. start begins with new servos.
 func Run(t *testing.T, start func(t *testing.T) Rig) {
 	for name, test := range map[string]func(*testing.T, func(*testing.T) Rig){
-		"Arm_KeepsPresentPosition":         armKeepsPosition,
+		"Outputs_NameWhatMeasuresThem":     measured,
+		"Arm_BeginsAtPresentPosition":      armAtPoses,
+		"Arm_BeginsThereAfterRestart":      armAfterRestart,
+		"Arm_BeginsThereAfterReplug":       armAfterReplug,
+		"Arm_BeginsThereAfterHalt":         armAfterHalt,
+		"Arm_BeginsAtVelocityOfWrite":      armAtVelocity,
+		"Arm_RefusesPositionOutsideLimits": armOutside,
 		"Arm_LeavesTorqueOffOnFailure":     armFails,
+		"Relax_SwitchesTorqueOffUntilArm":  relaxes,
+		"Relax_ReportsServoWithTorque":     relaxFails,
 		"Write_LimitsGoals":                writeLimits,
 		"Read_RepeatsDamagedAnswersOnce":   readRepeats,
 		"Read_ReportsServoFault":           readFault,
@@ -128,24 +139,18 @@ func write(t *testing.T, d hal.Device, goals ...float64) {
 
 func faults(d hal.Device) hal.Faults { return d.(hal.Counting).Faults() }
 
-func armKeepsPosition(t *testing.T, start func(*testing.T) Rig) {
-	r := start(t)
-	r.SetPosition(2, 1500)
-	openArmed(t, r, Settings{})
-	if goal := r.Goal(2); goal != 1500 || !r.Torque(2) {
-		t.Errorf("goal %d, torque %v", goal, r.Torque(2))
-	}
-}
-
 func armFails(t *testing.T, start func(*testing.T) Rig) {
 	for name, fail := range map[string]func(Rig){
 		"refuses": func(r Rig) { r.Refuse(2) },
 		"dead":    func(r Rig) { r.Miss(2, -1) },
+		"mute":    func(r Rig) { r.Mute(2, -1) },
+		"garbled": func(r Rig) { r.Garble(2, 1<<30) },
 		"fault":   func(r Rig) { r.SetFault(2, true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t)
 			d := open(t, r, Settings{TimeoutMs: short})
+			_, _ = d.Read(make([]float64, samples)) // an older sample is no substitute
 			fail(r)
 			if d.Arm() == nil {
 				t.Fatal("armed")
@@ -303,12 +308,6 @@ func writeBeforeArm(t *testing.T, start func(*testing.T) Rig) {
 	if a, b := r.Goal(1), r.Goal(3); a != 100 || b != 100 {
 		t.Errorf("goals %d, %d", a, b)
 	}
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	if a, b := r.Goal(1), r.Goal(3); a != middle || b != 0 {
-		t.Errorf("armed: goals %d, %d", a, b)
-	}
 }
 
 func echo(t *testing.T, start func(*testing.T) Rig) {
@@ -366,7 +365,7 @@ func tickAllocations(t *testing.T, start func(*testing.T) Rig) {
 	in, out := make([]float64, samples), []float64{0.1, 0.2, 1}
 	n := testing.AllocsPerRun(50, func() {
 		_, readErr := d.Read(in)
-		if err := errors.Join(readErr, d.Write(out), d.Halt(out)); err != nil {
+		if err := errors.Join(readErr, d.Write(out), d.Halt(out), relax(d)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -389,6 +388,9 @@ func failureAllocations(t *testing.T, start func(*testing.T) Rig) {
 		}
 		if err := d.Halt(out); err == nil {
 			t.Fatal("halt succeeded")
+		}
+		if err := relax(d); err == nil {
+			t.Fatal("relax succeeded")
 		}
 	})
 	if n != 0 {
