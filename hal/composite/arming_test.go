@@ -40,6 +40,21 @@ const (
 type joint struct {
 	robot hal.Robot
 	goal  func() (at float64, on bool) // rad
+
+	resolution float64 // of a goal, rad
+}
+
+// settled waits until the actuator has the expected goal: a device executes a command after it was sent. It returns
+// what the actuator has after a second.
+func (j joint) settled(expected float64) (goal float64, on bool) {
+	for range 1000 {
+		goal, on = j.goal()
+		if !on || math.Abs(goal-expected) <= j.resolution {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return goal, on
 }
 
 // joints open a robot of each driver, limp at a pose in rad.
@@ -69,7 +84,9 @@ func TestAgent_ArmsEveryDriverWhereItsActuatorIs(t *testing.T) {
 			worst, leap, largest := 0.0, 0.0, 0.0
 			for range poses {
 				pose := range_ * (2*random.Float64() - 1)
-				first, change := armAndFollow(t, c.open(t, pose), pose, ticks)
+				j := c.open(t, pose)
+				j.resolution = c.resolution
+				first, change := armAndFollow(t, j, pose, ticks)
 				if off := math.Abs(first - pose); off > leap {
 					worst, leap = first, off
 				}
@@ -102,7 +119,11 @@ func armAndFollow(t *testing.T, j joint, pose float64, ticks int) (first, change
 				t.Fatal(err)
 			}
 		}
-		goal, on := j.goal()
+		expected := pose // Arm holds the joint
+		if tick.Flags.Has(controller.FlagArmed) {
+			expected = float64(tick.Action[0])
+		}
+		goal, on := j.settled(expected)
 		switch {
 		case !on:
 		case !armed:
@@ -183,8 +204,8 @@ func openFeetech(t *testing.T, pose float64) joint {
 	})
 	must(t, err)
 	return joint{
-		compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"}, composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
-		func() (float64, bool) {
+		robot: compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"}, composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
+		goal: func() (float64, bool) {
 			return float64(chain.Get(1, feetechtest.Goal, 2)-2048) * 2 * math.Pi / 4096, chain.Get(1, feetechtest.Torque, 1) == 1
 		},
 	}
@@ -200,8 +221,8 @@ func openDynamixel(t *testing.T, pose float64) joint {
 	})
 	must(t, err)
 	return joint{
-		compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"}, composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
-		func() (float64, bool) {
+		robot: compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"}, composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
+		goal: func() (float64, bool) {
 			return float64(chain.Get(1, dynamixeltest.GoalPosition, 4)-2048) * 2 * math.Pi / 4096,
 				chain.Get(1, dynamixeltest.TorqueEnable, 1) == 1
 		},
@@ -220,8 +241,8 @@ func openMIT(t *testing.T, pose float64) joint {
 	d, err := mit.Open(t.Context(), cfg)
 	must(t, err)
 	return joint{
-		compose(t, "motor.joint_position", composite.Action{To: "motor.joint_position_goal"}, composite.Device{Name: "motor", Device: d, Stale: time.Minute}),
-		func() (float64, bool) { g, on := motors.Goal(1); return g.Position, on },
+		robot: compose(t, "motor.joint_position", composite.Action{To: "motor.joint_position_goal"}, composite.Device{Name: "motor", Device: d, Stale: time.Minute}),
+		goal:  func() (float64, bool) { g, on := motors.Goal(1); return g.Position, on },
 	}
 }
 
@@ -242,8 +263,8 @@ func startBoard(t *testing.T, pose float64, outputs ...hal.Signal) (*mcutest.Boa
 func openBoard(t *testing.T, pose float64) joint {
 	board, device := startBoard(t, pose, hal.Signal{Name: "joint_goal", Unit: "rad"})
 	return joint{
-		compose(t, "board.encoder", composite.Action{To: "board.joint_goal", Measured: "board.encoder"}, device),
-		func() (float64, bool) { outputs, armed := board.Outputs(); return float64(outputs[0]), armed },
+		robot: compose(t, "board.encoder", composite.Action{To: "board.joint_goal", Measured: "board.encoder"}, device),
+		goal:  func() (float64, bool) { outputs, armed := board.Outputs(); return float64(outputs[0]), armed },
 	}
 }
 
@@ -255,10 +276,10 @@ func openMixture(t *testing.T, pose float64) joint {
 	pwm, err := pca9685.New(bus, nil, pca9685.Config{Bus: "x", Channels: []pca9685.Channel{{Name: "joint", Pin: 0}}})
 	must(t, err)
 	return joint{
-		compose(t, "board.encoder",
+		robot: compose(t, "board.encoder",
 			composite.Action{To: "pwm.joint", Scale: 400, Offset: 1500, Measured: "board.encoder"},
 			device, composite.Device{Name: "pwm", Device: pwm}),
-		func() (float64, bool) {
+		goal: func() (float64, bool) {
 			ticks := chip.Ticks(0)
 			return (float64(ticks)*20000/4096 - 1500) / 400, ticks > 0
 		},
@@ -284,7 +305,7 @@ func openBridge(t *testing.T, pose float64) joint {
 	must(t, err)
 	t.Cleanup(func() { _ = robot.Close(); cancel(); <-over })
 	obs := make([]float32, 1)
-	return joint{robot, func() (float64, bool) {
+	return joint{robot: robot, goal: func() (float64, bool) {
 		_, _ = robot.Sense(obs) // its answer follows the action
 		return float64(served.Output[0]), served.Acts > 0
 	}}
