@@ -26,8 +26,9 @@ const (
 )
 
 // Arm implements hal.Device. It opens a lost interface again, sets and reads back the motors' timeout
-// (damiao), enters motor mode and commands each motor at once. After a failure it takes every motor out of
-// motor mode.
+// (damiao), enters motor mode and commands each motor at once: the position of its answer, with the velocity
+// and the torque of the latest Write. It refuses a position at the end of the range. After a failure it takes
+// every motor out of motor mode.
 func (d *Device) Arm() error {
 	if d.bus.Lost() {
 		if err := d.bus.Reopen(); err != nil {
@@ -40,12 +41,12 @@ func (d *Device) Arm() error {
 	for i := range d.motors {
 		if err := d.arm(&d.motors[i]); err != nil {
 			for i := range d.motors {
-				_ = d.special(&d.motors[i], Exit)
+				_ = d.exit(&d.motors[i], 0)
 			}
 			return fmt.Errorf("mit: arm: %w", err)
 		}
 	}
-	d.armed = true
+	d.active, d.armed = true, true
 	return nil
 }
 
@@ -63,8 +64,12 @@ func (d *Device) arm(m *motor) error {
 	if err := d.special(m, Enter); err != nil {
 		return err
 	}
-	if !d.written {
-		m.goal = m.holdGoal()
+	m.addGains() // before the first Write
+	if m.goal = m.latest; m.positions() {
+		if m.goal.Position = m.answer.Position; !m.measured() {
+			return fmt.Errorf("%q (ID %d): position %.3f rad is not within the range, %.3f to %.3f rad; "+
+				"move it within the range, or set its zero", m.Name, m.ID, m.answer.Position, -m.PMax, m.PMax)
+		}
 	}
 	deadline := monotonic.After(d.timeout)
 	if err := d.sendGoal(m, deadline); err != nil {
@@ -81,15 +86,18 @@ func (d *Device) arm(m *motor) error {
 	return nil
 }
 
-// holdGoal returns the goal that holds the present position.
-func (m *motor) holdGoal() Goal {
-	switch m.mode() {
-	case Position, Impedance:
-		return Goal{Position: m.answer.Position, Kp: m.Kp, Kd: m.Kd}
-	case Velocity:
-		return Goal{Kd: m.Kd}
+// measured reports whether the motor's position is within its range. The codes at the ends stand for every
+// position beyond.
+func (m *motor) measured() bool { return math.Abs(m.answer.Position) < m.PMax*(1-1e-5) }
+
+// exit takes a motor out of motor mode. It first commands no torque and waits until the deadline for the
+// answer: with some firmware the next Enter continues the latest command.
+func (d *Device) exit(m *motor, deadline int64) error {
+	m.goal = Goal{}
+	if err := d.sendGoal(m, deadline); err == nil {
+		_ = d.await(deadline)
 	}
-	return Goal{}
+	return d.special(m, Exit)
 }
 
 // special sends a special command and waits for its answer, at most twice.
@@ -108,6 +116,9 @@ func (d *Device) special(m *motor, command byte) error {
 		if err := d.await(deadline); err != nil {
 			return err
 		}
+		if command == Exit {
+			d.checkExit(m)
+		}
 		if m.failed == nil {
 			d.faults.Recovered += uint64(try)
 			return nil
@@ -115,6 +126,13 @@ func (d *Device) special(m *motor, command byte) error {
 		d.faults.Count(m.failed)
 	}
 	return m.errs.timeout
+}
+
+// checkExit fails a motor whose answer reports that it is in motor mode. The mit dialect does not report it.
+func (d *Device) checkExit(m *motor) {
+	if m.failed == nil && d.config.Dialect == Damiao && m.status == statusEnabled {
+		m.failed = hal.ErrDevice
+	}
 }
 
 func specialFrame(command byte) [8]byte {
@@ -201,24 +219,50 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 }
 
 // Halt implements hal.Device. It commands every motor, also after errors, and motors without an answer once
-// more.
+// more. With Config.HaltExit the command has no torque, and the motors leave motor mode.
 func (d *Device) Halt(failsafe []float64) error {
-	d.armed = false
-	d.receiveArrived()
-	err := d.setGoals(failsafe)
-	if err == nil {
-		deadline := monotonic.After(d.timeout)
-		err = first(d.command(deadline), d.collect(deadline))
+	err := d.setLatest(failsafe)
+	if d.config.HaltExit {
+		return first(err, d.exitAll())
 	}
-	d.sentAt = 0
-	if !d.config.HaltExit {
+	d.armed = false
+	if err != nil {
 		return err
 	}
-	return first(err, d.exitAll())
+	d.active = true
+	for i := range d.motors {
+		d.motors[i].goal = d.motors[i].latest
+	}
+	return d.commandAll()
 }
 
-// exitAll takes every motor out of motor mode, also after errors.
+// Relax implements hal.Relaxer. It takes every motor out of motor mode, and forgets the goals.
+func (d *Device) Relax() error {
+	for i := range d.motors {
+		d.motors[i].latest = Goal{}
+	}
+	return d.exitAll()
+}
+
+// commandAll sends the goals and waits for the answers.
+func (d *Device) commandAll() error {
+	d.receiveArrived()
+	deadline := monotonic.After(d.timeout)
+	err := first(d.command(deadline), d.collect(deadline))
+	d.sentAt = 0
+	return err
+}
+
+// exitAll commands no torque, as exit does, and takes every motor out of motor mode, also after errors.
 func (d *Device) exitAll() error {
+	d.active, d.armed = false, false
+	for i := range d.motors {
+		d.motors[i].goal = Goal{}
+	}
+	return first(d.commandAll(), d.leaveMotorMode())
+}
+
+func (d *Device) leaveMotorMode() error {
 	missing := 0
 	for try := range 2 {
 		deadline := monotonic.After(d.timeout)
@@ -236,6 +280,9 @@ func (d *Device) exitAll() error {
 		err := first(lost, d.await(deadline))
 		if err != nil && errors.Is(err, hal.ErrBus) {
 			return err
+		}
+		for i := range d.motors {
+			d.checkExit(&d.motors[i])
 		}
 		before := missing
 		if missing = d.countFailed(); missing == 0 {

@@ -120,9 +120,12 @@ func (c Config) Outputs() (signals []hal.Signal) {
 }
 
 func (m Motor) outputs() (signals []hal.Signal) {
-	for _, s := range []struct{ mode, unit string }{{Position, "rad"}, {Velocity, "rad/s"}, {Torque, "N·m"}} {
+	for _, s := range []struct{ mode, unit, measured string }{
+		{Position, "rad", m.Name + "_position"}, {Velocity, "rad/s", ""}, {Torque, "N·m", ""},
+	} {
 		if m.mode() == s.mode || m.mode() == Impedance {
-			signals = append(signals, hal.Signal{Name: m.Name + "_" + s.mode + "_goal", Unit: s.unit})
+			name := m.Name + "_" + s.mode + "_goal"
+			signals = append(signals, hal.Signal{Name: name, Unit: s.unit, Measured: s.measured})
 		}
 	}
 	return signals
@@ -178,6 +181,9 @@ func (m Motor) mode() string {
 	}
 	return m.Mode
 }
+
+// positions reports whether the motor follows positions.
+func (m Motor) positions() bool { return m.mode() == Position || m.mode() == Impedance }
 
 func (m Motor) span() Range {
 	r := Range{m.PMax, m.VMax, m.TMax, m.KpMax, m.KdMax}

@@ -12,7 +12,8 @@ import (
 	"optibfm/hal/monotonic"
 )
 
-// Device is the set of motors of one interface. It implements hal.Device, hal.Guarded and hal.Counting.
+// Device is the set of motors of one interface. It implements hal.Device, hal.Relaxer, hal.Guarded and
+// hal.Counting.
 type Device struct {
 	config  Config
 	bus     *can.Socket
@@ -20,8 +21,8 @@ type Device struct {
 	motors  []motor
 	inputs  []hal.Signal
 	outputs []hal.Signal
-	armed   bool
-	written bool  // Write has been called
+	active  bool  // since Arm or Halt: motors may be in motor mode
+	armed   bool  // since Arm
 	sentAt  int64 // time of the latest commands; 0: their answers have been read
 	faults  hal.Faults
 	frame   can.Frame
@@ -34,7 +35,8 @@ type motor struct {
 	Motor
 	span      Range
 	first     byte // first byte of its answers
-	goal      Goal
+	goal      Goal // the next command; without gains and torque outside of motor mode
+	latest    Goal // of Write or Halt
 	answer    Answer
 	status    byte // damiao: status in the latest answer
 	code      byte // mit: error code in the latest answer
@@ -117,7 +119,7 @@ func (d *Device) addMotor(i int) {
 }
 
 func (d *Device) probe(m *motor) error {
-	if err := d.special(m, Exit); err != nil {
+	if err := d.exit(m, monotonic.After(d.timeout)); err != nil {
 		return fmt.Errorf("mit: open: %w", err)
 	}
 	if d.config.Dialect != Damiao {
@@ -195,17 +197,23 @@ func (d *Device) faulty(m *motor) bool {
 	return m.status > statusEnabled && m.status != statusSilence
 }
 
-// Write implements hal.Device.
+// Write implements hal.Device. Motors that follow positions receive new goals only between Arm and Halt, and no
+// motor before the first Arm or Halt, or after Relax: Write then repeats their latest command.
 func (d *Device) Write(outputs []float64) error {
-	if err := d.setGoals(outputs); err != nil {
+	if err := d.setLatest(outputs); err != nil {
 		return err
+	}
+	for i := range d.motors {
+		if m := &d.motors[i]; d.armed || d.active && !m.positions() {
+			m.goal = m.latest
+		}
 	}
 	d.receiveArrived() // answers to earlier commands
 	return d.command(monotonic.After(d.timeout))
 }
 
-// setGoals stores outputs as goals. Pack limits them to the ranges.
-func (d *Device) setGoals(outputs []float64) error {
+// setLatest stores outputs. Pack limits them to the ranges.
+func (d *Device) setLatest(outputs []float64) error {
 	for _, v := range outputs {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return d.errNotFinite
@@ -216,17 +224,27 @@ func (d *Device) setGoals(outputs []float64) error {
 		o := outputs[m.firstGoal:]
 		switch m.mode() {
 		case Position:
-			m.goal = Goal{Position: o[0], Kp: m.Kp, Kd: m.Kd}
+			m.latest = Goal{Position: o[0]}
 		case Velocity:
-			m.goal = Goal{Velocity: o[0], Kd: m.Kd}
+			m.latest = Goal{Velocity: o[0]}
 		case Torque:
-			m.goal = Goal{Torque: o[0]}
+			m.latest = Goal{Torque: o[0]}
 		case Impedance:
-			m.goal = Goal{Position: o[0], Velocity: o[1], Torque: o[2], Kp: m.Kp, Kd: m.Kd}
+			m.latest = Goal{Position: o[0], Velocity: o[1], Torque: o[2]}
 		}
+		m.addGains()
 	}
-	d.written = true
 	return nil
+}
+
+// addGains adds the gains of the motor's mode to its latest goal.
+func (m *motor) addGains() {
+	if m.positions() {
+		m.latest.Kp = m.Kp
+	}
+	if m.mode() != Torque {
+		m.latest.Kd = m.Kd
+	}
 }
 
 // command sends every motor its goal, also after errors, and returns the first error.
@@ -299,6 +317,8 @@ func (m *motor) fault() error {
 		return nil
 	case hal.ErrShort:
 		return m.errs.short
+	case hal.ErrDevice:
+		return m.errs.device
 	}
 	return m.errs.timeout
 }

@@ -22,6 +22,7 @@ import (
 
 var (
 	_ hal.Device   = (*mit.Device)(nil)
+	_ hal.Relaxer  = (*mit.Device)(nil)
 	_ hal.Guarded  = (*mit.Device)(nil)
 	_ hal.Counting = (*mit.Device)(nil)
 )
@@ -130,19 +131,6 @@ func TestDevice_MovesMotorsOnlyWhileArmed(t *testing.T) {
 			t.Errorf("%+v", d.Faults())
 		}
 	})
-}
-
-func TestDevice_ArmKeepsPresentPosition(t *testing.T) {
-	c := legs("")
-	motors := start(t, &c)
-	motors.Put(1, mit.Answer{Position: 0.7})
-	d := open(t, c)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	if goal, _ := motors.Goal(1); math.Abs(goal.Position-0.7) > 0.001 {
-		t.Errorf("%+v", goal)
-	}
 }
 
 func TestDevice_SecondReadRepeatsCommands(t *testing.T) {
@@ -382,7 +370,8 @@ func TestOpen_RefusesOtherRangesThanMotor(t *testing.T) {
 	}
 }
 
-// Each frame waits for its own answer for at most T, so their number limits the time of Arm.
+// Each frame but one, the command before Exit, waits for its own answer for at most T. So their number limits the
+// time of Arm.
 func TestDevice_ArmMeetsBoundWhenFirstAnswersAreLost(t *testing.T) {
 	c := legs(mit.Damiao)
 	c.Motors, c.TimeoutMs, c.DeadmanMs = c.Motors[:1], 50, 6000
@@ -398,7 +387,7 @@ func TestDevice_ArmMeetsBoundWhenFirstAnswersAreLost(t *testing.T) {
 	if err := d.Arm(); err == nil {
 		t.Fatal("armed without an answer to the goal")
 	}
-	if n, most := motors.Frames(1)-before, int(d.Bounds().Arm/d.Timeout()); n != most {
+	if n, most := motors.Frames(1)-before-1, int(d.Bounds().Arm/d.Timeout()); n != most {
 		t.Errorf("%d frames, the bound allows %d", n, most)
 	}
 }
@@ -429,7 +418,7 @@ func TestDevice_DoesNotAllocate(t *testing.T) {
 		if _, err := d.Read(in); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Halt(goals); err != nil {
+		if err := errors.Join(d.Halt(goals), d.Relax()); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -452,7 +441,7 @@ func TestDevice_DoesNotAllocateWithDeadMotor(t *testing.T) {
 		if _, err := d.Read(in); err == nil {
 			t.Fatal("a dead motor answered")
 		}
-		if err := d.Halt(goals); err == nil {
+		if d.Halt(goals) == nil || d.Relax() == nil {
 			t.Fatal("a dead motor answered")
 		}
 	})

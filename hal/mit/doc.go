@@ -27,8 +27,8 @@
 // A motor only answers commands. Write sends one frame to each motor. Read collects the answers, which have
 // arrived in the meantime; the time of the sample is that of the Write. Without a Write since the last Read,
 // Read sends the previous commands again and waits. It repeats the command once for motors without an
-// answer. With T = Config.TimeoutMs, Read takes at most 2T, Write T, Halt 4T and Arm 11T per motor, whatever
-// the bus does. A frame takes up to 0.13 ms at 1 Mbit/s.
+// answer. With T = Config.TimeoutMs, Read takes at most 2T, Write T, Halt and Relax 4T and Arm 11T per motor,
+// whatever the bus does. A frame takes up to 0.13 ms at 1 Mbit/s.
 //
 // # Deadman
 //
@@ -36,12 +36,41 @@
 // it back. The mit dialect has no register for it: the timeout is fixed in the motor, Deadman returns 0, and
 // a strict posture requires an external deadman.
 //
-// # Arm and Halt
+// # Where motion begins
 //
-// Open takes every motor out of motor mode, and finds it by its answer. Arm enters motor mode and commands
-// at once: the latest Write, or before the first the present position. Halt commands the failsafe to every
-// motor, and with Config.HaltExit then leaves motor mode: the motors turn freely. [HaltAll] halts motors
-// whose program died. It does not take them out of motor mode first, and works in any state.
+// NAME_position measures NAME_position_goal. The first command of a motor is:
+//
+//	power-up        no gains and no torque: Write and Read send this for the answer, and the motor is out of
+//	                motor mode
+//	Open            no gains and no torque, then Exit: a motor that a program that died left in motor mode
+//	                goes limp, and a robot that stands on it falls
+//	Arm             Enter, then the position of the answer to it, whatever was written before
+//	Halt            the failsafe, which motors out of motor mode ignore; with Config.HaltExit as Relax
+//	Relax           no gains and no torque, then Exit, until Arm
+//	interface lost  none: Arm opens it again
+//
+// Between Halt and Arm the motors hold their failsafe, and Write has no effect on motors that follow positions.
+// In an answer of damiao, Relax reads back that a motor has left motor mode; the mit dialect does not report it.
+//
+// Some firmware (CAN_com, below) keeps its latest command over Exit and continues it after Enter, until the next
+// command arrives. The command without gains before each Exit makes that harmless. A damiao motor whose timeout
+// has passed left motor mode without it: if its firmware continues commands, it pulls to its old goal until the
+// first command, one answer after Enter.
+//
+// Arm refuses a motor without an answer, or whose position is at the end of its range: that code stands for
+// every position beyond. Some firmware does not limit the code, and reports a position beyond the range as one
+// inside: choose PMax larger than the joint's range of motion. Torque and velocity begin with the latest Write or
+// Halt, and 0 after Relax.
+//
+// # Halt
+//
+// Halt commands the failsafe to every motor. With Config.HaltExit it instead takes the motors out of motor mode:
+// they turn freely. [HaltAll] halts motors whose program died. Without Config.HaltExit it does not take them out of
+// motor mode, and works in any state.
+//
+// Warning: without Config.HaltExit, Halt pulls a motor that follows positions to its failsafe goal with the torque
+// Kp (goal - position), up to the motor's limit. Set halt_exit, unless the robot must hold a pose and every way to
+// the failsafe pose is free.
 //
 // Sources: B. Katz, "A low cost modular actuator for dynamic robots" (MIT, 2018) and its firmware's CAN_com;
 // CubeMars AK series manual, section on MIT mode; DaMiao DM-J4310-2EC manual, sections on MIT mode and

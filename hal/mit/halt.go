@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 )
 
 // HaltAll halts motors whose program died. failsafe has the goals of [Config.Outputs]. It works in any
@@ -17,7 +18,7 @@ import (
 //     is an error.
 //   - A motor that does not answer is commanded twice, and is an error.
 //
-// notes lists the motors that do not follow their goal, or may not. It takes at most 4T, and with damiao 8T
+// notes lists the motors that do not follow their goal, or may not. It takes at most 4T, and with damiao 9T
 // more for each motor.
 func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 	d, err := newDevice(c)
@@ -59,7 +60,7 @@ func (d *Device) exitMismatched() error {
 	for i := range d.motors {
 		m := &d.motors[i]
 		if err := d.checkRanges(m); err != nil && hal.KindOf(err) == nil {
-			errs = append(errs, err, d.special(m, Exit))
+			errs = append(errs, err, d.exit(m, monotonic.After(d.timeout)))
 			mismatched[m.ID] = true
 		}
 	}

@@ -39,6 +39,8 @@ type motor struct {
 	lost        []bool // whether to suppress the next answers
 	short       int    // answers to shorten to 3 bytes
 	frames      int
+	leaps       int
+	stubborn    bool // it ignores Exit
 }
 
 const (
@@ -108,6 +110,21 @@ func (m *Motors) Frames(id int) (n int) {
 	return n
 }
 
+// Stubborn makes a motor ignore Exit.
+func (m *Motors) Stubborn(id int) { m.change(id, func(one *motor) { one.stubborn = true }) }
+
+// Leaps returns the number of commands that pulled a motor to another position than its own, in motor mode or
+// not.
+func (m *Motors) Leaps(id int) (n int) {
+	m.change(id, func(one *motor) { n = one.leaps })
+	return n
+}
+
+// Restart cuts and restores the power of a motor.
+func (m *Motors) Restart(id int) {
+	m.change(id, func(one *motor) { one.on, one.goal, one.status, one.code = false, mit.Goal{}, 0, 0 })
+}
+
 func (m *Motors) change(id int, how func(*motor)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,19 +160,22 @@ func (m *Motors) handle(b *cantest.Bus, f can.Frame) {
 
 func (m *Motors) execute(one *motor, data [8]byte) {
 	if binary.BigEndian.Uint64(data[:])>>8 != 1<<56-1 {
+		goal := one.span.Unpack(data)
+		one.watchLeap(goal)
 		if one.on {
-			one.goal = one.span.Unpack(data)
-			if !m.driven {
-				one.move()
-			}
+			one.goal = goal
+			m.move(one)
 		}
 		return
 	}
 	switch data[7] {
 	case mit.Enter:
-		one.on = one.status == 0 && one.code == 0
+		if one.on = one.status == 0 && one.code == 0; one.on { // it continues its goal, as the original firmware does
+			one.watchLeap(one.goal)
+			m.move(one)
+		}
 	case mit.Exit:
-		one.on = false
+		one.on = one.on && one.stubborn
 	case mit.SetZero:
 		one.now.Position = 0
 	case mit.Clear:
@@ -163,8 +183,18 @@ func (m *Motors) execute(one *motor, data [8]byte) {
 	}
 }
 
+// watchLeap counts a goal that pulls the motor to another position.
+func (one *motor) watchLeap(g mit.Goal) {
+	if g.Kp > 0 && math.Abs(g.Position-one.now.Position) > 1e-3 {
+		one.leaps++
+	}
+}
+
 // move reaches the goal at once.
-func (one *motor) move() {
+func (m *Motors) move(one *motor) {
+	if m.driven {
+		return
+	}
 	g := one.goal
 	if g.Kp > 0 {
 		one.now.Position = g.Position
