@@ -336,3 +336,46 @@ func TestConfig_NamesUnsupportedKey(t *testing.T) {
 		}
 	}
 }
+
+// A killed program leaves the chip with pulses: the next one turns them off. Its first pulses are those of Write.
+func TestArm_BeginsWithTheLatestWriteAfterRestart(t *testing.T) {
+	for _, c := range []struct {
+		disarmed string
+		written  int // ticks after Write, before Arm
+	}{{Off, 0}, {Pulses, 307}} {
+		b := newBench(t, Config{WhenDisarmed: c.disarmed})
+		must(t, b.pwm.Arm())
+		b.wantTicks(t, "armed without a Write", 0, 0)
+		must(t, b.pwm.Write([]float64{2000, 2000}))
+		b.open(t, Config{WhenDisarmed: c.disarmed})
+		b.wantTicks(t, "started again", 0, 0)
+		must(t, b.pwm.Write([]float64{1500, 1500}))
+		b.wantTicks(t, "written before Arm", c.written, c.written)
+		must(t, b.pwm.Arm())
+		b.wantTicks(t, "armed", 307, 307)
+	}
+}
+
+// A chip that lost its power stays off: Arm does not continue with the pulses from before.
+func TestArm_RefusesChipThatLostItsPower(t *testing.T) {
+	b := newBench(t, Config{})
+	must(t, b.pwm.Arm())
+	must(t, b.pwm.Write([]float64{2000, 2000}))
+	must(t, b.pwm.Halt([]float64{1500, 1500}))
+	b.chip.PowerCycle()
+	if err := b.pwm.Arm(); !errors.Is(err, hal.ErrDevice) {
+		t.Error(err)
+	}
+	b.wantTicks(t, "refused", 0, 0)
+	if b.oe.L != gpio.High {
+		t.Error("OE is low")
+	}
+}
+
+func TestOutputs_HaveNoMeasurement(t *testing.T) {
+	for _, s := range newBench(t, Config{}).pwm.Outputs() {
+		if s.Measured != "" {
+			t.Errorf("%+v", s)
+		}
+	}
+}

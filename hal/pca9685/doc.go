@@ -25,6 +25,22 @@
 // first Write on, for speed controllers that require neutral first and for servos
 // that must hold; if the bus fails, Halt still drives OE high.
 //
+// # Where motion begins
+//
+// The chip measures nothing: a servo leaps to its first pulses at full speed, wherever
+// it is, and no output has a hal.Signal.Measured. The first pulses are:
+//
+//	power-up of the chip  none; Write and Arm fail until the program starts again
+//	start of the program  none: New turns all outputs off, also those that a program
+//	                      that died left with pulses
+//	Write, disarmed       "off": none; "pulses": these
+//	Arm                   those of the latest Write or Halt, of none before the first
+//	Halt                  "off": the failsafe for a moment, then none; "pulses": the failsafe
+//
+// The bus is opened only once. If the program dies, the pulses continue: see above.
+// Where a leap is dangerous, use servos that report their position, or bring the joints
+// to the disarmed pose by hand before Arm.
+//
 // # How a write is checked
 //
 // One transaction writes all outputs, which change together at its end (section
