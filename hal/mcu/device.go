@@ -95,7 +95,7 @@ func newDevice(c Config) (*Device, error) {
 		stale:   orDefault(c.StaleMs, defaultStale),
 		deadman: uint16(orDefault(c.DeadmanMs, defaultDeadman).Milliseconds()),
 		rx:      make([]byte, rxSize),
-		tx:      make([]byte, 0, maxFrame+frameStuffed),
+		tx:      make([]byte, 0, 1+maxFrame+frameStuffed),
 		payload: make([]byte, 0, maxFrame),
 		reply:   make([]byte, 0, maxFrame),
 
@@ -120,9 +120,6 @@ func (d *Device) identify() error {
 }
 
 func (d *Device) identifyWithin(patience time.Duration) error {
-	if err := d.port.Write([]byte{0}, monotonic.After(patience)); err != nil { // ends a frame begun by noise
-		return err
-	}
 	welcome, err := d.request(Hello, Welcome, []byte{Version}, nil, patience)
 	if err != nil {
 		return fmt.Errorf("wait %v for the answer to HELLO: %w", patience, err)
@@ -231,9 +228,10 @@ func (d *Device) request(message, answer byte, payload, prefix []byte, patience 
 	}
 }
 
-// send writes one frame.
+// send writes one frame. A zero before it ends what noise has begun, and a board that has restarted ignores the
+// bytes before its first zero.
 func (d *Device) send(message byte, payload []byte, deadline int64) error {
-	d.tx = AppendFrame(d.tx[:0], Frame{Type: message, Seq: d.seq, Payload: payload})
+	d.tx = AppendFrame(append(d.tx[:0], 0), Frame{Type: message, Seq: d.seq, Payload: payload})
 	d.seq++
 	if err := d.port.Write(d.tx, deadline); err != nil {
 		return err
@@ -379,14 +377,15 @@ func (d *Device) SetFailsafe(outputs []float64) (err error) {
 	return err
 }
 
-// Write implements hal.Device. The firmware ignores it while it is not armed.
+// Write implements hal.Device. Before Arm and after Halt it sends nothing: a program that died may have left the
+// firmware armed.
 func (d *Device) Write(outputs []float64) error {
 	if d.armed && (d.status.state != Armed || d.status.deadman != d.deadman) {
 		d.faults.Device++
 		return d.errHalted
 	}
 	p, err := d.appendOutputs(binary.LittleEndian.AppendUint16(d.payload[:0], d.deadman), outputs)
-	if err != nil {
+	if err != nil || !d.armed {
 		return err
 	}
 	return d.counted(d.send(Command, p, monotonic.After(d.timeout)))
@@ -406,6 +405,7 @@ func (d *Device) appendOutputs(p []byte, outputs []float64) ([]byte, error) {
 // Arm implements hal.Device. It opens a lost port again and sends the failsafe. The firmware confirms that it
 // is armed, and the deadman that it enforces. Its outputs are the failsafe until the next Write.
 func (d *Device) Arm() error {
+	d.armed = false
 	if err := d.reopen(); err != nil {
 		return fmt.Errorf("mcu: arm: %w", err)
 	}

@@ -643,6 +643,9 @@ func TestDevice_ReportsBusErrorAfterUnplug(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := open(t, config(b.Path))
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
 	_ = b.Close()
 	_, readErr := d.Read(make([]float64, 6))
 	goals := []float64{0, 0}

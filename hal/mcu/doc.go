@@ -12,8 +12,21 @@
 // not armed, and [Device.Cause] returns why. The firmware answers Arm and Halt, which take at most two
 // tries of Config.TimeoutMs. Write waits only for room in the kernel's buffer, at most Config.TimeoutMs.
 //
+// # Where motion begins
+//
 // The firmware ignores commands while it is not armed. Its outputs are then those of the last HALT, the failsafe,
-// and 0 before the first one. Arm sends the failsafe first (see [hal.FailsafeHolder]).
+// and 0 before the first one. The first message that changes outputs is:
+//
+//	power-up   none: the outputs are 0
+//	Open       none: a board that a program that died left armed holds its last command until its deadman
+//	Write      none before Arm and after Halt
+//	Arm        HALT with the failsafe ([hal.FailsafeHolder]), then ARM, after which the first Write decides
+//	Halt       HALT with the failsafe
+//	port lost  none: Halt and Arm open it again, and the board halts by its deadman
+//
+// The driver does not know what measures an output: name it in the configuration of the robot. With the firmware of
+// this repository, a power stage that is off while the board is halted stays off until the first Write after Arm. A
+// board whose failsafe holds its joints with power moves them there at Arm.
 //
 // The firmware's side is firmware/optibfm_mcu.h: C99, no allocation, and of libc only string.h and
 // stdint.h. The tests compile and run it. Package mcutest has a board in Go.

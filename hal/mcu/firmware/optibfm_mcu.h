@@ -59,7 +59,8 @@ typedef struct {
 	/* Sends bytes to the host. May be called from every function below. */
 	void (*send)(void *user, const uint8_t *data, uint16_t size);
 	/* Brings the outputs to the actuators, at once. armed is 0 for the
-	 * failsafe outputs: a driver may then also cut its power stage. */
+	 * failsafe outputs: a driver may then also cut its power stage. It is
+	 * 1 from the first COMMAND after ARM on. */
 	void (*apply)(void *user, const float *outputs, int armed);
 	void *user;
 
@@ -243,7 +244,8 @@ static void optibfm_mcu_handle(optibfm_mcu *m, uint8_t type, uint8_t seq, const 
 			m->cause = OPTIBFM_MCU_CAUSE_NONE;
 			m->deadman_ms = deadman;
 			m->heard_us = now_us;
-			m->apply(m->user, m->outputs_now, 1);
+			/* No apply before the first COMMAND: a joint without
+			 * power would leap to its failsafe output. */
 		}
 		optibfm_mcu_say_state(m);
 		break;

@@ -86,6 +86,8 @@ type Board struct {
 	expected byte
 	counting bool
 	lost     uint16
+	commands int // COMMAND frames
+	decoder  mcu.Decoder
 	out      []byte
 	payload  []byte
 
@@ -142,6 +144,7 @@ func (b *Board) Restart() {
 	defer b.mu.Unlock()
 	b.started, b.seq, b.counting, b.lost, b.fault = time.Now(), 0, false, 0, 0
 	clear(b.failsafe)
+	b.decoder.Reset()
 	b.halt(CauseBoot)
 }
 
@@ -192,6 +195,12 @@ func (b *Board) Outputs() (outputs []float32, armed bool) {
 	defer b.mu.Unlock()
 	b.watch()
 	return append([]float32(nil), b.outputs...), b.state == mcu.Armed
+}
+
+// Commands returns the number of COMMAND frames.
+func (b *Board) Commands() (n int) {
+	b.change(func() { n = b.commands })
+	return n
 }
 
 func (b *Board) change(how func()) {
@@ -306,7 +315,6 @@ func (b *Board) deliver() {
 
 func (b *Board) receive() {
 	defer b.done.Done()
-	var decoder mcu.Decoder
 	buf := make([]byte, 1024)
 	for {
 		n, err := b.line.Read(buf)
@@ -315,7 +323,7 @@ func (b *Board) receive() {
 		}
 		b.mu.Lock()
 		for rest := buf[:n]; len(rest) > 0; {
-			f, used, err := decoder.Next(rest)
+			f, used, err := b.decoder.Next(rest)
 			rest = rest[used:]
 			if err == nil {
 				b.handle(f)
@@ -341,6 +349,7 @@ func (b *Board) handle(f mcu.Frame) {
 	case mcu.Arm:
 		b.arm(f.Payload)
 	case mcu.Command:
+		b.commands++
 		b.command(f)
 	case mcu.Halt:
 		if !b.stubborn {
