@@ -260,7 +260,9 @@ func TestDevice_ArmBeginsAtPresentPositionAfterInterfaceReturns(t *testing.T) {
 		motors := plug()
 		c.Interface = "unix:" + link
 		d := open(t, c)
-		check(t, d.Arm(), d.Write(goals), motors.Close())
+		check(t, d.Arm())
+		tick(t, d)
+		check(t, motors.Close())
 		if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrBus) {
 			t.Fatal(err)
 		}
