@@ -368,3 +368,31 @@ func TestServer_RefusesItsDescendants(t *testing.T) {
 		t.Errorf("%d, %v, want %d", got, err, os.Getppid())
 	}
 }
+
+func TestServer_ReportsTheMotionsToPoses(t *testing.T) {
+	motion := controller.DefaultMotion()
+	motion.Pose = map[string]float64{"left_wheel": 0.3}
+	motion.RampS, motion.SettleS, motion.BlendS = 0.2, 0.1, 0.1
+	r := newRun(t, rigtest.NewSession(t, func(f *configs.File) {
+		f.Safety.Start, f.Safety.Rest, f.Safety.Arm = motion, motion, configs.ArmOperator
+		f.Safety.Socket, f.Run.EpisodeS = "unused", 0
+	}), nil)
+	server := Server{mailbox: &r.mailbox, live: func() rtloop.Live { return rtloop.Live{} }}
+	r.ticks(3)
+	var states []string
+	for _, command := range []command{commandArm, commandDisarm} {
+		answered := make(chan error, 1)
+		go func() { answered <- r.mailbox.call(command, rigtest.HangGuard) }()
+		rigtest.WaitUntil(rigtest.HangGuard, func() bool { _, a := r.mailbox.next(); return a == command })
+		for range 20 {
+			r.ticks(1)
+			if state := server.status(nil).State; len(states) == 0 || states[len(states)-1] != state {
+				states = append(states, state)
+			}
+		}
+		rigtest.Must(t, <-answered)
+	}
+	if want := "starting armed resting disarmed"; strings.Join(states, " ") != want {
+		t.Errorf("states %q, want %q", states, want)
+	}
+}

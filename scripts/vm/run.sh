@@ -15,7 +15,7 @@ modules=(vivid vcan can-raw kvaser_pci evdev uinput uhid hid-cp2112 i2c-dev xhci
 # The other tests of these packages have short timeouts, or need a C compiler. QEMU stops the machine
 # when no program reads a port.
 servos='TestServos/(Arm_K|Write|Read_Repeats|Halt_Repeats|Unplugged|Echo|Tick_DoesNotAllocate$)'
-drivers=(hal/can hal/mit:'Kernel|Moves|BusOff|ArmSets|Ends'
+drivers=(hal/can hal/composite:ArmsEvery hal/mit:'Kernel|Moves|BusOff|ArmSets|Ends'
   'hal/serial:Open|Port_(Trans|Read|Drain|Report|Reopen|Does|Inter)' "hal/dynamixel:$servos"
   "hal/feetech:$servos" 'hal/mcu:TestDevice/^[^C]' hal/i2cbus:Kernel hal/bno055 hal/mpu6050 hal/pca9685 hal/gpioline
   rewardsrc/evdev:Kernel rewardsrc/gpio:Kernel_L rewardsrc/frames:Kernel)
