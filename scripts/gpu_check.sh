@@ -108,7 +108,7 @@ on_cpu() {
 devices() {
   local start status
   row devices "" CPU "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n1), $(nproc) processors"
-  case $device in /GPU*) row devices "" "$device" "$(gpu name), driver $(gpu driver_version), $(gpu memory.total) MiB" ;; esac
+  case $device in /GPU*) row devices "" "$device" "name, driver, MiB: $(gpu name,driver_version,memory.total)" ;; esac
   start=$(date +%s%N)
   TF_CPP_MIN_LOG_LEVEL=0 within backend "$program" model backend --device "$device" --searches "$searches" >"$out/backend.txt"
   status=$?

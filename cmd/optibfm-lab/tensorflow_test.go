@@ -38,7 +38,7 @@ func TestBackend_ComparesTensorFlowWithNativeNetworks(t *testing.T) {
 		t.Skip(err)
 	}
 	rigtest.Must(t, err)
-	for _, want := range []string{"| start | rover | /CPU:0 | ", "0 of 3 searches have another best", "π there"} {
+	for _, want := range []string{"| start | rover | /CPU:0 | ", "0 of 3 searches have another best", ", there "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

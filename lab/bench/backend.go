@@ -78,6 +78,9 @@ func TimeBackend(ctx context.Context, out io.Writer, f configs.File, o BackendOp
 			return fmt.Errorf("bench: π on %s: %w", t.backend, err)
 		}
 	}
+	if t.native, err = policyTime(opened.Control, o.Limit); err != nil {
+		return fmt.Errorf("bench: π: %w", err)
+	}
 	for _, n := range o.Candidates {
 		opened.Controller.Candidates = n
 		b := newBenchmark(opened)
@@ -145,7 +148,7 @@ func policyTime(m tflite.Model, limit time.Duration) (time.Duration, error) {
 type table struct {
 	out            io.Writer
 	model, backend string
-	policy         time.Duration // of π on the backend; 0: native
+	native, policy time.Duration // of π alone, native and on the backend; 0: none
 	err            error         // of the first failed write
 }
 
@@ -161,23 +164,27 @@ func (t *table) row(r row) {
 		if x == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%.3g", x)
+		return threeDigits(x)
 	}
 	_, err := fmt.Fprintf(t.out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", r.check, t.model, t.backend,
 		milliseconds(r.median), milliseconds(r.p99), ratio(r.native), ratio(r.same), r.notes)
 	t.err = cmp.Or(t.err, err)
 }
 
-// milliseconds prints a time in milliseconds, empty for 0.
+// milliseconds prints a time, nothing for 0.
 func milliseconds(d time.Duration) string {
-	switch x := float64(d) / float64(time.Millisecond); {
-	case d == 0:
+	if d == 0 {
 		return ""
-	case x < 100:
-		return fmt.Sprintf("%.3g ms", x)
-	default:
-		return fmt.Sprintf("%.0f ms", x)
 	}
+	return threeDigits(float64(d)/float64(time.Millisecond)) + " ms"
+}
+
+// threeDigits prints three digits, and all digits of a large integer part.
+func threeDigits(x float64) string {
+	if x < 1000 {
+		return fmt.Sprintf("%.3g", x)
+	}
+	return fmt.Sprintf("%.0f", x)
 }
 
 // compare prints how far m's searches differ from the native ones. A SavedModel has none.
@@ -199,19 +206,20 @@ func (t *table) compare(model setup.Model, m tensorflow.Model, o BackendOptions)
 	return nil
 }
 
-// plans prints the plans with n candidates, and φ and π beside them.
+// plans prints the plans with n candidates, with φ and π of their ticks, where the plan has
+// displaced the weights from the processor's cache.
 func (t *table) plans(n int, b *benchmark) {
-	median, policy := quantile(b.plan.times, 50), quantile(b.act.times, 50)
 	r := row{
-		check: fmt.Sprintf("plan, n = %d", n), median: median, p99: quantile(b.plan.times, 99),
-		native: float64(median) / float64(max(policy, 1)),
-		notes: fmt.Sprintf("%d plans; native φ %s, π %s", len(b.plan.times),
-			milliseconds(quantile(b.phi.times, 50)), milliseconds(policy)),
+		check: fmt.Sprintf("plan, n = %d", n), median: quantile(b.plan.times, 50), p99: quantile(b.plan.times, 99),
+		notes: fmt.Sprintf("%d plans; π alone %s", len(b.plan.times), milliseconds(t.native)),
 	}
+	r.native = float64(r.median) / float64(max(t.native, 1))
 	if t.policy > 0 {
-		r.same = float64(median) / float64(t.policy)
-		r.notes += "; π there " + milliseconds(t.policy)
+		r.same = float64(r.median) / float64(t.policy)
+		r.notes += fmt.Sprintf(", there %s", milliseconds(t.policy))
 	}
+	r.notes += fmt.Sprintf("; in the tick φ %s, π %s",
+		milliseconds(quantile(b.phi.times, 50)), milliseconds(quantile(b.act.times, 50)))
 	t.row(r)
 }
 

@@ -47,8 +47,9 @@ func TestTable_HasPlansAndTheirRatioToThePolicy(t *testing.T) {
 			t.Errorf("policy %v, %v", policy, err)
 		}
 		var out strings.Builder
-		(&table{out: &out, model: "m", backend: "/GPU:0", policy: 2 * policy}).plans(9, b)
-		const want = "| plan, n = 9 | m | /GPU:0 | 5 ms | 5 ms | 5 | 2.5 | 5 plans; native φ 2 ms, π 1 ms; π there 2 ms |\n"
+		(&table{out: &out, model: "m", backend: "/GPU:0", native: policy / 4, policy: 2 * policy}).plans(9, b)
+		const want = "| plan, n = 9 | m | /GPU:0 | 5 ms | 5 ms | 20 | 2.5 | " +
+			"5 plans; π alone 0.25 ms, there 2 ms; in the tick φ 2 ms, π 1 ms |\n"
 		if out.String() != want {
 			t.Errorf("%s, want %s", out.String(), want)
 		}
@@ -86,6 +87,16 @@ func TestTimeBackend_RefusesWhatItCannotMeasure(t *testing.T) {
 		change(&f, &o)
 		if err := TimeBackend(t.Context(), new(bytes.Buffer), f, o); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%v, want %q", err, words)
+		}
+	}
+}
+
+func TestMilliseconds_HasThreeDigits(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "", 12_345: "0.0123 ms", 2 * ms: "2 ms", 999_400 * time.Microsecond: "999 ms", 12_345 * ms: "12345 ms",
+	} {
+		if got := milliseconds(d); got != want {
+			t.Errorf("%d: %q, want %q", d, got, want)
 		}
 	}
 }
