@@ -16,7 +16,7 @@ usage: gpu_check.sh [OPTION...]
   --device DEVICE     /GPU:0 (default) or /CPU:0
   --out DIR           the folder of the results (default: $out)
   --walker DIR        a trained model (default: $walker)
-  --minutes N         no check runs longer; the rest is left out (default: $minutes)
+  --minutes N         for all checks; the rest is left out (default: $minutes)
   --run SECONDS       of the run in real time (default: $run)
   --searches N        of each comparison (default: $searches)
   --large-searches N  the same for the size of BFM-Zero (default: $large_searches)
@@ -80,11 +80,11 @@ measure() {
   local name=$1-${2//[^a-zA-Z0-9]/} status watcher
   within "$name" "$lab" backend --header=false --limit "$limit" --set controller.preset=paper "${@:3}" | tee -a "$table" &
   local pid=$!
-  watch $pid "$out/$name.mib" &
+  case $2 in /GPU*) watch $pid "$out/$name.mib" & ;; esac
   watcher=$!
   wait $pid
   status=$?
-  wait $watcher
+  [ $watcher = $pid ] || wait $watcher
   [ $status = 0 ] || missed $status plan "$1" "$2" "$name"
   [ ! -s "$out/$name.mib" ] || row "GPU memory" "$1" "$2" "$(cat "$out/$name.mib") MiB used on the GPU at most; before the first check $idle MiB"
 }
@@ -114,7 +114,7 @@ devices() {
   status=$?
   [ $status = 0 ] || missed $status devices rover "$device" backend
   [ -s "$out/backend.txt" ] || return 1 # no library or no device
-  row "first plan" rover "$device" "first process, with its search of 128 candidates $searches times: compiles PTX where the library has no kernels" \
+  row "first plan" rover "$device" "the first process as a whole, with $searches searches; the driver compiles PTX for a GPU that the library has no kernels for" \
     "$((($(date +%s%N) - start) / 1000000)) ms"
   sed 's/  */ /' "$out/backend.txt" | while read -r line; do row devices rover "$device" "$line"; done
 }
