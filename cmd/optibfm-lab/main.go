@@ -29,6 +29,6 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cobra.EnableCommandSorting = false
-	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newCollectCommand())
+	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newBackendCommand(), newCollectCommand())
 	return root
 }

@@ -118,3 +118,11 @@ func TestCollect_WritesTrainingData(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestBackend_PrintsATable(t *testing.T) {
+	out, err := lab("", "backend", "--candidates", "4", "--limit", "0s")
+	rigtest.Must(t, err)
+	if !strings.HasPrefix(out, bench.BackendHeader+"| plan, n = 4 | rover | native, ") {
+		t.Errorf("no table in\n%s", out)
+	}
+}

@@ -30,3 +30,17 @@ func TestBench_PlansWithTensorFlow(t *testing.T) {
 		})
 	}
 }
+
+func TestBackend_ComparesTensorFlowWithNativeNetworks(t *testing.T) {
+	out, err := lab("", "backend", "--candidates", "4", "--searches", "3", "--limit", "0s",
+		"--set", "model.backend=tensorflow", "--set", "model.tensorflow.device=/CPU:0")
+	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
+		t.Skip(err)
+	}
+	rigtest.Must(t, err)
+	for _, want := range []string{"| start | rover | /CPU:0 | ", "0 of 3 searches have another best", ", there "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}

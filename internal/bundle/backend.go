@@ -87,38 +87,58 @@ type comparison struct {
 
 // search times the searches of m and compares their scores with the native ones, if given.
 func (c comparison) search(m tflite.Model, native ...tflite.Model) error {
-	normal, d := setup.RandomNormals(), m.Dims()
-	belief := tflite.Belief{Mean: normal(d.Latent), InvR: normal(d.Latent * d.Latent), Beta: 1}
-	var times, nativeTimes []time.Duration
-	worst, others := 0.0, 0
-	for range c.searches {
-		obs, candidates := normal(d.Obs), normal(c.candidates*d.Latent)
-		start := time.Now()
-		best, score, err := m.Search(obs, candidates, belief)
-		if err != nil {
-			return fmt.Errorf("model backend: TensorFlow: %w", err)
-		}
-		times = append(times, time.Since(start))
-		for _, n := range native {
-			start := time.Now()
-			nativeBest, want, err := n.Search(obs, candidates, belief)
-			if err != nil {
-				return fmt.Errorf("model backend: native: %w", err)
-			}
-			nativeTimes = append(nativeTimes, time.Since(start))
-			worst = max(worst, math.Abs(float64(score-want)/float64(want)))
-			if best != nativeBest {
-				others++
-			}
-		}
+	a, err := CompareSearches(m, c.candidates, c.searches, native...)
+	if err != nil {
+		return fmt.Errorf("model backend: %w", err)
 	}
-	fmt.Fprintf(c.out, "search      %d candidates: %s\n", c.candidates, timesText(times, nativeTimes))
+	fmt.Fprintf(c.out, "search      %d candidates: %s\n", c.candidates, timesText(a.times, a.nativeTimes))
 	if len(native) == 0 {
 		return nil
 	}
-	fmt.Fprintf(c.out, "agreement   %d of %d searches have another best; scores differ by at most %.1e\n",
-		others, c.searches, worst)
-	return c.compareScores(worst)
+	fmt.Fprintf(c.out, "agreement   %s\n", a)
+	return c.compareScores(a.Worst)
+}
+
+// Agreement is how the searches of a model differ from those of the native networks.
+type Agreement struct {
+	Searches int
+	Others   int     // searches with another best candidate
+	Worst    float64 // largest relative difference of two scores
+
+	times, nativeTimes []time.Duration
+}
+
+func (a Agreement) String() string {
+	return fmt.Sprintf("%d of %d searches have another best; scores differ by at most %.1e", a.Others, a.Searches, a.Worst)
+}
+
+// CompareSearches compares searches of m among random candidates with the native ones, if given.
+func CompareSearches(m tflite.Model, candidates, searches int, native ...tflite.Model) (a Agreement, err error) {
+	normal, d := setup.RandomNormals(), m.Dims()
+	belief := tflite.Belief{Mean: normal(d.Latent), InvR: normal(d.Latent * d.Latent), Beta: 1}
+	for range searches {
+		obs, zs := normal(d.Obs), normal(candidates*d.Latent)
+		start := time.Now()
+		best, score, err := m.Search(obs, zs, belief)
+		if err != nil {
+			return a, fmt.Errorf("TensorFlow: %w", err)
+		}
+		a.Searches++
+		a.times = append(a.times, time.Since(start))
+		for _, n := range native {
+			start := time.Now()
+			nativeBest, want, err := n.Search(obs, zs, belief)
+			if err != nil {
+				return a, fmt.Errorf("native: %w", err)
+			}
+			a.nativeTimes = append(a.nativeTimes, time.Since(start))
+			a.Worst = max(a.Worst, math.Abs(float64(score-want)/float64(want)))
+			if best != nativeBest {
+				a.Others++
+			}
+		}
+	}
+	return a, nil
 }
 
 // compareScores fails where a relative difference is above 1e-4, or above 1e-2 with TF32.

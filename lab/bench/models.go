@@ -14,12 +14,16 @@ import (
 // them. It does not replace a missing TensorFlow by the native networks. The caller
 // calls release after the measurement.
 func Open(f configs.File, ticks int) (o Options, release func() error, err error) {
-	f.Loop.Posture = rtloop.Strict // a missing backend is an error
-	o = Options{Controller: f.Controller, Period: f.Loop.Period(), Ticks: ticks}
 	model, err := setup.OpenModel(f.Model.Bundle)
 	if err != nil {
 		return o, nil, fmt.Errorf("bench: model.bundle: %w", err)
 	}
+	return open(f, model, ticks)
+}
+
+func open(f configs.File, model setup.Model, ticks int) (o Options, release func() error, err error) {
+	f.Loop.Posture = rtloop.Strict // a missing backend is an error
+	o = Options{Controller: f.Controller, Period: f.Loop.Period(), Ticks: ticks}
 	if err := setup.SetBasis(&o.Controller, model); err != nil {
 		return o, nil, err
 	}

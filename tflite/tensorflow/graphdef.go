@@ -51,6 +51,13 @@ func (g *graphDef) bytes() []byte {
 // add appends a node. Its name is name or, if that is empty, the operation's;
 // a number makes it unique.
 func (g *graphDef) add(name, op string, inputs []ref, attributes ...attribute) ref {
+	name, node := g.node(name, op, inputs, attributes)
+	g.wire = appendMessage(g.wire, 1, node)
+	return ref(name)
+}
+
+// node returns the name of a node and its NodeDef.
+func (g *graphDef) node(name, op string, inputs []ref, attributes []attribute) (unique string, node []byte) {
 	if name == "" {
 		name = op
 	}
@@ -59,7 +66,7 @@ func (g *graphDef) add(name, op string, inputs []ref, attributes ...attribute) r
 		name += "_" + strconv.Itoa(n)
 	}
 	g.names[name]++
-	node := appendString(nil, 1, name)
+	node = appendString(nil, 1, name)
 	node = appendString(node, 2, op)
 	for _, input := range inputs {
 		node = appendString(node, 3, string(input))
@@ -68,8 +75,7 @@ func (g *graphDef) add(name, op string, inputs []ref, attributes ...attribute) r
 	for _, a := range attributes {
 		node = appendMessage(node, 5, appendMessage(appendString(nil, 1, a.name), 2, a.value))
 	}
-	g.wire = appendMessage(g.wire, 1, node)
-	return ref(name)
+	return name, node
 }
 
 // attribute is an entry of a node's attr map; value is an encoded AttrValue.
@@ -88,13 +94,6 @@ func count(name string, n int) attribute { return attribute{name, appendVarint(n
 
 func shaped(name string, dims []int) attribute {
 	return attribute{name, appendMessage(nil, 7, shapeProto(dims))}
-}
-
-func content(name string, t dtype, dims []int, raw []byte) attribute {
-	proto := appendVarint(nil, 1, uint64(t))
-	proto = appendMessage(proto, 2, shapeProto(dims))
-	proto = appendMessage(proto, 4, raw)
-	return attribute{name, appendMessage(nil, 8, proto)}
 }
 
 // shapeProto returns a TensorShapeProto; a size of -1 is not known.
@@ -122,29 +121,45 @@ func appendVarint(wire []byte, field protowire.Number, v uint64) []byte {
 // TensorFlow supports.
 
 func (g *graphDef) floats(values []float32, dims ...int) ref {
-	raw := make([]byte, 0, 4*len(values))
+	name := g.constant(float32Type, dims, 4*len(values))
 	for _, x := range values {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+		g.wire = binary.LittleEndian.AppendUint32(g.wire, math.Float32bits(x))
 	}
-	return g.constant(float32Type, dims, raw)
+	return name
 }
 
 func (g *graphDef) doubles(values []float64, dims ...int) ref {
-	raw := make([]byte, 0, 8*len(values))
+	name := g.constant(float64Type, dims, 8*len(values))
 	for _, x := range values {
-		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(x))
+		g.wire = binary.LittleEndian.AppendUint64(g.wire, math.Float64bits(x))
 	}
-	return g.constant(float64Type, dims, raw)
+	return name
 }
 
 func (g *graphDef) ints(values []int, dims ...int) ref {
-	raw := make([]byte, 0, 4*len(values))
+	name := g.constant(int32Type, dims, 4*len(values))
 	for _, x := range values {
-		raw = binary.LittleEndian.AppendUint32(raw, uint32(int32(x)))
+		g.wire = binary.LittleEndian.AppendUint32(g.wire, uint32(int32(x)))
 	}
-	return g.constant(int32Type, dims, raw)
+	return name
 }
 
-func (g *graphDef) constant(t dtype, dims []int, raw []byte) ref {
-	return g.add("", "Const", nil, typed("dtype", t), content("value", t, dims, raw))
+// constant appends a node that ends with size bytes of content, which the caller appends
+// to the wire. Weights are hundreds of megabytes: each copy of a message takes seconds.
+func (g *graphDef) constant(t dtype, dims []int, size int) ref {
+	name, node := g.node("", "Const", nil, []attribute{typed("dtype", t)})
+	tensor := appendMessage(appendVarint(nil, 1, uint64(t)), 2, shapeProto(dims))
+	head := appendHead(tensor, 4, nil, size)
+	head = appendHead(nil, 8, head, size) // AttrValue
+	head = appendHead(appendString(nil, 1, "value"), 2, head, size)
+	head = appendHead(node, 5, head, size)
+	g.wire = appendHead(g.wire, 1, head, size)
+	return ref(name)
+}
+
+// appendHead appends a message without its last size bytes.
+func appendHead(wire []byte, field protowire.Number, head []byte, size int) []byte {
+	wire = protowire.AppendTag(wire, field, protowire.BytesType)
+	wire = protowire.AppendVarint(wire, uint64(len(head)+size))
+	return append(wire, head...)
 }

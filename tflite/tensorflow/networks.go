@@ -33,6 +33,7 @@ const (
 func newGraph(b *tflite.Bundle, device string) *graphDef {
 	layers, a := b.Layers(), b.Architecture
 	n := &networks{graphDef: newGraphDef(device), allWidth: a.Obs, eps: float32(b.LayerNormEps)}
+	n.wire = make([]byte, 0, b.Bytes+1<<20) // growing would copy the weights
 	n.all = n.placeholder(obsName, 1, a.Obs)
 	z := n.placeholder(candidateName, -1, a.Latent)
 	if layers.Cov != nil {

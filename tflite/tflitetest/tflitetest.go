@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 
 	"optibfm/tflite"
 )
@@ -58,23 +59,30 @@ func Manifest(dims tflite.Dims) tflite.Manifest {
 // variance of the weights keeps the variance of the signals.
 func Tensors(a tflite.Architecture, seed uint64) map[string]tflite.Tensor {
 	tensors := make(map[string]tflite.Tensor)
+	var drawn sync.WaitGroup // a large model takes seconds
 	for name, shape := range a.Tensors() {
-		// Each tensor has its own random stream, independent of the map's order.
-		rng := rand.New(rand.NewPCG(seed, hash(name)))
 		t := tflite.Tensor{Shape: shape, F32: make([]float32, elements(shape))}
-		mean, spread := moments(name, shape)
-		for i := range t.F32 {
-			t.F32[i] = float32(mean + spread*rng.NormFloat64())
-		}
-		if strings.HasSuffix(name, "running_var") {
-			for i, x := range t.F32 {
-				t.F32[i] = 0.5 + x*x
-			}
-		}
 		tensors[name] = t
+		// Each tensor has its own random stream, independent of the order.
+		drawn.Go(func() { draw(t, name, seed) })
 	}
+	drawn.Wait()
 	tensors["cov_b"] = covariance(a.Latent, rand.New(rand.NewPCG(seed, hash("cov_b"))))
 	return tensors
+}
+
+// draw fills a tensor with random numbers.
+func draw(t tflite.Tensor, name string, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, hash(name)))
+	mean, spread := moments(name, t.Shape)
+	for i := range t.F32 {
+		t.F32[i] = float32(mean + spread*rng.NormFloat64())
+	}
+	if strings.HasSuffix(name, "running_var") {
+		for i, x := range t.F32 {
+			t.F32[i] = 0.5 + x*x
+		}
+	}
 }
 
 // moments returns the mean and the standard deviation of a tensor's elements.
