@@ -2,6 +2,7 @@ package composite_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -84,13 +85,15 @@ func TestAgent_ArmsEveryDriverWhereItsActuatorIs(t *testing.T) {
 			worst, leap, largest := 0.0, 0.0, 0.0
 			for range poses {
 				pose := range_ * (2*random.Float64() - 1)
-				j := c.open(t, pose)
-				j.resolution = c.resolution
-				first, change := armAndFollow(t, j, pose, ticks)
-				if off := math.Abs(first - pose); off > leap {
-					worst, leap = first, off
-				}
-				largest = max(largest, change)
+				t.Run(fmt.Sprintf("%.3f", pose), func(t *testing.T) { // releases the devices
+					j := c.open(t, pose)
+					j.resolution = c.resolution
+					first, change := armAndFollow(t, j, pose, ticks)
+					if off := math.Abs(first - pose); off > leap {
+						worst, leap = first, off
+					}
+					largest = max(largest, change)
+				})
 			}
 			t.Logf("%s: first goal at most %.4f rad from the joint (%.3f); largest change in a period %.4f rad",
 				c.name, leap, worst, largest)
@@ -190,7 +193,7 @@ func compose(t *testing.T, from string, a composite.Action, devices ...composite
 		Action:      []composite.Action{a},
 	}, monotonic.Now, devices...)
 	must(t, err)
-	t.Cleanup(func() { _ = robot.Halt() })
+	t.Cleanup(func() { _ = robot.Halt(); _ = robot.Close() })
 	return robot
 }
 
