@@ -319,6 +319,7 @@ func (a *Agent) disarm(command func() error) error {
 	}
 	a.lifecycle.Disarm()
 	a.guard.begin(nil, true)
+	a.begins = false
 	return nil
 }
 
@@ -372,6 +373,7 @@ func (a *Agent) retryHalt() {
 
 func (a *Agent) haltRobot() error {
 	a.guard.restart()
+	a.begins = false
 	a.setStage(StageHalt)
 	err := a.robot.Halt()
 	a.haltFailed = err != nil
