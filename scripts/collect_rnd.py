@@ -25,13 +25,47 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import curiosity, rounds, simulation
-from fb.td3 import BATCH, Agent
+from fb import curiosity, flat, rounds, simulation
+from fb.episodes import Noise
+from fb.networks import linear
+from fb.td3 import BATCH, HIDDEN, RATE, Agent
 from train_fb import at_least, keep_freed_memory
 
+CLIPPED = 5.0  # deviations of the bonus
 STANDARDISED = 8  # rounds after which the scale of the agent's inputs is final
+
+
+def plain(obs: int) -> nn.Sequential:
+    return nn.Sequential(linear(0, obs, HIDDEN), nn.ReLU(), linear(0, HIDDEN, HIDDEN), nn.ReLU(), linear(0, HIDDEN, curiosity.FEATURES))
+
+
+class Bonus(curiosity.Novelty):
+    """A bonus with a running mean of 0 and deviation of 1.
+
+    An offset changes no policy, since no state ends an episode, but the critics need long to learn it. The networks
+    have no LayerNorm, which would hide how far an observation is from the mean.
+    """
+
+    def __init__(self, obs: int) -> None:
+        self.target, self.predictor = plain(obs), plain(obs)
+        self.target.requires_grad_(False)
+        self.flat = flat.Flat(self.predictor)
+        self.optimizer = torch.optim.Adam([self.flat.vector], lr=RATE, fused=True)
+        self.moments = torch.tensor([0.0, 1.0])  # of the prediction error: mean and mean square
+
+    def learn(self, obs: torch.Tensor) -> torch.Tensor:
+        """Makes one update of the predictor. Returns the bonus [n] of obs [n, O]."""
+        error = (self.predictor(obs) - self.target(obs)).square().mean(-1)
+        flat.backward(error.mean(), self.flat)
+        self.optimizer.step()
+        bonus = error.detach()
+        new = torch.stack([bonus.mean(), bonus.square().mean()])
+        self.moments = new if self.moments[0] == 0 else self.moments.lerp(new, 0.01)
+        mean, square = self.moments
+        return ((bonus - mean) / (square - mean.square()).clamp_min(1e-12).sqrt()).clamp(-CLIPPED, CLIPPED)
 
 
 class Collector:
@@ -46,7 +80,8 @@ class Collector:
         self.obs = np.zeros((count, self.steps + 1, args.copies, self.inputs), np.float32)
         self.action = np.zeros((count, self.steps, args.copies, domain.model.nu), np.int8)
         self.round = 0
-        self.novelty = curiosity.Novelty(self.inputs)
+        self.novelty = Bonus(self.inputs)
+        self.noise = Noise(self.sim.rng, args.copies, domain.model.nu)
         self.agent = Agent(self.inputs, domain.model.nu, curiosity.GAMMA)
         self.standardise()
 
@@ -65,6 +100,8 @@ class Collector:
         measure, valid = [], np.ones((self.steps, args.copies), bool)
         for i in range(args.copies):
             sim.reset(i)
+        self.noise.redraw(np.arange(args.copies))
+        self.noise.wander[:] = 0
         self.obs[k, 0] = sim.obs
         for t in range(self.steps):
             self.action[k, t] = np.round(127 * self.act(k * self.steps + t))
@@ -82,7 +119,8 @@ class Collector:
         if step < self.args.warm_up:
             return self.sim.rng.uniform(-1, 1, self.action.shape[2:])
         with torch.no_grad():
-            return self.agent.act(self.standard(self.sim.obs)).numpy()
+            mean = torch.tanh(self.agent.actor(self.standard(self.sim.obs))).numpy()
+        return np.clip(mean + self.noise.step(), -1, 1)
 
     def learn(self, steps: int) -> None:
         """Updates the bonus and the agent with transitions of all steps so far."""
@@ -106,7 +144,8 @@ class Collector:
             self.write_checkpoint()
             each = self.steps * args.copies
             rate = (self.round - first) * each / (time.monotonic() - began)
-            print(f"{self.round * each} transitions, {rate:.0f}/s, bonus {float(self.novelty.scale):.3g}", flush=True)
+            print(f"{self.round * each} transitions, {rate:.0f}/s, error {float(self.novelty.moments[0]):.3g}, "
+                  f"mean speed {np.abs(self.obs[self.round - 1, ..., -self.domain.model.nv:]).mean():.3g}", flush=True)
 
     def modules(self) -> dict:
         agent, novelty = self.agent, self.novelty
@@ -116,7 +155,7 @@ class Collector:
 
     def write_checkpoint(self) -> None:
         content = {name: module.state_dict() for name, module in self.modules().items()}
-        content |= {"round": self.round, "updates": self.agent.updates, "scale": self.novelty.scale,
+        content |= {"round": self.round, "updates": self.agent.updates, "moments": self.novelty.moments,
                     "torch_rng": torch.get_rng_state(), "rng": self.sim.rng.bit_generator.state}
         partial = self.args.out / "collector.partial"
         torch.save(content, partial)
@@ -137,7 +176,7 @@ class Collector:
             self.obs[k], self.action[k] = recorded["obs"], recorded["action"]
         for name, module in self.modules().items():
             module.load_state_dict(content[name])
-        self.agent.updates, self.novelty.scale = content["updates"], content["scale"]
+        self.agent.updates, self.novelty.moments = content["updates"], content["moments"]
         torch.set_rng_state(content["torch_rng"])
         self.sim.rng.bit_generator.state = content["rng"]
         self.standardise()
@@ -150,7 +189,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--out", type=Path, required=True, help="folder of the rounds")
     p.add_argument("--copies", type=at_least(1), default=64, help="(%(default)s)")
     p.add_argument("--episode-steps", type=at_least(1), default=simulation.EPISODE_STEPS, help="(%(default)s)")
-    p.add_argument("--updates", type=at_least(0), default=5, help="of the agent for each step of all copies (%(default)s)")
+    p.add_argument("--updates", type=at_least(0), default=4, help="of the agent for each step of all copies (%(default)s)")
     p.add_argument("--batch", type=at_least(1), default=BATCH, help="of such an update (%(default)s)")
     p.add_argument("--warm-up", type=at_least(0), default=100, help="steps of random actions (%(default)s)")
     p.add_argument("--seed", type=at_least(0), default=0)

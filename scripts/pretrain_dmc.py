@@ -144,6 +144,26 @@ def _random_rewards(obs, shares, count):
     return ((reward - mean) / (deviation + 1e-3) + offset).T
 
 
+@torch.no_grad()
+def score_random_rewards(model, domain, labelled, yardstick, standardise, shares, steps: int) -> float:
+    """Returns how far random rewards rise along their policies above states yardstick [n, O], as a mean of standard deviations.
+
+    z is inferred from labelled [n, O]. A reward counts at most 3 deviations. The rewards are of states after standardise.
+    """
+    def rewards(obs):  # the same functions in each evaluation, up to scale and offset
+        with torch.random.fork_rng():
+            torch.manual_seed(EVALUATION_SEED)
+            return random_rewards(standardise(obs), shares, SCORED_REWARDS)
+
+    z, _ = zeroshot.oracle(model, labelled, rewards(labelled).double())
+    visited = zeroshot.visited(model, domain, z, EVALUATION_SEED, steps)
+    rows, tasks, _ = visited.shape
+    reward = rewards(torch.cat([yardstick, visited.flatten(0, 1)]))
+    known, got = reward[: len(yardstick)], reward[len(yardstick) :].view(rows, tasks, tasks)
+    gain = (got.diagonal(dim1=1, dim2=2).nanmean(0) - known.mean(0)) / (known.std(0) + 1e-3)
+    return float(gain.clamp(-3, 3).mean())
+
+
 def command_rewards(domain, measure, rng: np.random.Generator, count: int):
     """Returns rewards [n, count] of count random commands for states with measure [n, m] (fb/commands.py)."""
     measure = measure.double().cpu().numpy()
@@ -354,27 +374,12 @@ class Pretraining(train_fb.Trainer):
             self.best = score
             self.save_best(z, dict(zip(domain.tasks, returns.tolist())))
 
-    @torch.no_grad()
     def score_random_rewards(self, labelled) -> float:
-        """Returns how far random rewards rise along their policies, as a mean of standard deviations.
-
-        The comparison is with the states of the first evaluation; a reward counts at most 3 deviations.
-        labelled: states [n, O] that z is inferred from.
-        """
-        def rewards(obs):  # the same functions in each evaluation, up to scale and offset
-            with torch.random.fork_rng():
-                torch.manual_seed(EVALUATION_SEED)
-                return random_rewards(self.average.normalize(obs), self.shares, SCORED_REWARDS)
-
+        """Returns the score of the averaged weights, beside the states of the first evaluation. labelled: states [n, O]."""
         if self.yardstick is None:
             self.yardstick = labelled.clone()
-        z, _ = zeroshot.oracle(self.average, labelled, rewards(labelled).double())
-        visited = zeroshot.visited(self.average, self.domain, z, EVALUATION_SEED, self.args.episode_steps)
-        rows, tasks, _ = visited.shape
-        reward = rewards(torch.cat([self.yardstick, visited.flatten(0, 1)]))
-        known, got = reward[: len(self.yardstick)], reward[len(self.yardstick) :].view(rows, tasks, tasks)
-        gain = (got.diagonal(dim1=1, dim2=2).nanmean(0) - known.mean(0)) / (known.std(0) + 1e-3)
-        score = float(gain.clamp(-3, 3).mean())
+        score = score_random_rewards(self.average, self.domain, labelled, self.yardstick, self.average.normalize, self.shares,
+                                      self.args.episode_steps)
         print(f"  random rewards: {score:.3f}", flush=True)
         return score
 

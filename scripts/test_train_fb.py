@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import copy
+import functools
 import hashlib
 import io
 import json
@@ -369,6 +370,25 @@ class Engines(unittest.TestCase):
         self.assertEqual(trainer.step, 1)
         with mock.patch.object(trainer, "update", side_effect=ZeroDivisionError), self.assertRaises(ZeroDivisionError):
             updates.update()  # of the trainer itself, not of a kind
+
+    def test_compiled_computes_what_eager_does(self):
+        eager, compiled = (self.trainers(1) for _ in range(2))
+        with mock.patch.object(torch, "compile", functools.partial(torch.compile, backend="aot_eager")):
+            updates = engine.Engine(compiled, "compile")
+        self.assertEqual(updates.kind, "compile")
+        self.assertIn("at", vars(compiled[0].model.forward_map))
+        torch.manual_seed(0)  # of the first update, which the engine made
+        compiled[0].model.load_state_dict(eager[0].model.state_dict())
+        for trainer in (compiled[0], eager[0]):
+            trainer.fb_optimizer.state.clear()
+            trainer.actor_optimizer.state.clear()
+            torch.manual_seed(1)
+            for _ in range(3):
+                trainer.update()
+        for p, q in zip(compiled[0].model.parameters(), eager[0].model.parameters()):
+            torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
+        compiled[0].discard_compiled()
+        self.assertNotIn("at", vars(compiled[0].model.forward_map))
 
     def test_on_a_cpu_are_eager_unless_asked_for(self):
         self.assertEqual(engine.Engine(self.trainers(1)).kind, "eager")

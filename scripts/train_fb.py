@@ -242,13 +242,21 @@ class Trainer:
         self.obs, self.action, self.next_obs = obs, action, next_obs
         self.__dict__.pop("inputs", None)
 
-    def compile(self) -> None:
-        """Compiles the maps, each with its loss' gradient."""
+    def compiled_maps(self) -> list[tuple[torch.nn.Module, str]]:
+        """Returns the modules and the names of their methods that compute evaluates."""
         m = self.model
-        for part, names in ((m.forward_map, ("embed_task", "at")), (m.target_forward, ("forward",)), (m.actor, ("before_tanh",)),
-                            (m.backward_map, ("forward",)), (m.target_backward, ("forward",))):
-            for name in names:
-                setattr(part, name, torch.compile(getattr(part, name), mode="max-autotune-no-cudagraphs"))
+        return [(m.forward_map, "embed_task"), (m.forward_map, "at"), (m.target_forward, "forward"), (m.backward_map, "forward"),
+                (m.target_backward, "forward"), (m.actor, "before_tanh")]
+
+    def compile(self) -> None:
+        """Compiles the maps and their gradients, if they are not compiled yet."""
+        for part, name in self.compiled_maps():
+            if name not in vars(part):
+                setattr(part, name, torch.compile(getattr(part, name)))
+
+    def discard_compiled(self) -> None:
+        for part, name in self.compiled_maps():
+            vars(part).pop(name, None)
 
     @functools.cached_property
     def inputs(self):

@@ -14,7 +14,7 @@ import torch
 if TYPE_CHECKING:
     from train_fb import Trainer
 
-KINDS = ("graph", "compile", "eager")
+KINDS = ("compiled-graph", "graph", "compile", "eager")  # the compiler needs a minute or more at first
 WARM_UP = 3  # updates before a capture, which allocate the states of the optimisers and of the libraries
 
 
@@ -33,7 +33,7 @@ class Engine:
 
     def start(self) -> None:
         """Prepares updates. It makes some, and must be called again if the trainers' data are replaced."""
-        builders = {"graph": self.capture, "compile": self.compile, "eager": lambda: self.update_each}
+        builders = {"compiled-graph": self.compile_and_capture, "graph": self.capture, "compile": self.compile, "eager": lambda: self.update_each}
         while True:
             self.kind = self.kinds[0]
             try:
@@ -44,6 +44,8 @@ class Engine:
                     raise
                 print(f"engine: {self.kind}: {type(err).__name__}: {str(err)[:2000]}; continuing with {self.kinds[1]}", file=sys.stderr, flush=True)
                 self.kinds.pop(0)
+                for trainer in self.trainers:
+                    trainer.discard_compiled()
 
     def update(self) -> list[dict]:
         """Makes one update of each trainer. Returns their losses."""
@@ -57,6 +59,10 @@ class Engine:
             trainer.compile()
         self.update_each()  # the compiler begins with the first call
         return self.update_each
+
+    def compile_and_capture(self) -> Callable[[], list[dict]]:
+        self.compile()
+        return self.capture()
 
     def capture(self) -> Callable[[], list[dict]]:
         several = len(self.trainers) > 1
