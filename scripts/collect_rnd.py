@@ -202,7 +202,9 @@ def main(argv: list[str] | None = None) -> None:
     keep_freed_memory()
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("medium")  # bfloat16 where the CPU has it: a third of the time
-    Collector(args, simulation.DOMAINS[args.domain]()).run()
+    domain = simulation.DOMAINS[args.domain]()
+    rounds.write_robot(args.out, args.domain, *domain.channel_names())
+    Collector(args, domain).run()
 
 
 if __name__ == "__main__":

@@ -32,10 +32,7 @@ def recorded(path: Path) -> dict:
     if path.suffix == ".pt":
         return recording.of_checkpoint(path)
     if path.is_dir():
-        columns = rounds.transitions(rounds.paths(path)) if rounds.paths(path) else {}
-        if "measure" not in columns:
-            raise SystemExit(f"{path}: has no rounds with measures: give a folder of collect_rnd.py")
-        return columns
+        return rounds.measured(path)
     return recording.read(path, recording.FLOATS)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import sys
 import tempfile
 import unittest
@@ -11,16 +12,22 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
     import collect_rnd
+    import evaluate_dmc
+    import label_states
     import numpy as np
+    import pretrain_dmc
+    import torch
     import train_fb
-    from fb import rounds, simulation
+    from dm_control.utils import rewards
+    from fb import rounds, simulation, zeroshot
+    from safetensors.torch import load_file
 except ImportError as err:
     raise unittest.SkipTest(f"collecting needs scripts/requirements.txt: {err}") from err
 
 HEIGHT = 14  # of the walker's observation
 
 
-class Collector(unittest.TestCase):
+class CollectorCase(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -32,6 +39,8 @@ class Collector(unittest.TestCase):
                               "--episode-steps", "20", "--updates", "1", "--batch", "16", "--warm-up", "5", *more])
         return rounds.paths(self.folder / out)
 
+
+class Collector(CollectorCase):
     def test_resumed_records_what_an_unbroken_one_does(self):
         whole = self.collect("whole", 180)
         self.collect("parts", 60)
@@ -87,6 +96,33 @@ class Collector(unittest.TestCase):
         self.collect("run", 120)
         with self.assertRaisesRegex(SystemExit, "has 2 rounds already"):
             self.collect("run", 60)
+
+
+class Evaluating(CollectorCase):
+    def test_chooses_the_bundle_with_the_highest_score_of_random_rewards(self):
+        self.collect("run", 60)
+        with contextlib.redirect_stderr(io.StringIO()):
+            train_fb.main([str(self.folder / "run"), "--out", str(self.folder / "model"), "--steps", "3", "--save-every", "1", "--keep", "--batch", "8",
+                           "--latent", "4", "--hidden", "8", "--b-hidden", "8", "--no-report", "--half", "--optibfm", "none"])
+        scores = iter((0.1, 0.4, -0.2))
+        with contextlib.redirect_stdout(io.StringIO()) as said, \
+                mock.patch.object(pretrain_dmc, "score_random_rewards", lambda *_: next(scores)), mock.patch.object(zeroshot, "LABELLED", 50):
+            evaluate_dmc.main(["walker", str(self.folder / "model"), "--transitions", str(self.folder / "run"), "--choose", "--episodes", "1",
+                               "--episode-steps", "5", "--out", str(self.folder / "out")])
+        self.assertIn("0000002: random rewards 0.400", said.getvalue())
+        description = json.loads((self.folder / "out" / "bfm.json").read_text())
+        self.assertEqual((description["name"], description["provenance"]["updates"]), ("walker", "2"))
+        self.assertEqual([description[kind][0]["name"] for kind in ("observation", "action")], ["orientations.0", "right_hip"])
+        want, got = (load_file(self.folder / place / "model.safetensors") for place in ("model/0000002", "out"))
+        self.assertTrue(all(torch.equal(got[name], value) for name, value in want.items()))
+
+    def test_labels_the_states_of_rounds(self):
+        self.collect("run", 60)
+        domain = simulation.DOMAINS["walker"]()
+        columns = label_states.label(domain, label_states.read(str(self.folder / "run"), domain), 60, seed=0)
+        self.assertEqual(sorted(columns["episode_length"]), [20, 20, 20])
+        stands = rewards.tolerance(columns["obs"][:, HEIGHT], bounds=(1.2, np.inf), margin=0.6)
+        np.testing.assert_allclose(columns["reward_stand"], (3 * stands + (1 + columns["obs"][:, 0]) / 2) / 4, atol=1e-3)
 
 
 class Following(unittest.TestCase):

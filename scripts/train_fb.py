@@ -660,7 +660,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.precision == "tf32":
         torch.set_float32_matmul_precision("high")
     feed = Feed(args)
-    robot = {} if args.transitions.is_dir() else recording.robot(args.transitions)
+    robot = (rounds if args.transitions.is_dir() else recording).robot(args.transitions)
     args.name = args.name or robot.get("name") or args.transitions.stem
     args.observation, args.action = args.observation or robot.get("observation"), args.action or robot.get("action")
     trainers = []
