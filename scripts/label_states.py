@@ -3,8 +3,8 @@
 
     scripts/label_states.py cheetah cheetah.npz --only curious --out models/cheetah/states.npz
 
-The input is what collect_dmc.py recorded, or the checkpoint.pt of pretrain_dmc.py with
-what the model's practice recorded: both have the observations and the measures of
+The input is what collect_dmc.py recorded, the folder of collect_rnd.py, or the checkpoint.pt of
+pretrain_dmc.py with what the model's practice recorded: all have the observations and the measures of
 their states that rewards are made of. Whole episodes are drawn at random, the last
 is cut, and each keeps its order. If the record does not tell them, rows are of
 one episode where one ends as another, later one begins.
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import recording, simulation
+from fb import recording, rounds, simulation
 
 OBS_BITS = 12
 
@@ -30,6 +30,8 @@ def read(path: str, domain: simulation.Domain) -> dict[str, np.ndarray]:
     """Returns the columns of a record of the domain."""
     if path.endswith(".pt"):
         columns = recording.of_checkpoint(path)
+    elif Path(path).is_dir():
+        columns = rounds.measured(Path(path))
     else:
         columns = recording.read(path, ("obs", "next_obs", "measure"), ("action", "episode", *recording.SOURCES))
     recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
@@ -100,7 +102,7 @@ def label(
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
-    p.add_argument("transitions", help=".npz of collect_dmc.py or checkpoint.pt of pretrain_dmc.py")
+    p.add_argument("transitions", help=".npz of collect_dmc.py, folder of collect_rnd.py or checkpoint.pt of pretrain_dmc.py")
     p.add_argument("--states", type=int, default=50_000, help="(%(default)s)")
     p.add_argument("--only", choices=("exploring", *recording.SOURCES),
                    help="only of one of collect_dmc.py's sources")

@@ -19,7 +19,6 @@ or, with --best-by rewards, of the highest mean over random rewards, which exclu
 """
 
 import argparse
-import copy
 import json
 import math
 import sys
@@ -38,20 +37,9 @@ from fb.networks import on_sphere
 EVALUATION_SEED, PRACTICE_SEED = 12345, 1
 PRACTICE_STATES, PRACTICE_REWARDS = 0.25, 0.65  # parts of the z that practice follows; the rest are of the sphere
 
-# What --preset sets; options that are given count instead. The settings of the paper (Rupf et al., 2025) are those of
-# its published code, which trains on recorded transitions of random network distillation and on nothing else.
-PRESETS = {"paper": {
-    "steps": 2_000_000, "batch": 1024, "gamma": 0.98, "tau": 0.01,
-    "lr": 1e-4, "lr_b": 1e-4, "lr_end": 1.0,
-    "latent": 50, "hidden": 1024, "hidden_layers": 1, "embedding_layers": 2, "b_hidden": 256, "b_hidden_layers": 2,
-    "num_parallel": 2, "norm_obs": False, "base_scale": 1.0,
-    # Its weight is 1, in a loss that is a mean over the ensemble's two members of squares; ours is the sum of half squares.
-    "ortho": 2.0,
-    # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q itself.
-    "pessimism": 0.5, "q_loss": 0.0, "vector_loss": False,
-    "actor_std": 0.2, "actor_clip": 0.3, "bc": 0.0, "saturation": 0.0,
-    "z_from_data": 0.5, "z_from_rewards": 0.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0, "b_of_base": False, "expert": 0,
-    "practice_every": 0, "average": 1.0,
+# What --preset sets; options that are given count instead.
+PRESETS = {"paper": train_fb.PRESETS["paper"] | {
+    "base_scale": 1.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0, "b_of_base": False, "expert": 0, "practice_every": 0,
 }}
 
 SCORED_REWARDS = 64  # of --best-by rewards
@@ -156,6 +144,26 @@ def _random_rewards(obs, shares, count):
     return ((reward - mean) / (deviation + 1e-3) + offset).T
 
 
+@torch.no_grad()
+def score_random_rewards(model, domain, labelled, yardstick, standardise, shares, steps: int) -> float:
+    """Returns how far random rewards rise along their policies above states yardstick [n, O], as a mean of standard deviations.
+
+    z is inferred from labelled [n, O]. A reward counts at most 3 deviations. The rewards are of states after standardise.
+    """
+    def rewards(obs):  # the same functions in each evaluation, up to scale and offset
+        with torch.random.fork_rng():
+            torch.manual_seed(EVALUATION_SEED)
+            return random_rewards(standardise(obs), shares, SCORED_REWARDS)
+
+    z, _ = zeroshot.oracle(model, labelled, rewards(labelled).double())
+    visited = zeroshot.visited(model, domain, z, EVALUATION_SEED, steps)
+    rows, tasks, _ = visited.shape
+    reward = rewards(torch.cat([yardstick, visited.flatten(0, 1)]))
+    known, got = reward[: len(yardstick)], reward[len(yardstick) :].view(rows, tasks, tasks)
+    gain = (got.diagonal(dim1=1, dim2=2).nanmean(0) - known.mean(0)) / (known.std(0) + 1e-3)
+    return float(gain.clamp(-3, 3).mean())
+
+
 def command_rewards(domain, measure, rng: np.random.Generator, count: int):
     """Returns rewards [n, count] of count random commands for states with measure [n, m] (fb/commands.py)."""
     measure = measure.double().cpu().numpy()
@@ -249,6 +257,8 @@ class Practice:
 
 
 class Pretraining(train_fb.Trainer):
+    capturable = False  # the replay is in the CPU's memory
+
     def __init__(self, args: argparse.Namespace, domain, first) -> None:
         self.domain, self.replay = domain, Replay(args.capacity, first, args.device)
         # Only the sizes, the mean and the variance of these are used: they may stay where they are.
@@ -261,7 +271,7 @@ class Pretraining(train_fb.Trainer):
         self.best, self.tasks, self.yardstick = -math.inf, None, None
         self.expert = domain.expert(args.gamma) if args.expert else None
         self.shares = channel_shares(args.observation, domain.base, args.base_share).to(args.device)
-        self.average = copy.deepcopy(self.model).requires_grad_(False)
+        self.start_average()
 
     def magnify_base(self) -> None:
         """Has the maps see more of the base: they begin with all channels alike, of which it may be a few of many."""
@@ -288,7 +298,6 @@ class Pretraining(train_fb.Trainer):
         if self.args.b_of_base:
             self.hide_all_but_the_base(self.model.backward_map)
         super().update_targets()
-        torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), self.args.average)
 
     def draw(self, n: int):
         rows = torch.randint(self.replay.size, (n,))
@@ -365,27 +374,12 @@ class Pretraining(train_fb.Trainer):
             self.best = score
             self.save_best(z, dict(zip(domain.tasks, returns.tolist())))
 
-    @torch.no_grad()
     def score_random_rewards(self, labelled) -> float:
-        """Returns how far random rewards rise along their policies, as a mean of standard deviations.
-
-        The comparison is with the states of the first evaluation; a reward counts at most 3 deviations.
-        labelled: states [n, O] that z is inferred from.
-        """
-        def rewards(obs):  # the same functions in each evaluation, up to scale and offset
-            with torch.random.fork_rng():
-                torch.manual_seed(EVALUATION_SEED)
-                return random_rewards(self.average.normalize(obs), self.shares, SCORED_REWARDS)
-
+        """Returns the score of the averaged weights, beside the states of the first evaluation. labelled: states [n, O]."""
         if self.yardstick is None:
             self.yardstick = labelled.clone()
-        z, _ = zeroshot.oracle(self.average, labelled, rewards(labelled).double())
-        visited = zeroshot.visited(self.average, self.domain, z, EVALUATION_SEED, self.args.episode_steps)
-        rows, tasks, _ = visited.shape
-        reward = rewards(torch.cat([self.yardstick, visited.flatten(0, 1)]))
-        known, got = reward[: len(self.yardstick)], reward[len(self.yardstick) :].view(rows, tasks, tasks)
-        gain = (got.diagonal(dim1=1, dim2=2).nanmean(0) - known.mean(0)) / (known.std(0) + 1e-3)
-        score = float(gain.clamp(-3, 3).mean())
+        score = score_random_rewards(self.average, self.domain, labelled, self.yardstick, self.average.normalize, self.shares,
+                                      self.args.episode_steps)
         print(f"  random rewards: {score:.3f}", flush=True)
         return score
 
@@ -434,7 +428,6 @@ class Pretraining(train_fb.Trainer):
     def restore(self, content) -> None:
         super().restore(content)
         self.replay.restore(content["replay"])
-        self.average.load_state_dict(content.get("average", content["model"]))
         if self.args.b_of_base:  # the resumed run may not have had it
             self.hide_all_but_the_base(*(b for model in (self.model, self.average) for b in (model.backward_map, model.target_backward)))
         if content.get("best_by", "tasks") == self.args.best_by:  # scores of the other kind do not compare
@@ -467,13 +460,13 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
                    help="B sees the robot's base alone, and the model's tasks are about nothing else")
     g.add_argument("--expert", type=train_fb.at_least(0), default=0, metavar="BATCHES",
                    help="so many batches an update the actor learns what an expert would do, and nothing else; in mazes, with --b-of-base (%(default)s)")
-    g.add_argument("--average", type=train_fb.share, default=0.002, help="rate of the averaged weights, which are evaluated and saved (%(default)s)")
     g.add_argument("--capacity", type=train_fb.at_least(2), default=2_000_000)
     g.add_argument("--eval-every", type=train_fb.at_least(1), default=5000)
     g.add_argument("--eval-episodes", type=train_fb.at_least(1), default=4)
     g.add_argument("--best-by", choices=("tasks", "rewards"), default="tasks", help="returns that choose the bundle in OUT/best (%(default)s)")
     g.add_argument("--episode-steps", type=train_fb.at_least(1), default=simulation.EPISODE_STEPS, help="of an evaluation (%(default)s)")
-    p.set_defaults(**PRESETS.get(preset(argv), {}))
+    p.set_defaults(average=0.002)
+    p.set_defaults(**PRESETS.get(train_fb.preset(argv), {}))
     args = train_fb.checked(p, argv)
     parts = args.z_from_data, args.z_from_rewards, args.z_from_commands
     if sum(parts) > 1 + 1e-9:
@@ -487,16 +480,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     if args.base_scale != 1 and not args.norm_obs:
         p.error("--base-scale is of standardised channels, and they are not: leave it out, or give --norm-obs")
     return args
-
-
-def preset(argv: list[str] | None):
-    """Returns the settings of --preset, which become the defaults of the parser."""
-    p = argparse.ArgumentParser(add_help=False, exit_on_error=False)
-    p.add_argument("--preset")
-    try:
-        return p.parse_known_args(argv)[0].preset
-    except argparse.ArgumentError:
-        return None
 
 
 def load_transitions(path: Path, need_episodes=False) -> dict[str, np.ndarray]:

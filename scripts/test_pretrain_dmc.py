@@ -523,7 +523,7 @@ class PreTraining(unittest.TestCase):
             columns = {key: torch.zeros(3, 5) for key in ("obs", "action", "next_obs", "measure")}
             torch.save({"step": 1, "model": {}, "replay": {"columns": columns}}, folder / "checkpoint.pt")
             with self.assertRaisesRegex(SystemExit, "checkpoint.pt: is not of this domain .widths: obs 5 instead of 17"):
-                evaluate_dmc.labelled_states(folder, simulation.DOMAINS["cheetah"]())
+                evaluate_dmc.labelled_states(folder / "checkpoint.pt", simulation.DOMAINS["cheetah"]())
 
     def test_is_exported_with_its_prior_if_it_has_one(self):
         for prior in ({}, {"prior": {"sha256": "x"}}):

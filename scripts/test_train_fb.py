@@ -1,6 +1,9 @@
 """Tests of the training: python -m unittest discover scripts (needs torch)."""
 
+import argparse
 import contextlib
+import copy
+import functools
 import hashlib
 import io
 import json
@@ -17,7 +20,7 @@ try:
     import numpy as np
     import torch
     import train_fb
-    from fb import bundle, losses, prior, report
+    from fb import bundle, engine, losses, prior, report
     from fb.networks import on_sphere
     from safetensors.torch import load_file
 except ImportError as err:
@@ -83,7 +86,7 @@ class CloningTheData(unittest.TestCase):
         self.assertIsNone(value.grad)
 
 
-class Training(unittest.TestCase):
+class TrainingCase(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -101,6 +104,8 @@ class Training(unittest.TestCase):
                            "--latent", "4", "--hidden", "16", "--b-hidden", "16", "--z-from-rewards", "0.2", "--no-report", *more])
         return self.folder / out
 
+
+class Training(TrainingCase):
     def test_a_resumed_training_ends_where_an_unbroken_one_does(self):
         whole = load_file(self.run_to(12, "whole") / "model.safetensors")
         self.run_to(7, "parts")
@@ -257,6 +262,195 @@ class Training(unittest.TestCase):
     def test_names_that_are_too_few_are_refused_at_once(self):
         with self.assertRaisesRegex(SystemExit, "2 for the 3 of obs .a, b."):
             self.run_to(1, "names", "--observation", "a,b")
+
+
+class AnUpdate(unittest.TestCase):
+    """A reference that is slow and simple: all pairs of rows, an optimiser for each parameter, no flat vectors."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        self.args = train_fb.parse_arguments(["x.npz", "--preset", "paper", "--out", "x", "--latent", "5", "--hidden", "16", "--b-hidden", "8",
+                                              "--batch", "24", "--lr", "1e-3", "--lr-b", "2e-3", "--lr-end", "0.1", "--steps", "20", "--average", "0.3"])
+        self.args.observation = self.args.action = None
+        self.data = torch.randn(100, 3), torch.rand(100, 2) * 2 - 1, torch.randn(100, 3)
+
+    def reference(self, trainer, updates):
+        args, m = self.args, copy.deepcopy(trainer.model)
+        for p in m.parameters():
+            p.requires_grad_(True)
+        average = copy.deepcopy(m)
+        forward, backward, actor = m.forward_map, m.backward_map, m.actor
+        optimizers = [torch.optim.Adam([{"params": forward.parameters(), "lr": args.lr}, {"params": backward.parameters(), "lr": args.lr_b}]),
+                      torch.optim.Adam(actor.parameters(), lr=args.lr)]
+        schedulers = [torch.optim.lr_scheduler.LambdaLR(o, trainer.rate) for o in optimizers]
+        others = ~torch.eye(args.batch, dtype=torch.bool)
+
+        def noisy(mean):
+            return (mean + (0.2 * torch.randn_like(mean)).clamp(-0.3, 0.3)).clamp(-1, 1).detach() + mean - mean.detach()
+
+        for _ in range(updates):
+            rows = torch.randint(100, (args.batch,))
+            obs, action, after = (column[rows] for column in self.data)
+            z = torch.randn(args.batch, 5)
+            z[:12] = backward(after)[torch.randperm(args.batch)[:12]].detach()
+            z = 5**0.5 * z / z.norm(dim=1, keepdim=True)
+            before = copy.deepcopy(forward.embed_z)
+            with torch.no_grad():
+                bootstrap = 0.98 * (m.target_forward(after, z, noisy(actor(after, z))).mean(0) @ m.target_backward(after).T)
+            b, loss = backward(after), 0
+            for member in forward(obs, z, action):
+                measure = member @ b.T
+                loss += 0.5 * (measure - bootstrap)[others].square().mean() - measure.diagonal().mean()
+            gram = b @ b.T
+            loss += args.ortho * (0.5 * gram[others].square().mean() - gram.diagonal().mean())
+            optimizers[0].zero_grad()
+            loss.backward()
+            optimizers[0].step()
+            embedded = before(torch.cat([obs, z], -1).expand(2, -1, -1)).detach()
+            value = (forward.at(obs, embedded, noisy(actor(obs, z))) * z).sum(-1).min(0).values
+            optimizers[1].zero_grad()
+            (-value.mean()).backward()
+            optimizers[1].step()
+            with torch.no_grad():
+                for target, online, tau in ((m.target_forward, forward, 0.01), (m.target_backward, backward, 0.01),
+                                            (average.forward_map, forward, 0.3), (average.backward_map, backward, 0.3), (average.actor, actor, 0.3)):
+                    for p, q in zip(target.parameters(), online.parameters()):
+                        p.copy_((1 - tau) * p + tau * q)
+            for scheduler in schedulers:
+                scheduler.step()
+        return m, average
+
+    def check(self, trainer, reference, tolerance):
+        for model, want in zip((trainer.model, trainer.average), reference):
+            for part in ("forward_map", "backward_map", "actor"):
+                for (name, p), q in zip(getattr(model, part).named_parameters(), getattr(want, part).parameters()):
+                    torch.testing.assert_close(p, q, rtol=tolerance, atol=tolerance, msg=lambda m, n=f"{part} {name}": f"{n}: {m}")
+
+    def test_is_the_references(self):
+        trainer = train_fb.Trainer(self.args, *self.data)
+        torch.manual_seed(1)
+        want = self.reference(trainer, 4)
+        torch.manual_seed(1)
+        for _ in range(4):
+            trainer.update()
+        self.check(trainer, want, 2e-6)
+
+    def test_in_bfloat16_is_near_the_references(self):
+        trainer = train_fb.Trainer(self.args, *self.data)
+        torch.manual_seed(1)
+        want = trainer.update()
+        other = train_fb.Trainer(argparse.Namespace(**{**vars(self.args), "precision": "bfloat16"}), *self.data)
+        trainer = train_fb.Trainer(self.args, *self.data)
+        other.model.load_state_dict(trainer.model.state_dict())
+        values = []
+        for each in (trainer, other):
+            torch.manual_seed(1)
+            values.append(each.update())
+        for name, want in values[0].items():
+            torch.testing.assert_close(values[1][name], want, rtol=0.05, atol=0.05, msg=name)
+            self.assertEqual(values[1][name].dtype, torch.float32)
+
+
+class Engines(unittest.TestCase):
+    def trainers(self, count):
+        args = train_fb.parse_arguments(["x.npz", "--out", "x", "--latent", "4", "--hidden", "8", "--b-hidden", "8", "--batch", "8", "--steps", "99"])
+        args.observation = args.action = None
+        torch.manual_seed(0)
+        return [train_fb.Trainer(args, torch.randn(20, 3), torch.rand(20, 2), torch.randn(20, 3)) for _ in range(count)]
+
+    def test_that_fail_give_way_to_the_next(self):
+        [trainer] = self.trainers(1)
+        with contextlib.redirect_stderr(io.StringIO()) as said, \
+                mock.patch.object(engine.Engine, "capture", side_effect=RuntimeError("no capture")), \
+                mock.patch.object(trainer, "compile", side_effect=RuntimeError("no compiler")):
+            updates = engine.Engine([trainer], "graph")
+        self.assertEqual(updates.kind, "eager")
+        self.assertRegex(said.getvalue(), "(?s)graph: RuntimeError: no capture; continuing with compile.*compile: RuntimeError: no compiler")
+        updates.update()
+        self.assertEqual(trainer.step, 1)
+        with mock.patch.object(trainer, "update", side_effect=ZeroDivisionError), self.assertRaises(ZeroDivisionError):
+            updates.update()  # of the trainer itself, not of a kind
+
+    def test_compiled_computes_what_eager_does(self):
+        eager, compiled = (self.trainers(1) for _ in range(2))
+        with mock.patch.object(torch, "compile", functools.partial(torch.compile, backend="aot_eager")):
+            updates = engine.Engine(compiled, "compile")
+        self.assertEqual(updates.kind, "compile")
+        self.assertIn("at", vars(compiled[0].model.forward_map))
+        torch.manual_seed(0)  # of the first update, which the engine made
+        compiled[0].model.load_state_dict(eager[0].model.state_dict())
+        for trainer in (compiled[0], eager[0]):
+            trainer.fb_optimizer.state.clear()
+            trainer.actor_optimizer.state.clear()
+            torch.manual_seed(1)
+            for _ in range(3):
+                trainer.update()
+        for p, q in zip(compiled[0].model.parameters(), eager[0].model.parameters()):
+            torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
+        compiled[0].discard_compiled()
+        self.assertNotIn("at", vars(compiled[0].model.forward_map))
+
+    def test_on_a_cpu_are_eager_unless_asked_for(self):
+        self.assertEqual(engine.Engine(self.trainers(1)).kind, "eager")
+
+    def test_graph_counts_warm_up_and_replays_but_not_the_capture(self):
+        trainers, events = self.trainers(2), []
+        computed = [mock.Mock(side_effect=trainer.compute) for trainer in trainers]
+        for trainer, compute in zip(trainers, computed):
+            trainer.compute = compute
+        cuda = mock.MagicMock()
+        cuda.CUDAGraph.return_value.replay.side_effect = lambda: events.append("replay")
+        with mock.patch.multiple(torch.cuda, **{name: getattr(cuda, name) for name in ("Stream", "stream", "synchronize", "CUDAGraph", "graph", "current_stream")}):
+            updates = engine.Engine(trainers, "graph")
+            values = updates.update()
+        self.assertEqual((updates.kind, events), ("graph", ["replay"] * 2))
+        self.assertEqual([c.call_count for c in computed], [engine.WARM_UP + 1] * 2)
+        self.assertEqual([t.step for t in trainers], [engine.WARM_UP + 2] * 2)
+        self.assertEqual([sorted(v) for v in values], [["backward", "ortho", "q", "sm", "|F|", "|a|"]] * 2)
+        self.assertEqual(cuda.graph.call_count, 1)
+
+    def test_all_of_an_update_stays_on_the_device(self):
+        # A meta tensor has no values: any that Python asks for raises.
+        [trainer] = self.trainers(1)
+        args = argparse.Namespace(**{**vars(trainer.args), "device": "meta", "average": 0.1, "bc": 0.3, "saturation": 0.1, "z_from_rewards": 0.2})
+        meta = train_fb.Trainer(args, *(torch.empty(20, n, device="meta") for n in (3, 2, 3)))
+        with mock.patch.object(torch.optim.Adam, "step"):
+            values = meta.compute()
+        self.assertEqual({value.device.type for value in values.values()}, {"meta"})
+
+
+class Running(TrainingCase):
+    def test_several_networks_have_their_own_seeds_and_folders(self):
+        out = self.run_to(3, "several", "--networks", "2", "--seed", "5", "--half")
+        first, second = (load_file(out / f"seed-{seed}" / "model.safetensors") for seed in (5, 6))
+        self.assertEqual(first["_actor.policy.0.weight"].dtype, torch.float16)
+        self.assertEqual(first["cov_b"].dtype, torch.float32)
+        self.assertFalse(torch.equal(first["_actor.policy.0.weight"], second["_actor.policy.0.weight"]))
+        self.assertIn("seed=6", json.loads((out / "seed-6" / "bfm.json").read_text())["provenance"]["settings"])
+
+    def test_half_rounds_the_weights(self):
+        whole, half = (load_file(self.run_to(3, out, *more) / "model.safetensors") for out, more in (("whole", ()), ("half", ("--half",))))
+        for name, value in whole.items():
+            torch.testing.assert_close(half[name].float(), value, rtol=1e-3, atol=1e-6, msg=name)
+
+    def test_the_time_limit_leaves_a_checkpoint_that_continues(self):
+        out = self.run_to(10**6, "limited", "--time-limit", "0.2", "--save-seconds", "0.05", "--keep")
+        step = torch.load(out / "checkpoint.pt", weights_only=True)["step"]
+        self.assertGreater(step, 0)
+        kept = sorted(path for path in out.iterdir() if path.is_dir())
+        self.assertGreater(len(kept), 1)
+        self.assertEqual((kept[-1].name, (kept[-1] / "model.safetensors").read_bytes()), (f"{step:07d}", (out / "model.safetensors").read_bytes()))
+        self.run_to(step + 1, "limited")
+        self.assertEqual(torch.load(out / "checkpoint.pt", weights_only=True)["step"], step + 1)
+
+    def test_averaged_weights_continue_from_the_checkpoint(self):
+        whole = load_file(self.run_to(12, "whole", "--average", "0.1") / "model.safetensors")
+        self.run_to(7, "parts", "--average", "0.1")
+        parts = load_file(self.run_to(12, "parts", "--average", "0.1") / "model.safetensors")
+        for name, value in whole.items():
+            torch.testing.assert_close(parts[name], value, msg=name)
+        last = load_file(self.run_to(12, "last") / "model.safetensors")
+        self.assertFalse(torch.equal(last["_actor.policy.0.weight"], whole["_actor.policy.0.weight"]))
 
 
 class Reports(unittest.TestCase):

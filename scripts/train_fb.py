@@ -2,15 +2,16 @@
 """Train a forward-backward model from a file of transitions, and save a bundle.
 
 The file is NumPy's .npz with obs [n, O], action [n, A] in [-1, 1] and next_obs
-[n, O]. "optibfm-lab collect" writes it for any robot, with its name and channels:
+[n, O], or the folder of collect_rnd.py. "optibfm-lab collect" writes it for any robot,
+with its name and channels:
 
     optibfm-lab collect --config myrobot.yaml --transitions 200000 --out transitions.npz
     python scripts/train_fb.py transitions.npz --out bundle
 
 At the end it prints a report and a verdict: see fb/report.py.
 
-The program saves the bundle and a checkpoint every --save-every updates and at the
-end. With the same --out it continues from the checkpoint. It prints losses and
+The program saves the bundle and a checkpoint every --save-every updates or
+--save-seconds, and at the end. With the same --out it continues from the checkpoint. It prints losses and
 signs of a collapse:
 
     sm     successor-measure loss; falls, first fast, then slowly
@@ -24,6 +25,7 @@ signs of a collapse:
 
 import argparse
 import contextlib
+import copy
 import ctypes
 import functools
 import math
@@ -34,21 +36,57 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from fb import bundle, flat, losses, prior, recording, report
+from fb import bundle, engine, flat, losses, prior, recording, report, rounds
 from fb.networks import Architecture, Model, on_sphere
+
+# What --preset sets; options that are given count instead. The settings of the paper (Rupf et al., 2025) are those of
+# its published code, which trains on recorded transitions of random network distillation and on nothing else.
+PRESETS = {"paper": {
+    "steps": 2_000_000, "batch": 1024, "gamma": 0.98, "tau": 0.01,
+    "lr": 1e-4, "lr_b": 1e-4, "lr_end": 1.0,
+    "latent": 50, "hidden": 1024, "hidden_layers": 1, "embedding_layers": 2, "b_hidden": 256, "b_hidden_layers": 2,
+    "num_parallel": 2, "norm_obs": False,
+    # Its weight is 1, in a loss that is a mean over the ensemble's two members of squares; ours is the sum of half squares.
+    "ortho": 2.0,
+    # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q itself.
+    "pessimism": 0.5, "q_loss": 0.0, "vector_loss": False,
+    "actor_std": 0.2, "actor_clip": 0.3, "bc": 0.0, "saturation": 0.0,
+    "z_from_data": 0.5, "z_from_rewards": 0.0, "average": 1.0,
+}}
+
+FOLLOWED = 3.0  # seconds between looks at the folder of --follow
 
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = parser(__doc__.split("\n\n")[0])
-    p.add_argument("transitions", type=Path, help=".npz with obs, action and next_obs")
+    p.add_argument("transitions", type=Path, help=".npz with obs, action and next_obs, or a folder of collect_rnd.py")
+    p.add_argument("--preset", choices=PRESETS, help="settings to begin with, which other options change; paper: those of Rupf et al. (2025)")
     p.add_argument("--name", help="the model's name (default: the robot's, or the file's)")
     p.add_argument("--observation", type=words, default=[], metavar="A,B,...", help="names of the observation channels (default: the robot's)")
     p.add_argument("--action", type=words, default=[], metavar="A,B,...", help="names of the action channels (default: the robot's)")
     p.add_argument("--report", action=argparse.BooleanOptionalAction, default=True, help="measure the model at the end")
-    return checked(p, argv)
+    p.add_argument("--networks", type=at_least(1), default=1,
+                   help="models that are trained together, with consecutive seeds, in OUT/seed-SEED if there are several (%(default)s)")
+    p.add_argument("--follow", action="store_true", help="add the rounds that come into the folder of transitions later")
+    p.set_defaults(**PRESETS.get(preset(argv), {}))
+    args = checked(p, argv)
+    if args.follow and not args.transitions.is_dir():
+        p.error(f"--follow: {args.transitions} is no folder: give the folder of collect_rnd.py")
+    return args
+
+
+def preset(argv: list[str] | None) -> str | None:
+    """Returns the name of --preset, whose settings become the defaults of the parser."""
+    p = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    p.add_argument("--preset")
+    try:
+        return p.parse_known_args(argv)[0].preset
+    except argparse.ArgumentError:
+        return None
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -88,6 +126,7 @@ def parser(description: str) -> argparse.ArgumentParser:
                        help="weight of the mean square of the input of the actor's tanh; keeps actions off their limits")
     train.add_argument("--actor-std", type=not_negative, default=0.2, help="of the exploration noise (%(default)s)")
     train.add_argument("--actor-clip", type=not_negative, default=0.3, help="of that noise (%(default)s)")
+    train.add_argument("--average", type=share, default=1.0, help="rate of the averaged weights, which are saved; 1: no average (%(default)s)")
 
     run = p.add_argument_group("run")
     run.add_argument("--seed", type=at_least(0), default=0)
@@ -95,6 +134,13 @@ def parser(description: str) -> argparse.ArgumentParser:
     run.add_argument("--threads", type=at_least(1), default=1, help="of torch on the CPU (%(default)s)")
     run.add_argument("--optibfm", default="optibfm", help="program that adds the task prior to the bundle (%(default)s)")
     run.add_argument("--save-every", type=at_least(1), default=10_000, help="updates between checkpoints (%(default)s)")
+    run.add_argument("--save-seconds", type=not_negative, default=0.0, help="seconds between checkpoints, instead of --save-every; 0: off (%(default)s)")
+    run.add_argument("--time-limit", type=not_negative, default=0.0, help="seconds after which the training stops, with a checkpoint; 0: none (%(default)s)")
+    run.add_argument("--keep", action="store_true", help="keep the bundle of each checkpoint in OUT/UPDATES")
+    run.add_argument("--half", action="store_true", help="save the bundle's weights as float16")
+    run.add_argument("--engine", choices=("auto", *engine.KINDS), default="auto",
+                     help="how updates run; auto: a CUDA graph on a GPU, eager on a CPU (%(default)s)")
+    run.add_argument("--precision", choices=("float32", "tf32", "bfloat16"), default="float32", help="of matrix products (%(default)s)")
     return p
 
 
@@ -152,9 +198,11 @@ def discount(text: str) -> float:
 class Trainer:
     """Model, optimisers and number of updates: the content of a checkpoint."""
 
+    capturable = True  # compute may be captured as a CUDA graph
+
     def __init__(
             self, args: argparse.Namespace, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor) -> None:
-        self.args = args
+        self.args, self.device = args, torch.device(args.device)
         self.obs, self.action, self.next_obs = obs, action, next_obs
         for names, tensor, prefix in ((args.observation, obs, "obs"), (args.action, action, "action")):
             bundle.channels(names, tensor.shape[1], prefix)  # before hours of training, not after
@@ -169,13 +217,46 @@ class Trainer:
         m = self.model
         parts = (m.forward_map, m.backward_map, m.actor, m.target_forward, m.target_backward)
         self.forward_flat, self.backward_flat, self.actor_flat, *self.target_flats = (flat.Flat(part) for part in parts)
-        self.fb_optimizer = torch.optim.Adam(
-            [{"params": [self.forward_flat.vector], "lr": args.lr}, {"params": [self.backward_flat.vector], "lr": args.lr_b}],
-            fused=True)
-        self.actor_optimizer = torch.optim.Adam([self.actor_flat.vector], lr=args.lr, fused=True)
-        self.schedulers = [torch.optim.lr_scheduler.LambdaLR(o, self.rate) for o in (self.fb_optimizer, self.actor_optimizer)]
+        on_cuda = self.device.type == "cuda"
+        changing = on_cuda and args.lr_end != 1  # a captured step reads rates from the device
+        adam = functools.partial(torch.optim.Adam, fused=True, capturable=on_cuda)
+        self.fb_optimizer, self.actor_optimizer = (
+            adam([{"params": [part.vector], "lr": torch.tensor(rate, device=self.device) if changing else rate} for part, rate in parts])
+            for parts in (((self.forward_flat, args.lr), (self.backward_flat, args.lr_b)), ((self.actor_flat, args.lr),)))
+        self.start_average()
         self.step = 0
+        self.saved = time.monotonic()
         self.report: report.Report | None = None
+
+    def start_average(self) -> None:
+        """Begins the averaged weights with the present ones."""
+        self.average, self.average_flats = self.model, []
+        if self.args.average != 1:
+            self.average = copy.deepcopy(self.model).requires_grad_(False)
+            self.average_flats = [flat.Flat(part) for part in (self.average.forward_map, self.average.backward_map, self.average.actor)]
+            for part in self.average_flats:
+                part.vector.requires_grad_(False)
+
+    def replace_data(self, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor) -> None:
+        """Trains on these transitions from now on. The scale of the maps' inputs stays."""
+        self.obs, self.action, self.next_obs = obs, action, next_obs
+        self.__dict__.pop("inputs", None)
+
+    def compiled_maps(self) -> list[tuple[torch.nn.Module, str]]:
+        """Returns the modules and the names of their methods that compute evaluates."""
+        m = self.model
+        return [(m.forward_map, "embed_task"), (m.forward_map, "at"), (m.target_forward, "forward"), (m.backward_map, "forward"),
+                (m.target_backward, "forward"), (m.actor, "before_tanh")]
+
+    def compile(self) -> None:
+        """Compiles the maps and their gradients, if they are not compiled yet."""
+        for part, name in self.compiled_maps():
+            if name not in vars(part):
+                setattr(part, name, torch.compile(getattr(part, name)))
+
+    def discard_compiled(self) -> None:
+        for part, name in self.compiled_maps():
+            vars(part).pop(name, None)
 
     @functools.cached_property
     def inputs(self):
@@ -186,19 +267,44 @@ class Trainer:
         progress = min(step / self.args.steps, 1)
         return self.args.lr_end + (1 - self.args.lr_end) * 0.5 * (1 + math.cos(math.pi * progress))
 
+    def maps(self):
+        """Returns the context in which the maps are evaluated; the losses are always of float32."""
+        if self.args.precision != "bfloat16":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
     def update(self):
         """Makes one update of F, B, the actor and the targets. Returns the losses."""
+        values = self.compute()
+        self.finish()
+        return values
+
+    def compute(self):
+        """Makes an update on the device (fb/engine.py)."""
         obs, action, next_obs = self.draw(self.args.batch)
         z = self.sample_z(next_obs)
         # The actor takes the embedding as it was before F's update: it serves both.
-        embedded_task = self.model.forward_map.embed_task(obs, z)
+        with self.maps():
+            embedded_task = self.model.forward_map.embed_task(obs, z)
         fb = self.update_fb(obs, action, next_obs, z, embedded_task)
         q = self.update_actor(obs, z, embedded_task.detach(), action)
         self.update_targets()
-        for scheduler in self.schedulers:
-            scheduler.step()
-        self.step += 1
         return {**fb, **q}
+
+    def finish(self) -> None:
+        """Counts an update."""
+        self.step += 1
+        if self.args.lr_end != 1:
+            self.set_rates()
+
+    def set_rates(self) -> None:
+        """Sets the rates of the optimisers to those of the next update."""
+        progress, args = self.rate(self.step), self.args
+        for group, rate in zip((*self.fb_optimizer.param_groups, *self.actor_optimizer.param_groups), (args.lr, args.lr_b, args.lr)):
+            if torch.is_tensor(group["lr"]):
+                group["lr"].fill_(rate * progress)
+            else:
+                group["lr"] = rate * progress
 
     def draw(self, n: int):
         """Draws n transitions: the maps' inputs for obs, the actions, the maps' inputs for next_obs."""
@@ -210,11 +316,15 @@ class Trainer:
     def sample_z(self, next_obs: torch.Tensor) -> torch.Tensor:
         """Draws the tasks [n, d] of a batch: B of recorded states, random rewards, the rest uniform on the sphere."""
         args, n = self.args, len(next_obs)
-        backward = self.model.backward_map(next_obs)
+        with self.maps():
+            backward = self.model.backward_map(next_obs).float()
         z = torch.randn(n, args.latent, device=next_obs.device)
         goals, rewards = int(args.z_from_data * n), int(args.z_from_rewards * n)
-        z[:goals] = backward[torch.randperm(n, device=z.device)[:goals]]  # rarely a row's own next state
-        z[goals : goals + rewards] = random_rewards(next_obs, rewards).T @ backward / n
+        # randperm may not be captured.
+        order = torch.rand(n, device=z.device).argsort() if z.is_cuda else torch.randperm(n, device=z.device)
+        z[:goals] = backward[order[:goals]]  # rarely a row's own next state
+        if rewards:
+            z[goals : goals + rewards] = random_rewards(next_obs, rewards).T @ backward / n
         return on_sphere(z)
 
     def noisy(self, mean: torch.Tensor) -> torch.Tensor:
@@ -227,10 +337,11 @@ class Trainer:
             self, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor, z: torch.Tensor,
             embedded_task: torch.Tensor):
         args, m = self.args, self.model
-        with torch.no_grad():
-            next_action = self.noisy(m.actor(next_obs, z))
-            target = m.target_forward(next_obs, z, next_action), m.target_backward(next_obs)
-        forward, backward = m.forward_map.at(obs, embedded_task, action), m.backward_map(next_obs)
+        with torch.no_grad(), self.maps():
+            next_action = self.noisy(m.actor(next_obs, z).float())
+            target = m.target_forward(next_obs, z, next_action).float(), m.target_backward(next_obs).float()
+        with self.maps():
+            forward, backward = m.forward_map.at(obs, embedded_task, action).float(), m.backward_map(next_obs).float()
         measured = forward.detach() if args.vector_loss else forward
         measure = losses.successor_measure_loss(measured, backward, *target, args.gamma)
         ortho = losses.orthonormality_loss(backward)
@@ -250,14 +361,15 @@ class Trainer:
     def inverse_second_moment(backward: torch.Tensor) -> torch.Tensor:
         """Returns (E[B B^T])^-1 [d, d] over the batch: phi = (E[B B^T])^-1 B."""
         moment = backward.detach().T @ backward.detach() / len(backward)
-        return torch.linalg.inv(moment + 1e-3 * torch.eye(len(moment), device=moment.device))
+        return torch.linalg.inv_ex(moment + 1e-3 * torch.eye(len(moment), device=moment.device)).inverse  # inv waits for the device
 
     def update_actor(
             self, obs: torch.Tensor, z: torch.Tensor, embedded_task: torch.Tensor, data_action: torch.Tensor):
         m = self.model
-        before_tanh = m.actor.before_tanh(obs, z)
-        mean = torch.tanh(before_tanh)
-        forward = m.forward_map.at(obs, embedded_task, self.noisy(mean))
+        with self.maps():
+            before_tanh = m.actor.before_tanh(obs, z).float()
+            mean = torch.tanh(before_tanh)
+            forward = m.forward_map.at(obs, embedded_task, self.noisy(mean)).float()
         value = losses.pessimistic((forward * z).sum(-1), self.args.pessimism)
         loss, shown = -value.mean(), {"q": value.detach().mean(), "|a|": mean.detach().abs().mean()}
         if self.args.saturation:
@@ -273,9 +385,15 @@ class Trainer:
     def update_targets(self) -> None:
         for target, online in zip(self.target_flats, (self.forward_flat, self.backward_flat)):
             target.vector.lerp_(online.vector, self.args.tau)
+        for average, online in zip(self.average_flats, (self.forward_flat, self.backward_flat, self.actor_flat)):
+            average.vector.lerp_(online.vector, self.args.average)
 
     def after_update(self) -> None:
-        if self.step % self.args.save_every == 0:
+        if self.args.save_seconds:
+            due = time.monotonic() - self.saved >= self.args.save_seconds
+        else:
+            due = self.step % self.args.save_every == 0
+        if due:
             self.save()
 
     def checkpoint(self):
@@ -283,8 +401,11 @@ class Trainer:
 
     def save(self) -> None:
         self.refuse_divergence()
-        self.write_bundle(self.args.out, self.model, self.obs)
+        self.write_bundle(self.args.out, self.average, self.obs)
+        if self.args.keep:
+            self.write_bundle(self.args.out / f"{self.step:07d}", self.average, self.obs)
         self.write_checkpoint()
+        self.saved = time.monotonic()
 
     def measure(self) -> None:
         """Prints a report about the model and saves it with the bundle."""
@@ -292,9 +413,9 @@ class Trainer:
             return
         print("measuring the model, for about a quarter of a minute", file=sys.stderr)
         names = [c["name"] for c in bundle.channels(self.args.observation, self.obs.shape[1], "obs")]
-        self.report = report.measure(self.model, self.obs, self.action, self.next_obs, names, self.args.gamma)
+        self.report = report.measure(self.average, self.obs, self.action, self.next_obs, names, self.args.gamma)
         print(self.report)
-        self.write_bundle(self.args.out, self.model, self.obs)
+        self.write_bundle(self.args.out, self.average, self.obs)
 
     def add_prior(self) -> None:
         """Adds the task prior to the saved bundle."""
@@ -318,7 +439,7 @@ class Trainer:
         args = self.args
         bundle.write(
             folder, model, obs, name=args.name, gamma=args.gamma,
-            observation=args.observation, action=args.action, provenance=self.provenance())
+            observation=args.observation, action=args.action, provenance=self.provenance(), half=args.half)
 
     def write_checkpoint(self) -> None:
         partial = self.checkpoint().with_suffix(".partial")
@@ -329,20 +450,23 @@ class Trainer:
         parts = {"model": self.model, "fb_optimizer": self.fb_optimizer, "actor_optimizer": self.actor_optimizer}
         content = {name: part.state_dict() for name, part in parts.items()}
         cuda = torch.cuda.get_rng_state(self.args.device) if self.args.device.startswith("cuda") else None
-        return content | {"step": self.step, "schedulers": [s.state_dict() for s in self.schedulers],
-                          "rng": torch.get_rng_state(), "cuda_rng": cuda}
+        if self.average is not self.model:
+            content["average"] = self.average.state_dict()
+        return content | {"step": self.step, "rng": torch.get_rng_state(), "cuda_rng": cuda}
 
     def provenance(self) -> dict:
         """Returns strings by name that suffice to train the model again."""
-        no_influence = ("threads", "save_every", "report")
-        settings = {k: v for k, v in vars(self.args).items() if isinstance(v, (int, float)) and k not in no_influence}
+        no_influence = ("threads", "save_every", "save_seconds", "time_limit", "keep", "half", "networks", "follow", "report")
+        args = self.args
+        settings = {k: v for k, v in vars(args).items() if isinstance(v, (int, float)) and k not in no_influence}
         return {
             "trained_by": "scripts/train_fb.py",
             "updates": str(self.step),
             "transitions": str(len(self.obs)),
-            "data": self.args.note,
+            "data": args.note,
             "settings": " ".join(f"{name}={value}" for name, value in settings.items()),
             "torch": torch.__version__,
+            **({"device": f"{torch.cuda.get_device_name(self.device)}, {args.precision}"} if self.device.type == "cuda" else {}),
             **(self.report.provenance() if self.report else {}),
         }
 
@@ -356,14 +480,14 @@ class Trainer:
         except RuntimeError as err:
             raise SystemExit(f"{self.checkpoint()}: holds another model: give the same sizes, or another --out\n{err}") from err
         self.step = content["step"]
+        before = [(o, [(group["lr"], group["capturable"]) for group in o.param_groups]) for o in (self.fb_optimizer, self.actor_optimizer)]
         self.fb_optimizer.load_state_dict(content["fb_optimizer"])
         self.actor_optimizer.load_state_dict(content["actor_optimizer"])
-        for scheduler, state in zip(self.schedulers, content["schedulers"]):
-            asked = scheduler.base_lrs
-            scheduler.load_state_dict(state)
-            scheduler.base_lrs = asked  # now, which need not be those of the checkpoint
-            for group, rate in zip(scheduler.optimizer.param_groups, asked):
-                group["lr"] = rate * self.rate(self.step)
+        self.average.load_state_dict(content.get("average", content["model"]))
+        for optimizer, groups in before:
+            for group, (rate, capturable) in zip(optimizer.param_groups, groups):
+                group["lr"], group["capturable"] = rate, capturable
+        self.set_rates()  # asked for now, which need not be those of the checkpoint
         torch.set_rng_state(content["rng"].cpu())
         if content.get("cuda_rng") is not None and self.args.device.startswith("cuda"):
             torch.cuda.set_rng_state(content["cuda_rng"].cpu(), self.args.device)
@@ -388,7 +512,7 @@ def random_rewards(obs: torch.Tensor, count: int) -> torch.Tensor:
 
 def effective_rank(backward: torch.Tensor):
     """Returns exp of the entropy of the spectrum of E[B B^T]: d for the identity."""
-    spectrum = torch.linalg.eigvalsh(backward.T @ backward / len(backward)).clamp_min(1e-12)
+    spectrum = torch.linalg.eigvalsh((backward.T @ backward / len(backward)).cpu()).clamp_min(1e-12)
     share = spectrum / spectrum.sum()
     return float(torch.exp(-(share * share.log()).sum()))
 
@@ -399,6 +523,7 @@ class Progress:
     def __init__(self, total: int, done: int) -> None:
         self.total, self.first = total, done
         self.begin = self.last = time.monotonic()
+        self.shown, self.each = done, math.nan  # the latest milliseconds of an update
         self.terminal = sys.stderr.isatty()
         self.every = 0.5 if self.terminal else 20.0
 
@@ -406,12 +531,14 @@ class Progress:
         return step == self.total or time.monotonic() - self.last >= self.every
 
     def show(self, step: int, values) -> None:
-        self.last = time.monotonic()
-        rate = (step - self.first) / max(self.last - self.begin, 1e-9)
+        now = time.monotonic()
+        if step > self.shown:
+            self.each, self.shown, self.last = 1000 * (now - self.last) / (step - self.shown), step, now
+        rate = (step - self.first) / max(now - self.begin, 1e-9)
         left = int((self.total - step) / max(rate, 1e-9))
         filled = 20 * step // self.total
         text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
-        line = (f"[{'#' * filled}{'.' * (20 - filled)}] {step}/{self.total} {rate:.0f}/s "
+        line = (f"[{'#' * filled}{'.' * (20 - filled)}] {step}/{self.total} {rate:.0f}/s {self.each:.3g} ms "
                 f"{left // 60}:{left % 60:02d} left  {text}")
         print(f"\r\x1b[K{line}" if self.terminal else line, end="" if self.terminal else "\n", file=sys.stderr, flush=True)
 
@@ -437,26 +564,37 @@ def stop_signals():
             signal.signal(number, handler)
 
 
-def train(trainer: Trainer) -> None:
-    """Trains until the last update or a signal, then saves."""
-    args = trainer.args
-    progress = Progress(args.steps, trainer.step)
+def train(*trainers: Trainer, feed: Callable[[], bool] | None = None) -> None:
+    """Trains until the last update, the time limit or a signal, then saves. feed adds data and returns whether it did."""
+    first, began = trainers[0], time.monotonic()
+    args = first.args
+    progress = Progress(args.steps, first.step)
     with stop_signals() as caught:
-        while trainer.step < args.steps and not caught:
-            values = trainer.update()
-            backward = values.pop("backward")
-            if progress.due(trainer.step):
-                shown = {name: float(value) for name, value in values.items()}
-                trainer.refuse_divergence()
-                progress.show(trainer.step, {**shown, "rank": effective_rank(backward)})
-            trainer.after_update()
+        updates = engine.Engine(trainers, args.engine) if first.step < args.steps else None
+        while first.step < args.steps and not caught and not (args.time_limit and time.monotonic() - began >= args.time_limit):
+            values = updates.update()
+            if progress.due(first.step):
+                for trainer, each in zip(trainers, values):
+                    backward = each.pop("backward")
+                    shown = {name: float(value) for name, value in each.items()}
+                    trainer.refuse_divergence()
+                    progress.show(trainer.step, {**shown, "rank": effective_rank(backward)})
+            for trainer in trainers:
+                trainer.after_update()
+            if feed and feed():
+                updates.start()
         progress.close()
-        trainer.save()
+        for trainer in trainers:
+            trainer.save()
     if caught:
-        print(f"{args.out}: stopped at update {trainer.step}: the same command continues", file=sys.stderr)
+        print(f"{args.out}: stopped at update {first.step}: the same command continues", file=sys.stderr)
         raise SystemExit(128 + caught[0])
-    trainer.measure()
-    trainer.add_prior()
+    if first.step < args.steps:
+        print(f"{args.out}: stopped at update {first.step} by --time-limit: the same command continues", file=sys.stderr)
+        return
+    for trainer in trainers:
+        trainer.measure()
+        trainer.add_prior()
 
 
 def keep_freed_memory() -> None:
@@ -470,20 +608,70 @@ def keep_freed_memory() -> None:
         pass  # another C library: slower, not wrong
 
 
+class Feed:
+    """The transitions of trainers, and with --follow those that come later."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.trainers, self.known, self.looked = args, [], set(), time.monotonic()
+        if args.transitions.is_dir():
+            columns = self.rounds()
+            if columns is None:
+                raise SystemExit(f"{args.transitions}: has no rounds: give the folder of collect_rnd.py")
+            recording.check(args.transitions, columns)
+        else:
+            columns = recording.read(args.transitions, ("obs", "action", "next_obs"))
+        self.data = self.tensors(columns)
+
+    def tensors(self, columns: dict[str, np.ndarray]) -> list[torch.Tensor]:
+        return [torch.from_numpy(columns[name]).to(self.args.device) for name in ("obs", "action", "next_obs")]
+
+    def rounds(self) -> dict[str, np.ndarray] | None:
+        """Reads the rounds that are new in the folder."""
+        new = [path for path in rounds.paths(self.args.transitions) if path not in self.known]
+        self.known.update(new)
+        return rounds.transitions(new) if new else None
+
+    def look(self) -> bool:
+        """Gives the trainers the rounds that are new in the folder. Returns whether there are any."""
+        if time.monotonic() - self.looked < FOLLOWED:
+            return False
+        columns = self.rounds()
+        if columns is not None:
+            self.data = [torch.cat(pair) for pair in zip(self.data, self.tensors(columns))]
+            for trainer in self.trainers:
+                trainer.replace_data(*self.data)
+            print(f"{self.args.transitions}: {len(self.data[0])} transitions", file=sys.stderr, flush=True)
+        self.looked = time.monotonic()
+        return columns is not None
+
+
+def each_network(args: argparse.Namespace) -> list[argparse.Namespace]:
+    """Returns the arguments of each network of a training."""
+    if args.networks == 1:
+        return [args]
+    seeds = range(args.seed, args.seed + args.networks)
+    return [argparse.Namespace(**{**vars(args), "seed": seed, "out": args.out / f"seed-{seed}"}) for seed in seeds]
+
+
 def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     keep_freed_memory()
     torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    columns = recording.read(args.transitions, ("obs", "action", "next_obs"))
-    robot = recording.robot(args.transitions)
+    if args.precision == "tf32":
+        torch.set_float32_matmul_precision("high")
+    feed = Feed(args)
+    robot = (rounds if args.transitions.is_dir() else recording).robot(args.transitions)
     args.name = args.name or robot.get("name") or args.transitions.stem
     args.observation, args.action = args.observation or robot.get("observation"), args.action or robot.get("action")
-    trainer = Trainer(args, *(torch.from_numpy(columns[name]).to(args.device) for name in ("obs", "action", "next_obs")))
-    trainer.resume()
-    if trainer.step >= args.steps:
-        print(f"{trainer.checkpoint()}: has {trainer.step} updates already: remove it to train again", file=sys.stderr)
-    train(trainer)
+    trainers = []
+    for each in each_network(args):
+        torch.manual_seed(each.seed)
+        trainers.append(Trainer(each, *feed.data))
+        trainers[-1].resume()
+    if trainers[0].step >= args.steps:
+        print(f"{trainers[0].checkpoint()}: has {trainers[0].step} updates already: remove it to train again", file=sys.stderr)
+    feed.trainers = trainers
+    train(*trainers, feed=feed.look if args.follow else None)
 
 
 if __name__ == "__main__":

@@ -16,15 +16,16 @@ from safetensors.torch import load_file, save
 from fb.networks import LAYERNORM_EPS, Architecture, Model
 
 
-def tensors(model: Model, cov_b: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Returns the tensors of a bundle by name; cov_b [d, d]."""
+def tensors(model: Model, cov_b: torch.Tensor, half: bool = False) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a bundle by name, those of the maps as float16 if half; cov_b [d, d]."""
     out = {"cov_b": cov_b}
     for prefix, part in parts(model).items():
-        out.update({f"{prefix}.{name}": value for name, value in part.state_dict().items()})
+        out.update({f"{prefix}.{name}": value.half() if half else value for name, value in part.state_dict().items()})
     if model.arch.norm_obs:
         out["_obs_normalizer.running_mean"] = model.obs_mean
         out["_obs_normalizer.running_var"] = model.obs_var
-    return {name: value.detach().cpu().float().contiguous() for name, value in out.items()}
+    return {name: value.detach().cpu().to(torch.float16 if value.dtype == torch.float16 else torch.float32).contiguous()
+            for name, value in out.items()}
 
 
 def parts(model: Model) -> dict[str, torch.nn.Module]:
@@ -67,11 +68,11 @@ def second_moment(model: Model, obs: torch.Tensor, chunk: int = 65536) -> torch.
 
 def write(
         folder: str | Path, model: Model, obs: torch.Tensor, *, name: str, gamma: float, observation: list[str | dict] | None,
-        action: list[str | dict] | None, provenance: dict) -> None:
-    """Writes the bundle, with cov_b over obs [n, O]. It replaces each file in one step."""
+        action: list[str | dict] | None, provenance: dict, half: bool = False) -> None:
+    """Writes the bundle, with cov_b over obs [n, O]; half: float16 weights. It replaces each file in one step."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    weights = save(tensors(model, second_moment(model, obs)))
+    weights = save(tensors(model, second_moment(model, obs), half))
     description = {
         "format": "optibfm-bundle",
         "version": 1,

@@ -68,7 +68,7 @@ class Tanh(nn.Module):
     """tanh by way of the logistic function, which PyTorch computes three times as fast on a CPU."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return _Tanh.apply(x)
+        return torch.tanh(x) if x.is_cuda else _Tanh.apply(x)
 
 
 class _Tanh(torch.autograd.Function):
