@@ -59,24 +59,25 @@ func TestReplay_AcceptsLogsOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestReplay_ReadsFormat5BitForBit replays runs of the rover that the first program with a stable format
-// recorded: with the presets paper (ucb, lockstep) and person (lockstep), with every kind of label while the
-// robot holds still (real time), and with a stop, a reset and a disarmament (real time).
-func TestReplay_ReadsFormat5BitForBit(t *testing.T) {
+// TestReplay_ReadsStableFormatsBitForBit replays runs of the rover that earlier programs recorded: with the presets
+// paper (ucb, lockstep) and person (lockstep), with every kind of label while the robot holds still, with a stop, a
+// reset and a disarmament, and with start and rest poses (all three in real time). Format 5 is the first stable one.
+func TestReplay_ReadsStableFormatsBitForBit(t *testing.T) {
 	for _, log := range []struct {
 		name          string
 		ticks         uint64
 		labels, undos uint64
-		held          int
+		held, moving  int
 		digest        uint64 // of hash, flags and action of each tick
 	}{
-		{name: "paper", ticks: 60, labels: 50, digest: 0xba7d0c587f5ee0c4},
-		{name: "person", ticks: 120, labels: 10, digest: 0xc67fe0defa994e4},
-		{name: "labels", ticks: 120, labels: 9, undos: 2, held: 53, digest: 0xfb92ff63c0cb585a},
-		{name: "stop", ticks: 80, labels: 5, digest: 0x6fa4325c3f288072},
+		{name: "format5-paper", ticks: 60, labels: 50, digest: 0xba7d0c587f5ee0c4},
+		{name: "format5-person", ticks: 120, labels: 10, digest: 0xc67fe0defa994e4},
+		{name: "format5-labels", ticks: 120, labels: 9, undos: 2, held: 53, digest: 0xfb92ff63c0cb585a},
+		{name: "format5-stop", ticks: 80, labels: 5, digest: 0x6fa4325c3f288072},
+		{name: "format6-start", ticks: 80, labels: 2, moving: 24, digest: 0xf83122416dc6402c},
 	} {
 		t.Run(log.name, func(t *testing.T) {
-			r := open(t, filepath.Join("testdata", "golden", "format5-"+log.name+".mcap"))
+			r := open(t, filepath.Join("testdata", "golden", log.name+".mcap"))
 			result, err := Verify(r)
 			must(t, err)
 			if !result.OK() || result.Verified != log.ticks || result.Unverified != 0 {
@@ -89,8 +90,9 @@ func TestReplay_ReadsFormat5BitForBit(t *testing.T) {
 					s.Labels[controller.Applied], s.Undone, log.labels, log.undos)
 			}
 			held, digest := digestTicks(t, r)
-			if held != log.held || digest != log.digest {
-				t.Errorf("%d ticks held, digest %#x, want %d, %#x", held, digest, log.held, log.digest)
+			if held != log.held || int(s.Moving) != log.moving || digest != log.digest {
+				t.Errorf("%d ticks held, %d to poses, digest %#x, want %d, %d, %#x",
+					held, s.Moving, digest, log.held, log.moving, log.digest)
 			}
 		})
 	}
