@@ -198,4 +198,5 @@ func smoothStep(k, n uint64) float32 {
 	return float32(x * x * (3 - 2*x))
 }
 
-var errResting = errors.New("the robot moves to its rest pose; wait until it is disarmed, or disarm again to stop there")
+var errResting = errors.New("the robot moves to its rest pose; " +
+	"wait until it is disarmed, or disarm again to stop there")
