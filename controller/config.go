@@ -201,7 +201,7 @@ func PersonConfig() Config {
 	c.Preset, c.Strategy = Person, Thompson
 	c.Prior, c.Offset, c.Sigma, c.Hypotheses = AutoPrior, 0.7, 0.15, true
 	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
-	c.Beta.Value, c.Gate.Relearn = personBeta, true
+	c.Beta.Value = personBeta
 	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10, Dither: 0.14}
 	return c
 }

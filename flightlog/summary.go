@@ -22,6 +22,7 @@ type Summary struct {
 	Duration time.Duration // from the first to the last tick, on the robot's clock
 	Armed    uint64        // ticks in which the robot followed the policy
 	Moving   uint64        // ticks in which it moved to its start or rest pose
+	Forgot   []uint64      // ticks after which it forgot earlier labels, because labels contradicted them
 
 	Presses  uint64                        // messages on /label
 	Labels   map[controller.Outcome]uint64 // outcomes, from the ticks
@@ -130,6 +131,9 @@ func (s *tally) addTick(t *controller.Tick) {
 	}
 	if t.Flags&(controller.FlagStarting|controller.FlagResting) != 0 {
 		s.Moving++
+	}
+	if t.Flags.Has(controller.FlagContradicted) {
+		s.Forgot = append(s.Forgot, t.Index)
 	}
 	if t.Fault != controller.FaultNone && t.Fault != s.fault { // one stop lasts several ticks
 		s.Faults[t.Fault]++

@@ -1,6 +1,7 @@
 package flightlog
 
 import (
+	"slices"
 	"testing"
 
 	"optibfm/controller"
@@ -16,5 +17,20 @@ func TestSummary_StopsHaveTheirNumber(t *testing.T) {
 		if got := s.Stops(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestSummary_NamesTheTicksAfterWhichLabelsWereForgotten(t *testing.T) {
+	s := newTally()
+	tick := controller.NewTick(testShape)
+	for i := range uint64(9) {
+		tick.Index, tick.Flags = i, 0
+		if i%4 == 2 {
+			tick.Flags = controller.FlagContradicted
+		}
+		s.addTick(tick)
+	}
+	if got := s.summary(Clock{}).Forgot; !slices.Equal(got, []uint64{2, 6}) {
+		t.Errorf("%v", got)
 	}
 }

@@ -59,6 +59,12 @@ func (r *Recorder) Tick(t *controller.Tick) {
 
 // announce records and shows that the task is learnt, or that labels contradict a learnt task.
 func (r *Recorder) announce(t *controller.Tick) {
+	if t.Flags.Has(controller.FlagContradicted) {
+		r.Event(flightlog.Event{At: t.Done, Level: flightlog.Warn, Text: fmt.Sprintf(
+			"the task seems to have changed: the belief predicts %d of the last %d labels; "+
+				"the robot forgets the labels before the first of these that it did not predict (controller.gate.relearn)",
+			t.Predicted.Labels, t.Predicted.Of)})
+	}
 	learnt := t.Flags.Has(controller.FlagLearnt)
 	was := r.learnt
 	r.learnt = learnt

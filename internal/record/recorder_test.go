@@ -38,3 +38,18 @@ func TestRecorder_AnnouncesALearntTaskOnce(t *testing.T) {
 		t.Errorf("events %q", display.texts)
 	}
 }
+
+func TestRecorder_ReportsForgottenLabels(t *testing.T) {
+	shape := controller.Shape{Obs: 1, Action: 1, Latent: 1}
+	display := &eventsOnly{}
+	r := Recorder{Statistics: NewStatistics(shape), Display: display}
+	tick := controller.NewTick(shape)
+	for i, flags := range []controller.Flags{0, controller.FlagContradicted, 0} {
+		tick.Index, tick.Elapsed, tick.Flags = uint64(i), 1, flags
+		tick.Predicted = controller.Predicted{Labels: 2, Of: 10}
+		r.Tick(tick)
+	}
+	if len(display.texts) != 1 || !strings.Contains(display.texts[0], "predicts 2 of the last 10 labels; the robot forgets") {
+		t.Errorf("events %q", display.texts)
+	}
+}
