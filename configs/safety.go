@@ -72,11 +72,19 @@ func (f File) Rules(harmless bool) controller.Safety {
 		RequireDeadman: f.Loop.Posture == rtloop.Strict && !harmless && s.ExternalDeadman == "",
 		Start:          s.Start, Rest: s.Rest, Simulated: harmless,
 	}
+	rules.MaxPositionAge = rules.MaxSampleAge
+	if rules.MaxPositionAge == 0 {
+		rules.MaxPositionAge = positionPeriods * f.Loop.Period()
+	}
 	if f.simulatedTime() { // the time of a sample counts from the start of the simulation
-		rules.MaxSampleAge = 0
+		rules.MaxSampleAge, rules.MaxPositionAge = 0, 0
 	}
 	return rules
 }
+
+// positionPeriods is the largest age in periods of a position at which motion begins, without
+// safety.max_sample_age_ms.
+const positionPeriods = 5
 
 // simulatedTime reports whether the time of a sample is not CLOCK_MONOTONIC.
 func (f File) simulatedTime() bool {

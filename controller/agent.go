@@ -126,6 +126,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	_, isDisarmer := parts.Robot.(hal.Disarmer)
 	start, startErr := newMover("safety.start", parts.Safety.Start, spec)
 	rest, restErr := newMover("safety.rest", parts.Safety.Rest, spec)
 	if err := errors.Join(startErr, restErr); err != nil {
@@ -144,7 +145,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		gate:        NewGate(cfg.Gate, learner.LabelWeight(), spec.Period),
 		proficiency: NewProficiency(cfg.Gate, spec.Period),
 		stopHistory: NewStopHistory(cfg.Credit),
-		guard:       newGuard(cfg.Guard, spec),
+		guard:       newGuard(cfg.Guard, spec, isDisarmer),
 		hold:        hold,
 		explorer:    explorer,
 		stops:       stops,
@@ -198,9 +199,10 @@ func (a *Agent) Present() Fault { return a.present }
 // first, if there is one. It is an operator's explicit act. It fails with
 // ErrFaulted while a stop is latched, with ErrPresent while a cause for a stop
 // is present, and with ErrPosition if motion could not begin where the robot
-// is. If the robot cannot be armed, or lacks a required deadman, Arm halts it
-// again. Arm does not change an armed or starting robot.
-func (a *Agent) Arm() error {
+// is. If the robot cannot be armed, or lacks a required deadman, it goes limp
+// where it can, and Arm halts it again. Arm does not change an armed or starting
+// robot. now is the time on the clock of the samples, ns.
+func (a *Agent) Arm(now int64) error {
 	switch a.Mode() {
 	case Armed, Starting: // its actuators are not where Halt leaves them
 		return nil
@@ -211,10 +213,13 @@ func (a *Agent) Arm() error {
 	if a.start != nil {
 		mode = Starting
 	}
-	if err := errors.Join(next.Arm(a.present, mode), a.checkPositions()); err != nil {
+	if err := errors.Join(next.Arm(a.present, mode), a.checkPositions(now)); err != nil {
 		return fmt.Errorf("controller: arm: %w", err)
 	}
 	if err := a.armRobot(); err != nil {
+		if a.limper != nil { // Halt would move a joint that has torque already
+			err = errors.Join(err, a.limper.Limp())
+		}
 		return fmt.Errorf("controller: arm: %w", errors.Join(err, a.haltRobot()))
 	}
 	a.lifecycle = next
@@ -224,7 +229,7 @@ func (a *Agent) Arm() error {
 }
 
 // checkPositions returns an error unless the robot can begin where it is.
-func (a *Agent) checkPositions() error {
+func (a *Agent) checkPositions(now int64) error {
 	if a.sensedAt != 0 {
 		a.positions.update(a.readings)
 	}
@@ -237,25 +242,14 @@ func (a *Agent) checkPositions() error {
 	if a.sensedAt == 0 && a.positions.any() {
 		return fmt.Errorf("%w: no sample yet", ErrPosition)
 	}
-	return a.positions.check(time.Duration(a.tick.Wake-a.sensedAt), a.oldestPosition())
+	return a.positions.check(time.Duration(now-a.sensedAt), a.safety.MaxPositionAge)
 }
 
-// oldestPosition returns the largest age of a position at which motion may begin.
-func (a *Agent) oldestPosition() time.Duration {
-	if a.safety.MaxSampleAge > 0 {
-		return a.safety.MaxSampleAge
-	}
-	return positionPeriods * a.robot.Spec().Period
-}
-
-// positionPeriods is the age in periods of a position at which motion may begin, without Safety.MaxSampleAge.
-const positionPeriods = 5
-
-// beginMotion sets the last command, and the start of the motion to the start pose, to where the actuators are.
+// beginMotion sets the last command, and the start of a motion to a pose, to where the actuators are.
 func (a *Agent) beginMotion() {
-	a.guard.begin(a.positions.now, a.disarmer != nil)
-	if a.Mode() == Starting {
-		a.start.begin(a.guard.last)
+	a.guard.begin(a.positions.now)
+	if m := a.mover(); m != nil {
+		m.begin(a.guard.last)
 	}
 }
 
@@ -318,7 +312,7 @@ func (a *Agent) disarm(command func() error) error {
 		return errors.Join(err, a.Halt(FaultAct))
 	}
 	a.lifecycle.Disarm()
-	a.guard.begin(nil, true)
+	a.guard.rest()
 	a.begins = false
 	return nil
 }

@@ -167,7 +167,7 @@ func TestAgent_RefusesToArmWithOldPlan(t *testing.T) {
 	plans.onOffer = nil
 	acts := r.robot.Acts
 	r.steps(20)
-	if err := r.agent.Arm(); !errors.Is(err, ErrPresent) || r.agent.Present() != FaultStalePlan {
+	if err := r.agent.Arm(0); !errors.Is(err, ErrPresent) || r.agent.Present() != FaultStalePlan {
 		t.Errorf("armed with an old plan: %v", err)
 	}
 	r.steps(2)
@@ -275,7 +275,7 @@ func TestAgent_FirstFaultLatchesAndBlocksArming(t *testing.T) {
 	if err := r.agent.Halt(FaultOverrun); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.agent.Arm(); !errors.Is(err, ErrFaulted) || !strings.Contains(err.Error(), FaultAct.String()) {
+	if err := r.agent.Arm(0); !errors.Is(err, ErrFaulted) || !strings.Contains(err.Error(), FaultAct.String()) {
 		t.Errorf("arm: %v", err)
 	}
 	r.robot.ActErr = nil
@@ -292,7 +292,7 @@ func TestAgent_StaysDisarmedWhenRobotRefusesToArm(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.robot.ArmErr = errOut
-	if err := r.agent.Arm(); !errors.Is(err, errOut) || r.agent.Armed() {
+	if err := r.agent.Arm(0); !errors.Is(err, errOut) || r.agent.Armed() {
 		t.Errorf("arm: %v", err)
 	}
 	r.steps(3)

@@ -66,7 +66,7 @@ func BenchmarkStep(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := agent.Arm(); err != nil {
+			if err := agent.Arm(0); err != nil {
 				b.Fatal(err)
 			}
 			tick := NewTick(shape)

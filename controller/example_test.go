@@ -20,7 +20,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	if err := agent.Arm(); err != nil {
+	if err := agent.Arm(0); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -214,7 +214,7 @@ func TestAgent_ContinuesItsTurnAfterARefusedPlan(t *testing.T) {
 	}
 	plans.onOffer = func(s *State) { confirm(s); copy(plans.plan.Z, axes[3]) }
 	r.steps(1)
-	if err := errors.Join(r.agent.Reset(), r.agent.Arm()); err != nil {
+	if err := errors.Join(r.agent.Reset(), r.agent.Arm(0)); err != nil {
 		t.Fatal(err)
 	}
 	r.steps(1)

@@ -218,7 +218,7 @@ func (r *rig) stubPlanner() *stubPlans {
 
 func (r *rig) arm() {
 	r.t.Helper()
-	if err := r.agent.Arm(); err != nil {
+	if err := r.agent.Arm(0); err != nil {
 		r.t.Fatal(err)
 	}
 }

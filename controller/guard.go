@@ -16,18 +16,25 @@ type guard struct {
 	action   []hal.Channel
 	step     []float32 // largest change of an action in one period; +Inf: no limit
 	last     []float32 // the last action sent, in the robot's units
+	idle     []float32 // the disarmed output, or the failsafe output of a robot without one; within limits
 	maxBad   int
 	badTicks int // consecutive
 }
 
-func newGuard(cfg GuardConfig, spec hal.Spec) *guard {
+func newGuard(cfg GuardConfig, spec hal.Spec, disarms bool) *guard {
 	g := &guard{
 		obs: spec.Obs, action: spec.Action,
 		step: make([]float32, len(spec.Action)), last: make([]float32, len(spec.Action)),
+		idle: make([]float32, len(spec.Action)),
 		maxBad: cfg.MaxBadTicks,
 	}
 	for i, c := range spec.Action {
 		g.step[i] = rateStep(c.MaxRate, spec.Period)
+		idle := c.Failsafe
+		if disarms {
+			idle = min(max(c.Disarmed, c.Min), c.Max)
+		}
+		g.idle[i] = float32(idle)
 	}
 	g.restart()
 	return g
@@ -49,18 +56,26 @@ func (g *guard) restart() {
 	g.badTicks = 0
 }
 
-// begin sets the last action to where the actuators are: their measured positions, else the disarmed output of a
-// robot that has one, else the failsafe output. It is within the limits.
-func (g *guard) begin(measured []float32, disarms bool) {
+// begin sets the last action to where the actuators are: their measured positions, else the idle outputs. A measured
+// channel whose position is not known stays as it is.
+func (g *guard) begin(measured []float32) {
 	for i, c := range g.action {
-		x := float32(c.Failsafe)
-		if disarms {
-			x = float32(c.Disarmed)
+		switch x := measured[i]; {
+		case finite(float64(x)):
+			g.last[i] = min(max(x, float32(c.Min)), float32(c.Max))
+		case c.Measured.Obs == "":
+			g.last[i] = g.idle[i]
 		}
-		if len(measured) > 0 && finite(float64(measured[i])) {
-			x = measured[i]
+	}
+	g.badTicks = 0
+}
+
+// rest sets the last action to the outputs of a disarmed robot: positions stay, the others are idle.
+func (g *guard) rest() {
+	for i := range g.action {
+		if !g.action[i].IsPosition() {
+			g.last[i] = g.idle[i]
 		}
-		g.last[i] = min(max(x, float32(c.Min)), float32(c.Max))
 	}
 	g.badTicks = 0
 }

@@ -19,7 +19,7 @@ func limitedSpec() hal.Spec {
 }
 
 func TestGuard_AdmitsOnlyFinitePlausibleObservations(t *testing.T) {
-	g := newGuard(GuardConfig{}, limitedSpec())
+	g := newGuard(GuardConfig{}, limitedSpec(), false)
 	f := float32(math.Inf(1))
 	for _, c := range []struct {
 		obs  []float32
@@ -43,7 +43,7 @@ func TestGuard_AdmitsOnlyFinitePlausibleObservations(t *testing.T) {
 
 func TestGuard_LimitsValueAndRateOfAnyAction(t *testing.T) {
 	spec := limitedSpec()
-	g := newGuard(GuardConfig{}, spec)
+	g := newGuard(GuardConfig{}, spec, false)
 	random := rand.New(rand.NewPCG(7, 7))
 	wild := []float32{0, 1, -1, 2, -2, 1e30, -1e30, math.MaxFloat32, float32(nan), float32(inf), float32(-inf)}
 	last := []float64{0.1, 5.5, 0}
@@ -80,7 +80,7 @@ func TestGuard_LimitsValueAndRateOfAnyAction(t *testing.T) {
 }
 
 func TestGuard_CountsConsecutiveBadTicks(t *testing.T) {
-	g := newGuard(GuardConfig{MaxBadTicks: 2}, limitedSpec())
+	g := newGuard(GuardConfig{MaxBadTicks: 2}, limitedSpec(), false)
 	for i, bad := range []bool{true, true, false, true, true} {
 		if g.tooMany(bad) {
 			t.Errorf("too many at %d", i)

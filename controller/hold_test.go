@@ -81,7 +81,7 @@ func TestExplorer_DoesNotTurnWhileHeld(t *testing.T) {
 }
 
 func TestGuard_HoldKeepsRateLimit(t *testing.T) {
-	g := newGuard(GuardConfig{}, limitedSpec())
+	g := newGuard(GuardConfig{}, limitedSpec(), false)
 	g.sent([]float32{0.7, 6, 0})
 	action := make([]float32, 3)
 	if limited := g.hold(action, HoldFailsafe); !limited || !(action[0] < 0.7 && action[0] > 0.6) || action[1] != 5.5 {

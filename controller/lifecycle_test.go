@@ -163,7 +163,7 @@ func (m *machine) do(event byte) {
 		m.tick()
 	case evArm:
 		before := agent.Mode()
-		err := agent.Arm()
+		err := agent.Arm(0)
 		m.licensed = m.licensed || err == nil
 		if err == nil && before == Stopped {
 			m.t.Fatal("a stopped robot was armed")

@@ -18,8 +18,8 @@ const Accepted = "accepted"
 // Motion is a slow motion to a pose: to the start pose after arming, or to the rest pose before disarming. Without
 // a pose there is no motion.
 type Motion struct {
-	// Pose is the value of each named action channel, in its unit and limits: {shoulder: 0.3}. The other
-	// channels stay where they are.
+	// Pose is the value of each named action channel, in its unit and limits: {shoulder: 0.3}. Other positions
+	// stay where they are; speeds, forces and the like have their disarmed output, or their failsafe output.
 	Pose map[string]float64 `yaml:"pose"`
 	// RampS is the duration of the motion. A channel with a lower max_rate takes longer.
 	RampS float64 `yaml:"ramp_s"`
@@ -43,7 +43,8 @@ func DefaultMotion() Motion {
 
 // mover executes a Motion. Its errors are allocated in advance: a tick allocates nothing.
 type mover struct {
-	goal      []float32 // NaN: the channel stays
+	goal      []float32 // NaN: the channel stays, or is idle
+	idle      []bool    // the channel has its idle output: a speed or a force must not continue
 	tolerance []float32 // largest distance of a channel from its command
 	errs      []error   // of a channel that does not follow
 
@@ -63,7 +64,7 @@ func newMover(key string, m Motion, spec hal.Spec) (*mover, error) {
 	}
 	n := len(spec.Action)
 	v := &mover{
-		goal: make([]float32, n), tolerance: make([]float32, n), errs: make([]error, n),
+		goal: make([]float32, n), idle: make([]bool, n), tolerance: make([]float32, n), errs: make([]error, n),
 		from: make([]float32, n), late: make([]uint64, n),
 	}
 	left := maps.Clone(m.Pose)
@@ -73,6 +74,7 @@ func newMover(key string, m Motion, spec hal.Spec) (*mover, error) {
 		switch {
 		case !named:
 			x = math.NaN()
+			v.idle[i] = !c.IsPosition()
 		case !(x >= c.Min && x <= c.Max):
 			return nil, fmt.Errorf("%w: %s.pose: %s: found %g; give a value within its limits %g to %g",
 				ErrConfig, key, c.Name, x, c.Min, c.Max)
@@ -140,10 +142,13 @@ func (v *mover) follows(last, measured []float32) error {
 	return nil
 }
 
-// goalOf returns the pose of a channel: where it began if the pose does not name it.
-func (v *mover) goalOf(channel int) float32 {
-	if x := v.goal[channel]; finite(float64(x)) {
+// goalOf returns the goal of a channel. One that the pose does not name stays where it began, or is idle.
+func (v *mover) goalOf(channel int, g *guard) float32 {
+	switch x := v.goal[channel]; {
+	case finite(float64(x)):
 		return x
+	case v.idle[channel]:
+		return g.idle[channel]
 	}
 	return v.from[channel]
 }
@@ -158,9 +163,9 @@ func (v *mover) step(g *guard, action []float32) (limited bool) {
 	share := smoothStep(v.tick, v.ramp)
 	arrived := v.tick >= v.ramp
 	for i := range action {
-		goal := v.goalOf(i)
+		goal := v.goalOf(i, g)
 		wanted := goal
-		if share < 1 {
+		if share < 1 && !v.idle[i] {
 			wanted = v.from[i] + share*(goal-v.from[i])
 		}
 		action[i] = g.bound(i, wanted)
@@ -180,7 +185,7 @@ func (v *mover) blendStep(g *guard, policy []float32) (limited bool) {
 	k := v.settled - max(v.settle, 1)
 	share := float32(min(float64(k)/float64(v.blend), 1))
 	for i, p := range policy {
-		pose := v.goalOf(i)
+		pose := v.goalOf(i, g)
 		wanted := pose + share*(p-pose)
 		policy[i] = g.bound(i, wanted)
 		limited = limited || policy[i] != wanted

@@ -255,7 +255,7 @@ func TestAgent_RefusesToArmWhereMotionCouldLeap(t *testing.T) {
 				c.safety(&safety)
 			}
 			r := newServoRig(t, arm, safety)
-			err := r.agent.Arm()
+			err := r.agent.Arm(0)
 			if c.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -274,13 +274,12 @@ func TestAgent_RefusesAnOldPosition(t *testing.T) {
 		limit, age time.Duration
 		want       bool
 	}{
-		{0, 5 * testPeriod, true}, {0, 5*testPeriod + 1, false},
+		{0, time.Hour, true},
 		{9 * testPeriod, 9 * testPeriod, true}, {9 * testPeriod, 9*testPeriod + 1, false},
 	} {
 		arm := newServoArm(servoSpec(), [2]float64{1, 1})
-		r := newServoRig(t, arm, Safety{MaxSampleAge: c.limit})
-		r.agent.tick.Wake = r.agent.sensedAt + int64(c.age)
-		err := r.agent.Arm()
+		r := newServoRig(t, arm, Safety{MaxPositionAge: c.limit})
+		err := r.agent.Arm(r.agent.sensedAt + int64(c.age))
 		if got := err == nil; got != c.want || !got && !strings.Contains(err.Error(), `position of "shoulder" is`) {
 			t.Errorf("limit %v, age %v: %v", c.limit, c.age, err)
 		}
@@ -289,7 +288,7 @@ func TestAgent_RefusesAnOldPosition(t *testing.T) {
 	r := newRig(t, nil)
 	r.model, r.safety = newStub(rigObs, 3, rigLatent), Safety{}
 	r.build(arm)
-	if err := r.agent.Arm(); !errors.Is(err, ErrPosition) {
+	if err := r.agent.Arm(0); !errors.Is(err, ErrPosition) {
 		t.Errorf("without a sample: %v", err)
 	}
 }
@@ -363,7 +362,7 @@ func TestAgent_RestsThenGoesLimp(t *testing.T) {
 	if r.agent.Mode() != Resting || !arm.torque {
 		t.Fatalf("mode %v", r.agent.Mode())
 	}
-	if err := r.agent.Arm(); !errors.Is(err, errResting) {
+	if err := r.agent.Arm(0); !errors.Is(err, errResting) {
 		t.Errorf("armed while resting: %v", err)
 	}
 	arm.largest = 0

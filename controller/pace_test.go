@@ -169,7 +169,7 @@ func TestAgent_KappaOfStoppedRobotFollowsFromTicks(t *testing.T) {
 	for i := range 300 {
 		robot.Pressed = i%50 == 49
 		if i%50 == 9 && i > 9 {
-			if err := errors.Join(r.agent.Reset(), r.agent.Arm()); err != nil {
+			if err := errors.Join(r.agent.Reset(), r.agent.Arm(0)); err != nil {
 				t.Fatal(err)
 			}
 		}

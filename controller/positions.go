@@ -61,16 +61,15 @@ func (p *positions) any() bool {
 // ErrPosition is wrapped by the errors of Arm for a robot that could not begin where it is.
 var ErrPosition = errors.New("motion could not begin where the robot is")
 
-// startable returns an error for a position channel whose first command could be a leap. ramps: the robot moves to
-// a start pose before it follows the policy.
-func startable(c *hal.Channel, ramps bool) error {
+func (s Safety) startable(c *hal.Channel) error {
+	accepted := c.Measured.Obs == "" && s.Start.Unmeasured == Accepted
 	switch {
-	case !c.IsPosition():
+	case !c.IsPosition() || accepted:
 		return nil
 	case c.Measured.Obs == "":
 		return fmt.Errorf("%w: nothing measures %q; name the observation that does (measured), "+
 			"or set safety.start.unmeasured to %s", ErrPosition, c.Name, Accepted)
-	case c.MaxRate == 0 && !ramps:
+	case c.MaxRate == 0 && len(s.Start.Pose) == 0:
 		return fmt.Errorf("%w: %q may leap at its first command; set its max_rate, or safety.start.pose",
 			ErrPosition, c.Name)
 	}
@@ -78,14 +77,14 @@ func startable(c *hal.Channel, ramps bool) error {
 }
 
 // Unstartable returns why an operator could not arm a robot with these channels: a position channel whose first
-// command could be a leap. It returns nil if all are measured and limited, or accepted.
+// command could be a leap. It returns nil if all are limited, and measured or accepted.
 func (s Safety) Unstartable(action []hal.Channel) error {
-	if s.Simulated || s.Start.Unmeasured == Accepted {
+	if s.Simulated {
 		return nil
 	}
 	var errs []error
 	for i := range action {
-		errs = append(errs, startable(&action[i], len(s.Start.Pose) > 0))
+		errs = append(errs, s.startable(&action[i]))
 	}
 	return errors.Join(errs...)
 }
@@ -97,13 +96,14 @@ func (s Safety) CheckPoses(spec hal.Spec) error {
 	return errors.Join(startErr, restErr)
 }
 
-// check returns an error unless every measured channel is within its limits. age is that of the sample.
+// check returns an error unless every measured channel is known and within its limits. age is that of the sample;
+// oldest is 0 for no limit.
 func (p *positions) check(age, oldest time.Duration) error {
 	for i := range p.channels {
 		c, x := &p.channels[i], p.now[i]
 		switch {
 		case c.Measured.Obs == "":
-		case age > oldest:
+		case oldest > 0 && age > oldest:
 			return fmt.Errorf("%w: the position of %q is %v old (at most %v); check the sensor",
 				ErrPosition, c.Name, age, oldest)
 		case !finite(float64(x)):

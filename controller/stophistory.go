@@ -15,7 +15,7 @@ import (
 // moment does not count.
 type StopHistory struct {
 	windows   windows
-	intervals [4]interval // a ring
+	intervals [16]interval // a ring; arming with a start pose uses one, and a rest pose another
 	newest    int
 	stopped   bool
 }

@@ -77,11 +77,11 @@ func TestStopHistory_RunUntilEndsWithTheFirstStoppedTick(t *testing.T) {
 
 func TestStopHistory_RefusesOlderThanItHolds(t *testing.T) {
 	h := NewStopHistory(CreditConfig{})
-	for tick := uint64(1); tick <= 20; tick++ {
+	for tick := uint64(1); tick <= 60; tick++ {
 		h.Note(tick, int64(tick), tick%2 == 0)
 	}
-	for tick := uint64(1); tick <= 20; tick++ {
-		if got, want := h.Admits(value(1, tick, 1)), tick%2 == 1 && tick > 12; got != want {
+	for tick := uint64(1); tick <= 60; tick++ {
+		if got, want := h.Admits(value(1, tick, 1)), tick%2 == 1 && tick > 28; got != want {
 			t.Errorf("tick %d: admitted %v, want %v", tick, got, want)
 		}
 	}

@@ -31,6 +31,8 @@ type Safety struct {
 	RequireDeadman bool
 	// Start is the motion after arming, and Rest the one before an operator's disarming.
 	Start, Rest Motion
+	// MaxPositionAge is the largest age of the positions at which Arm begins. 0: no limit.
+	MaxPositionAge time.Duration
 	// Simulated arms a robot without checks of its position: a simulator, or one that is not moved.
 	Simulated bool
 }

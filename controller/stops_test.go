@@ -56,7 +56,7 @@ func TestAgent_EmergencyStopLatchesUntilReleasedAndReset(t *testing.T) {
 	if r.tick.Fault != FaultEStop || r.tick.Flags.Has(FlagArmed) {
 		t.Errorf("fault %v, flags %b", r.tick.Fault, r.tick.Flags)
 	}
-	for name, act := range map[string]func() error{"reset": r.agent.Reset, "arm": r.agent.Arm} {
+	for name, act := range map[string]func() error{"reset": r.agent.Reset, "arm": func() error { return r.agent.Arm(0) }} {
 		if err := act(); err == nil {
 			t.Errorf("%s with the stop pressed", name)
 		}
@@ -331,7 +331,7 @@ func TestAgent_RequiredDeadmanMustBeSet(t *testing.T) {
 			r.safety = Safety{RequireDeadman: true}
 			r.build(c.as(robot))
 			halts := robot.Halts
-			err := r.agent.Arm()
+			err := r.agent.Arm(0)
 			if (err == nil) != c.armed || r.agent.Armed() != c.armed || robot.Halted == c.armed {
 				t.Fatalf("%v, armed %v, halted %v", err, r.agent.Armed(), robot.Halted)
 			}

@@ -177,11 +177,14 @@ func (t *Tick) Moving() uint64 {
 // Excluded reports whether the robot was stopped, starting or resting when the state was sensed. Labels about such
 // a moment do not count.
 func (t *Tick) Excluded() bool {
-	return t.Flags.Has(FlagStopped) && !t.Flags.Has(FlagArmed) || t.Flags&(FlagStarting|FlagResting) != 0
+	return t.Flags.Has(FlagStopped) && !t.Flags.Has(FlagArmed) || t.ToPose()
 }
 
+// ToPose reports whether the robot moved to its start or rest pose.
+func (t *Tick) ToPose() bool { return t.Flags&(FlagStarting|FlagResting) != 0 }
+
 // Teaches reports whether the learner stores the state for labels.
-func (t *Tick) Teaches() bool { return t.Flags&(FlagHeld|FlagStarting|FlagResting) == 0 }
+func (t *Tick) Teaches() bool { return !t.Flags.Has(FlagHeld) && !t.ToPose() }
 
 // Taught reports whether a label's value entered the belief in this tick.
 func (t *Tick) Taught() bool {

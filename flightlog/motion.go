@@ -23,9 +23,10 @@ func newMotion(spec hal.Spec) *motion {
 	return m
 }
 
-// check compares the commands of a tick with those of the tick before. A stop commands the failsafe output.
+// check compares the commands of a tick with those of the tick before. A stop commands the failsafe output. After a
+// bad observation the motion may begin again, at a measured position.
 func (m *motion) check(t *controller.Tick, gap bool, c *comparison) {
-	moves := t.Flags&(controller.FlagStarting|controller.FlagResting) != 0 && !t.Flags.Has(controller.FlagStopped)
+	moves := t.ToPose() && !t.Flags.Has(controller.FlagStopped)
 	for i := range m.channels {
 		change := float64(t.Action[i]) - float64(m.last[i])
 		// A command is rounded to float32.
@@ -36,6 +37,6 @@ func (m *motion) check(t *controller.Tick, gap bool, c *comparison) {
 				fmt.Sprintf("%.6g", change), fmt.Sprintf("at most %.6g", m.step[i]))
 		}
 	}
-	m.moving = moves
+	m.moving = moves && !t.Flags.Has(controller.FlagBadObs)
 	copy(m.last, t.Action)
 }

@@ -129,7 +129,7 @@ func (s *tally) addTick(t *controller.Tick) {
 	if t.Flags.Has(controller.FlagArmed) {
 		s.Armed++
 	}
-	if t.Flags&(controller.FlagStarting|controller.FlagResting) != 0 {
+	if t.ToPose() {
 		s.Moving++
 	}
 	if t.Flags.Has(controller.FlagContradicted) {

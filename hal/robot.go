@@ -12,8 +12,8 @@ var ErrHalted = errors.New("hal: the robot is halted: arm it before acting")
 // method. Each returns within a bounded time that is small against the period.
 //
 // A robot starts halted. Arm is an explicit act of the operator; no reward
-// device can cause it. Arm moves nothing: a driver makes its outputs effective
-// where the actuators are.
+// device can cause it. Arm makes measured outputs effective where the
+// actuators are, so that it moves nothing.
 type Robot interface {
 	// Spec describes the channels. It does not change during a run and
 	// callers must not modify the slices in it.
@@ -61,7 +61,8 @@ type Limper interface {
 // observation has the measured values names them in [Channel.Measured] instead.
 type Meter interface {
 	// Positions fills dst, [len(Spec().Action)], with the values that the actuators had at the last Sense, in
-	// the units of the action channels. It writes NaN for a channel that is not measured or not known.
+	// the units of the action channels. It writes NaN for a channel that is not measured or not known. It takes
+	// no time and allocates nothing.
 	Positions(dst []float32)
 }
 
@@ -130,19 +131,22 @@ type Channel struct {
 	Measured Measured `json:",omitzero"`
 }
 
-// Measured maps an observation to an action channel: the actuator is at Scale · observation + Offset, in the
-// channel's unit. The zero value means that nothing measures it.
+// Measured maps an observation to an action channel that commands a position: the actuator is at Scale ·
+// observation + Offset, in the channel's unit. The zero value means that nothing measures it.
 type Measured struct {
 	Obs    string  // name of the observation channel; of a [Meter], the name of its sensor
 	Scale  float64 // 0: 1
 	Offset float64
 }
 
-// IsPosition reports whether an action channel commands a position, by its unit: rad, deg, m or mm. A position
-// that begins elsewhere than the actuator is makes it leap; a speed, a torque or a duty cycle does not.
-func (c *Channel) IsPosition() bool {
-	switch c.Unit {
-	case "rad", "deg", "m", "mm":
+// IsPosition reports whether an action channel commands a position: it is measured, or its unit is one of a
+// position. A position that begins elsewhere than the actuator is makes it leap; a speed, a torque or a duty
+// cycle does not.
+func (c *Channel) IsPosition() bool { return c.Measured.Obs != "" || isPositionUnit(c.Unit) }
+
+func isPositionUnit(unit string) bool {
+	switch unit {
+	case "rad", "mrad", "deg", "rev", "m", "cm", "mm":
 		return true
 	}
 	return false

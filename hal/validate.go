@@ -108,6 +108,9 @@ func checkActionChannel(c *Channel) error {
 	if !(math.Abs(m.Scale) <= math.MaxFloat64 && math.Abs(m.Offset) <= math.MaxFloat64) {
 		return fmt.Errorf("measured: scale or offset is not finite (%v, %v)", m.Scale, m.Offset)
 	}
+	if m.Obs != "" && c.Unit != "" && !isPositionUnit(c.Unit) {
+		return fmt.Errorf("it is measured (%s), but %q is not the unit of a position", m.Obs, c.Unit)
+	}
 	return checkText(m.Obs)
 }
 

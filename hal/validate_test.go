@@ -42,6 +42,9 @@ func TestSpec_RefusesInvalid(t *testing.T) {
 		{"NaN rate", func(s *hal.Spec) { s.Action[0].MaxRate = nan }, "rate limit is negative or not finite (NaN)"},
 		{"failsafe outside", func(s *hal.Spec) { s.Action[1].Failsafe = 1.5 }, `("a1"): the failsafe value`},
 		{"NaN scale of a measurement", func(s *hal.Spec) { s.Action[0].Measured.Scale = nan }, "measured: scale"},
+		{"measured speed", func(s *hal.Spec) {
+			s.Action[0].Unit, s.Action[0].Measured.Obs = "rad/s", "o0"
+		}, `"rad/s" is not the unit of a position`},
 		{"NaN failsafe", func(s *hal.Spec) { s.Action[1].Failsafe = nan }, "failsafe value is not within"},
 	}
 	for _, c := range cases {

@@ -111,7 +111,7 @@ func newStepper(t *testing.T, robot *haltest.Simulator, resetter hal.Resetter) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := agent.Arm(); err != nil {
+	if err := agent.Arm(0); err != nil {
 		t.Fatal(err)
 	}
 	return &simulate.Stepper{

@@ -52,7 +52,7 @@ func run(duration time.Duration) error {
 	var haltErr error
 	loop.Halt = func(error) { haltErr = agent.Halt(controller.FaultNone) }
 	loop.OnStuck = func(s rtloop.Stall) { log.Fatalf("control thread stuck: %v", s) }
-	if err := agent.Arm(); err != nil {
+	if err := agent.Arm(0); err != nil {
 		loop.Close()
 		return err
 	}

@@ -118,7 +118,7 @@ func armAndFollow(t *testing.T, j joint, pose float64, ticks int) (first, change
 			t.Fatal(err)
 		}
 		if k == 3 {
-			if err := agent.Arm(); err != nil {
+			if err := agent.Arm(0); err != nil {
 				t.Fatal(err)
 			}
 		}

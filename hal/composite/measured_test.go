@@ -46,9 +46,11 @@ func TestRobot_ArmsAndStaysAtMeasuredPositions(t *testing.T) {
 	if b.robot.Positions(at); !math.IsNaN(float64(at[2])) {
 		t.Errorf("a position before the first sample: %v", at)
 	}
-	if err := b.robot.Arm(); err == nil || !strings.Contains(err.Error(), "no position yet") {
-		t.Errorf("armed without a sample: %v", err)
+	s.sample[0] = -1.2 // the knee is beyond its 90 degrees
+	if err := b.robot.Arm(); err == nil || !strings.Contains(err.Error(), `"knee" is at 97`) || s.limps != 1 {
+		t.Errorf("armed beyond the limit: %v, limp %d times", err, s.limps)
 	}
+	s.limps, s.sample[0] = 0, 1
 	b.sense(t)
 	// The servo is at 1 rad = -(knee in rad) + 0.5, so the knee is at -0.5 rad.
 	const knee = -0.5 * 180 / math.Pi
@@ -73,11 +75,17 @@ func TestRobot_ArmsAndStaysAtMeasuredPositions(t *testing.T) {
 	if slices.Contains(b.log, "servo write") {
 		t.Errorf("a second Disarm: %v", b.log)
 	}
-	s.sample[0] = -0.2 // moved by hand
-	b.sense(t)
+	s.sample[0] = -0.2 // moved by hand after the last Sense
 	must(t, b.robot.Arm())
 	if !near(s.written, []float64{-0.2}) {
 		t.Errorf("the second Arm wrote %v", s.written)
+	}
+	s.sample[0] = 0.1 // it sags as it takes its load
+	b.sense(t)
+	sagged := float32((0.5 - 0.1) * 180 / math.Pi)
+	must(t, b.robot.Act([]float32{0, 0, sagged}))
+	if !near(s.written, []float64{0.1}) {
+		t.Errorf("the first Act wrote %v, far from where the servo is", s.written)
 	}
 	b.log = nil
 	must(t, b.robot.Limp())
@@ -116,5 +124,32 @@ func TestConfig_RefusesWrongMeasurements(t *testing.T) {
 		if _, err := b.cfg.Spec(b.parts()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
+	}
+}
+
+func TestRobot_GoesLimpAfterAFailedArm(t *testing.T) {
+	b, _ := newServoBench()
+	b.devices = append(b.devices[2:], b.devices[:2]...) // the servo is armed first
+	b.cfg.Action = append(b.cfg.Action[2:], b.cfg.Action[:2]...)
+	b.open(t)
+	b.sense(t)
+	b.base.armErr = hal.ErrTimeout
+	b.log = nil
+	if err := b.robot.Arm(); err == nil {
+		t.Fatal("armed")
+	}
+	if relaxed, halted := slices.Index(b.log, "servo relax"), slices.Index(b.log, "servo halt"); relaxed < 0 || halted < relaxed {
+		t.Errorf("%v", b.log)
+	}
+}
+
+func TestRobot_DisarmingAllocatesNothing(t *testing.T) {
+	b, s := newServoBench()
+	b.open(t)
+	for _, d := range []*fakeDevice{b.imu, b.base, &s.fakeDevice} {
+		d.log = nil
+	}
+	if n := testing.AllocsPerRun(10, func() { b.robot.halted = false; _ = b.robot.Disarm() }); n != 0 {
+		t.Errorf("Disarm allocates %v times", n)
 	}
 }

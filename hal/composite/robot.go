@@ -18,15 +18,19 @@ type Robot struct {
 	wiring
 	now     func() int64
 	devices []*device
-	order   []int     // in which devices are read: the one of the stop input first
-	values  []float64 // of all sources
-	last    []float64 // the latest command, a value for each action
-	frames  []float32 // the observation: History ticks, the oldest first
-	filled  bool      // frames has an observation
-	sensed  bool      // the latest Sense succeeded
-	halted  bool
-	pressed bool        // state of the emergency stop
-	cut     atomic.Bool // HaltBeside was called
+	order   []int // in which devices are read: the one of the stop input first
+	// measuring are the devices whose inputs measure positions.
+	measuring []int
+	values    []float64 // of all sources
+	last      []float64 // the latest command, a value for each action
+	frames    []float32 // the observation: History ticks, the oldest first
+	filled    bool      // frames has an observation
+	sensed    bool      // the latest Sense succeeded
+	acted     bool      // since Arm
+	errs      []error   // scratch
+	halted    bool
+	pressed   bool        // state of the emergency stop
+	cut       atomic.Bool // HaltBeside was called
 }
 
 // device is a Device and its state. Its slices have one element for each of its inputs, or outputs.
@@ -93,6 +97,8 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 		r.devices = append(r.devices, newDevice(d, cfg.Period, r.values[w.first[i]:][:len(parts[i].Inputs)]))
 	}
 	r.order = r.readingOrder()
+	r.measuring = r.measuringDevices()
+	r.errs = make([]error, 0, len(devices))
 	for _, a := range r.acts {
 		d := r.devices[a.device]
 		d.failsafe[a.output] = a.gain*a.failsafe + a.offset
@@ -122,6 +128,19 @@ func (r *Robot) readingOrder() (order []int) {
 		}
 	}
 	return order
+}
+
+// measuringDevices returns the devices of the sources that measure positions.
+func (r *Robot) measuringDevices() (devices []int) {
+	for i, d := range r.devices {
+		first := r.first[i]
+		if slices.ContainsFunc(r.acts, func(a drive) bool {
+			return a.sensor != "" && a.measured.source >= first && a.measured.source < first+len(d.inputs)
+		}) {
+			devices = append(devices, i)
+		}
+	}
+	return devices
 }
 
 // hasStop reports whether a device has the stop input.
@@ -174,7 +193,19 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	}
 	copy(obs, r.frames)
 	r.sensed = true
+	if !r.halted && !r.acted {
+		r.rebase()
+	}
 	return at, nil
+}
+
+// rebase lets rate limits begin at the measured positions: an actuator may have moved while the devices were armed.
+func (r *Robot) rebase() {
+	for i := range r.acts {
+		if a := &r.acts[i]; a.sensor != "" {
+			r.last[i] = min(max(a.measured.of(r.values), a.low), a.high)
+		}
+	}
 }
 
 // Positions implements hal.Meter.
@@ -288,6 +319,7 @@ func (r *Robot) Act(action []float32) error {
 	if err := r.spec.CheckAction(action); err != nil {
 		return err
 	}
+	r.acted = true
 	for i, a := range r.acts {
 		// The float32 of a limit such as 0.1 differs slightly.
 		v := min(max(float64(action[i]), a.low), a.high)
@@ -313,11 +345,12 @@ func (d *device) write(outputs []float64) error {
 	return nil
 }
 
-// Arm commands the measured positions of the latest Sense, and the disarmed outputs of other actions, and arms
-// the devices; a hal.FailsafeHolder has its failsafe outputs until it is armed. After a failure Arm halts all of
-// them.
+// Arm reads the devices that measure positions, commands these positions, and the disarmed outputs of other
+// actions, and arms the devices; a hal.FailsafeHolder has its failsafe outputs until it is armed. After a failure
+// Arm relaxes the devices that can go limp, whose failsafe output could be a leap, and then halts all of them.
 func (r *Robot) Arm() error {
 	r.cut.Store(false)
+	r.acted = false
 	err := r.begin()
 	for _, d := range r.devices {
 		if err == nil {
@@ -328,6 +361,11 @@ func (r *Robot) Arm() error {
 		err = fmt.Errorf("composite: arm: %w", hal.ErrHalted)
 	}
 	if err != nil {
+		for _, d := range r.devices {
+			if d.relaxer != nil {
+				err = errors.Join(err, d.limp())
+			}
+		}
 		return errors.Join(err, r.Halt())
 	}
 	for i, a := range r.acts {
@@ -350,17 +388,22 @@ func (d *device) arm() error {
 // begin commands where the actions begin, to the devices that are not hal.FailsafeHolders.
 func (r *Robot) begin() error {
 	r.halted = true
+	for _, i := range r.measuring {
+		if err := r.devices[i].read(); err != nil {
+			return err
+		}
+	}
 	for i, a := range r.acts {
 		v := a.disarmed
 		if a.sensor != "" {
-			if !r.sensed {
-				return fmt.Errorf("composite: arm: %s: no position yet; sense before arming", a.sensor)
+			v = a.measured.of(r.values)
+			if !(v >= a.low && v <= a.high) {
+				return fmt.Errorf("composite: arm: %q is at %g, outside its limits %g to %g", r.spec.Action[i].Name, v, a.low, a.high)
 			}
-			v = min(max(a.measured.of(r.values), a.low), a.high)
 		}
 		r.command(i, v)
 	}
-	var errs []error
+	errs := r.errs[:0]
 	for _, d := range r.devices {
 		if d.holder == nil {
 			errs = append(errs, d.write(d.outputs))
@@ -376,7 +419,7 @@ func (r *Robot) command(action int, v float64) {
 	r.devices[a.device].outputs[a.output] = a.gain*v + a.offset
 }
 
-// Disarm commands the disarmed outputs, keeps measured actuators where they are commanded, and halts each
+// Disarm keeps positions where they are commanded, commands the disarmed outputs of other actions, and halts each
 // hal.FailsafeHolder, last. Act fails until Arm.
 func (r *Robot) Disarm() error { return r.disarm((*device).rest) }
 
@@ -387,11 +430,11 @@ func (r *Robot) disarm(command func(*device) error) error {
 	moved := !r.halted
 	r.halted = true
 	for i, a := range r.acts {
-		if a.sensor == "" {
+		if !moved && a.sensor == "" || !r.spec.Action[i].IsPosition() {
 			r.command(i, a.disarmed)
 		}
 	}
-	var errs []error
+	errs := r.errs[:0]
 	for _, holders := range [...]bool{false, true} { // they wait for an answer
 		for _, d := range r.devices {
 			if (d.holder != nil) == holders && (moved || holders || !d.measured) {
@@ -504,7 +547,10 @@ func (p Part) Share(b hal.Bounds) Share {
 	if len(p.Outputs) == 0 {
 		b.Act = 0
 	}
-	b.Arm += b.Act + b.Halt // Arm first writes the disarmed outputs; a Halt follows a failure
+	b.Arm += b.Act + b.Halt // Arm first writes; a Halt follows a failure
+	if slices.ContainsFunc(p.Outputs, func(s hal.Signal) bool { return s.Measured != "" }) {
+		b.Arm += b.Sense + b.Halt // Arm first reads; after a failure the device goes limp before it is halted
+	}
 	return Share{p.Name, b}
 }
 

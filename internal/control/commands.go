@@ -61,7 +61,7 @@ func (c *controlProcess) runCommand(a command) error {
 		return errNoPlan
 	}
 	c.autoArm = false
-	return c.agent.Arm()
+	return c.agent.Arm(rtloop.Now())
 }
 
 // stopRobot latches a stop that the agent did not detect. Its error ends the run.

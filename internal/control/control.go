@@ -411,8 +411,8 @@ func (c *controlProcess) armAutomatically(t *controller.Tick) error {
 		return nil
 	}
 	c.ranCommand = true
-	err := c.agent.Arm()
-	if errors.Is(err, controller.ErrPresent) {
+	err := c.agent.Arm(rtloop.Now())
+	if errors.Is(err, controller.ErrPresent) || errors.Is(err, controller.ErrPosition) {
 		return nil // try again with a later plan
 	}
 	c.autoArm = false // only an operator arms after a stop

@@ -204,7 +204,7 @@ func newArmed(t *testing.T, afterStop string) (*faultyRobot, *testRun) {
 		f.Safety.AfterStop, f.Safety.Socket, f.Run.HostTimeoutS = afterStop, "unused", 60
 		f.Controller.MaxPlanAge = 1 << 40
 	})
-	rigtest.Must(t, r.agent.Arm())
+	rigtest.Must(t, r.agent.Arm(0))
 	return robot, r
 }
 

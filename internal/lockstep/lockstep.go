@@ -177,7 +177,7 @@ func (r *Runner) openIntake() error {
 // run ticks until the last episode, the time limit or the end of ctx.
 func (r *Runner) run(ctx context.Context) error {
 	r.snapshot(0)
-	if err := r.stepper.Agent.Arm(); err != nil {
+	if err := r.stepper.Agent.Arm(0); err != nil {
 		return err
 	}
 	limit := setup.Periods(r.session.File.Run.DurationS, r.stepper.Period)

@@ -119,7 +119,7 @@ func (c *candidates) thin() {
 // refusal returns why a label about a tick does not count, 0 if it counts.
 func refusal(t *controller.Tick) controller.Outcome {
 	switch {
-	case t.Flags&(controller.FlagStopped|controller.FlagStarting|controller.FlagResting) != 0:
+	case t.Flags.Has(controller.FlagStopped) || t.ToPose():
 		return controller.RobotStopped
 	case t.Flags.Has(controller.FlagBadObs):
 		return controller.TooOld

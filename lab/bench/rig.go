@@ -47,7 +47,7 @@ func (b *benchmark) newRig(strategy string) (*rig, error) {
 	}
 	r.agent, r.tick = agent, controller.NewTick(agent.Shape())
 	r.tick.Elapsed = 1
-	err = agent.Arm()
+	err = agent.Arm(0)
 	for i := 0; i < warmUp && err == nil; i++ {
 		err = r.step()
 	}

@@ -75,7 +75,7 @@ func (r *trialRun) newStepper(bundle *tflite.Bundle, episodes uint32, seed uint6
 		Episodes: simulate.Episodes{
 			Robot: r.robot, Steps: uint32(r.run.EpisodeSteps), Limit: episodes, Seed: seed,
 		},
-	}, agent.Arm()
+	}, agent.Arm(0)
 }
 
 // collect infers z from the labels of a record or of another method that runs first. The first n labels

@@ -195,7 +195,7 @@ func TestRun_HaltsBesideADriverThatHangs(t *testing.T) {
 
 func TestSession_TickAllocatesNothing(t *testing.T) {
 	s := realRobot(t, haltest.New(haltest.Spec(3, 2)), 100)
-	rigtest.Must(t, s.agent.Arm())
+	rigtest.Must(t, s.agent.Arm(0))
 	beat := rtloop.Beat{Elapsed: 1}
 	if n := testing.AllocsPerRun(50, func() {
 		beat.Index++

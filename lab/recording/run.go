@@ -145,7 +145,7 @@ func newSession(robot hal.Robot, file configs.File, c Config) (*session, error) 
 
 // simulate records a simulator in its own time.
 func (s *session) simulate(ctx context.Context) error {
-	if err := s.agent.Arm(); err != nil {
+	if err := s.agent.Arm(rtloop.Now()); err != nil {
 		return err
 	}
 	stepper := simulate.Stepper{Agent: s.agent, Period: s.robot.Spec().Period, Episodes: simulate.Episodes{
@@ -220,7 +220,7 @@ func (s *session) drive(ctx context.Context, out io.Writer) error {
 	if err := s.agent.Step(s.tick); err != nil { // an emergency stop that is pressed, or a failed sensor, refuses Arm
 		return err
 	}
-	if err := s.agent.Arm(); err != nil {
+	if err := s.agent.Arm(rtloop.Now()); err != nil {
 		return err
 	}
 	loop.Halt = func(error) { _ = s.agent.Halt(controller.FaultNone) } // CloseRobot halts again and reports

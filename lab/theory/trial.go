@@ -118,7 +118,7 @@ func (t Trial) prepare() (*runner, error) {
 	if t.Config.Beta.Schedule == controller.Theory && t.Task.Misfit == nil {
 		r.bound = NewBound(m, t.Config, t.Slip)
 	}
-	return r, r.agent.Arm()
+	return r, r.agent.Arm(0)
 }
 
 // findTruth finds the exact values of the task's rewards. The policies have the same numbers as in
