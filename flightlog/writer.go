@@ -72,14 +72,6 @@ type Stats struct {
 	SyncMax   time.Duration // the slowest
 }
 
-// file holds the methods of *os.File that a Writer needs.
-type file interface {
-	WriteAt(p []byte, off int64) (int, error)
-	Truncate(size int64) error
-	Sync() error
-	Close() error
-}
-
 // Writer writes a log. It is not safe for concurrent use. The control thread must not
 // call it.
 type Writer struct {
@@ -124,7 +116,7 @@ func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("flightlog.Create: %w", err)
 	}
-	w, err := newWriter(path, f, meta, logChannels, opts)
+	w, err := newWriter(path, namedFile{f, path}, meta, logChannels, opts)
 	if err == nil && !opts.NoSync {
 		err = syncDir(filepath.Dir(path))
 	}
@@ -455,6 +447,9 @@ func (w *Writer) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
+	if errors.Is(err, ErrLost) {
+		return fmt.Errorf("flightlog: writing %s: %w", w.path, err)
+	}
 	return fmt.Errorf("flightlog: writing %s: %w; free space on the disk, or check the disk", w.path, err)
 }
 
@@ -470,9 +465,15 @@ func (w *Writer) commit(durable bool) error {
 	if w.data, err = w.out.chunkIndex(w.data[:0], &closed); err != nil {
 		return err
 	}
-	err = w.append()
+	err = w.intact() // a write behind the end of a truncated file would hide its loss
+	if err == nil {
+		err = w.append()
+	}
 	if err == nil && durable {
-		if err = w.sync(); err != nil { // the data may never reach the disk, so write it again
+		if err = w.sync(); err == nil {
+			err = w.intact()
+		}
+		if err != nil { // the data may never reach the disk, so write it again
 			w.cutBack(size, crc)
 		}
 	}
@@ -507,6 +508,8 @@ func (w *Writer) cutBack(size int64, crc uint32) {
 	w.size, w.crc = size, crc
 	_ = w.file.Truncate(size)
 }
+
+func (w *Writer) intact() error { return w.file.Intact(w.size) }
 
 func (w *Writer) sync() error {
 	if w.opts.NoSync {
@@ -555,11 +558,10 @@ func (w *Writer) Close() error {
 		return ErrClosed
 	}
 	err := w.Flush()
-	if err == nil {
-		err = w.wrap(w.writeSummary())
-	}
-	if err == nil {
-		err = w.wrap(w.sync())
+	for _, finish := range []func() error{w.intact, w.writeSummary, w.sync, w.intact} {
+		if err == nil {
+			err = w.wrap(finish())
+		}
 	}
 	w.closed = true
 	return errors.Join(err, w.file.Close(), w.index.close())
