@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
-	"os"
 	"strings"
 
 	"github.com/foxglove/mcap/go/mcap"
@@ -19,6 +18,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogpb"
+	"optibfm/internal/regular"
 	"optibfm/rewardsrc"
 )
 
@@ -147,16 +147,11 @@ type part struct {
 func Open(path string) (*Reader, error) { return openFile(path, NewReader) }
 
 func openFile(path string, read func(io.ReaderAt, int64) (*Reader, error)) (*Reader, error) {
-	f, err := os.Open(path)
+	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog.Open: %w", err)
 	}
-	info, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("flightlog.Open: %w", err)
-	}
-	r, err := read(f, info.Size())
+	r, err := read(f, size)
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("flightlog.Open %s: %w", path, err)

@@ -155,7 +155,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		return nil, err
 	}
 	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model) {
-		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(fmt.Sprintf("warning: run.former_tasks: %v", err)))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(plaintext.Printable(fmt.Sprintf("warning: run.former_tasks: %v", err))))
 	}
 	if err := LoadVetted(&s.File, s.Model); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		return nil, err
 	}
 	if warning != "" {
-		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap("warning: "+warning))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(plaintext.Printable("warning: "+warning)))
 	}
 	return s, s.UpdateYAML()
 }
