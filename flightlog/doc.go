@@ -57,7 +57,7 @@
 //   - Another goroutine writes them. A disk that is too slow or too full for pictures still
 //     takes ticks and labels.
 //   - The checksums and the replay of a log do not depend on pictures.
-//   - Pictures of people have stricter permissions than the log.
+//   - A person can delete pictures of people, or keep them from a copy.
 //
 // Foxglove opens the files together as one recording.
 //

@@ -199,7 +199,7 @@ func MarkReplayed(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(markPath(path), []byte(markText(info)), 0o644)
+	return os.WriteFile(markPath(path), []byte(markText(info)), 0o640)
 }
 
 // Replayed reports whether MarkReplayed marked the log, at its present size.

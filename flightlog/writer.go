@@ -112,7 +112,7 @@ func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 	if err := meta.check(); err != nil {
 		return nil, fmt.Errorf("flightlog.Create %s: %w", path, err)
 	}
-	f, err := createLocked(path, 0o644)
+	f, err := createLocked(path, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog.Create: %w", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,5 +81,38 @@ func TestCommands_PrintNoEscapeSequenceOfAFileName(t *testing.T) {
 		if out == "" || strings.ContainsAny(out, "\x1b\x07\u009b\u202e") {
 			t.Errorf("optibfm %q: %q", args, out)
 		}
+	}
+}
+
+// What a run and the commands write about a person's work and pictures is for the owner and the group.
+func TestCommands_WriteNothingThatOthersCanRead(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o022))
+	dir := filepath.Join(t.TempDir(), "new")
+	logs, tasks := filepath.Join(dir, "logs"), filepath.Join(dir, "tasks")
+	set := []string{"--set", "log.dir=" + logs, "--set", "run.task_dir=" + tasks}
+	rigtest.Must(t, os.Mkdir(dir, 0o755))
+	log := fastRover(t, set...).Log
+	for _, args := range [][]string{
+		{"replay", log}, {"replay", log, "--html", filepath.Join(dir, "page.html")},
+		{"log", "recover", log}, {"log", "label", log, "--propose", "3", "--out", filepath.Join(dir, "moments.csv")},
+		append([]string{"task", "from-log", log, "x", "--from", "0", "--to", "1"}, set...),
+	} {
+		if out, err := execute(args...); err != nil {
+			t.Fatalf("%q: %v: %s", args, err, out)
+		}
+	}
+	found := 0
+	rigtest.Must(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		info, e := os.Stat(path)
+		if err != nil || e != nil {
+			return errors.Join(err, e)
+		}
+		if found++; path != dir && info.Mode().Perm()&0o007 != 0 {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+		return nil
+	}))
+	if found < 9 {
+		t.Errorf("%d files", found)
 	}
 }

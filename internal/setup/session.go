@@ -61,7 +61,7 @@ func (s *Session) CreateLog(
 	if !s.File.Log.Enabled {
 		return nil, "", nil
 	}
-	if err = os.MkdirAll(s.File.Log.Dir, 0o755); err != nil {
+	if err = os.MkdirAll(s.File.Log.Dir, 0o750); err != nil {
 		return nil, "", fmt.Errorf("log: %w; set log.dir to a writable folder, or log.enabled=false", err)
 	}
 	removed, exceeded, err := MakeRoom(s.File.Log)
