@@ -13,10 +13,10 @@ var ErrLost = errors.New("the log is lost, so no label counts: end the run and s
 // file holds the methods that a Writer needs.
 type file interface {
 	WriteAt(p []byte, off int64) (int, error)
-	Truncate(size int64) error
 	Sync() error
 	Close() error
-	// Intact returns an error that wraps ErrLost unless the file has its name and this size.
+	// Intact cuts the file to a size. It returns an error that wraps ErrLost if the file is shorter, or is
+	// no longer at its path.
 	Intact(size int64) error
 }
 

@@ -71,6 +71,35 @@ func TestWriter_ReportsALostLogWithoutALabel(t *testing.T) {
 	}
 }
 
+// syncedFile is a file that changes before an fsync returns.
+type syncedFile struct {
+	file
+	change func() error
+}
+
+func (f syncedFile) Sync() error { return errors.Join(f.change(), f.file.Sync()) }
+
+func TestWriter_ALossDuringTheSyncOfALabelIsFinal(t *testing.T) {
+	for name, lose := range losses {
+		t.Run(name, func(t *testing.T) {
+			w, path := create(t, testMetadata(testShape), Options{})
+			must(t, w.WriteLabel(testLabel(1)))
+			whole := w.file
+			w.file = syncedFile{whole, func() error { return lose(path) }}
+			if err := w.WriteLabel(testLabel(2)); !errors.Is(err, ErrLost) {
+				t.Errorf("label 2: %v, want ErrLost", err)
+			}
+			w.file = whole
+			if err := w.WriteLabel(testLabel(3)); !errors.Is(err, ErrLost) {
+				t.Errorf("label 3: %v, want ErrLost", err)
+			}
+			if err := w.Close(); !errors.Is(err, ErrLost) {
+				t.Errorf("Close: %v, want ErrLost", err)
+			}
+		})
+	}
+}
+
 func TestWriter_OverwritesBytesThatOthersAppended(t *testing.T) {
 	w, path := create(t, testMetadata(testShape), Options{})
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)

@@ -102,6 +102,7 @@ type Writer struct {
 	synced    time.Time
 	dirty     bool // written since the last fsync
 	broken    error
+	lost      error // final
 	closed    bool
 	stats     Stats
 }
@@ -506,10 +507,20 @@ func (w *Writer) append() error {
 // goes to the same offset.
 func (w *Writer) cutBack(size int64, crc uint32) {
 	w.size, w.crc = size, crc
-	_ = w.file.Truncate(size)
+	_ = w.intact()
 }
 
-func (w *Writer) intact() error { return w.file.Intact(w.size) }
+// intact returns an error if the file is not the log. A loss is final: a later write would hide it.
+func (w *Writer) intact() error {
+	if w.lost != nil {
+		return w.lost
+	}
+	err := w.file.Intact(w.size)
+	if errors.Is(err, ErrLost) {
+		w.lost = err
+	}
+	return err
+}
 
 func (w *Writer) sync() error {
 	if w.opts.NoSync {
