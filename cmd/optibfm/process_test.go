@@ -605,22 +605,30 @@ var saved = regexp.MustCompile(`saved \((\d+)\)`)
 
 func TestRun_KeepsAcknowledgedLabelsAfterAKill(t *testing.T) {
 	t.Parallel()
-	var worst time.Duration
-	labels := 0
+	var worst killed
 	for i := range kills() {
-		lost, n := killOnce(t, rand.New(rand.NewPCG(uint64(i), 7)))
-		worst, labels = max(worst, lost), labels+n
+		k := killOnce(t, rand.New(rand.NewPCG(uint64(i), 7)))
+		worst = killed{max(worst.lost, k.lost), max(worst.halted, k.halted), worst.labels + k.labels}
 	}
-	t.Logf("%d kills, %d labels acknowledged and found; at most the last %v of ticks lost", kills(), labels, worst)
+	t.Logf("%d kills: %d labels acknowledged and found, at most the last %v of ticks lost, halted within %v",
+		kills(), worst.labels, worst.lost, worst.halted)
+}
+
+// killed is the result of killOnce.
+type killed struct {
+	lost   time.Duration // ticks that are not in the log
+	halted time.Duration // from the kill to the Halt of the robot
+	labels int           // acknowledged, all in the log
 }
 
 // killOnce runs with labels from the keyboard, kills both processes at a random moment,
 // and compares the acknowledged labels with the log.
-func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
+func killOnce(t *testing.T, rng *rand.Rand) killed {
 	t.Helper()
+	robot, base := serveWatched(t)
 	person, terminal := rigtest.OpenPTY(t)
 	defer person.Close()
-	cmd := program(t, "operator.source=keyboard", "operator.keyboard.refractory_ms=0", "run.duration_s=0")
+	cmd := program(t, append(base, "operator.source=keyboard", "operator.keyboard.refractory_ms=0")...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	rigtest.Must(t, cmd.Start())
 	terminal.Close()
@@ -644,7 +652,7 @@ func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
 	}
 	time.Sleep(time.Duration(rng.IntN(700)) * time.Millisecond)
 	host := hostOf(t, cmd)
-	killed := rtloop.Now()
+	at, now := time.Now(), rtloop.Now()
 	if rng.IntN(2) == 0 { // either process may die first
 		_ = syscall.Kill(host, syscall.SIGKILL)
 	}
@@ -655,7 +663,10 @@ func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
 	person.Close()
 	<-pressing
 	checkLabels(t, onlyLog(t, cmd), acknowledged)
-	return time.Duration(killed - lastTickAt(t, onlyLog(t, cmd))), len(acknowledged)
+	return killed{
+		lost: time.Duration(now - lastTickAt(t, onlyLog(t, cmd))), halted: robot.waitHalted(t, at),
+		labels: len(acknowledged),
+	}
 }
 
 // TestRun_RefusesLabelsForALostLog loses the log of a run and presses a key.
