@@ -155,7 +155,8 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		return nil, err
 	}
 	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model) {
-		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(plaintext.Printable(fmt.Sprintf("warning: run.former_tasks: %v", err))))
+		warning := plaintext.Printable(fmt.Sprintf("warning: run.former_tasks: %v", err))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(warning))
 	}
 	if err := LoadVetted(&s.File, s.Model); err != nil {
 		return nil, err
