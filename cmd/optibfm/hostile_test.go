@@ -35,7 +35,7 @@ func TestCommands_RefuseFilesThatAreNotRegular(t *testing.T) {
 	dir := t.TempDir()
 	pipe, model := filepath.Join(dir, "pipe"), randomBundle(t)
 	rigtest.Must(t, syscall.Mkfifo(pipe, 0o600))
-	for _, args := range [][]string{
+	cases := [][]string{
 		{"replay", pipe}, {"replay", "/dev/zero"}, {"replay", dir},
 		{"log", "info", pipe}, {"log", "cat", pipe}, {"log", "release", pipe},
 		{"log", "recover", pipe, "-o", filepath.Join(dir, "out")}, {"log", "label", pipe, "--propose", "1"},
@@ -44,7 +44,11 @@ func TestCommands_RefuseFilesThatAreNotRegular(t *testing.T) {
 		{"status", "--config", pipe}, {"doctor", "--config", pipe},
 		{"infer", pipe}, {"model", "check", model, pipe}, {"model", "eval", model, "--obs", "@" + pipe, "--z", "[1]"},
 		{"model", "prior", model, "--observations", pipe},
-	} {
+	}
+	if testing.Short() {
+		cases = cases[:3]
+	}
+	for _, args := range cases {
 		t.Run(strings.Join(args[:2], " "), func(t *testing.T) {
 			t.Parallel()
 			out, err := programOutput(t, args...)
@@ -71,12 +75,16 @@ func TestCommands_PrintNoEscapeSequenceOfAFileName(t *testing.T) {
 	rigtest.Must(t, os.WriteFile(log, text, 0o600))
 	damaged := filepath.Join(dir, "d"+evil)
 	rigtest.Must(t, os.WriteFile(damaged, append(text[:len(text)/2:len(text)/2], make([]byte, 100)...), 0o600))
-	for _, args := range [][]string{
+	cases := [][]string{
 		{"replay", log}, {"replay", damaged}, {"log", "info", log}, {"log", "info", damaged}, {"log", "cat", log},
 		{"log", "recover", damaged}, {"replay", log, "--html", log + ".html"},
 		{"replay", log + "absent"}, {"config", "validate", log}, {"config", "init", "rover", "-o", log + ".yaml"},
 		{"run", "--config", log}, {"infer", log}, {"model", "inspect", log}, {"task", "show", evil},
-	} {
+	}
+	if testing.Short() {
+		cases = cases[:4]
+	}
+	for _, args := range cases {
 		out, _ := programOutput(t, args...)
 		if out == "" || strings.ContainsAny(out, "\x1b\x07\u009b\u202e") {
 			t.Errorf("optibfm %q: %q", args, out)
