@@ -28,7 +28,7 @@ attack() {
   found=$(sed -n 's/^ *[a-z_]*_test\.go:[0-9]*: //p' "$work/log" | tail -n 1)
   grep -q '^--- PASS' "$work/log" || result=FAILED
   printf '%-34s %-7s %5s s  %s\n' "$1" "$result" "$((SECONDS - begun))" "$found"
-  [ "$result" = held ] || { failed=1; grep -vE '^=== ' "$work/log" | head -n 40; }
+  [ "$result" = held ] || { failed=1; grep -vE '^=== ' "$work/log" | tail -n 20; }
 }
 
 attack "kill -9 of both processes" ./cmd/optibfm 'TestRun_KeepsAcknowledgedLabelsAfterAKill$'

@@ -650,6 +650,9 @@ func killOnce(t *testing.T, rng *rand.Rand) killed {
 	case <-time.After(30 * time.Second):
 		t.Fatal("no label was acknowledged")
 	}
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return robot.acts.Load() >= 3 }) {
+		t.Fatal("the robot never moved")
+	}
 	time.Sleep(time.Duration(rng.IntN(700)) * time.Millisecond)
 	host := hostOf(t, cmd)
 	at, now := time.Now(), rtloop.Now()
