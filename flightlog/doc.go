@@ -43,9 +43,10 @@
 // Ticks wait in memory up to Options.Backlog; beyond that the Writer drops and counts
 // them. A label whose write failed is not in the log; WriteLabel returns an error.
 //
-// Before each write, and again after the fsync of a label, the Writer compares the device,
-// inode and size of its file with those at its path. If somebody removed, replaced or
-// truncated the log, every call fails with ErrLost.
+// Before and after each write, and after the fsync of a label, the Writer compares the
+// device, inode and size of its file with those at its path, and reads the bytes in front
+// of the write. If somebody removed, replaced or truncated the log, every later call fails
+// with ErrLost.
 //
 // # Pictures
 //

@@ -15,9 +15,13 @@ var losses = map[string]func(path string) error{
 	"renamed":        func(path string) error { return os.Rename(path, path+"~") },
 	"folder renamed": func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+"~") },
 	"truncated":      func(path string) error { return os.Truncate(path, 0) },
-	"cut by a byte": func(path string) error {
+	"cut by 20 bytes": func(path string) error {
 		info, err := os.Stat(path)
-		return errors.Join(err, os.Truncate(path, info.Size()-1))
+		return errors.Join(err, os.Truncate(path, info.Size()-20))
+	},
+	"truncated and extended": func(path string) error {
+		info, err := os.Stat(path)
+		return errors.Join(err, os.Truncate(path, 0), os.Truncate(path, info.Size()))
 	},
 	"replaced by a copy": func(path string) error {
 		text, err := os.ReadFile(path)
@@ -71,32 +75,49 @@ func TestWriter_ReportsALostLogWithoutALabel(t *testing.T) {
 	}
 }
 
-// syncedFile is a file that changes before an fsync returns.
-type syncedFile struct {
+// changingFile is a file that others change before a write or an fsync.
+type changingFile struct {
 	file
-	change func() error
+	write, sync func() error
 }
 
-func (f syncedFile) Sync() error { return errors.Join(f.change(), f.file.Sync()) }
+func (f changingFile) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.write(); err != nil {
+		return 0, err
+	}
+	return f.file.WriteAt(p, off)
+}
 
-func TestWriter_ALossDuringTheSyncOfALabelIsFinal(t *testing.T) {
+func (f changingFile) Sync() error { return errors.Join(f.sync(), f.file.Sync()) }
+
+// A truncated file has its old length again after the next write.
+func TestWriter_ALossDuringALabelIsFinal(t *testing.T) {
+	nothing := func() error { return nil }
 	for name, lose := range losses {
-		t.Run(name, func(t *testing.T) {
-			w, path := create(t, testMetadata(testShape), Options{})
-			must(t, w.WriteLabel(testLabel(1)))
-			whole := w.file
-			w.file = syncedFile{whole, func() error { return lose(path) }}
-			if err := w.WriteLabel(testLabel(2)); !errors.Is(err, ErrLost) {
-				t.Errorf("label 2: %v, want ErrLost", err)
-			}
-			w.file = whole
-			if err := w.WriteLabel(testLabel(3)); !errors.Is(err, ErrLost) {
-				t.Errorf("label 3: %v, want ErrLost", err)
-			}
-			if err := w.Close(); !errors.Is(err, ErrLost) {
-				t.Errorf("Close: %v, want ErrLost", err)
-			}
-		})
+		for _, during := range []string{"write", "sync"} {
+			t.Run(name+" during "+during, func(t *testing.T) {
+				w, path := create(t, testMetadata(testShape), Options{})
+				must(t, w.WriteLabel(testLabel(1)))
+				whole := w.file
+				changing := changingFile{whole, nothing, nothing}
+				if during == "write" {
+					changing.write = func() error { return lose(path) }
+				} else {
+					changing.sync = func() error { return lose(path) }
+				}
+				w.file = changing
+				if err := w.WriteLabel(testLabel(2)); !errors.Is(err, ErrLost) {
+					t.Errorf("label 2: %v, want ErrLost", err)
+				}
+				w.file = whole
+				if err := w.WriteLabel(testLabel(3)); !errors.Is(err, ErrLost) {
+					t.Errorf("label 3: %v, want ErrLost", err)
+				}
+				if err := w.Close(); !errors.Is(err, ErrLost) {
+					t.Errorf("Close: %v, want ErrLost", err)
+				}
+			})
+		}
 	}
 }
 

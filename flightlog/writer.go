@@ -2,6 +2,7 @@ package flightlog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,8 +83,7 @@ type Writer struct {
 	channels channelSet
 	chunk    *openChunk
 	out      *records // records to write next
-	size     int64    // of the valid part of the file
-	crc      uint32   // of the valid part
+	extent            // of the valid part of the file
 
 	index       chunkIndex
 	attachments []*mcap.AttachmentIndex
@@ -457,7 +457,7 @@ func (w *Writer) wrap(err error) error {
 // commit appends the open chunk to the file and, with durable, calls fsync. After an
 // error the file has its old length and the chunk is still open.
 func (w *Writer) commit(durable bool) error {
-	size, crc := w.size, w.crc
+	before := w.extent
 	w.out.buf.Reset()
 	closed, err := w.chunk.encode(w.out, uint64(w.size))
 	if err != nil {
@@ -466,16 +466,13 @@ func (w *Writer) commit(durable bool) error {
 	if w.data, err = w.out.chunkIndex(w.data[:0], &closed); err != nil {
 		return err
 	}
-	err = w.intact() // a write behind the end of a truncated file would hide its loss
-	if err == nil {
-		err = w.append()
-	}
+	err = w.append()
 	if err == nil && durable {
 		if err = w.sync(); err == nil {
 			err = w.intact()
 		}
 		if err != nil { // the data may never reach the disk, so write it again
-			w.cutBack(size, crc)
+			w.cutBack(before)
 		}
 	}
 	if err != nil {
@@ -491,35 +488,42 @@ func (w *Writer) commit(durable bool) error {
 
 // append writes out at the end of the file.
 func (w *Writer) append() error {
-	p := w.out.buf.Bytes()
-	if _, err := w.file.WriteAt(p, w.size); err != nil {
-		w.cutBack(w.size, w.crc)
+	if err := w.intact(); err != nil {
 		return err
 	}
-	w.size += int64(len(p))
-	w.crc = crc32.Update(w.crc, crc32.IEEETable, p)
+	p, before := w.out.buf.Bytes(), w.extent
+	if _, err := w.file.WriteAt(p, w.size); err != nil {
+		w.cutBack(before)
+		return err
+	}
+	w.extent = before.with(p)
 	w.dirty = true
 	w.out.buf.Reset()
+	// The write extends a file that was truncated just before it. Then the bytes in front of it are 0.
+	if err := w.noteLoss(w.file.Intact(before.size, before.tail, w.size)); err != nil {
+		w.cutBack(before)
+		return err
+	}
 	return nil
 }
 
 // cutBack restores the length of the file. It may ignore errors, because the next write
 // goes to the same offset.
-func (w *Writer) cutBack(size int64, crc uint32) {
-	w.size, w.crc = size, crc
+func (w *Writer) cutBack(to extent) {
+	w.extent = to
 	_ = w.intact()
 }
 
 // intact returns an error if the file is not the log. A loss is final: a later write would hide it.
 func (w *Writer) intact() error {
-	if w.lost != nil {
-		return w.lost
-	}
-	err := w.file.Intact(w.size)
-	if errors.Is(err, ErrLost) {
+	return w.noteLoss(w.file.Intact(w.size, w.tail, w.size))
+}
+
+func (w *Writer) noteLoss(err error) error {
+	if w.lost == nil && errors.Is(err, ErrLost) {
 		w.lost = err
 	}
-	return err
+	return cmp.Or(w.lost, err)
 }
 
 func (w *Writer) sync() error {
