@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"optibfm/controller"
+	"optibfm/internal/regular"
 )
 
 //go:embed *.yaml
@@ -66,7 +67,7 @@ func Load(nameOrPath string, set ...string) (File, error) {
 }
 
 func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, _, err := regular.Open(name)
 	if err != nil {
 		return nil, err
 	}

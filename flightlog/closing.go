@@ -23,7 +23,7 @@ type summary struct {
 
 // writeSummary closes the file. After an error the file is as it was.
 func (w *Writer) writeSummary() error {
-	size, crc := w.size, w.crc
+	before := w.extent
 	if err := w.out.WriteDataEnd(&mcap.DataEnd{DataSectionCRC: w.crc}); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (w *Writer) writeSummary() error {
 	s := summary{w: w, start: w.size}
 	if err := s.write(); err != nil {
 		w.out.buf.Reset()
-		w.cutBack(size, crc)
+		w.cutBack(before)
 		return err
 	}
 	return nil

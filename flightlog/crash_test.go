@@ -324,9 +324,12 @@ func (d *fakeDisk) grow(n int) {
 	}
 }
 
-func (d *fakeDisk) Truncate(size int64) error { d.data = d.data[:size]; return nil }
-func (d *fakeDisk) Sync() error               { d.syncs++; return d.syncError }
-func (d *fakeDisk) Close() error              { return nil }
+func (d *fakeDisk) Sync() error  { d.syncs++; return d.syncError }
+func (d *fakeDisk) Close() error { return nil }
+func (d *fakeDisk) Intact(_ int64, _ string, size int64) error {
+	d.data = d.data[:size]
+	return nil
+}
 
 func newOnDisk(t *testing.T, opts Options) (*Writer, *fakeDisk, *time.Time) {
 	t.Helper()

@@ -43,6 +43,11 @@
 // Ticks wait in memory up to Options.Backlog; beyond that the Writer drops and counts
 // them. A label whose write failed is not in the log; WriteLabel returns an error.
 //
+// Before and after each write, and after the fsync of a label, the Writer compares the
+// device, inode and size of its file with those at its path, and reads the bytes in front
+// of the write. If somebody removed, replaced or truncated the log, every later call fails
+// with ErrLost.
+//
 // # Pictures
 //
 // The pictures of NAME.mcap are in NAME.view-001.mcap and so on: foxglove.CompressedImage
@@ -53,7 +58,7 @@
 //   - Another goroutine writes them. A disk that is too slow or too full for pictures still
 //     takes ticks and labels.
 //   - The checksums and the replay of a log do not depend on pictures.
-//   - Pictures of people have stricter permissions than the log.
+//   - A person can delete pictures of people, or keep them from a copy.
 //
 // Foxglove opens the files together as one recording.
 //

@@ -95,11 +95,11 @@ func (p *PictureWriter) Write(picture Picture) error {
 		return fmt.Errorf("flightlog: writing a picture: %w", err)
 	}
 	if err := p.file.write(viewChannel, picture.At, p.meta.Clock.pictureMessage(picture)); err != nil {
-		return err
+		return p.leave(err)
 	}
 	if p.file.chunk.size() >= picturesChunk {
 		if err := p.file.retry(); err != nil {
-			return err
+			return p.leave(err)
 		}
 	}
 	if p.file.size >= maxPicturesSize || p.now().Sub(p.begun) >= maxPicturesTime {
@@ -113,7 +113,16 @@ func (p *PictureWriter) Flush() error {
 	if p.file == nil {
 		return nil
 	}
-	return p.file.Flush()
+	return p.leave(p.file.Flush())
+}
+
+// leave leaves a lost file, so that a later Write starts another.
+func (p *PictureWriter) leave(err error) error {
+	if errors.Is(err, ErrLost) {
+		_ = p.file.Close() // fails as err did
+		p.file = nil
+	}
+	return err
 }
 
 // Close ends the present file. A later Write starts another.
@@ -136,7 +145,7 @@ func (p *PictureWriter) create() error {
 	}
 	// Each flush waits for the disk: with SyncEvery and pictureFile.Sync.
 	options := Options{FlushEvery: picturesFlush, SyncEvery: 1, Backlog: picturesBacklog, Now: p.now}
-	if p.file, err = newWriter(path, pictureFile{f}, p.meta, viewChannels, options); err != nil {
+	if p.file, err = newWriter(path, pictureFile{namedFile{f, path}}, p.meta, viewChannels, options); err != nil {
 		return errors.Join(err, f.Close(), os.Remove(path))
 	}
 	p.begun = p.now()
@@ -146,7 +155,7 @@ func (p *PictureWriter) create() error {
 // pictureFile is a file of which at most one chunk waits in the page cache, so that a slow disk
 // drops pictures before it delays the fsync of a label. An fsync of pictures could itself delay
 // that of a label.
-type pictureFile struct{ *os.File }
+type pictureFile struct{ namedFile }
 
 // Sync waits until the disk has the data. It does not wait for the directory entry and the length
 // of the file, which the file system writes within seconds.

@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
-	"os"
 	"strings"
 
 	"github.com/foxglove/mcap/go/mcap"
@@ -19,6 +18,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogpb"
+	"optibfm/internal/regular"
 	"optibfm/rewardsrc"
 )
 
@@ -79,11 +79,38 @@ type Record struct {
 	data    []byte // the encoded message
 }
 
-// Limits of lengths in a file, far above those that a Writer writes.
+// Limits of lengths in a file, above those that a Writer writes. They bound the memory that a small file can
+// take: compressed data unpack to 30,000 times their length, an empty message inside another becomes
+// 200 bytes.
 const (
-	maxRecord = 256 << 20 // bytes of a record, and of an uncompressed chunk
-	maxShort  = 16 << 20  // bytes of a record other than a chunk
+	maxRecord     = 96 << 20 // bytes of a record
+	maxBody       = 16 << 20 // bytes of an unpacked chunk without a snapshot
+	maxWindow     = 32 << 20 // bytes of zstd's window
+	maxAttachment = 16 << 20
+	maxShort      = 1 << 20 // bytes of a record other than a chunk, a message or an attachment
 )
+
+// mostBytes returns the largest message of a channel.
+func (r *Reader) mostBytes(channel int) int {
+	const fixed = 16 << 10 // fields that do not depend on the shape
+	s := r.meta.Shape
+	switch channel {
+	case tickChannel:
+		return fixed + 5*(s.Obs+s.Action) + 2*9*s.Latent
+	case planChannel:
+		return fixed + 9*s.Latent
+	case snapshotChannel:
+		return fixed + 9*min(s.StateLen(), maxRecord/9)
+	case viewChannel, eventChannel:
+		return maxShort + maxShort/2
+	}
+	return fixed
+}
+
+// maxChunk returns the limit of an unpacked chunk.
+func (r *Reader) maxChunk() uint64 {
+	return uint64(min(maxRecord, maxBody+r.mostBytes(snapshotChannel)))
+}
 
 // Reader reads a complete, cut or damaged log. It is not safe for concurrent use.
 type Reader struct {
@@ -120,16 +147,11 @@ type part struct {
 func Open(path string) (*Reader, error) { return openFile(path, NewReader) }
 
 func openFile(path string, read func(io.ReaderAt, int64) (*Reader, error)) (*Reader, error) {
-	f, err := os.Open(path)
+	f, size, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog.Open: %w", err)
 	}
-	info, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("flightlog.Open: %w", err)
-	}
-	r, err := read(f, info.Size())
+	r, err := read(f, size)
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("flightlog.Open %s: %w", path, err)
@@ -244,7 +266,7 @@ func (r *Reader) Close() error {
 
 // read decodes a record of the preamble.
 func (r *Reader) read(op mcap.OpCode, at, length int64) error {
-	if length > maxShort {
+	if length > maxShort && (op != mcap.OpAttachment || length > maxAttachment) {
 		return damaged("a record (%s) of %d bytes", op, length)
 	}
 	data, err := r.bytes(at+recordLead, at+recordLead+length)
@@ -423,6 +445,9 @@ func (r *Reader) visit(p part, channels channelSet, yield func(*Record, error) b
 		}
 		// Other programs put schemas and channels into chunks.
 		if op == mcap.OpSchema || op == mcap.OpChannel {
+			if length > maxShort {
+				return yield(nil, p.place(damaged("a record (%s) of %d bytes", op, length)))
+			}
 			if err := guard(func() error { return r.decodeRecord(op, p.offset, record) }); err != nil {
 				return yield(nil, p.place(damaged("%s: %w", op, err)))
 			}
@@ -467,8 +492,8 @@ func (r *Reader) load(p part) ([]byte, error) {
 }
 
 func (r *Reader) unpack(c *mcap.Chunk) ([]byte, error) {
-	if c.UncompressedSize > maxRecord {
-		return nil, fmt.Errorf("the chunk claims %d bytes", c.UncompressedSize)
+	if most := r.maxChunk(); c.UncompressedSize > most {
+		return nil, fmt.Errorf("the chunk claims %d bytes, at most %d", c.UncompressedSize, most)
 	}
 	var packed io.Reader
 	switch mcap.CompressionFormat(c.Compression) {
@@ -484,15 +509,17 @@ func (r *Reader) unpack(c *mcap.Chunk) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("unknown compression %.20q", c.Compression)
 	}
-	// The buffer grows with the data, not with the claimed size.
-	var body bytes.Buffer
-	if _, err := io.Copy(&body, io.LimitReader(packed, int64(c.UncompressedSize)+1)); err != nil {
+	body := make([]byte, c.UncompressedSize)
+	if n, err := io.ReadFull(packed, body); err != nil {
+		return nil, fmt.Errorf("the chunk unpacks to %d bytes, not %d (%w)", n, c.UncompressedSize, err)
+	}
+	switch n, err := io.CopyN(io.Discard, packed, 1); {
+	case n > 0:
+		return nil, fmt.Errorf("the chunk unpacks to more than %d bytes", c.UncompressedSize)
+	case !errors.Is(err, io.EOF):
 		return nil, err
 	}
-	if uint64(body.Len()) != c.UncompressedSize {
-		return nil, fmt.Errorf("the chunk unpacks to %d bytes, not %d", body.Len(), c.UncompressedSize)
-	}
-	return body.Bytes(), nil
+	return body, nil
 }
 
 // unzstd returns a reader that decompresses.
@@ -502,7 +529,8 @@ func (r *Reader) unzstd(packed []byte) (io.Reader, error) {
 		return r.unpacker, r.unpacker.Reset(source)
 	}
 	var err error
-	r.unpacker, err = zstd.NewReader(source, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxRecord))
+	r.unpacker, err = zstd.NewReader(source, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxRecord))
 	return r.unpacker, err
 }
 
@@ -518,6 +546,9 @@ func (r *Reader) message(p part, data []byte, channels channelSet, yield func(*R
 	}
 	record := &Record{
 		Topic: topics[channel].name, LogTime: m.LogTime, Offset: p.offset, channel: channel, data: m.Data,
+	}
+	if most := r.mostBytes(channel); len(m.Data) > most {
+		return yield(nil, p.place(damaged("%s: a message of %d bytes, at most %d", record.Topic, len(m.Data), most)))
 	}
 	if err := r.decode(record, channel, m.Data); err != nil {
 		return yield(nil, p.place(damaged("%s: %w", record.Topic, err)))

@@ -39,7 +39,7 @@ func Recover(in, out string) (Recovered, error) {
 		return Recovered{}, err
 	}
 	defer func() { _ = r.Close() }()
-	f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
 	if err != nil {
 		return Recovered{}, fmt.Errorf("flightlog.Recover: %w; give another name", err)
 	}

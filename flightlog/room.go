@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/regular"
 )
 
 // ErrNoRoom is returned by MakeRoom if the disk stays too full.
@@ -105,7 +107,7 @@ func gigabytes(n int64) float64 { return float64(n) / 1e9 }
 // open.
 func (l *logFile) remove() (removed bool, err error) {
 	path := l.path
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if errors.Is(err, os.ErrNotExist) || l.pictures && errors.Is(err, os.ErrPermission) {
 		return false, nil // another process removed it, or it is another user's
 	}
@@ -197,7 +199,7 @@ func MarkReplayed(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(markPath(path), []byte(markText(info)), 0o644)
+	return os.WriteFile(markPath(path), []byte(markText(info)), 0o640)
 }
 
 // Replayed reports whether MarkReplayed marked the log, at its present size.
@@ -206,6 +208,6 @@ func Replayed(path string) bool {
 	if err != nil {
 		return false
 	}
-	text, err := os.ReadFile(markPath(path))
+	text, err := regular.Read(markPath(path), 1<<10)
 	return err == nil && string(text) == markText(info)
 }

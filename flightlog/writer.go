@@ -2,6 +2,7 @@ package flightlog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,14 +73,6 @@ type Stats struct {
 	SyncMax   time.Duration // the slowest
 }
 
-// file holds the methods of *os.File that a Writer needs.
-type file interface {
-	WriteAt(p []byte, off int64) (int, error)
-	Truncate(size int64) error
-	Sync() error
-	Close() error
-}
-
 // Writer writes a log. It is not safe for concurrent use. The control thread must not
 // call it.
 type Writer struct {
@@ -90,8 +83,7 @@ type Writer struct {
 	channels channelSet
 	chunk    *openChunk
 	out      *records // records to write next
-	size     int64    // of the valid part of the file
-	crc      uint32   // of the valid part
+	extent            // of the valid part of the file
 
 	index       chunkIndex
 	attachments []*mcap.AttachmentIndex
@@ -110,6 +102,7 @@ type Writer struct {
 	synced    time.Time
 	dirty     bool // written since the last fsync
 	broken    error
+	lost      error // final
 	closed    bool
 	stats     Stats
 }
@@ -120,11 +113,11 @@ func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 	if err := meta.check(); err != nil {
 		return nil, fmt.Errorf("flightlog.Create %s: %w", path, err)
 	}
-	f, err := createLocked(path, 0o644)
+	f, err := createLocked(path, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog.Create: %w", err)
 	}
-	w, err := newWriter(path, f, meta, logChannels, opts)
+	w, err := newWriter(path, namedFile{f, path}, meta, logChannels, opts)
 	if err == nil && !opts.NoSync {
 		err = syncDir(filepath.Dir(path))
 	}
@@ -455,13 +448,16 @@ func (w *Writer) wrap(err error) error {
 	if err == nil {
 		return nil
 	}
+	if errors.Is(err, ErrLost) {
+		return fmt.Errorf("flightlog: writing %s: %w", w.path, err)
+	}
 	return fmt.Errorf("flightlog: writing %s: %w; free space on the disk, or check the disk", w.path, err)
 }
 
 // commit appends the open chunk to the file and, with durable, calls fsync. After an
 // error the file has its old length and the chunk is still open.
 func (w *Writer) commit(durable bool) error {
-	size, crc := w.size, w.crc
+	before := w.extent
 	w.out.buf.Reset()
 	closed, err := w.chunk.encode(w.out, uint64(w.size))
 	if err != nil {
@@ -472,8 +468,11 @@ func (w *Writer) commit(durable bool) error {
 	}
 	err = w.append()
 	if err == nil && durable {
-		if err = w.sync(); err != nil { // the data may never reach the disk, so write it again
-			w.cutBack(size, crc)
+		if err = w.sync(); err == nil {
+			err = w.intact()
+		}
+		if err != nil { // the data may never reach the disk, so write it again
+			w.cutBack(before)
 		}
 	}
 	if err != nil {
@@ -489,23 +488,42 @@ func (w *Writer) commit(durable bool) error {
 
 // append writes out at the end of the file.
 func (w *Writer) append() error {
-	p := w.out.buf.Bytes()
-	if _, err := w.file.WriteAt(p, w.size); err != nil {
-		w.cutBack(w.size, w.crc)
+	if err := w.intact(); err != nil {
 		return err
 	}
-	w.size += int64(len(p))
-	w.crc = crc32.Update(w.crc, crc32.IEEETable, p)
+	p, before := w.out.buf.Bytes(), w.extent
+	if _, err := w.file.WriteAt(p, w.size); err != nil {
+		w.cutBack(before)
+		return err
+	}
+	w.extent = before.with(p)
 	w.dirty = true
 	w.out.buf.Reset()
+	// The write extends a file that was truncated just before it. Then the bytes in front of it are 0.
+	if err := w.noteLoss(w.file.Intact(before.size, before.tail, w.size)); err != nil {
+		w.cutBack(before)
+		return err
+	}
 	return nil
 }
 
 // cutBack restores the length of the file. It may ignore errors, because the next write
 // goes to the same offset.
-func (w *Writer) cutBack(size int64, crc uint32) {
-	w.size, w.crc = size, crc
-	_ = w.file.Truncate(size)
+func (w *Writer) cutBack(to extent) {
+	w.extent = to
+	_ = w.intact()
+}
+
+// intact returns an error if the file is not the log. A loss is final: a later write would hide it.
+func (w *Writer) intact() error {
+	return w.noteLoss(w.file.Intact(w.size, w.tail, w.size))
+}
+
+func (w *Writer) noteLoss(err error) error {
+	if w.lost == nil && errors.Is(err, ErrLost) {
+		w.lost = err
+	}
+	return cmp.Or(w.lost, err)
 }
 
 func (w *Writer) sync() error {
@@ -555,11 +573,10 @@ func (w *Writer) Close() error {
 		return ErrClosed
 	}
 	err := w.Flush()
-	if err == nil {
-		err = w.wrap(w.writeSummary())
-	}
-	if err == nil {
-		err = w.wrap(w.sync())
+	for _, finish := range []func() error{w.intact, w.writeSummary, w.sync, w.intact} {
+		if err == nil {
+			err = w.wrap(finish())
+		}
 	}
 	w.closed = true
 	return errors.Join(err, w.file.Close(), w.index.close())

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -82,14 +83,18 @@ func (r *fakeRobot) deb(version, behaves string) string {
 func (r *fakeRobot) flash(args ...string) (int, string) {
 	r.t.Helper()
 	cmd := exec.Command("../scripts/flash.sh", append(args, "me@robot")...)
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(r.dir, "bin")+":"+os.Getenv("PATH"),
-		"OPTIBFM_KEEP="+filepath.Join(r.dir, "keep"), "OPTIBFM_CONFIG="+filepath.Join(r.dir, "robot.yaml"),
-		"OPTIBFM_SETTLE_S=0")
+	cmd.Env = r.environment()
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		r.t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+func (r *fakeRobot) environment() []string {
+	return append(os.Environ(), "PATH="+filepath.Join(r.dir, "bin")+":"+os.Getenv("PATH"),
+		"OPTIBFM_KEEP="+filepath.Join(r.dir, "keep"), "OPTIBFM_CONFIG="+filepath.Join(r.dir, "robot.yaml"),
+		"OPTIBFM_SETTLE_S=0")
 }
 
 func (r *fakeRobot) has(name string) bool {
@@ -209,4 +214,34 @@ func TestFlash_RefusesAPackageForAnotherProcessor(t *testing.T) {
 	r.expect(status, out, 1, "", false, "is for amd64, the robot is arm64")
 	status, out = r.flash("--deb", filepath.Join(r.dir, "none.deb"))
 	r.expect(status, out, 1, "", false, "no such file")
+}
+
+// The name of a package is never a part of a command, an option or a host.
+func TestFlash_TakesAnyNameOfAPackage(t *testing.T) {
+	for i, name := range []string{
+		"x;touch y;.deb", "$(touch y).deb", "`touch y`.deb", "a b.deb", "a'b\".deb", "-x.deb", "robot:x.deb", "a\nb.deb",
+	} {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			r := newFakeRobot(t)
+			r.write(name, "1.0\narm64\n\n", 0o644)
+			script, err := filepath.Abs("../scripts/flash.sh")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range []string{name, "./" + name, filepath.Join(r.dir, name)} {
+				cmd := exec.Command(script, "--deb", path, "me@robot")
+				cmd.Dir, cmd.Env = r.dir, r.environment()
+				out, err := cmd.CombinedOutput()
+				if err != nil || r.version() != "1.0" {
+					t.Errorf("%q: %v, installed %q:\n%s", path, err, r.version(), out)
+				}
+				if r.has("y") {
+					t.Errorf("%q: the name runs a command:\n%s", path, r.calls())
+				}
+				if err := os.Remove(filepath.Join(r.dir, "installed")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
 }

@@ -25,7 +25,7 @@ done
 say() { printf 'flash: %s\n' "$*"; }
 fail() { printf 'flash: %s\n' "$*" >&2; exit 1; }
 run() {
-  if [ -n "$dry" ]; then say "would run: $*"; else "$@"; fi
+  if [ -n "$dry" ]; then say "would run: ${*@Q}"; else "$@"; fi
 }
 
 arch=$(ssh "$robot" dpkg --print-architecture) || fail "$robot: no answer, or not Debian; try: ssh $robot dpkg --print-architecture"
@@ -40,16 +40,18 @@ if [ -z "$deb" ]; then
     deb=$("$here/package.sh" "$version" "$arch" | tail -n 1)
   fi
 elif [ ! -f "$deb" ]; then
-  fail "--deb: no such file ($deb)"
-elif [ "$(dpkg-deb -f "$deb" Architecture)" != "$arch" ]; then
-  fail "--deb: $deb is for $(dpkg-deb -f "$deb" Architecture), the robot is $arch; build one with scripts/package.sh VERSION $arch"
+  fail "--deb: no such file (${deb@Q})"
+elif deb=$(realpath -- "$deb") && [ "$(dpkg-deb -f "$deb" Architecture)" != "$arch" ]; then
+  fail "--deb: ${deb@Q} is for $(dpkg-deb -f "$deb" Architecture), the robot is $arch; build one with scripts/package.sh VERSION $arch"
 fi
 
-# Each flash has its own folder, so that two at once do not mix their packages.
+# Each flash has its own folder, so that two at once do not mix their packages. The shell of the robot
+# reads $remote: it has no name from this computer.
 folder=/var/tmp/optibfm-flash-$$-$(date +%s)
 run ssh "$robot" mkdir -m 700 "$folder"
-run scp -q "$deb" "$here/flash_on_robot.sh" "$robot:$folder/"
-remote="sh $folder/flash_on_robot.sh $folder/$(basename "$deb")"
+run scp -q "$here/flash_on_robot.sh" "$robot:$folder/"
+run scp -q "$deb" "$robot:$folder/optibfm.deb"
+remote="sh $folder/flash_on_robot.sh $folder/optibfm.deb"
 if [ -n "$dry" ]; then
   say "would run on $robot, as root: $remote"
   exit 0

@@ -127,7 +127,7 @@ echo "scripts/image.sh: Debian and its kernel" >&2
 # shellcheck disable=SC2016 # the hook expands $1
 INITRD=No mmdebstrap --quiet --arch="$arch" --variant=minbase --components="main non-free-firmware" --include="$packages" \
   --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
-  --customize-hook="tar-in $work/files.tar /" --customize-hook='chroot "$1" bash /tmp/configure' \
+  --customize-hook="tar-in $(printf %q "$work/files.tar") /" --customize-hook='chroot "$1" bash /tmp/configure' \
   bookworm "$work/root.tar" >"$work/log" 2>&1 || { tail -n 30 "$work/log" >&2; fail "mmdebstrap failed"; }
 
 echo "scripts/image.sh: the image" >&2

@@ -14,6 +14,7 @@ case "$arch" in arm64 | amd64) ;; *) usage ;; esac
 # The version of a Debian package begins with a digit and has no underscore.
 case "$version" in [0-9]*) ;; *) version="0~$version" ;; esac
 version=${version//_/-}
+case "$version" in *[!0-9A-Za-z.+~-]*) echo "scripts/package.sh: ${1@Q} is not a version; use letters, digits and . + - ~" >&2; exit 2 ;; esac
 
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)

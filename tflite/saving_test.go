@@ -25,8 +25,11 @@ func TestSearch_SkipsWorkOnTrainedModels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, labels := range []int{0, 100, 1000} {
-			const searches, candidates = 30, 128
+		counts, searches, candidates := []int{0, 100, 1000}, 30, 128
+		if emulated() {
+			counts, searches, candidates = []int{100}, 1, 32
+		}
+		for _, labels := range counts {
 			work := 0
 			for seed := range uint64(searches) {
 				rng := rand.New(rand.NewPCG(seed, 1))
@@ -48,6 +51,9 @@ func TestSearch_SkipsWorkOnTrainedModels(t *testing.T) {
 		}
 	}
 }
+
+// emulated reports whether an emulator runs the tests, which is about 1000 times slower.
+func emulated() bool { return os.Getenv("OPTIBFM_TEST_EMULATED") != "" }
 
 func observations(t *testing.T, dir string, width int) (states [][]float32) {
 	t.Helper()

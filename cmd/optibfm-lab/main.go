@@ -9,14 +9,18 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"optibfm/internal/plaintext"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := newRootCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "optibfm-lab:", err)
+	root := newRootCommand()
+	root.SetOut(plaintext.NewWriter(os.Stdout))
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "optibfm-lab:", plaintext.Printable(err.Error()))
 		os.Exit(1)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"optibfm/configs"
 	"optibfm/internal/halt"
 	"optibfm/internal/journal"
+	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
 )
 
@@ -57,7 +58,7 @@ ends after 20 s. It is not an emergency stop: use the button that cuts the power
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, haltTimeout)
 			defer cancel()
-			warnings := journal.For(cmd.ErrOrStderr(), journal.Warning)
+			warnings := plaintext.NewWriter(journal.For(cmd.ErrOrStderr(), journal.Warning))
 			return halt.Robot(ctx, cmd.OutOrStdout(), warnings, setup.LocalHardware, file)
 		},
 	}

@@ -11,15 +11,33 @@ import (
 
 	"optibfm/flightlog"
 	"optibfm/internal/journal"
+	"optibfm/internal/plaintext"
 )
 
 // exitDamaged is the exit status for a damaged log; that of other errors is 1.
 const exitDamaged = 3
 
 func main() {
-	if err := newRootCommand().Execute(); err != nil {
-		fmt.Fprintln(journal.For(os.Stderr, journal.Error), "optibfm:", err)
+	root := newRootCommand()
+	cleanOutput(root)
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(journal.For(os.Stderr, journal.Error), "optibfm:", plaintext.Printable(err.Error()))
 		os.Exit(exitStatus(err))
+	}
+}
+
+// cleanOutput removes control characters from what the commands print. The display of a run needs the terminal
+// itself, and cleans its texts.
+func cleanOutput(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "run", "host":
+			continue
+		case "halt": // the journal reads its warnings
+		default:
+			c.SetErr(plaintext.NewWriter(os.Stderr))
+		}
+		c.SetOut(plaintext.NewWriter(os.Stdout))
 	}
 }
 

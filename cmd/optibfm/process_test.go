@@ -109,16 +109,21 @@ func randomBundle(t *testing.T) string {
 // onlyLog opens the only log of a command.
 func onlyLog(t *testing.T, cmd *exec.Cmd) *flightlog.Reader {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(logDir(cmd), "*.mcap"))
-	if err != nil || len(paths) != 1 {
-		t.Fatalf("want one log, have %v, %v", paths, err)
-	}
-	r, err := flightlog.Open(paths[0])
+	r, err := flightlog.Open(onlyLogPath(t, cmd))
 	if err != nil {
 		t.Fatalf("the log does not open: %v", err)
 	}
 	t.Cleanup(func() { r.Close() })
 	return r
+}
+
+func onlyLogPath(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(logDir(cmd), "*.mcap"))
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("want one log, have %v, %v", paths, err)
+	}
+	return paths[0]
 }
 
 // watched is a robot that another process controls through the bridge. It reports the
@@ -600,22 +605,30 @@ var saved = regexp.MustCompile(`saved \((\d+)\)`)
 
 func TestRun_KeepsAcknowledgedLabelsAfterAKill(t *testing.T) {
 	t.Parallel()
-	var worst time.Duration
-	labels := 0
+	var worst killed
 	for i := range kills() {
-		lost, n := killOnce(t, rand.New(rand.NewPCG(uint64(i), 7)))
-		worst, labels = max(worst, lost), labels+n
+		k := killOnce(t, rand.New(rand.NewPCG(uint64(i), 7)))
+		worst = killed{max(worst.lost, k.lost), max(worst.halted, k.halted), worst.labels + k.labels}
 	}
-	t.Logf("%d kills, %d labels acknowledged and found; at most the last %v of ticks lost", kills(), labels, worst)
+	t.Logf("%d kills: %d labels acknowledged and found, at most the last %v of ticks lost, halted within %v",
+		kills(), worst.labels, worst.lost, worst.halted)
+}
+
+// killed is the result of killOnce.
+type killed struct {
+	lost   time.Duration // ticks that are not in the log
+	halted time.Duration // from the kill to the Halt of the robot
+	labels int           // acknowledged, all in the log
 }
 
 // killOnce runs with labels from the keyboard, kills both processes at a random moment,
 // and compares the acknowledged labels with the log.
-func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
+func killOnce(t *testing.T, rng *rand.Rand) killed {
 	t.Helper()
+	robot, base := serveWatched(t)
 	person, terminal := rigtest.OpenPTY(t)
 	defer person.Close()
-	cmd := program(t, "operator.source=keyboard", "operator.keyboard.refractory_ms=0", "run.duration_s=0")
+	cmd := program(t, append(base, "operator.source=keyboard", "operator.keyboard.refractory_ms=0")...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	rigtest.Must(t, cmd.Start())
 	terminal.Close()
@@ -637,9 +650,12 @@ func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("no label was acknowledged")
 	}
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return robot.acts.Load() >= 3 }) {
+		t.Fatal("the robot never moved")
+	}
 	time.Sleep(time.Duration(rng.IntN(700)) * time.Millisecond)
 	host := hostOf(t, cmd)
-	killed := rtloop.Now()
+	at, now := time.Now(), rtloop.Now()
 	if rng.IntN(2) == 0 { // either process may die first
 		_ = syscall.Kill(host, syscall.SIGKILL)
 	}
@@ -650,7 +666,68 @@ func killOnce(t *testing.T, rng *rand.Rand) (lost time.Duration, labels int) {
 	person.Close()
 	<-pressing
 	checkLabels(t, onlyLog(t, cmd), acknowledged)
-	return time.Duration(killed - lastTickAt(t, onlyLog(t, cmd))), len(acknowledged)
+	return killed{
+		lost: time.Duration(now - lastTickAt(t, onlyLog(t, cmd))), halted: robot.waitHalted(t, at),
+		labels: len(acknowledged),
+	}
+}
+
+// TestRun_RefusesLabelsForALostLog loses the log of a run and presses a key.
+func TestRun_RefusesLabelsForALostLog(t *testing.T) {
+	for name, lose := range map[string]func(dir, log string) error{
+		"the folder is removed": func(dir, _ string) error { return os.RemoveAll(dir) },
+		"the log is truncated":  func(_, log string) error { return os.Truncate(log, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			person, terminal := rigtest.OpenPTY(t)
+			defer person.Close()
+			cmd := program(t, "operator.source=keyboard", "operator.keyboard.refractory_ms=0", "run.duration_s=0")
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
+			rigtest.Must(t, cmd.Start())
+			terminal.Close()
+			lines := make(chan string, 1000)
+			go func() {
+				defer close(lines)
+				for in := bufio.NewScanner(person); in.Scan(); {
+					lines <- in.Text()
+				}
+			}()
+			press(t, person, lines, saved.MatchString)
+			rigtest.Must(t, lose(logDir(cmd), onlyLogPath(t, cmd)))
+			press(t, person, lines, func(line string) bool {
+				return strings.Contains(line, "NOT count") && strings.Contains(line, flightlog.ErrLost.Error())
+			})
+			rigtest.Must(t, cmd.Process.Signal(syscall.SIGTERM))
+			for line := range lines {
+				if saved.MatchString(line) {
+					t.Errorf("acknowledged: %s", line)
+				}
+			}
+			if err := cmd.Wait(); err == nil {
+				t.Error("the run ends without an error")
+			}
+		})
+	}
+}
+
+// press presses + until a line of the run is as wanted.
+func press(t *testing.T, person *os.File, lines <-chan string, wanted func(string) bool) {
+	t.Helper()
+	var all []string
+	guard := time.After(rigtest.HangGuard)
+	for {
+		_, _ = person.WriteString("+")
+		select {
+		case line := <-lines:
+			if all = append(all, line); wanted(line) {
+				return
+			}
+		case <-time.After(20 * time.Millisecond):
+		case <-guard:
+			t.Fatalf("no such line:\n%s", strings.Join(all, "\n"))
+		}
+	}
 }
 
 // readAcknowledged reads the acknowledged labels from a terminal until it closes.

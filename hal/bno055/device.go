@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"time"
 
 	"periph.io/x/conn/v3/i2c"
 
 	"optibfm/hal"
 	"optibfm/hal/i2cbus"
+	"optibfm/internal/regular"
 )
 
 // Registers of page 0; section 4.2.1.
@@ -361,7 +361,7 @@ func (d *Device) Faults() hal.Faults { return d.conn.Faults() }
 func (c Config) profile() (*Profile, error) {
 	text := c.Calibration
 	if c.CalibrationFile != "" {
-		content, err := os.ReadFile(c.CalibrationFile)
+		content, err := regular.Read(c.CalibrationFile, 4<<10)
 		if err != nil {
 			return nil, fmt.Errorf("bno055: calibration_file: %w", err)
 		}

@@ -49,10 +49,7 @@ func startChild(config Config) (*child, error) {
 	if c.folder != "" {
 		c.cmd.Env = append(c.cmd.Env, envView+"="+c.viewSocket())
 	}
-	c.cmd.Stdout, c.cmd.Stderr = os.Stderr, os.Stderr
-	if config.Output != nil {
-		c.cmd.Stdout, c.cmd.Stderr = config.Output, config.Output
-	}
+	c.cmd.Stdout, c.cmd.Stderr = config.output(), config.output()
 	// A separate process group: Ctrl-C at the terminal must reach only this
 	// process, which halts the robot before the server exits.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -71,9 +68,9 @@ func startChild(config Config) (*child, error) {
 
 func (c *child) viewSocket() string { return filepath.Join(c.folder, "view.sock") }
 
-// connect waits until the server listens, for at most limit.
-func (c *child) connect(ctx context.Context, limit time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not listening after %v (start_timeout_ms)", limit))
+// connect waits until the server listens, at most until a deadline, which is limit after the start.
+func (c *child) connect(ctx context.Context, deadline time.Time, limit time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("not listening after %v (start_timeout_ms)", limit))
 	defer cancel()
 	for {
 		conn, err := connect(ctx, c.address)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"time"
 )
@@ -32,13 +33,21 @@ type Config struct {
 	// DeadmanMs is the silence after which the server halts the robot, in free
 	// mode. Default: 500.
 	DeadmanMs float64 `yaml:"deadman_ms"`
-	// StartTimeoutMs limits two waits of Dial: for the connection (with Command:
-	// until the server listens) and for the server's complete welcome. Default:
-	// 60000.
+	// StartTimeoutMs limits Dial: the wait for the connection (with Command: until
+	// the server listens) and then for the server's complete welcome. Default:
+	// 60000 with Command, else 15000.
 	StartTimeoutMs float64 `yaml:"start_timeout_ms"`
 
-	// Output receives the output of the server of Command. Default: os.Stderr.
+	// Output receives the output of the server of Command, and a notice if the welcome
+	// takes long. Default: os.Stderr.
 	Output io.Writer `yaml:"-"`
+}
+
+func (c Config) output() io.Writer {
+	if c.Output == nil {
+		return os.Stderr
+	}
+	return c.Output
 }
 
 // The names of the modes.
@@ -49,10 +58,12 @@ const (
 
 const (
 	lockstepTimeout = 10 * time.Second
-	startTimeout    = 60 * time.Second
+	startTimeout    = 15 * time.Second
+	commandTimeout  = 60 * time.Second // a server that has to start
 	resetTimeout    = 10 * time.Second
 	haltTimeout     = 100 * time.Millisecond
 	freeDeadman     = 500 * time.Millisecond
+	noticeAfter     = 3 * time.Second // without a welcome
 	maxMs           = 3600e3
 )
 
@@ -98,7 +109,12 @@ func (c Config) mode() (mode, error) {
 }
 
 // startTimeout returns StartTimeoutMs, or its default.
-func (c Config) startTimeout() time.Duration { return orDefault(c.StartTimeoutMs, startTimeout) }
+func (c Config) startTimeout() time.Duration {
+	if len(c.Command) > 0 {
+		return orDefault(c.StartTimeoutMs, commandTimeout)
+	}
+	return orDefault(c.StartTimeoutMs, startTimeout)
+}
 
 // splitAddress returns the arguments of net.Dial and net.Listen.
 func splitAddress(address string) (network, where string, err error) {

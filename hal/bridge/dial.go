@@ -18,11 +18,12 @@ func Dial(ctx context.Context, config Config) (*Robot, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	if len(config.Command) > 0 {
-		return dialChild(ctx, config)
-	}
 	limit := config.startTimeout()
-	connecting, cancel := context.WithTimeoutCause(ctx, limit,
+	deadline := time.Now().Add(limit)
+	if len(config.Command) > 0 {
+		return dialChild(ctx, config, deadline)
+	}
+	connecting, cancel := context.WithDeadlineCause(ctx, deadline,
 		fmt.Errorf("no connection within %v (start_timeout_ms)", limit))
 	defer cancel()
 	conn, err := connect(connecting, config.Address)
@@ -30,21 +31,21 @@ func Dial(ctx context.Context, config Config) (*Robot, error) {
 		return nil, fmt.Errorf("bridge: dial %s: %w; start the server first, or set command",
 			config.Address, interrupted(connecting, err))
 	}
-	return greet(ctx, conn, config)
+	return greet(ctx, conn, config, deadline)
 }
 
-func dialChild(ctx context.Context, config Config) (*Robot, error) {
+func dialChild(ctx context.Context, config Config, deadline time.Time) (*Robot, error) {
 	server, err := startChild(config)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := server.connect(ctx, config.startTimeout())
+	conn, err := server.connect(ctx, deadline, config.startTimeout())
 	if err != nil {
 		server.terminate()
 		server.stop()
 		return nil, err
 	}
-	robot, err := greet(ctx, conn, config)
+	robot, err := greet(ctx, conn, config, deadline)
 	if err != nil {
 		server.stop()
 		return nil, err
@@ -63,8 +64,8 @@ func connect(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // greet sends hello on a new connection, which it owns from then on.
-func greet(ctx context.Context, conn net.Conn, config Config) (*Robot, error) {
-	m, err := handshake(ctx, conn, config)
+func greet(ctx context.Context, conn net.Conn, config Config, deadline time.Time) (*Robot, error) {
+	m, err := handshake(ctx, conn, config, deadline)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -82,9 +83,9 @@ func greet(ctx context.Context, conn net.Conn, config Config) (*Robot, error) {
 	return r, nil
 }
 
-// handshake sends hello and reads the answer. start_timeout_ms limits all of it:
+// handshake sends hello and reads the answer until a deadline, that of start_timeout_ms:
 // a server may have to build its robot first.
-func handshake(ctx context.Context, conn net.Conn, config Config) (welcome, error) {
+func handshake(ctx context.Context, conn net.Conn, config Config, deadline time.Time) (welcome, error) {
 	want, err := config.mode()
 	if err != nil {
 		return welcome{}, err
@@ -94,12 +95,16 @@ func handshake(ctx context.Context, conn net.Conn, config Config) (welcome, erro
 		m.deadman = deadmanOf(config)
 	}
 	limit := config.startTimeout()
-	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+	if err := conn.SetDeadline(deadline); err != nil {
 		return welcome{}, fmt.Errorf("bridge: hello: deadline: %w", err)
 	}
 	// A deadline in the past ends a blocked Read or Write.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(0, 0)) })
 	defer stop()
+	notice := time.AfterFunc(noticeAfter, func() {
+		fmt.Fprintf(config.output(), "bridge: waiting for the server's welcome, at most %v (start_timeout_ms)\n", limit)
+	})
+	defer notice.Stop()
 	w, got, err := ask(conn, m)
 	var broken *ProtocolError
 	var remote *RemoteError

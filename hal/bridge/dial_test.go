@@ -124,3 +124,24 @@ func TestRobot_LetsAServerThatItStartedHaltBeforeItIsKilled(t *testing.T) {
 		t.Errorf("halted %d times: %q", n, printed)
 	}
 }
+
+func TestDial_ReportsAndBoundsAMissingWelcome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for the default of start_timeout_ms")
+	}
+	t.Parallel()
+	server, notice := unwelcoming(t, "no answer"), &firstWrite{seen: make(chan struct{})}
+	start := time.Now()
+	err := dialUntil(t, bridge.Config{Address: server.Address, Output: notice}, server.Ended())
+	if err == nil || !strings.Contains(err.Error(), "no complete welcome within 15s") {
+		t.Errorf("error %v", err)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("after %v", took)
+	}
+	select {
+	case <-notice.seen:
+	default:
+		t.Error("no notice")
+	}
+}

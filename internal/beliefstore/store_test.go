@@ -325,3 +325,14 @@ func Example() {
 	fmt.Println(record.Robot, record.Belief.Weight(), err)
 	// Output: fake 3 <nil>
 }
+
+func TestStore_OthersCannotReadTheBelief(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o022))
+	dir := filepath.Join(t.TempDir(), "state")
+	save(t, dir, newRecord(1))
+	for _, path := range []string{dir, Path(dir)} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o007 != 0 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}

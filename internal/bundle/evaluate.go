@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"optibfm/configs"
 	"optibfm/internal/npz"
+	"optibfm/internal/regular"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
 )
@@ -69,6 +69,9 @@ func Evaluate(name string, p Point) (Evaluation, error) {
 	return e, e.fill(m, obs, z)
 }
 
+// maxArray is the largest file of an array, bytes.
+const maxArray = 16 << 20
+
 func readArray[T float32 | float64](flag, text string, into *[]T) error {
 	if text == "" {
 		return nil
@@ -76,7 +79,7 @@ func readArray[T float32 | float64](flag, text string, into *[]T) error {
 	raw := []byte(text)
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		var err error
-		if raw, err = os.ReadFile(path); err != nil {
+		if raw, err = regular.Read(path, maxArray); err != nil {
 			return fmt.Errorf("--%s: %w", flag, err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
@@ -287,8 +289,11 @@ func (c *controlProcess) startServer(loop *rtloop.Loop) {
 	go c.server.serve()
 }
 
-func (c *controlProcess) taskSwitch() taskSwitch {
-	return taskSwitch{c.session, &c.mailbox, threadTimeout(c.robot.Spec().Period), hostPause}
+func (c *controlProcess) taskSwitch() *taskSwitch {
+	return &taskSwitch{
+		session: c.session, mailbox: &c.mailbox, timeout: threadTimeout(c.robot.Spec().Period), pause: hostPause,
+		limit: rate.NewLimiter(rate.Every(callerEvery), callerBurst),
+	}
 }
 
 // wait waits for the end of the loop. After a signal it waits as long as the driver's calls may take,

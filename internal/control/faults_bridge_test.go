@@ -52,7 +52,7 @@ func TestRun_EveryFaultOfABridgeServerHaltsTheRobot(t *testing.T) {
 	if cases < 128 {
 		t.Errorf("%d cases, want at least 128", cases)
 	}
-	t.Logf("%d cases", cases)
+	t.Logf("%d faults of a bridge's server in a run: each halts the robot and is named", cases)
 }
 
 // runOnBridge runs some ticks and returns the error of the run.

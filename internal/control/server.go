@@ -42,7 +42,7 @@ type Server struct {
 	live      func() rtloop.Live
 	period    time.Duration
 	robot     string
-	tasks     taskSwitch
+	tasks     *taskSwitch
 	deadman   string             // text; empty if it depends on the robot
 	haltStuck func(rtloop.Stall) // halts the robot beside a control thread that does not answer a stop
 	done      chan struct{}      // closed at the end of the goroutine

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -47,6 +48,7 @@ func serveRun(t *testing.T, ticks bool) *servedRun {
 	rigtest.Must(t, err)
 	a.socket.mailbox, a.socket.period, a.socket.robot = &a.mailbox, time.Millisecond, "fake"
 	a.socket.tasks = a.taskSwitch()
+	a.socket.tasks.limit.SetLimit(rate.Inf)
 	a.socket.live = func() rtloop.Live { return rtloop.Live{} }
 	a.socket.haltStuck = func(rtloop.Stall) { a.beside <- struct{}{} }
 	go a.socket.serve()

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"optibfm/controller"
 	"optibfm/internal/link"
 	"optibfm/internal/setup"
@@ -18,26 +20,40 @@ import (
 	"optibfm/posterior"
 )
 
-// hostPause is the time between two requests of the host: each allocates memory, which this process does not collect.
-const hostPause = 2 * time.Second
+// Each request allocates memory, which this process does not collect. hostPause is the time between two requests
+// of the host. The callers of the control socket may make callerBurst requests, then one each callerEvery.
+const (
+	hostPause   = 2 * time.Second
+	callerEvery = time.Second
+	callerBurst = 8
+)
 
-var errSwitchesWait = errors.New("the host process has not recorded the last switches; try again")
+var (
+	errSwitchesWait = errors.New("the host process has not recorded the last switches; try again")
+	errTooSoon      = errors.New("too many switches of the task; try again in a second")
+)
 
-// taskSwitch changes the task of a run.
+// taskSwitch changes the task of a run. It is for one goroutine.
 type taskSwitch struct {
 	session *setup.Session // read only
 	mailbox *commandMailbox
 	timeout time.Duration // of the control thread
-	pause   time.Duration // between two requests of the host
+	pause   time.Duration // of the host, between two requests
+	limit   *rate.Limiter // of the callers of the control socket
+	file    []byte        // scratch
 }
 
 // execute runs the line of a switch or of a new task. It checks the task and passes it to the control thread.
-func (s taskSwitch) execute(line string, file io.Reader) (known bool, err error) {
-	if announced, ok := strings.CutPrefix(line, link.SwitchWord); ok {
-		return true, s.switchTask(announced, file)
-	}
-	if line != link.NewWord {
+func (s *taskSwitch) execute(line string, file io.Reader) (known bool, err error) {
+	announced, switches := strings.CutPrefix(line, link.SwitchWord)
+	if !switches && line != link.NewWord {
 		return false, nil
+	}
+	if !s.limit.Allow() {
+		return true, errTooSoon
+	}
+	if switches {
+		return true, s.switchTask(announced, file)
 	}
 	k := s.session.File.Controller
 	if err := setup.CheckFollowsBelief(k); err != nil {
@@ -50,8 +66,8 @@ func (s taskSwitch) execute(line string, file io.Reader) (known bool, err error)
 	return true, s.pass(link.NewTask, prior, controller.NoiseState{})
 }
 
-func (s taskSwitch) switchTask(announced string, file io.Reader) error {
-	task, err := readTask(announced, file, maxTaskBytes(s.session.Shape()))
+func (s *taskSwitch) switchTask(announced string, file io.Reader) error {
+	task, err := s.readTask(announced, file)
 	if err != nil {
 		return err
 	}
@@ -61,7 +77,7 @@ func (s taskSwitch) switchTask(announced string, file io.Reader) error {
 	return s.pass(task.Name, task.Belief.Belief, task.Belief.Noise)
 }
 
-func (s taskSwitch) pass(name string, belief *posterior.Belief, noise controller.NoiseState) error {
+func (s *taskSwitch) pass(name string, belief *posterior.Belief, noise controller.NoiseState) error {
 	b := &link.TaskBelief{
 		Name: name, State: make([]float64, posterior.StateLen(belief.Dim())), Hash: belief.Hash(), Noise: noise,
 	}
@@ -71,7 +87,7 @@ func (s taskSwitch) pass(name string, belief *posterior.Belief, noise controller
 
 // serveHost answers the requests of the host until it ends. They have the rules of the control socket, and the host
 // can ask for nothing else: it cannot arm the robot. A panic here stops the robot in the next tick.
-func (s taskSwitch) serveHost(c net.Conn) {
+func (s *taskSwitch) serveHost(c net.Conn) {
 	defer s.mailbox.catchPanic()
 	in := bufio.NewReaderSize(c, maxCommandBytes)
 	for {
@@ -110,10 +126,11 @@ func announcedBytes(line string) int64 {
 	return int64(n)
 }
 
-// maxTaskBytes bounds the file of a task of a shape: its belief and twice a header with text and z.
-func maxTaskBytes(shape controller.Shape) int { return 1<<20 + 8*shape.StateLen() }
+// maxTaskBytes bounds the file of a task of a shape: its belief, z as text, and other text.
+func maxTaskBytes(shape controller.Shape) int { return 64<<10 + 32*shape.Latent + 8*shape.StateLen() }
 
-func readTask(announced string, file io.Reader, most int) (t taskstore.Task, err error) {
+func (s *taskSwitch) readTask(announced string, file io.Reader) (t taskstore.Task, err error) {
+	most := maxTaskBytes(s.session.Shape())
 	name, size, _ := strings.Cut(announced, " ")
 	if err := taskstore.CheckName(name); err != nil {
 		return t, err
@@ -122,7 +139,10 @@ func readTask(announced string, file io.Reader, most int) (t taskstore.Task, err
 	if err != nil || n < 1 || n > most {
 		return t, fmt.Errorf("the task %s has %.20q bytes, want 1 to %d; use a task of the run's model", name, size, most)
 	}
-	data := make([]byte, n)
+	if s.file == nil {
+		s.file = make([]byte, most)
+	}
+	data := s.file[:n]
 	if _, err := io.ReadFull(file, data); err != nil {
 		return t, fmt.Errorf("reading the task %s: %w; try again", name, err)
 	}

@@ -3,11 +3,15 @@ package control
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/time/rate"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -297,5 +301,39 @@ func TestTaskSwitch_NewTaskNeedsARunThatFollowsItsBelief(t *testing.T) {
 	a.session.File.Controller.Strategy = controller.Random
 	if got := a.send("new"); !strings.Contains(got.Error, "does not follow its belief") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// The control process does not collect garbage below its memory limit.
+func TestServer_FloodOfTasksTakesLittleMemory(t *testing.T) {
+	a := serveRun(t, true)
+	size := maxTaskBytes(a.session.Shape())
+	file := bytes.Repeat([]byte("x"), size)
+	request := func(s *taskSwitch, n int) error {
+		_, err := s.execute(fmt.Sprint(link.SwitchWord, "walk ", n), bytes.NewReader(file))
+		return err
+	}
+	for _, limit := range []rate.Limit{rate.Inf, 0} {
+		s := a.taskSwitch()
+		s.limit = rate.NewLimiter(limit, 1)
+		if err := request(s, size); err == nil || !strings.Contains(err.Error(), "header") { // it makes the buffer
+			t.Fatal(err)
+		}
+		const requests = 40
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range requests {
+			err := request(s, size)
+			if tooSoon := errors.Is(err, errTooSoon); err == nil || tooSoon != (limit == 0) {
+				t.Fatal(err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if n := (after.TotalAlloc - before.TotalAlloc) / requests; n > 8<<10 {
+			t.Errorf("each request of %d bytes allocates %d", size, n)
+		}
+	}
+	if err := request(a.taskSwitch(), 1<<20); err == nil || !strings.Contains(err.Error(), "want 1 to") {
+		t.Errorf("1 MiB: %v", err)
 	}
 }

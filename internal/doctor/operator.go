@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"path"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/regular"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/panel"
 	"optibfm/rewardsrc/web"
@@ -102,7 +102,7 @@ func (d *doctor) checkConsole() finding {
 		if file == "" {
 			continue
 		}
-		if _, err := os.ReadFile(file); err != nil {
+		if _, err := regular.Read(file, web.MaxPEM); err != nil {
 			return fail("let this user read the file", "%v", err)
 		}
 	}

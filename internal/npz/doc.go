@@ -12,6 +12,7 @@
 //
 // The format is described at https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
 // github.com/sbinet/npyio parses the arrays. This package protects it from damaged
-// and hostile files: it checks declared sizes before it allocates memory,
-// verifies the checksum of every entry, and returns an error for any damage.
+// and hostile files: it checks declared sizes before it allocates memory, limits that memory to a
+// multiple of the size of the file, verifies the checksum of every entry, and returns an error for
+// any damage.
 package npz

@@ -2,10 +2,13 @@ package npz
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -150,6 +153,41 @@ func TestRead_RefusesDamagedFiles(t *testing.T) {
 	}
 }
 
+func TestRead_RefusesBombsBeforeItAllocates(t *testing.T) {
+	const elements = leastBytes/4 + 1 // of float32: the file has 65 KB
+	zeros := make([]byte, 4*elements)
+	shape := func(dtype string, order string, n int) string {
+		return fmt.Sprintf("{'descr': '%s', 'fortran_order': %s, 'shape': (%d,), }", dtype, order, n)
+	}
+	for name, raw := range map[string]string{
+		"float32":       npyOf(shape("<f4", "False", elements), string(zeros)),
+		"booleans":      npyOf(shape("|b1", "False", elements), string(zeros[:elements])),
+		"Fortran order": npyOf(shape("<f4", "True", elements/2+1), string(zeros[:4*(elements/2+1)])),
+	} {
+		file := compressed(t, raw)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := decode(file)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), "at most") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 4 {
+			t.Errorf("%s: a file of %d KiB took %d MiB", name, len(file)>>10, n)
+		}
+	}
+}
+
+// compressed packs a raw .npy as numpy.savez_compressed does.
+func compressed(t *testing.T, raw string) []byte {
+	t.Helper()
+	file := zipOf(t, "x.npy", raw)
+	if len(file) > len(raw)/100 {
+		t.Fatalf("%d bytes became %d", len(raw), len(file))
+	}
+	return file
+}
+
 func TestArchive_NamesKnownArraysInErrors(t *testing.T) {
 	archive := Archive{"phi": Float64([]float64{1}), "reward": Float64([]float64{1})}
 	_, err := archive.Get("obs")
@@ -192,7 +230,7 @@ func FuzzParseNeverPanics(f *testing.F) {
 	f.Add([]byte("\x93NUMPY\x02\x00\x04\x00\x00\x00{}\n\n"))
 	f.Add([]byte(npyOf("{'descr': '|b1', 'fortran_order': False, 'shape': (), }", "\x01")))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		a, err := parse(raw)
+		a, _, err := parse(bufio.NewReaderSize(bytes.NewReader(raw), maxHeader), uint64(len(raw)), 1<<20)
 		if n, ok := elements(a.shape); err == nil && (!ok || n != len(a.Float64s())) {
 			t.Fatalf("shape %v with %d values", a.shape, len(a.Float64s()))
 		}

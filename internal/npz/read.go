@@ -2,7 +2,7 @@ package npz
 
 import (
 	"archive/zip"
-	"bytes"
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,11 +18,19 @@ import (
 )
 
 // A damaged or hostile file cannot exhaust the memory: these are the limits of
-// an archive's bytes, of a .npy header and of the number of dimensions.
+// an archive's bytes in memory, of a .npy header and of the number of dimensions.
 const (
 	maxBytes  = 1<<31 - 1
 	maxHeader = 1 << 16
 	maxDims   = 32
+)
+
+// The values of an archive need at most ratio times the bytes of its file in memory, or leastBytes.
+// Arrays of numbers compress by a factor of 1 to 5, integers of one byte become 8 bytes. Constant
+// arrays compress by up to 1000 and fit into leastBytes.
+const (
+	ratio      = 32
+	leastBytes = 64 << 20
 )
 
 // ErrMissing is wrapped by Get and Shaped for an unknown name.
@@ -52,20 +60,18 @@ func Read(r io.ReaderAt, size int64) (Archive, error) {
 		return nil, fmt.Errorf("npz: not a readable zip archive (%w); write it again with numpy.savez", err)
 	}
 	archive := make(Archive, len(z.File))
-	left := int64(maxBytes)
+	left := min(maxBytes, max(leastBytes, ratio*min(size, maxBytes)))
 	for _, f := range z.File {
 		name := strings.TrimSuffix(f.Name, ".npy")
 		if _, twice := archive[name]; twice {
 			return nil, fmt.Errorf("npz: array %q occurs twice; write the file again", name)
 		}
-		raw, err := readEntry(f, left)
+		array, bytes, err := readEntry(f, left)
 		if err != nil {
 			return nil, fmt.Errorf("npz: array %q: %w", name, err)
 		}
-		left -= int64(len(raw))
-		if archive[name], err = parse(raw); err != nil {
-			return nil, fmt.Errorf("npz: array %q: %w", name, err)
-		}
+		left -= bytes
+		archive[name] = array
 	}
 	return archive, nil
 }
@@ -94,87 +100,110 @@ func (a Archive) Shaped(name string, shape ...int) (Array, error) {
 	return array, nil
 }
 
-// readEntry returns the bytes of an entry. It reads to the end: archive/zip then
-// verifies length and checksum.
-func readEntry(f *zip.File, limit int64) ([]byte, error) {
+// readEntry reads an entry whose values have at most limit bytes. It reads to the end:
+// archive/zip then verifies length and checksum.
+func readEntry(f *zip.File, limit int64) (a Array, size int64, err error) {
 	r, err := f.Open()
 	if err != nil {
-		return nil, err
+		return Array{}, 0, err
 	}
 	defer r.Close()
-	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
+	in := bufio.NewReaderSize(r, maxHeader)
+	a, size, err = parse(in, f.UncompressedSize64, limit)
 	if err != nil {
-		return nil, fmt.Errorf("damaged (%w); copy or write the file again", err)
+		return Array{}, 0, err
 	}
-	if int64(len(raw)) > limit {
-		return nil, fmt.Errorf("the arrays exceed %d bytes; split the file", maxBytes)
+	switch n, err := io.CopyN(io.Discard, in, 1); {
+	case n > 0:
+		return Array{}, 0, errors.New("more data than the zip archive states; copy or write the file again")
+	case !errors.Is(err, io.EOF):
+		return Array{}, 0, fmt.Errorf("damaged (%w); copy or write the file again", err)
 	}
-	return raw, nil
+	return a, size, nil
 }
 
-// parse reads one .npy file. It recovers because npyio panics on some malformed
-// headers; the panic cannot damage data of the caller.
-func parse(raw []byte) (a Array, err error) {
+// parse reads a .npy file of length bytes. It checks the declared sizes before it allocates memory.
+// It recovers because npyio panics on some malformed headers; the panic cannot damage data of the
+// caller.
+func parse(in *bufio.Reader, length uint64, limit int64) (a Array, size int64, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a, err = Array{}, fmt.Errorf("malformed .npy header (%v)", p)
 		}
 	}()
-	dataAt, err := headerEnd(raw)
-	if err != nil {
-		return Array{}, err
+	start, err := in.Peek(maxHeader) // fewer bytes of a small file
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Array{}, 0, fmt.Errorf("damaged (%w); copy or write the file again", err)
 	}
-	r, err := npy.NewReader(bytes.NewReader(raw))
+	dataAt, err := headerEnd(start)
 	if err != nil {
-		return Array{}, fmt.Errorf("malformed .npy header: %w", err)
+		return Array{}, 0, err
+	}
+	if length < uint64(dataAt) || length > maxBytes {
+		return Array{}, 0, fmt.Errorf("impossible length (%d bytes); write the file again", length)
+	}
+	r, err := npy.NewReader(in)
+	if err != nil {
+		return Array{}, 0, fmt.Errorf("malformed .npy header: %w", err)
 	}
 	descr := r.Header.Descr
-	if err := checkSize(descr.Type, descr.Shape, len(raw)-dataAt); err != nil {
-		return Array{}, err
+	if size, err = checkSize(descr.Type, descr.Shape, int(length)-dataAt); err != nil {
+		return Array{}, 0, err
+	}
+	if descr.Fortran {
+		size *= 2 // transpose copies
+	}
+	if size > limit {
+		return Array{}, 0, fmt.Errorf("its values need %d bytes, at most %d for a file of this size; split the file, "+
+			"or write it with numpy.savez, without compression", size, limit)
 	}
 	values, err := readValues(r, descr.Type)
 	if err != nil {
-		return Array{}, err
+		return Array{}, 0, fmt.Errorf("damaged (%w); copy or write the file again", err)
 	}
 	a = Array{shape: slices.Clone(descr.Shape), values: values}
 	if descr.Fortran {
 		a.transpose()
 	}
-	return a, nil
+	return a, size, nil
 }
 
 // headerEnd returns the start of the data. It checks the length of the header
 // before npyio allocates that much memory.
-func headerEnd(raw []byte) (int, error) {
+func headerEnd(start []byte) (int, error) {
 	const prefix = "\x93NUMPY"
-	if len(raw) < 12 || string(raw[:len(prefix)]) != prefix {
+	if len(start) < 12 || string(start[:len(prefix)]) != prefix {
 		return 0, errors.New("not a .npy array (wrong magic)")
 	}
-	end := 10 + int64(binary.LittleEndian.Uint16(raw[8:]))
-	if raw[6] != 1 {
-		end = 12 + int64(binary.LittleEndian.Uint32(raw[8:]))
+	end := 10 + int64(binary.LittleEndian.Uint16(start[8:]))
+	if start[6] != 1 {
+		end = 12 + int64(binary.LittleEndian.Uint32(start[8:]))
 	}
-	if end > maxHeader || end > int64(len(raw)) {
-		return 0, fmt.Errorf("the .npy header is cut off or too long (ends at byte %d of %d)", end, len(raw))
+	if end > int64(len(start)) {
+		return 0, fmt.Errorf("the .npy header is cut off or too long (ends at byte %d of %d)", end, len(start))
 	}
 	return int(end), nil
 }
 
-// checkSize compares the declared size with the number of bytes after the header.
-func checkSize(dtype string, shape []int, have int) error {
+// checkSize compares the declared size with the number of bytes after the header. It returns the
+// bytes that reading the values needs.
+func checkSize(dtype string, shape []int, have int) (int64, error) {
 	if len(dtype) != 3 {
-		return unsupported(dtype)
+		return 0, unsupported(dtype)
 	}
 	width := int(dtype[2] - '0')
 	n, ok := elements(shape)
 	if !ok || len(shape) > maxDims {
-		return fmt.Errorf("impossible shape %v", shape)
+		return 0, fmt.Errorf("impossible shape %v", shape)
 	}
 	if width > 8 || n*width != have {
-		return fmt.Errorf("shape %v of %q needs %d bytes of data, found %d; write the file again",
+		return 0, fmt.Errorf("shape %v of %q needs %d bytes of data, found %d; write the file again",
 			shape, dtype, n*width, have)
 	}
-	return nil
+	if dtype[1] == 'f' || dtype[1:] == "i8" {
+		return int64(have), nil
+	}
+	return int64(have) + 8*int64(n), nil // as int64
 }
 
 // readValues reads the data in file order and converts them to one of the three

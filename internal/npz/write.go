@@ -34,7 +34,7 @@ func WriteFile(path string, arrays Archive) (err error) {
 	if err := buffered.Flush(); err != nil {
 		return err
 	}
-	if err := f.Chmod(0o644); err != nil {
+	if err := f.Chmod(0o640); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {

@@ -80,6 +80,11 @@ func OpenIn(fsys fs.FS, name string, limit int64) (fs.File, int64, error) {
 	return f, size, nil
 }
 
+// Read reads the regular file at path, of at most limit bytes. It does not wait for a writer.
+func Read(path string, limit int64) ([]byte, error) {
+	return ReadFile(Dir(filepath.Dir(path)), filepath.Base(path), limit)
+}
+
 // ReadFile reads a regular file of at most limit bytes. It may wait unless fsys is a Dir.
 func ReadFile(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	f, size, err := OpenIn(fsys, name, limit)

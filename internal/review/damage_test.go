@@ -72,9 +72,14 @@ func TestReplay_AcceptsNoDamagedLog(t *testing.T) {
 		}
 		counts[kind.name][s.check(t, name, kind.name, log)]++
 	}
+	total := make(map[string]int)
 	for _, kind := range damageKinds {
 		t.Logf("%-26s %v", kind.name, counts[kind.name])
+		for outcome, n := range counts[kind.name] {
+			total[outcome] += n
+		}
 	}
+	t.Logf("%d damaged logs: %v", damages(), total)
 }
 
 // subject is a log before its damage.

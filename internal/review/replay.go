@@ -90,7 +90,7 @@ func writePage(out io.Writer, log string, r *flightlog.Reader, o Options) error 
 		err = closed
 	}
 	if err == nil {
-		err = os.Chmod(file.Name(), 0o644)
+		err = os.Chmod(file.Name(), 0o640)
 	}
 	if err == nil {
 		err = os.Rename(file.Name(), page)

@@ -79,7 +79,7 @@ func parse(data []byte, header any, formats []string) (body []byte, err error) {
 // Read reads a regular file of at most limit bytes. The error wraps ErrDamaged for another kind of file and for
 // a larger one, and fs.ErrNotExist for a missing one.
 func Read(path string, limit int64) ([]byte, error) {
-	data, err := regular.ReadFile(regular.Dir(filepath.Dir(path)), filepath.Base(path), limit)
+	data, err := regular.Read(path, limit)
 	var failed *fs.PathError
 	if err != nil && (!errors.As(err, &failed) || errors.Is(err, regular.ErrNotRegular)) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -103,7 +103,7 @@ func Replace(path string, data []byte) error {
 }
 
 func writeDurably(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (s *Session) CreateLog(
 	if !s.File.Log.Enabled {
 		return nil, "", nil
 	}
-	if err = os.MkdirAll(s.File.Log.Dir, 0o755); err != nil {
+	if err = os.MkdirAll(s.File.Log.Dir, 0o750); err != nil {
 		return nil, "", fmt.Errorf("log: %w; set log.dir to a writable folder, or log.enabled=false", err)
 	}
 	removed, exceeded, err := MakeRoom(s.File.Log)
@@ -155,7 +155,8 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		return nil, err
 	}
 	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model) {
-		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(fmt.Sprintf("warning: run.former_tasks: %v", err)))
+		warning := plaintext.Printable(fmt.Sprintf("warning: run.former_tasks: %v", err))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(warning))
 	}
 	if err := LoadVetted(&s.File, s.Model); err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		return nil, err
 	}
 	if warning != "" {
-		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap("warning: "+warning))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(plaintext.Printable("warning: "+warning)))
 	}
 	return s, s.UpdateYAML()
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +77,7 @@ func scaleOf(o configs.Operator) scale {
 
 // readMoments reads the rows with a label, in the order of the file, and the number of rows without one.
 func readMoments(path string, s scale) (rows []labelled, empty int, err error) {
-	data, err := regular.ReadFile(regular.Dir(filepath.Dir(path)), filepath.Base(path), maxMoments)
+	data, err := regular.Read(path, maxMoments)
 	if err != nil {
 		return nil, 0, err
 	}

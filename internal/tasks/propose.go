@@ -72,7 +72,7 @@ func findCandidates(path string) (logEnd, []moment, error) {
 
 // createMoments writes a new file: an existing one may hold labels.
 func createMoments(path string, moments []moment) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 	if err != nil {
 		return err
 	}

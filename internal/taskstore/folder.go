@@ -98,7 +98,7 @@ func (f Folder) Save(t Task, replace bool) error {
 	if err != nil {
 		return fmt.Errorf("taskstore: %s: %w", t.Name, err)
 	}
-	if err := os.MkdirAll(string(f), 0o755); err != nil {
+	if err := os.MkdirAll(string(f), 0o750); err != nil {
 		return fmt.Errorf("taskstore: %w", err)
 	}
 	return f.locked(func() error {

@@ -11,6 +11,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/hal/rover"
+	"optibfm/internal/regular"
 	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 )
@@ -202,9 +203,12 @@ func (l *library) oracle(t Trial, n int) ([]float64, error) {
 	return labelled.Infer(ridge)
 }
 
+// maxOracle is the largest file of an oracle, bytes.
+const maxOracle = 64 << 20
+
 // readOracle reads {TASK: z} or {"z": {TASK: z}, ...}. A missing file is the error otherwise.
 func readOracle(path, task string, otherwise error) ([]float64, error) {
-	text, err := os.ReadFile(path)
+	text, err := regular.Read(path, maxOracle)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, otherwise
 	}

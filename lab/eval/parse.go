@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode"
 
 	"optibfm/configs"
 	"optibfm/hal/rover"
+	"optibfm/internal/regular"
 )
 
 // maxTrials catches a misplaced zero.
@@ -18,7 +18,7 @@ const maxTrials = 1_000_000
 
 // Load reads a protocol file.
 func Load(path string) (Protocol, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return Protocol{}, fmt.Errorf("eval: protocol: %w", err)
 	}

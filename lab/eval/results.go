@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"optibfm/internal/regular"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -79,6 +81,9 @@ func openLocked(path string) (*os.File, error) {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrResults, err)
+		}
+		if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+			return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrResults, path, regular.ErrNotRegular), f.Close())
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			err = fmt.Errorf("%w: %s: another run writes to it (%w); wait for its end, or give another file with --out",
@@ -227,7 +232,7 @@ func (r *Results) Finish() error {
 
 // ReadFile reads the rows of the named file.
 func ReadFile(path string) ([]Row, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrResults, err)
 	}

@@ -21,6 +21,8 @@ const (
 	timeHeader = "X-Monotonic-Ns" // of a part, or of the answer with one picture
 	maxPerS    = 16 << 20         // bytes that are read in a second
 	oldest     = 10 * time.Second // the age of a frame with a time
+
+	maxRedirects = 5
 )
 
 var errEnded = errors.New("the server ended the stream")
@@ -54,12 +56,24 @@ func (s *Store) client() (*http.Client, string) {
 	}
 	if !local {
 		transport.Proxy = http.ProxyFromEnvironment
-		return &http.Client{Transport: transport}, s.config.URL
+		return &http.Client{Transport: transport, CheckRedirect: sameServer}, s.config.URL
 	}
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialer.DialContext(ctx, "unix", path)
 	}
-	return &http.Client{Transport: transport}, "http://robot/"
+	return &http.Client{Transport: transport, CheckRedirect: sameServer}, "http://robot/"
+}
+
+// sameServer refuses to follow a server to another one: the robot may reach servers that the camera may not.
+func sameServer(to *http.Request, via []*http.Request) error {
+	if from := via[0].URL; to.URL.Scheme != from.Scheme || to.URL.Host != from.Host {
+		return fmt.Errorf("it redirects to %.200q, another server; set the url to that address if it is the camera",
+			to.URL.Redacted())
+	}
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("more than %d redirects", maxRedirects)
+	}
+	return nil
 }
 
 // fetch makes a request and stores its frames: many of a stream, or one.

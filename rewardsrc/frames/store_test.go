@@ -336,3 +336,31 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+func TestStore_FollowsNoRedirectToAnotherServer(t *testing.T) {
+	var reached atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reached.Add(1)
+		stream([][]byte{picture(9)}, nil, untilGone)(w, r)
+	}))
+	t.Cleanup(other.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, other.URL+"/secret", http.StatusFound)
+		case "/moved":
+			http.Redirect(w, r, "/here", http.StatusFound)
+		case "/loop":
+			http.Redirect(w, r, "/loop", http.StatusFound)
+		default:
+			stream([][]byte{picture(10)}, nil, untilGone)(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	problem(t, run(t, configOf(server.URL+"/away"), clock()), "it redirects to")
+	problem(t, run(t, configOf(server.URL+"/loop"), clock()), "redirects")
+	next(t, run(t, configOf(server.URL+"/moved"), clock()), 0)
+	if n := reached.Load(); n != 0 {
+		t.Errorf("%d requests to the other server", n)
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"optibfm/internal/regular"
 )
 
 // certificateLife is the validity of a self-signed certificate. Some phones
@@ -28,7 +30,7 @@ func openTLS(cfg Config) (_ *tls.Config, fingerprint string, err error) {
 	}
 	var cert tls.Certificate
 	if cfg.TLS == TLSFiles {
-		if cert, err = tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile); err != nil {
+		if cert, err = readPair(cfg.CertFile, cfg.KeyFile); err != nil {
 			return nil, "", fmt.Errorf("web: tls: %w; use PEM files, or choose self_signed", err)
 		}
 	} else {
@@ -40,6 +42,22 @@ func openTLS(cfg Config) (_ *tls.Config, fingerprint string, err error) {
 	return &tls.Config{
 		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 	}, fingerprint, nil
+}
+
+// MaxPEM is the largest file of a certificate or a key, bytes.
+const MaxPEM = 1 << 20
+
+// readPair is tls.LoadX509KeyPair for regular files.
+func readPair(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := regular.Read(certFile, MaxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := regular.Read(keyFile, MaxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // selfSigned makes a certificate for this machine. Its key stays in memory.

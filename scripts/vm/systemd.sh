@@ -32,7 +32,7 @@ broken() {
 }
 
 # shellcheck disable=SC2029 # $1 expands here
-check() { ssh robot "OPTIBFM_VM_FACTOR=$factor bash /root/checks $1" || fail "check $1"; }
+check() { ssh robot "OPTIBFM_VM_FACTOR=${factor@Q} bash /root/checks $1" || fail "check $1"; }
 
 openMachine "$@"
 for version in v0.0.1 v0.0.2; do scripts/package.sh "$version" "$arch" "$work" >/dev/null; done

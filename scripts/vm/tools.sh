@@ -28,12 +28,12 @@ openWork() {
 # configureSSH USER KEY: makes programs ssh and scp that reach the machine as "robot".
 configureSSH() {
   local program
-  printf '%s\n' "Host robot" "HostName 127.0.0.1" "Port $port" "User $1" "IdentityFile $2" "LogLevel ERROR" \
+  printf '%s\n' "Host robot" "HostName 127.0.0.1" "Port $port" "User $1" "IdentityFile \"$2\"" "LogLevel ERROR" \
     "StrictHostKeyChecking no" "UserKnownHostsFile /dev/null" "ConnectTimeout 20" \
     "ServerAliveInterval 30" "ServerAliveCountMax 4" >"$work/ssh_config"
   mkdir "$work/bin"
   for program in ssh scp; do
-    printf '#!/bin/sh\nexec %s -F %s "$@"\n' "$(command -v "$program")" "$work/ssh_config" >"$work/bin/$program"
+    printf '#!/bin/sh\nexec %q -F %q "$@"\n' "$(command -v "$program")" "$work/ssh_config" >"$work/bin/$program"
   done
   chmod +x "$work/bin"/*
   PATH=$work/bin:$PATH

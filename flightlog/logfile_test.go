@@ -1,0 +1,154 @@
+package flightlog
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// losses are ways in which other programs and persons lose a log.
+var losses = map[string]func(path string) error{
+	"removed":        os.Remove,
+	"folder removed": func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+	"renamed":        func(path string) error { return os.Rename(path, path+"~") },
+	"folder renamed": func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+"~") },
+	"truncated":      func(path string) error { return os.Truncate(path, 0) },
+	"cut by 20 bytes": func(path string) error {
+		info, err := os.Stat(path)
+		return errors.Join(err, os.Truncate(path, info.Size()-20))
+	},
+	"truncated and extended": func(path string) error {
+		info, err := os.Stat(path)
+		return errors.Join(err, os.Truncate(path, 0), os.Truncate(path, info.Size()))
+	},
+	"replaced by a copy": func(path string) error {
+		text, err := os.ReadFile(path)
+		return errors.Join(err, os.WriteFile(path+"~", text, 0o600), os.Rename(path+"~", path))
+	},
+}
+
+func TestWriter_AcknowledgesNoLabelInALostLog(t *testing.T) {
+	for name, lose := range losses {
+		t.Run(name, func(t *testing.T) {
+			w, path := create(t, testMetadata(testShape), Options{})
+			must(t, w.WriteLabel(testLabel(1)))
+			must(t, lose(path))
+			for i := range uint64(2) {
+				must(t, w.WriteTick(randomTick(testShape, i)))
+				if err := w.WriteLabel(testLabel(2 + i)); !errors.Is(err, ErrLost) {
+					t.Errorf("label %d: %v, want ErrLost", 2+i, err)
+				}
+			}
+			if n := w.Stats().Labels; n != 1 {
+				t.Errorf("%d labels are acknowledged, want 1", n)
+			}
+			if err := w.Close(); !errors.Is(err, ErrLost) {
+				t.Errorf("Close: %v, want ErrLost", err)
+			}
+		})
+	}
+}
+
+// Between two labels the ticks report a lost log; an end without ticks reports it too.
+func TestWriter_ReportsALostLogWithoutALabel(t *testing.T) {
+	for name, lose := range losses {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(0, 0)
+			w, path := create(t, testMetadata(testShape), Options{Now: func() time.Time { return now }})
+			must(t, w.WriteLabel(testLabel(1)))
+			must(t, lose(path))
+			must(t, w.WriteTick(randomTick(testShape, 0)))
+			now = now.Add(time.Minute)
+			if err := w.WriteTick(randomTick(testShape, 1)); !errors.Is(err, ErrLost) {
+				t.Errorf("tick: %v, want ErrLost", err)
+			}
+			_ = w.Close()
+			w, path = create(t, testMetadata(testShape), Options{})
+			must(t, w.WriteLabel(testLabel(1)))
+			must(t, lose(path))
+			if err := w.Close(); !errors.Is(err, ErrLost) {
+				t.Errorf("Close: %v, want ErrLost", err)
+			}
+		})
+	}
+}
+
+// changingFile is a file that others change before a write or an fsync.
+type changingFile struct {
+	file
+	write, sync func() error
+}
+
+func (f changingFile) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.write(); err != nil {
+		return 0, err
+	}
+	return f.file.WriteAt(p, off)
+}
+
+func (f changingFile) Sync() error { return errors.Join(f.sync(), f.file.Sync()) }
+
+// A truncated file has its old length again after the next write.
+func TestWriter_ALossDuringALabelIsFinal(t *testing.T) {
+	nothing := func() error { return nil }
+	for name, lose := range losses {
+		for _, during := range []string{"write", "sync"} {
+			t.Run(name+" during "+during, func(t *testing.T) {
+				w, path := create(t, testMetadata(testShape), Options{})
+				must(t, w.WriteLabel(testLabel(1)))
+				whole := w.file
+				changing := changingFile{whole, nothing, nothing}
+				if during == "write" {
+					changing.write = func() error { return lose(path) }
+				} else {
+					changing.sync = func() error { return lose(path) }
+				}
+				w.file = changing
+				if err := w.WriteLabel(testLabel(2)); !errors.Is(err, ErrLost) {
+					t.Errorf("label 2: %v, want ErrLost", err)
+				}
+				w.file = whole
+				if err := w.WriteLabel(testLabel(3)); !errors.Is(err, ErrLost) {
+					t.Errorf("label 3: %v, want ErrLost", err)
+				}
+				if err := w.Close(); !errors.Is(err, ErrLost) {
+					t.Errorf("Close: %v, want ErrLost", err)
+				}
+			})
+		}
+	}
+}
+
+func TestWriter_OverwritesBytesThatOthersAppended(t *testing.T) {
+	w, path := create(t, testMetadata(testShape), Options{})
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = f.WriteString("noise")
+	must(t, errors.Join(err, f.Close()))
+	must(t, w.WriteLabel(testLabel(1)))
+	must(t, w.Close())
+	if r := open(t, path); r.Cut() != nil || len(r.Damage()) > 0 {
+		t.Errorf("cut %v, damage %v", r.Cut(), r.Damage())
+	}
+}
+
+func TestPictures_ContinueInAnotherFileAfterALoss(t *testing.T) {
+	w, path := create(t, testMetadata(testShape), Options{})
+	pictures := w.Pictures(0)
+	must(t, pictures.Write(testPicture(0)))
+	must(t, pictures.Flush())
+	lost := open(t, path).PictureFiles()
+	must(t, os.Remove(lost[0]))
+	must(t, pictures.Write(testPicture(1)))
+	if err := pictures.Flush(); !errors.Is(err, ErrLost) {
+		t.Errorf("%v, want ErrLost", err)
+	}
+	must(t, pictures.Write(testPicture(2)))
+	must(t, pictures.Close())
+	if files := open(t, path).PictureFiles(); len(files) != 1 || files[0] == lost[0] {
+		t.Errorf("files %v", files)
+	}
+	must(t, w.Close())
+}
