@@ -92,7 +92,8 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 		return err
 	}
 	warnings := journal.For(os.Stderr, journal.Warning)
-	err = errors.Join(setup.CheckArming(warnings, robot, s.File), setup.CheckBounds(warnings, robot, s.File))
+	err = errors.Join(setup.CheckArming(warnings, robot, s.File), setup.CheckBounds(warnings, robot, s.File),
+		setup.CheckHostUser(warnings, robot, s.File, userName(os.Geteuid())))
 	if err != nil {
 		return errors.Join(err, setup.CloseRobot(robot))
 	}

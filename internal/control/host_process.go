@@ -151,6 +151,15 @@ func memoryFile(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
+// userName returns the name of a user, or the number of one without a name.
+func userName(uid int) string {
+	number := strconv.Itoa(uid)
+	if u, err := user.LookupId(number); err == nil {
+		return u.Username
+	}
+	return number
+}
+
 // userAttributes makes the host run as another user with that user's groups, which grant access to the
 // reward device and the GPU.
 func userAttributes(name string) (*syscall.SysProcAttr, error) {

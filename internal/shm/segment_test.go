@@ -184,7 +184,8 @@ func TestSegment_FreezeKeepsThePages(t *testing.T) {
 	if err := unix.Fallocate(fd, hole, 0, 4096); !errors.Is(err, unix.EPERM) {
 		t.Errorf("a hole through the descriptor: error %v, want EPERM", err)
 	}
-	if err := unix.Madvise(other.mem, unix.MADV_REMOVE); !errors.Is(err, unix.EPERM) {
+	emulated := os.Getenv(execPrefix) != "" // qemu-user ignores the advice
+	if err := unix.Madvise(other.mem, unix.MADV_REMOVE); !emulated && !errors.Is(err, unix.EPERM) {
 		t.Errorf("a hole through the mapping: error %v, want EPERM", err)
 	}
 	if _, err := unix.Pwrite(fd, []byte{0}, 0); !errors.Is(err, unix.EPERM) {
