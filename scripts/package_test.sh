@@ -79,7 +79,7 @@ done
 echo "groups: $groups"
 groups=$(inside id -Gn optibfm-host)
 for group in optibfm dialout i2c; do
-  ! grep -qw "$group" <<<"$groups" || fail "the host's user is in $group: $groups"
+  ! grep -qx "$group" <<<"${groups// /$'\n'}" || fail "the host's user is in $group: $groups"
 done
 [ "$(inside dpkg-query -W -f='${Conffiles}' optibfm | awk 'NF {print $1}' | sort | paste -sd ' ')" = \
   "/etc/optibfm/robot.yaml /etc/security/limits.d/optibfm.conf" ] || fail "a configuration is not a conffile"
