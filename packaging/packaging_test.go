@@ -84,8 +84,9 @@ func TestService_StopsInOrderAndWatchdogIsLast(t *testing.T) {
 	for key, want := range map[string]string{
 		"Type": "notify", "NotifyAccess": "main", "KillMode": "mixed", "Restart": "on-failure",
 		"LimitMEMLOCK": "infinity", "NoNewPrivileges": "yes", "User": "optibfm",
-		"CapabilityBoundingSet": "CAP_SETUID CAP_SETGID CAP_SETPCAP", "AmbientCapabilities": "CAP_SETUID CAP_SETGID CAP_SETPCAP",
-		"WatchdogSec": "2", "TimeoutAbortSec": "5",
+		"CapabilityBoundingSet": "CAP_SETUID CAP_SETGID CAP_SETPCAP",
+		"AmbientCapabilities":   "CAP_SETUID CAP_SETGID CAP_SETPCAP",
+		"WatchdogSec":           "2", "TimeoutAbortSec": "5",
 	} {
 		if got := unit(t, key); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %q, want %q", key, got, want)

@@ -60,7 +60,8 @@ func reportAttack(name string, err error) {
 
 // attackControlProcess tries to change the control process, or to take what it has.
 func attackControlProcess(pid int) {
-	reportAttack("code of isDescendant", writeMemory(pid, functionNamed("optibfm/internal/control.isDescendant"), code(false)))
+	check := functionNamed("optibfm/internal/control.isDescendant")
+	reportAttack("code of isDescendant", writeMemory(pid, check, code(false)))
 	var word [8]byte
 	local := []unix.Iovec{{Base: &word[0], Len: 8}}
 	remote := []unix.RemoteIovec{{Base: reflect.ValueOf(control.Send).Pointer(), Len: 8}}
@@ -199,12 +200,19 @@ func become(t *testing.T, r *attendedRun, uid int, ambient ...uintptr) {
 	}
 }
 
-// checkAttacksFailed waits for the end of the attack. The robot must not have moved.
-func checkAttacksFailed(t *testing.T, r *attendedRun) {
+// waitAttack waits for the end of the attack.
+func waitAttack(t *testing.T, r *attendedRun) {
 	t.Helper()
-	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return strings.Contains(r.output.String(), "the attack is over") }) {
+	over := func() bool { return strings.Contains(r.output.String(), "the attack is over") }
+	if !rigtest.WaitUntil(rigtest.HangGuard, over) {
 		t.Fatalf("no attack:\n%s", r.output)
 	}
+}
+
+// checkAttacksFailed checks that no attack succeeded and that the robot has not moved.
+func checkAttacksFailed(t *testing.T, r *attendedRun) {
+	t.Helper()
+	waitAttack(t, r)
 	text := r.output.String()
 	if n := r.robot.acts.Load(); n != 0 || strings.Contains(text, `"state":"armed"`) {
 		t.Errorf("the host armed the robot: %d acts", n)
@@ -285,11 +293,10 @@ func TestAttack_HostCannotBlockTheControlThread(t *testing.T) {
 	r := runAttended(t, "host blocks its descriptors")
 	r.arm()
 	r.spoilNow()
-	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return strings.Contains(r.output.String(), "the attack is over") }) {
-		t.Fatalf("no attack:\n%s", r.output)
-	}
+	waitAttack(t, r)
 	r.goesOn("the host filled its descriptors")
-	if text := r.output.String(); strings.Contains(text, "segment: succeeded") || strings.Count(text, " blocks: succeeded") < 3 {
+	text := r.output.String()
+	if strings.Contains(text, "segment: succeeded") || strings.Count(text, " blocks: succeeded") < 3 {
 		t.Errorf("%s", text)
 	}
 	late := time.AfterFunc(10*time.Second, func() {

@@ -183,8 +183,8 @@ func removeStaleSocket(path string, held func(string) error) error {
 // ignored does not look: a connection to the socket of stops is a stop, and the lock keeps other runs out.
 func ignored(string) error { return nil }
 
-// answered returns ErrSocketInUse if a process listens at path: a version of this program without the lock, or one whose
-// lock a person removed.
+// answered returns ErrSocketInUse if a process listens at path: a version of this program without the lock, or one
+// whose lock a person removed.
 func answered(path string) error {
 	c, err := net.DialTimeout("unix", path, callerTimeout)
 	if err == nil {

@@ -63,7 +63,9 @@ func newDoctor(o Options, m machine) (*doctor, error) {
 // checks returns all checks in their order. The latency measurement precedes the checks that load
 // the computer.
 func (d *doctor) checks() []check {
-	list := []check{single("config.file", d.checkConfig), single("system.user", d.checkUser), single("system.host", d.checkHost)}
+	list := []check{
+		single("config.file", d.checkConfig), single("system.user", d.checkUser), single("system.host", d.checkHost),
+	}
 	host := d.file.Run.HostUser
 	ofHost := host != "" && d.user.Name == host
 	ofControl := host != "" && d.user.Name != host && d.user.UID != 0
