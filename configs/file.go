@@ -198,8 +198,9 @@ type Run struct {
 	EpisodeS float64 `yaml:"episode_s"`
 	// Seed of the initial states of episodes.
 	Seed uint64 `yaml:"seed"`
-	// HostUser is the user of the host process. Empty: the user of the control
-	// process.
+	// HostUser is the user of the host process, for a control process of root or
+	// of the packaged service. Empty: the user of the control process, which
+	// loop.posture strict refuses for a physical robot.
 	HostUser string `yaml:"host_user"`
 	// HostTimeoutS is the longest silence of the host process. After it the
 	// control process halts the robot.

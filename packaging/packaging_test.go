@@ -34,9 +34,39 @@ func TestPackage_InstalledConfigurationIsASimulator(t *testing.T) {
 		t.Errorf("driver %s, posture %s, %g GB free", file.Robot.Driver, file.Loop.Posture, file.Log.MinFreeGB)
 	}
 	folders := read(t, "tmpfiles.conf")
-	for _, dir := range []string{file.Log.Dir, strings.TrimSuffix(file.Run.StateDir, "/belief")} {
-		if !regexp.MustCompile(`(?m)^d ` + dir + ` +\d+ optibfm optibfm$`).MatchString(folders) {
-			t.Errorf("%s is not created for the service's user:\n%s", dir, folders)
+	for _, dir := range []string{file.Log.Dir, file.Run.StateDir} {
+		if !regexp.MustCompile(`(?m)^d ` + dir + ` +\d+ optibfm-host optibfm$`).MatchString(folders) {
+			t.Errorf("%s is not created for the host process:\n%s", dir, folders)
+		}
+	}
+}
+
+func TestService_HostHasAnotherUserWithoutTheBusesOfTheRobot(t *testing.T) {
+	file, err := configs.Load("robot.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := file.Run.HostUser
+	if start := unit(t, "ExecStart"); len(start) != 1 || !strings.HasSuffix(start[0], " --set run.host_user="+user) {
+		t.Errorf("the service runs %q", start)
+	}
+	users := read(t, "sysusers.conf")
+	if user == "" || user == unit(t, "User")[0] || !strings.Contains(users, "\nu "+user+" ") {
+		t.Errorf("the host's user is %q:\n%s", user, users)
+	}
+	for _, group := range []string{"dialout", "i2c", "optibfm"} {
+		if strings.Contains(users, "m "+user+" "+group+"\n") {
+			t.Errorf("the host's user is a member of %s", group)
+		}
+	}
+	for _, filter := range unit(t, "SystemCallFilter") {
+		if strings.HasPrefix(filter, "~") && strings.Contains(filter, "@setuid") {
+			t.Errorf("the service cannot change users: %s", filter)
+		}
+	}
+	for _, key := range []string{"StateDirectory", "LogsDirectory"} {
+		if found := unit(t, key); len(found) > 0 {
+			t.Errorf("%s=%s gives the host's folder to the control process", key, found[0])
 		}
 	}
 }
@@ -53,8 +83,10 @@ func unit(t *testing.T, key string) (values []string) {
 func TestService_StopsInOrderAndWatchdogIsLast(t *testing.T) {
 	for key, want := range map[string]string{
 		"Type": "notify", "NotifyAccess": "main", "KillMode": "mixed", "Restart": "on-failure",
-		"LimitMEMLOCK": "infinity", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "User": "optibfm",
-		"WatchdogSec": "2", "TimeoutAbortSec": "5",
+		"LimitMEMLOCK": "infinity", "NoNewPrivileges": "yes", "User": "optibfm",
+		"CapabilityBoundingSet": "CAP_SETUID CAP_SETGID CAP_SETPCAP",
+		"AmbientCapabilities":   "CAP_SETUID CAP_SETGID CAP_SETPCAP",
+		"WatchdogSec":           "2", "TimeoutAbortSec": "5",
 	} {
 		if got := unit(t, key); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %q, want %q", key, got, want)

@@ -67,15 +67,20 @@ done
 expect /usr/share/bash-completion/completions/optibfm 644 root:root
 expect /usr/share/zsh/vendor-completions/_optibfm 644 root:root
 expect /usr/share/fish/vendor_completions.d/optibfm.fish 644 root:root
-expect /var/lib/optibfm 750 optibfm:optibfm
+expect /var/lib/optibfm 1775 root:optibfm-host
+expect /var/lib/optibfm/belief 2750 optibfm-host:optibfm
 expect /var/lib/optibfm/models 755 root:root
-expect /var/log/optibfm 755 optibfm:optibfm
+expect /var/log/optibfm 2755 optibfm-host:optibfm
 expect /run/optibfm 750 optibfm:optibfm
 groups=$(inside id -Gn optibfm)
 for group in optibfm dialout gpio i2c input; do
   grep -qw "$group" <<<"$groups" || fail "the user is not in $group: $groups"
 done
 echo "groups: $groups"
+groups=$(inside id -Gn optibfm-host)
+for group in optibfm dialout i2c; do
+  ! grep -qx "$group" <<<"${groups// /$'\n'}" || fail "the host's user is in $group: $groups"
+done
 [ "$(inside dpkg-query -W -f='${Conffiles}' optibfm | awk 'NF {print $1}' | sort | paste -sd ' ')" = \
   "/etc/optibfm/robot.yaml /etc/security/limits.d/optibfm.conf" ] || fail "a configuration is not a conffile"
 [ ! -e "$root/etc/systemd/system/multi-user.target.wants/optibfm.service" ] || fail "the service is enabled"
@@ -90,11 +95,11 @@ as_user() { inside setpriv --reuid=optibfm --regid=optibfm --init-groups --no-ne
 if inside optibfm doctor --help 2>/dev/null | grep -q doctor; then
   as_user optibfm doctor --config /etc/optibfm/robot.yaml || echo "doctor: exit $?, as expected without devices and rights"
 fi
-as_user optibfm run --config /etc/optibfm/robot.yaml --plain --operator scripted \
+inside optibfm run --config /etc/optibfm/robot.yaml --plain --operator scripted \
   --set loop.posture=warn --set loop.max_missed_ticks=-1 --set controller.max_plan_age_ticks=1000 --set run.host_timeout_s=60 --set run.duration_s=3 \
-  --set log.min_free_gb=0.01 >"$work/run.log" 2>&1 || { cat "$work/run.log"; fail "a run as the service's user"; }
-[ -s "$root/var/lib/optibfm/belief/belief" ] || fail "no saved belief"
-ls "$root"/var/log/optibfm/*.mcap
+  --set log.min_free_gb=0.01 >"$work/run.log" 2>&1 || { cat "$work/run.log"; fail "a run of root"; }
+expect /var/lib/optibfm/belief/belief 644 optibfm-host:optibfm
+for log in "$root"/var/log/optibfm/*.mcap; do expect "/var/log/optibfm/$(basename "$log")" 644 optibfm-host:optibfm; done
 
 step "the unit"
 inside systemd-analyze verify --man=no /usr/lib/systemd/system/optibfm.service
@@ -106,9 +111,12 @@ inside systemd-analyze security --offline=yes --threshold=30 --no-pager /usr/lib
 
 step "an upgrade keeps the configuration, the belief and the logs"
 echo "# mine" >>"$root/etc/optibfm/robot.yaml"
+inside chown -R optibfm:optibfm /var/lib/optibfm/belief /var/log/optibfm # as before the host's user existed
 before=$(cd "$root" && sha256sum etc/optibfm/robot.yaml var/lib/optibfm/belief/belief var/log/optibfm/*)
 inside dpkg -i /tmp/optibfm.deb >/dev/null
 [ "$before" = "$(cd "$root" && sha256sum etc/optibfm/robot.yaml var/lib/optibfm/belief/belief var/log/optibfm/*)" ] || fail "something changed"
+expect /var/lib/optibfm/belief/belief 644 optibfm-host:optibfm
+[ -z "$(find "$root/var/lib/optibfm" "$root/var/log/optibfm" -user "$(inside id -u optibfm)")" ] || fail "not the host's"
 inside dpkg -r optibfm >/dev/null
 [ ! -e "$root/usr/bin/optibfm" ] && [ -e "$root/etc/optibfm/robot.yaml" ] || fail "removal"
 inside dpkg -P optibfm | tail -n 1

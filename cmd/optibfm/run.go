@@ -222,5 +222,10 @@ func openRun(f runFlags) (*setup.Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !file.Run.Lockstep {
+		if err := control.Isolate(file.Run.HostUser); err != nil {
+			return nil, err
+		}
+	}
 	return setup.OpenSession(file, f.fresh || f.start != "")
 }

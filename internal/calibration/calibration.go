@@ -11,6 +11,7 @@ import (
 	"optibfm/configs"
 	"optibfm/hal"
 	"optibfm/hal/bno055"
+	"optibfm/internal/control"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 	"optibfm/rtloop"
@@ -35,6 +36,14 @@ func Run(ctx context.Context, o Options, h setup.Hardware, out io.Writer) (err e
 	d, err := findDevice(cfg, o.Device)
 	if err != nil {
 		return err
+	}
+	cfg.Safety.Group = "" // the socket answers no caller
+	held, err := control.Listen(cfg.Safety)
+	if errors.Is(err, control.ErrSocketInUse) {
+		return fmt.Errorf("calibrate: %w", err)
+	}
+	if err == nil { // else no run could start with this configuration
+		defer func() { err = errors.Join(err, held.Close()) }()
 	}
 	file, err := os.OpenFile(o.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

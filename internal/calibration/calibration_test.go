@@ -2,14 +2,17 @@ package calibration
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"optibfm/configs"
 	"optibfm/hal/bno055"
 	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
 )
 
@@ -52,6 +55,25 @@ func TestRun_WaitsForTheChipAndWritesItsCalibration(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(path); !bytes.Equal(after, text) {
 		t.Error("the existing file was changed")
+	}
+}
+
+func TestRun_OpensNoDeviceOfARobotThatIsHeld(t *testing.T) {
+	dir := t.TempDir()
+	socket, config := filepath.Join(dir, "s"), filepath.Join(dir, "robot.yaml")
+	file, err := configs.Load("composite", "safety.socket="+socket)
+	rigtest.Must(t, err)
+	text, err := file.YAML()
+	rigtest.Must(t, err)
+	rigtest.Must(t, os.WriteFile(config, text, 0o600))
+	held, err := control.Listen(file.Safety)
+	rigtest.Must(t, err)
+	defer func() { _ = held.Close() }()
+	r := rigtest.NewRig()
+	r.Imu.Before = func(*i2cbustest.Chip, byte) { t.Error("it opened the device") }
+	o := Options{Config: config, Out: filepath.Join(dir, "imu.calibration"), Timeout: time.Minute}
+	if err := Run(t.Context(), o, r.Hardware(), &bytes.Buffer{}); !errors.Is(err, control.ErrSocketInUse) {
+		t.Error(err)
 	}
 }
 

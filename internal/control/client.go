@@ -58,11 +58,30 @@ func printReply(out io.Writer, path, command string, line []byte, err error, asJ
 }
 
 // Send sends a command to the control socket at path and returns the reply, a line of JSON
-// ([link.Status]).
-func Send(path, command string) ([]byte, error) { return exchange(path, command+"\n") }
+// ([link.Status]). A stop has its own socket, where it waits for no other caller.
+func Send(path, command string) ([]byte, error) {
+	if command == "stop" {
+		line, err := exchange(StopPath(path), "")
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) {
+			return line, err
+		}
+	} // else an earlier version of the program runs there, or none
+	return exchange(path, command+"\n")
+}
+
+// dialAgain connects to a socket, and tries again while its queue of callers is full.
+func dialAgain(path string) (net.Conn, error) {
+	const pause = 10 * time.Millisecond
+	for end := time.Now().Add(replyTimeout); ; time.Sleep(pause) {
+		c, err := net.DialTimeout("unix", path, replyTimeout)
+		if !errors.Is(err, syscall.EAGAIN) || time.Now().After(end) {
+			return c, err
+		}
+	}
+}
 
 func exchange(path, request string) ([]byte, error) {
-	c, err := net.DialTimeout("unix", path, replyTimeout)
+	c, err := dialAgain(path)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("%w; become root, the user of the program, or a member of safety.group", err)
 	}

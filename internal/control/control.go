@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"sync/atomic"
 	"time"
@@ -83,26 +84,29 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
+	host, err := takeHost(s.File.Run.HostUser)
+	if err != nil {
+		return err
+	}
+	defer host.dismiss()
 	robot, err := setup.OpenRobot(ctx, s, rtloop.Now)
 	if err != nil {
 		return err
 	}
 	warnings := journal.For(os.Stderr, journal.Warning)
-	err = errors.Join(setup.CheckArming(warnings, robot, s.File), setup.CheckBounds(warnings, robot, s.File))
+	err = errors.Join(setup.CheckArming(warnings, robot, s.File), setup.CheckBounds(warnings, robot, s.File),
+		setup.CheckHostUser(warnings, robot, s.File, userName(os.Geteuid())))
 	if err != nil {
 		return errors.Join(err, setup.CloseRobot(robot))
 	}
 	var c *controlProcess
-	segment, err := link.Create(s.Shape(), robot.Spec().Period)
+	segment, err := link.CreateIn(host.segment, s.Shape(), robot.Spec().Period)
 	if err != nil {
 		return errors.Join(err, setup.CloseRobot(robot))
 	}
 	defer func() {
 		if c != nil && c.threadLost {
 			return // that thread may still use the robot and the segment
-		}
-		if c != nil {
-			err = errors.Join(err, c.link.CloseWakes())
 		}
 		err = errors.Join(err, setup.CloseRobot(robot), segment.Close())
 	}()
@@ -122,12 +126,13 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 	if loop.Notify, err = rtloop.NewNotifier(); err != nil {
 		return err
 	}
-	return c.runWithHost(ctx, loop, granted, segment.File(), o)
+	return c.runWithHost(ctx, loop, granted, host, segment, o)
 }
 
-// runWithHost starts the host process, runs the loop and waits for the host to finish the record.
+// runWithHost configures the host process, runs the loop and waits for the host to finish the record.
 func (c *controlProcess) runWithHost(
-	ctx context.Context, loop *rtloop.Loop, granted rtloop.Granted, segment *os.File, o link.HostConfig,
+	ctx context.Context, loop *rtloop.Loop, granted rtloop.Granted, host *hostProcess, segment *link.Segment,
+	o link.HostConfig,
 ) error {
 	model := c.session.Model
 	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.observed, granted.String(), model.Fingerprint(), c.recalled
@@ -151,16 +156,12 @@ func (c *controlProcess) runWithHost(
 	if !terminal.TakesScreen(o.Show) {
 		reportPosture(journal.For(os.Stderr, journal.Warning), granted, caveat)
 	}
-	if err := c.link.OpenWakes(); err != nil {
-		return err
-	}
-	tasks, theirs, err := link.TaskSockets()
+	tasks, err := net.FileConn(host.tasks)
 	if err != nil {
-		return err
+		return fmt.Errorf("control: socket of the tasks: %w", err)
 	}
 	defer tasks.Close()
-	host, err := startHost(c.session, segment, theirs, o, c.link.TickWake, c.link.StateWake)
-	if err := errors.Join(err, theirs.Close()); err != nil {
+	if err := host.configure(c.session, o); err != nil {
 		return err
 	}
 	c.hostGone = &host.gone
@@ -170,6 +171,9 @@ func (c *controlProcess) runWithHost(
 		if !errors.Is(ended, link.ErrHostFailed) && !errors.Is(ended, link.ErrHostKilled) {
 			err = errors.Join(err, ended)
 		}
+		return err
+	}
+	if err := segment.Freeze(); err != nil {
 		return err
 	}
 	go c.taskSwitch().serveHost(tasks)

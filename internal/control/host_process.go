@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"os/user"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -30,95 +29,117 @@ const HostFinishTimeout = 60 * time.Second
 
 const (
 	hostStartTimeout   = 60 * time.Second       // until the host is ready
+	hostConfigTimeout  = 10 * time.Second       // until the host has read its configuration
 	hostAbortTimeout   = 5 * time.Second        // for a host that failed or has nothing to finish
 	hostUnreadyTimeout = 500 * time.Millisecond // for a host that is not ready and may hang in TensorFlow
 )
 
 // hostProcess is the host process, a child of the control process.
 type hostProcess struct {
-	cmd      *exec.Cmd
-	lifeline *os.File     // the host ends when it is closed
+	process  *os.Process
+	lifeline *os.File     // sends the configuration; the host ends when it is closed
+	segment  *os.File     // empty until link.CreateIn
+	tasks    *os.File     // this process's end of the socket at which the host asks for another task
+	crash    *os.File     // the stack of its panic
 	restore  func() error // restores the terminal
 	screen   bool         // it draws a full screen
-	crash    *os.File     // the stack of its panic
-	exited   chan error
+	exited   chan hostEnd
 	gone     atomic.Bool // it has ended; known sooner than its silence
+	finished bool        // finish or abandon has returned
 }
 
-// startHost starts the host process. It inherits the segment, its configuration, the lifeline, the crash file, its
-// socket of the tasks and the wakes, and no descriptor of a device: Go opens all files close-on-exec.
-func startHost(
-	s *setup.Session, segment, tasks *os.File, o link.HostConfig, wakes ...*link.Wake,
-) (*hostProcess, error) {
-	attributes, err := userAttributes(s.File.Run.HostUser)
+// hostEnd is the end of the host process.
+type hostEnd struct {
+	state *os.ProcessState
+	err   error
+}
+
+// takeHost returns the host process that Isolate started, or starts it.
+func takeHost(userName string) (*hostProcess, error) {
+	h, err := inheritHost()
+	if h == nil && err == nil {
+		h, err = spawnHost(userName)
+	}
 	if err != nil {
 		return nil, err
 	}
-	file, err := hostConfigFile(s, o)
+	go func() {
+		state, err := h.process.Wait()
+		h.gone.Store(true)
+		h.exited <- hostEnd{state, err}
+	}()
+	return h, nil
+}
+
+// spawnHost starts the host process, which waits for its configuration. It inherits the standard files, the segment,
+// the lifeline, the crash file and its socket of the tasks. It inherits no descriptor of a device, because none is
+// open yet. The control thread makes no system call on any of these files.
+func spawnHost(userName string) (*hostProcess, error) {
+	attributes, err := userAttributes(userName)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	if err := forbidInspection(); err != nil {
+		return nil, err
+	}
+	h := newHostProcess()
+	if h.segment, err = link.NewFile(); err != nil {
+		return nil, err
+	}
+	if h.crash, err = memoryFile("optibfm-crash"); err != nil {
+		return nil, err
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer read.Close()
-	crash, err := memoryFile("optibfm-crash")
+	tasks, theirs, err := link.TaskSockets()
 	if err != nil {
 		return nil, err
 	}
-	h := &hostProcess{
-		lifeline: write, crash: crash, screen: terminal.TakesScreen(o.Show), exited: make(chan error, 1),
-		restore: func() error { return nil },
-	}
-	if s.File.Operator.Source == configs.SourceKeyboard {
-		if h.restore, err = keyboard.Save(os.Stdin); err != nil {
-			return nil, err
-		}
-	}
-	h.cmd = exec.Command("/proc/self/exe", "host")
-	h.cmd.Args[0] = link.HostName
-	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	h.cmd.ExtraFiles = []*os.File{segment, file, read, crash, tasks}
-	for _, w := range wakes {
-		f, err := w.Inheritable()
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		h.cmd.ExtraFiles = append(h.cmd.ExtraFiles, f)
-	}
-	h.cmd.SysProcAttr = attributes
-	if err := startUnprivileged(h.cmd); err != nil {
-		if s.File.Run.HostUser != "" && errors.Is(err, os.ErrPermission) {
-			return nil, fmt.Errorf("run.host_user: %w: only root can start a process as %s; "+
-				"run as root, or leave the key empty", err, s.File.Run.HostUser)
+	defer theirs.Close()
+	h.lifeline, h.tasks = write, tasks
+	cmd := exec.Command("/proc/self/exe", "host")
+	cmd.Args[0] = link.HostName
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{h.segment, read, h.crash, theirs}
+	cmd.SysProcAttr = attributes
+	if err := startUnprivileged(cmd); err != nil {
+		if userName != "" && errors.Is(err, os.ErrPermission) {
+			return nil, fmt.Errorf("run.host_user: %w: only root and the service can start a process as %s; "+
+				"run as root, or leave the key empty", err, userName)
 		}
 		return nil, fmt.Errorf("control: starting the host process: %w", err)
 	}
-	go func() {
-		err := h.cmd.Wait()
-		h.gone.Store(true)
-		h.exited <- err
-	}()
-	return h, nil
+	h.process = cmd.Process
+	return h, forbidInspection() // a child that changes its user before exec(2) resets the attribute of both
 }
 
-// hostConfigFile returns an unnamed file with the configuration of the host.
-func hostConfigFile(s *setup.Session, o link.HostConfig) (*os.File, error) {
+func newHostProcess() *hostProcess {
+	return &hostProcess{exited: make(chan hostEnd, 1), restore: func() error { return nil }}
+}
+
+// configure sends the configuration to the host.
+func (h *hostProcess) configure(s *setup.Session, o link.HostConfig) (err error) {
 	o.YAML, o.Control = s.YAML, s.File.Controller
-	f, err := memoryFile("optibfm-config")
+	h.screen = terminal.TakesScreen(o.Show)
+	if s.File.Operator.Source == configs.SourceKeyboard {
+		if h.restore, err = keyboard.Save(os.Stdin); err != nil {
+			return err
+		}
+	}
+	err = h.lifeline.SetWriteDeadline(time.Now().Add(hostConfigTimeout))
+	if err == nil {
+		err = json.NewEncoder(h.lifeline).Encode(o)
+	}
+	if errors.Is(err, syscall.EPIPE) { // waitReady reports its end
+		return nil
+	}
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("control: the configuration of the host process: %w", err)
 	}
-	if err := json.NewEncoder(f).Encode(o); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	if _, err := f.Seek(0, 0); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return nil
 }
 
 // memoryFile returns a file in memory that ends with its last descriptor.
@@ -128,6 +149,15 @@ func memoryFile(name string) (*os.File, error) {
 		return nil, fmt.Errorf("control: %s: %w", name, err)
 	}
 	return os.NewFile(uintptr(fd), name), nil
+}
+
+// userName returns the name of a user, or the number of one without a name.
+func userName(uid int) string {
+	number := strconv.Itoa(uid)
+	if u, err := user.LookupId(number); err == nil {
+		return u.Username
+	}
+	return number
 }
 
 // userAttributes makes the host run as another user with that user's groups, which grant access to the
@@ -163,8 +193,8 @@ func (h *hostProcess) waitReady(ctx context.Context, l *link.ControlLink) error 
 	for l.Ready.Load() == 0 {
 		select {
 		case <-ticker.C:
-		case err := <-h.exited:
-			h.exited <- err
+		case end := <-h.exited:
+			h.exited <- end
 			if ctx.Err() != nil { // perhaps by the same signal
 				return link.ErrInterrupted
 			}
@@ -193,8 +223,8 @@ func (h *hostProcess) finish(timeout time.Duration) error {
 	signal.Notify(signals, link.StopSignals...)
 	defer signal.Stop(signals)
 	select {
-	case err := <-h.exited:
-		return h.exitError(err)
+	case end := <-h.exited:
+		return h.endError(end)
 	case <-signals:
 	case <-time.After(timeout - hostAbortTimeout):
 	}
@@ -205,25 +235,39 @@ func (h *hostProcess) finish(timeout time.Duration) error {
 func (h *hostProcess) abandon(grace time.Duration) error {
 	_ = h.lifeline.Close()
 	select {
-	case err := <-h.exited:
-		return h.exitError(err)
+	case end := <-h.exited:
+		return h.endError(end)
 	case <-time.After(grace):
 	}
-	_ = h.cmd.Process.Kill()
+	h.finished = true
+	if err := h.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) { // of another user
+		return errors.Join(fmt.Errorf("%w: %w", link.ErrHostLeft, err), h.restoreTerminal(true))
+	}
 	<-h.exited
 	return errors.Join(link.ErrHostKilled, h.restoreTerminal(true))
 }
 
-// exitError returns the error of a host that ended without being killed here.
-func (h *hostProcess) exitError(err error) error {
+// dismiss ends a host that a run no longer needs, because the run failed before it started.
+func (h *hostProcess) dismiss() {
+	if !h.finished {
+		_ = h.abandon(hostUnreadyTimeout) // the run has its own error
+	}
+}
+
+// endError returns the error of a host that ended without being killed here.
+func (h *hostProcess) endError(end hostEnd) error {
+	h.finished = true
 	_ = h.lifeline.Close() // it may be closed already
-	code := h.cmd.ProcessState.ExitCode()
+	code, err := -1, end.err
+	if err == nil {
+		code = end.state.ExitCode()
+	}
 	switch {
-	case err == nil:
+	case code == 0:
 	case code == 1:
 		err = link.ErrHostFailed
-	default:
-		err = fmt.Errorf("control: the host process: %w", err)
+	case err == nil:
+		err = fmt.Errorf("control: the host process: %v", end.state)
 	}
 	return errors.Join(err, h.restoreTerminal(code != 0 && code != 1))
 }
@@ -239,38 +283,4 @@ func (h *hostProcess) restoreTerminal(died bool) error {
 		err = h.restore()
 	}
 	return errors.Join(err, h.crash.Close())
-}
-
-// startUnprivileged starts a process that has none of the real-time capabilities of this one and cannot
-// gain any. These are attributes of the forking thread, so that thread ends afterwards.
-func startUnprivileged(cmd *exec.Cmd) error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
-		if err := dropPrivileges(); err != nil {
-			started <- err
-			return
-		}
-		started <- cmd.Start()
-	}()
-	return <-started
-}
-
-// dropPrivileges removes the capabilities of the calling thread. Root keeps them: it needs them to
-// change the user, which removes them.
-func dropPrivileges() error {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no_new_privs: %w", err)
-	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fmt.Errorf("ambient capabilities: %w", err)
-	}
-	if os.Geteuid() == 0 {
-		return nil
-	}
-	var none [2]unix.CapUserData
-	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
-		return fmt.Errorf("capabilities: %w", err)
-	}
-	return nil
 }

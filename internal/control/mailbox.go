@@ -95,9 +95,13 @@ func (m *commandMailbox) pass(a command, timeout time.Duration) error {
 // catchPanic stops the robot after a panic of a goroutine that serves callers, which defers it.
 func (m *commandMailbox) catchPanic() {
 	if value := recover(); value != nil {
-		err := fmt.Errorf("%w: %v", errServerPanic, value)
-		m.serverPanic.Store(&err)
+		m.notePanic(value)
 	}
+}
+
+func (m *commandMailbox) notePanic(value any) {
+	err := fmt.Errorf("%w: %v", errServerPanic, value)
+	m.serverPanic.Store(&err)
 }
 
 // waitUntil polls until done returns true. It returns false after the timeout.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,15 +28,19 @@ import (
 )
 
 // Server answers commands at the control socket, a Unix socket: a request is a line with one word, or a
-// switch of the task (link.SwitchWord), the reply a line of JSON (link.Status). One goroutine serves one caller
-// after the other and only exchanges atomic words with the control thread. It reads no file: a disk that
-// stalls does not delay a stop.
+// switch of the task (link.SwitchWord), the reply a line of JSON (link.Status). Each caller has a goroutine, which only
+// exchanges atomic words with the control thread. It reads no file: a disk that stalls does not delay a stop.
+//
+// A connection to a second socket (StopPath) is a stop, without a request: no other caller can keep it waiting, and
+// callers that occupy it stop the robot. The host process may use it, as it may stop the robot.
 //
 // Three checks keep other callers out: the mode of the socket (0660, and its group), the credentials
 // that the kernel reports, and the ancestry of the calling process. No process that this one started
 // may call, whatever its user: the host faces the network and must not be able to arm the robot.
 type Server struct {
+	lock      *os.File
 	listener  *net.UnixListener
+	stops     *net.UnixListener // every connection is a stop
 	path      string
 	group     int // -1: none
 	mailbox   *commandMailbox
@@ -45,18 +50,29 @@ type Server struct {
 	tasks     *taskSwitch
 	deadman   string             // text; empty if it depends on the robot
 	haltStuck func(rtloop.Stall) // halts the robot beside a control thread that does not answer a stop
-	done      chan struct{}      // closed at the end of the goroutine
+	done      chan struct{}      // closed at the end of both goroutines that accept callers
+	callers   sync.WaitGroup
 }
 
 const (
-	callerTimeout   = 200 * time.Millisecond // for one caller
+	callerTimeout   = 500 * time.Millisecond // for the request of a caller, and for the reply
 	callerPause     = 20 * time.Millisecond  // between callers: limits the load
+	stopPause       = 5 * time.Millisecond   // between stops
+	maxCallers      = 64                     // at a time, of each socket
 	maxCommandBytes = 128
+	backlog         = 4096 // the kernel's limit
 )
 
-// Listen opens the control socket. It returns nil without safety.socket, and an error that wraps
-// ErrSocketInUse if another process listens there. Close removes the socket.
-func Listen(s configs.Safety) (*Server, error) {
+// StopPath returns the path of the socket at which every connection is a stop.
+func StopPath(socket string) string { return socket + ".stop" }
+
+// lockPath returns the path of the file that the holder of a robot locks. No run removes it: a run that still waits
+// for the lock of a removed file would get it beside the run that locks a new one.
+func lockPath(socket string) string { return socket + ".lock" }
+
+// Listen takes the lock of the robot and opens the control socket. It returns nil without safety.socket, and an error
+// that wraps ErrSocketInUse if another process has the lock or listens there. Close removes the sockets.
+func Listen(s configs.Safety) (_ *Server, err error) {
 	if s.Socket == "" {
 		return nil, nil
 	}
@@ -74,19 +90,52 @@ func Listen(s configs.Safety) (*Server, error) {
 			return nil, fmt.Errorf("safety.group: %s: %w", s.Group, err)
 		}
 	}
-	listener, err := listenRestricted(s.Socket, group)
-	if err != nil {
-		return nil, fmt.Errorf("safety.socket: %s: %w", s.Socket, err)
+	server := &Server{path: s.Socket, group: group, done: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("safety.socket: %s: %w", s.Socket, err), server.release())
+		}
+	}()
+	if server.lock, err = takeLock(lockPath(s.Socket)); err != nil {
+		return nil, err
 	}
-	return &Server{listener: listener, path: s.Socket, group: group, done: make(chan struct{})}, nil
+	if server.listener, err = listenRestricted(s.Socket, group, answered); err != nil {
+		return nil, err
+	}
+	if server.stops, err = listenRestricted(StopPath(s.Socket), group, ignored); err != nil {
+		return nil, err
+	}
+	return server, nil
 }
 
-// ErrSocketInUse means that another process listens at the control socket.
-var ErrSocketInUse = errors.New("another process answers there; end it, or set safety.socket to another path")
+// ErrSocketInUse means that another process holds the robot.
+var ErrSocketInUse = errors.New("another process holds this robot; end it, or set safety.socket to another path")
+
+// takeLock locks a file until the process ends. Any user who can reach the file may lock it, so that a run of the
+// service and one of root exclude each other, whoever created it.
+func takeLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = os.OpenFile(path, os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+		if err == nil {
+			_ = f.Chmod(0o644) // despite the umask; fails if another user created it meanwhile
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w; create the folder %s, writable for this user", err, filepath.Dir(path))
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrSocketInUse
+		}
+		return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
+	}
+	return f, nil
+}
 
 // listenRestricted listens at path with mode 0660. No caller can connect before the mode is set.
-func listenRestricted(path string, group int) (*net.UnixListener, error) {
-	if err := removeStaleSocket(path); err != nil {
+func listenRestricted(path string, group int, held func(string) error) (*net.UnixListener, error) {
+	if err := removeStaleSocket(path, held); err != nil {
 		return nil, err
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -102,7 +151,7 @@ func listenRestricted(path string, group int) (*net.UnixListener, error) {
 	if errors.Is(owned, fs.ErrPermission) {
 		owned = fmt.Errorf("safety.group: %w; add the user of this process to the group", owned)
 	}
-	if err := errors.Join(os.Chmod(path, 0o660), owned, unix.Listen(fd, 8)); err != nil {
+	if err := errors.Join(os.Chmod(path, 0o660), owned, unix.Listen(fd, backlog)); err != nil {
 		return nil, errors.Join(err, os.Remove(path))
 	}
 	l, err := net.FileListener(f)
@@ -112,8 +161,9 @@ func listenRestricted(path string, group int) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// removeStaleSocket removes the socket of a dead process. Anything else at path is an error.
-func removeStaleSocket(path string) error {
+// removeStaleSocket removes the socket of a dead process. Anything else at path is an error. held returns an error if a
+// process listens there.
+func removeStaleSocket(path string, held func(string) error) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -124,6 +174,18 @@ func removeStaleSocket(path string) error {
 	if info.Mode().Type() != os.ModeSocket {
 		return errors.New("it exists and is not a socket; set safety.socket to another path")
 	}
+	if err := held(path); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// ignored does not look: a connection to the socket of stops is a stop, and the lock keeps other runs out.
+func ignored(string) error { return nil }
+
+// answered returns ErrSocketInUse if a process listens at path: a version of this program without the lock, or one
+// whose lock a person removed.
+func answered(path string) error {
 	c, err := net.DialTimeout("unix", path, callerTimeout)
 	if err == nil {
 		_ = c.Close()
@@ -135,46 +197,94 @@ func removeStaleSocket(path string) error {
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
-	return os.Remove(path)
+	return nil
 }
 
-// stopServing ends the goroutine. The socket stays open, so that no other process takes the robot.
+// stopServing ends the goroutines. The lock stays, so that no other process takes the robot.
 func (s *Server) stopServing() {
 	if s == nil || s.mailbox == nil {
 		return
 	}
-	_ = s.listener.SetDeadline(time.Now()) // never fails on an open socket
+	s.refuseCallers()
 	<-s.done
 }
 
-// Close closes and removes the socket.
+// refuseCallers ends the goroutines that accept callers.
+func (s *Server) refuseCallers() {
+	_ = s.listener.SetDeadline(time.Now()) // never fails on an open socket
+	_ = s.stops.SetDeadline(time.Now())
+}
+
+// Close closes and removes the sockets.
 func (s *Server) Close() error {
 	if s == nil {
 		return nil
 	}
 	s.stopServing()
-	return errors.Join(s.listener.Close(), os.Remove(s.path)) // a listener made from a descriptor leaves the file
+	return s.release()
+}
+
+// release removes the sockets, which a listener made from a descriptor leaves, before it releases the lock.
+func (s *Server) release() error {
+	var errs []error
+	for path, l := range map[string]*net.UnixListener{s.path: s.listener, StopPath(s.path): s.stops} {
+		if l != nil {
+			errs = append(errs, l.Close(), os.Remove(path))
+		}
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // serve answers until stopServing. A panic here stops the robot in the next tick.
 func (s *Server) serve() {
 	defer close(s.done)
-	defer s.mailbox.catchPanic()
+	defer s.callers.Wait()
+	var stops sync.WaitGroup
+	stops.Go(func() { s.accept(s.stops, stopPause, s.serveStop) })
+	s.accept(s.listener, callerPause, s.serveCaller)
+	stops.Wait()
+}
+
+// accept serves the callers of a socket, at most maxCallers at a time.
+func (s *Server) accept(l *net.UnixListener, pause time.Duration, serveCaller func(*net.UnixConn)) {
+	defer s.catchPanic()
+	slots := make(chan struct{}, maxCallers)
 	for {
-		c, err := s.listener.AcceptUnix()
+		slots <- struct{}{}
+		c, err := l.AcceptUnix()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
-		if err == nil {
-			s.serveCaller(c)
+		if err != nil {
+			<-slots
+		} else {
+			s.callers.Go(func() {
+				defer func() { <-slots }()
+				defer c.Close()
+				defer s.catchPanic()
+				serveCaller(c)
+			})
 		}
-		time.Sleep(callerPause)
+		time.Sleep(pause)
 	}
 }
 
+// catchPanic stops the robot after a panic, and serves no other caller.
+func (s *Server) catchPanic() {
+	if value := recover(); value != nil {
+		s.mailbox.notePanic(value)
+		s.refuseCallers()
+	}
+}
+
+// serveStop stops the robot. It asks nothing of the caller, and waits for it only with the reply.
+func (s *Server) serveStop(c *net.UnixConn) { s.reply(c, s.execute("stop", nil)) }
+
 // serveCaller serves one caller. The caller sees any failure.
 func (s *Server) serveCaller(c *net.UnixConn) {
-	defer c.Close()
 	if err := c.SetDeadline(time.Now().Add(callerTimeout)); err != nil {
 		return
 	}

@@ -180,6 +180,91 @@ func TestServer_SilentAndLongCallersDoNotBlockOthers(t *testing.T) {
 	}
 }
 
+func TestServer_EveryConnectionToTheSocketOfStopsIsAStop(t *testing.T) {
+	a := serveRun(t, true)
+	a.send("arm")
+	c, err := net.Dial("unix", StopPath(a.path))
+	rigtest.Must(t, err)
+	defer c.Close()
+	var status link.Status
+	rigtest.Must(t, json.NewDecoder(c).Decode(&status))
+	if status.State != "stopped" || status.Error != "" {
+		t.Errorf("%+v", status)
+	}
+}
+
+// occupy opens idle connections to a socket, and keeps opening busy ones until the test ends.
+func occupy(t *testing.T, path string, idle, busy int) {
+	var connections sync.WaitGroup
+	stop := make(chan struct{})
+	for range idle {
+		connections.Go(func() {
+			c, err := dialAgain(path)
+			if err == nil {
+				<-stop
+				_ = c.Close()
+			}
+		})
+	}
+	for range busy {
+		connections.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c, err := net.Dial("unix", path)
+				if err != nil {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				_, _ = io.WriteString(c, "status\n")
+				_ = c.SetReadDeadline(time.Now().Add(time.Second))
+				_, _ = io.ReadAll(c)
+				_ = c.Close()
+			}
+		})
+	}
+	t.Cleanup(func() { close(stop); connections.Wait() })
+}
+
+func TestServer_StopWaitsForNoOtherCaller(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		idle, busy int
+		path       func(string) string
+	}{
+		{"idle callers", 100, 0, func(s string) string { return s }},
+		{"busy callers", 0, 10, func(s string) string { return s }},
+		{"both", 100, 10, func(s string) string { return s }},
+		{"both at the socket of stops", 100, 10, StopPath},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := serveRun(t, true)
+			a.send("arm")
+			occupy(t, c.path(a.path), c.idle, c.busy)
+			time.Sleep(100 * time.Millisecond)
+			var longest time.Duration
+			for range 20 {
+				start := time.Now()
+				line, err := Send(a.path, "stop")
+				longest = max(longest, time.Since(start))
+				if err != nil || !strings.Contains(string(line), `"state":"stopped"`) {
+					t.Fatalf("%s, %v", line, err)
+				}
+			}
+			t.Logf("at most %v", longest)
+			if longest > 5*time.Second { // of a computer under load
+				t.Errorf("a stop took %v", longest)
+			}
+			if c := a.send("disarm"); c.State != "stopped" { // after the others, but served
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
 func TestServer_UnansweredStopHaltsBesideTheControlThread(t *testing.T) {
 	a := serveRun(t, false)
 	if c := a.send("stop"); c.Error != errNoAnswer.Error() {
@@ -230,14 +315,64 @@ func TestListen_HasMode0660AndOneListener(t *testing.T) {
 		t.Errorf("a child would inherit the socket: %x, %v", flags, err)
 	}
 	_ = fd.Close()
-	rigtest.Must(t, s.listener.Close()) // as after a kill: the file stays
+	rigtest.Must(t, errors.Join(s.listener.Close(), s.stops.Close(), s.lock.Close())) // a kill: the files stay
 	again, err := Listen(configs.Safety{Socket: path})
 	if err != nil {
 		t.Fatalf("the socket of a dead process: %v", err)
 	}
 	rigtest.Must(t, again.Close())
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Close leaves the socket: %v", err)
+	for _, path := range []string{path, StopPath(path)} {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("Close leaves the socket: %v", err)
+		}
+	}
+}
+
+func TestListen_ARunThatDoesNotListenYetHoldsTheRobot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	lock, err := takeLock(lockPath(path)) // of a run that is delayed in listen(2)
+	rigtest.Must(t, err)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	rigtest.Must(t, err)
+	defer unix.Close(fd)
+	rigtest.Must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
+	if _, err := Listen(configs.Safety{Socket: path}); !errors.Is(err, ErrSocketInUse) {
+		t.Errorf("a second run: %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the second run removed the socket of the first: %v", err)
+	}
+	rigtest.Must(t, lock.Close()) // the first run died
+	again, err := Listen(configs.Safety{Socket: path})
+	rigtest.Must(t, err)
+	rigtest.Must(t, again.Close())
+	if _, err := os.Stat(lockPath(path)); err != nil {
+		t.Errorf("the lock's file does not stay: %v", err)
+	}
+}
+
+func TestListen_OneOfManyHoldsTheRobot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for range 50 {
+		var starts sync.WaitGroup
+		held := make(chan *Server, 8)
+		for range cap(held) {
+			starts.Go(func() {
+				s, err := Listen(configs.Safety{Socket: path})
+				switch {
+				case err == nil:
+					held <- s
+				case !errors.Is(err, ErrSocketInUse):
+					t.Error(err)
+				}
+			})
+		}
+		starts.Wait()
+		close(held)
+		if len(held) != 1 {
+			t.Fatalf("%d runs hold the robot", len(held))
+		}
+		rigtest.Must(t, (<-held).Close())
 	}
 }
 

@@ -226,8 +226,11 @@ func TestControl_TickOfASwitchAllocatesNothing(t *testing.T) {
 func hosted(t *testing.T) (*servedRun, *link.TaskChanger) {
 	t.Helper()
 	a := serveRun(t, true)
-	ours, theirs, err := link.TaskSockets()
+	file, theirs, err := link.TaskSockets()
 	rigtest.Must(t, err)
+	ours, err := net.FileConn(file)
+	rigtest.Must(t, err)
+	rigtest.Must(t, file.Close())
 	change, err := link.NewTaskChanger(theirs)
 	rigtest.Must(t, err)
 	done := make(chan struct{})

@@ -64,24 +64,59 @@ func newDoctor(o Options, m machine) (*doctor, error) {
 // the computer.
 func (d *doctor) checks() []check {
 	list := []check{
-		single("config.file", d.checkConfig),
-		single("system.user", d.checkUser),
-		{id: "rt.posture", limit: checkLimit, run: d.checkPosture},
-		{id: "rt.kernel", limit: checkLimit, run: d.checkKernel},
-		d.latencyCheck(),
-		single("clock.source", d.checkClockSource),
-		single("clock.wall", d.checkWallClock),
+		single("config.file", d.checkConfig), single("system.user", d.checkUser), single("system.host", d.checkHost),
 	}
+	host := d.file.Run.HostUser
+	ofHost := host != "" && d.user.Name == host
+	ofControl := host != "" && d.user.Name != host && d.user.UID != 0
+	if ofHost {
+		list = append(list, others("of the control process: run the doctor as its user", "rt.posture", "rt.latency")...)
+	} else {
+		list = append(list, check{id: "rt.posture", limit: checkLimit, run: d.checkPosture},
+			check{id: "rt.kernel", limit: checkLimit, run: d.checkKernel}, d.latencyCheck())
+	}
+	list = append(list, single("clock.source", d.checkClockSource), single("clock.wall", d.checkWallClock))
 	if !d.configured {
-		for _, id := range []string{"device", "operator", "model", "disk"} {
-			list = append(list, single(id, func() finding { return skip("needs a valid configuration (--config)") }))
-		}
-		return list
+		return append(list, others("needs a valid configuration (--config)", "device", "operator", "model", "disk")...)
 	}
-	list = append(list, d.deviceChecks()...)
+	if ofHost {
+		list = append(list, others("of the control process: run the doctor as its user", "device")...)
+	} else {
+		list = append(list, d.deviceChecks()...)
+	}
+	if ofControl {
+		list = append(list, others("of the host process: run the doctor as "+host, "operator")...)
+		list = append(list, d.modelChecks()...)
+		return append(list, others("of the host process: run the doctor as "+host, "disk")...)
+	}
 	list = append(list, d.operatorChecks()...)
 	list = append(list, d.modelChecks()...)
 	return append(list, d.diskChecks()...)
+}
+
+// others returns checks that are not for this user or configuration.
+func others(why string, ids ...string) (list []check) {
+	for _, id := range ids {
+		list = append(list, single(id, func() finding { return skip("%s", why) }))
+	}
+	return list
+}
+
+// checkHost reports a host process with the rights of the control process.
+func (d *doctor) checkHost() finding {
+	host := d.file.Run.HostUser
+	switch {
+	case !d.configured || d.file.Run.Lockstep:
+		return skip("no host process")
+	case host != "" && host == d.user.Name:
+		return pass("%s: the checks of the host process", host)
+	case !setup.SharesUser(host, d.user.Name):
+		return pass("the host process runs as %s", host)
+	case setup.Simulated(d.file.Robot) || d.file.Run.Shadow:
+		return pass("the host process has the user of the control process, which moves no robot")
+	}
+	return warnStrict("use the service of the package, or run as root with run.host_user",
+		"run.host_user is %q: a host process that is taken over reaches the robot's devices", host)
 }
 
 func (d *doctor) checkConfig() finding {

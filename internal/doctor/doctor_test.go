@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/configs"
 	"optibfm/rtloop"
 )
 
@@ -62,17 +63,19 @@ func (r report) idsWith(status string) (ids []string) {
 }
 
 func TestDoctor_PassesGoodBoard(t *testing.T) {
-	r, _ := jsonReport(t, goodBoard())
+	board := goodBoard()
+	board.user = identity{Name: "root"}
+	r, _ := jsonReport(t, board, "run.host_user=optibfm-host")
 	if len(r.Findings) == 0 || len(r.Findings) != r.OK+r.Warned+r.Failed+r.Skipped {
 		t.Errorf("%+v", r)
 	}
-	if warned, failed := r.idsWith(statusWarn), r.idsWith(statusFail); warned != nil || failed != nil {
+	if warned, failed := r.idsWith(statusWarn), r.idsWith(statusFail); !slices.Equal(warned, []string{"system.user"}) || failed != nil {
 		t.Errorf("warnings %v, failures %v: %+v", warned, failed, r)
 	}
 }
 
 func TestDoctor_StrictPostureTurnsWarningsIntoFailures(t *testing.T) {
-	privileges := []string{"rt.posture", "rt.kernel"}
+	privileges := []string{"system.host", "rt.posture", "rt.kernel"}
 	devices := []string{"device.i2c", "device.gpio"}
 	strict, _ := jsonReport(t, badComputer())
 	if got, want := strict.idsWith(statusFail), slices.Concat(privileges, devices); !slices.Equal(got, want) {
@@ -110,7 +113,7 @@ func TestDoctor_JSONKeysAndIDsAreStable(t *testing.T) {
 			t.Errorf("%s has no group", f.ID)
 		}
 	}
-	want = "config.file system.user rt.posture rt.kernel rt.latency clock.source clock.wall " +
+	want = "config.file system.user system.host rt.posture rt.kernel rt.latency clock.source clock.wall " +
 		"device.i2c device.gpio device.bounds device.start operator.device " +
 		"model.bundle model.fit model.check model.backend disk.log_dir disk.fsync disk.space"
 	if got := strings.Join(slices.Compact(ids), " "); got != want {
@@ -178,10 +181,34 @@ func TestDoctor_NamesUser(t *testing.T) {
 	expect(t, "service", d.checkUser(), statusOK, "optibfm (uid 990), groups optibfm, gpio")
 	d.file.Run.HostUser = "operator"
 	expect(t, "two users", d.checkUser(), statusWarn, "run.host_user is operator")
+	expect(t, "the host's user", d.checkHost(), statusOK, "runs as operator")
+	for _, c := range d.checks() {
+		if c.id == "disk" {
+			expect(t, "disk", c.perform(t.Context(), rtloop.Warn)[0], statusSkip, "run the doctor as operator")
+		}
+	}
+	d.user = identity{Name: "operator", UID: 991}
+	for _, c := range d.checks() {
+		if c.id == "rt.posture" || c.id == "device" {
+			expect(t, c.id, c.perform(t.Context(), rtloop.Warn)[0], statusSkip, "of the control process")
+		}
+	}
 	d.user = identity{Name: "root"}
 	expect(t, "root", d.checkUser(), statusWarn, "sudo -u optibfm")
 	if who := currentUser(); who.Name == "" || who.UID != os.Geteuid() {
 		t.Errorf("%+v", who)
+	}
+}
+
+func TestDoctor_ReportsASharedUser(t *testing.T) {
+	d := doctorFor(t, fakeMachine(tree()), "rover")
+	expect(t, "simulator", d.checkHost(), statusOK, "moves no robot")
+	d.file.Robot.Driver = configs.DriverComposite
+	for _, host := range []string{"", "root"} {
+		d.file.Run.HostUser = host
+		if f := d.checkHost(); f.Status != statusWarn || !f.Strict {
+			t.Errorf("%q: %+v", host, f)
+		}
 	}
 }
 

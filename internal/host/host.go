@@ -34,24 +34,25 @@ import (
 
 // Descriptors that the host process inherits.
 const (
-	fdSegment = 3 + iota
-	fdConfig
-	fdLifeline  // a pipe whose other end dies with the control process
-	FdCrash     // a file for the trace of a panic
-	fdTasks     // the socket of link.TaskChanger
-	fdTickWake  // eventfd: ticks, stops
-	fdStateWake // eventfd: states
+	fdSegment  = 3 + iota
+	fdLifeline // a pipe: the configuration, then nothing until its other end dies with the control process
+	FdCrash    // a file for the trace of a panic
+	fdTasks    // the socket of link.TaskChanger
 )
 
 // Serve is the host process. out is where it shows the run.
 func Serve(out io.Writer) error {
 	// The control process ends a run, not the terminal. A closed pipe ends the display, not the log.
 	signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, link.StopSignals...)...)
-	err := errors.Join(link.NameThreads(link.HostName), DropRealTime(), RecordCrash(os.NewFile(FdCrash, "crash")))
+	err := errors.Join(link.NameThreads(link.HostName), DropRealTime(), checkPrivileges(),
+		RecordCrash(os.NewFile(FdCrash, "crash")))
 	if err != nil {
 		return err
 	}
 	h, err := Open(out)
+	if errors.Is(err, io.EOF) { // the control process ended before it had a robot, and reports the cause
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -163,10 +164,8 @@ func (h *Process) openLink() (err error) {
 	if h.segment, err = link.Open(os.NewFile(fdSegment, "segment"), shape, h.Config.Spec.Period); err != nil {
 		return err
 	}
-	if h.Link, err = link.NewHostLink(h.segment, shape); err != nil {
-		return err
-	}
-	return h.openWakes()
+	h.Link, err = link.NewHostLink(h.segment, shape)
+	return err
 }
 
 // Connect connects recorder, label intake and source. A nil log records nothing.
@@ -193,14 +192,6 @@ func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
 	h.updateReachable()
 }
 
-func (h *Process) openWakes() (err error) {
-	if h.Link.TickWake, err = link.OpenWake(fdTickWake); err != nil {
-		return err
-	}
-	h.Link.StateWake, err = link.OpenWake(fdStateWake)
-	return err
-}
-
 // labelTime is the clock of the labels. A source that watches the robot uses the clock of the samples, which a
 // simulator behind the bridge may simulate; all others use CLOCK_MONOTONIC.
 func (h *Process) labelTime() int64 {
@@ -211,12 +202,7 @@ func (h *Process) labelTime() int64 {
 }
 
 func (h *Process) readConfig() error {
-	f := os.NewFile(fdConfig, "configuration")
-	if f == nil {
-		return errors.New("no inherited descriptor")
-	}
-	defer f.Close()
-	if err := json.NewDecoder(f).Decode(&h.Config); err != nil {
+	if err := json.NewDecoder(h.lifeline).Decode(&h.Config); err != nil {
 		return err
 	}
 	file, err := configs.Parse("the host's configuration", h.Config.YAML)
@@ -636,7 +622,7 @@ func (h *Process) beat(stop <-chan struct{}) {
 
 // Close releases the operator's device and closes the log.
 func (h *Process) Close() error {
-	err := errors.Join(h.Intake.Source.Halt(), h.haltWeb(), h.Link.TickWake.Close(), h.Link.StateWake.Close())
+	err := errors.Join(h.Intake.Source.Halt(), h.haltWeb())
 	log := h.Recorder.Log
 	if log == nil {
 		return err

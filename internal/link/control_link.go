@@ -24,9 +24,6 @@ type ControlLink struct {
 
 	Words
 
-	// TickWake and StateWake wake the recorder and the planner of the host process. nil: they do not wait.
-	TickWake, StateWake *Wake
-
 	tick  controller.Tick
 	spare controller.Tick // used when the ring is full
 	state controller.State
@@ -155,15 +152,3 @@ func (l *ControlLink) Err() error {
 	}
 	return nil
 }
-
-// OpenWakes creates both eventfds.
-func (l *ControlLink) OpenWakes() (err error) {
-	if l.TickWake, err = NewWake(); err != nil {
-		return err
-	}
-	l.StateWake, err = NewWake()
-	return err
-}
-
-// CloseWakes releases both eventfds.
-func (l *ControlLink) CloseWakes() error { return errors.Join(l.TickWake.Close(), l.StateWake.Close()) }

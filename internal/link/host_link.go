@@ -24,8 +24,6 @@ type HostLink struct {
 
 	Words
 
-	TickWake, StateWake *Wake // nil in tests of one goroutine
-
 	tick  controller.Tick
 	state controller.State
 	plan  controller.Plan

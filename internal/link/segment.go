@@ -13,7 +13,7 @@ import (
 )
 
 // segmentVersion changes with the sections and their meaning. shm checks the sizes.
-const segmentVersion = controller.LayoutVersion<<16 | 5
+const segmentVersion = controller.LayoutVersion<<16 | 6
 
 // The sections of the segment between the control and the host process.
 const (
@@ -33,17 +33,23 @@ const (
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
 	wordStage    = "stage"     // of the control thread: a controller.Stage
 	wordWaited   = "waited"    // periods for which a simulated robot has waited for the host
+
+	wordTickWake  = "tick wake"  // wakes the recorder: a Wake
+	wordStateWake = "state wake" // wakes the planner: a Wake
 )
 
 // Words are the counters and flags that both processes see.
 type Words struct {
 	HostBeat, Ready, Stop, Away, Ended, Stage, Waited *atomic.Uint64
 	Steps                                             HostSteps
+
+	// TickWake and StateWake wake the recorder and the planner of the host process.
+	TickWake, StateWake Wake
 }
 
 // OpenWords opens all words.
 func OpenWords(segment *shm.Segment) (w Words, err error) {
-	var errs [8]error
+	var errs [10]error
 	w.HostBeat, errs[0] = segment.Word(wordHostBeat)
 	w.Ready, errs[1] = segment.Word(wordReady)
 	w.Stop, errs[2] = segment.Word(wordStop)
@@ -52,6 +58,8 @@ func OpenWords(segment *shm.Segment) (w Words, err error) {
 	w.Stage, errs[5] = segment.Word(wordStage)
 	w.Waited, errs[6] = segment.Word(wordWaited)
 	w.Steps, errs[7] = openHostSteps(segment)
+	w.TickWake.word, errs[8] = segment.Word(wordTickWake)
+	w.StateWake.word, errs[9] = segment.Word(wordStateWake)
 	return w, errors.Join(errs[:]...)
 }
 
@@ -97,10 +105,14 @@ func TickSlots(period time.Duration) int {
 // Segment is the shared memory of the two processes.
 type Segment = shm.Segment
 
-// Create creates the segment of a run. The control process calls it.
-func Create(s controller.Shape, period time.Duration) (*Segment, error) {
-	return shm.Create(layout(s, period))
+// CreateIn creates the segment of a run in an empty file (NewFile), whose ownership it takes if it succeeds. The
+// control process calls it.
+func CreateIn(file *os.File, s controller.Shape, period time.Duration) (*Segment, error) {
+	return shm.CreateIn(file, layout(s, period))
 }
+
+// NewFile returns an empty file for CreateIn.
+func NewFile() (*os.File, error) { return shm.NewFile() }
 
 // Open opens the segment behind an inherited descriptor. The host process calls it.
 func Open(f *os.File, s controller.Shape, period time.Duration) (*Segment, error) {
@@ -123,7 +135,9 @@ func layout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionStops, Kind: shm.KindMailbox, Size: stopView.Size()},
 		{Name: sectionSwitches, Kind: shm.KindRing, Size: switchSize(s), Slots: switchSlots},
 	}
-	for _, name := range []string{wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage, wordWaited} {
+	for _, name := range []string{
+		wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage, wordWaited, wordTickWake, wordStateWake,
+	} {
 		sections = append(sections, shm.Section{Name: name, Kind: shm.KindWord})
 	}
 	for a := range NumActivities {

@@ -16,4 +16,6 @@ var (
 	ErrHostFailed  = errors.New("control: the host process ended with an error, which it has printed")
 	ErrHostKilled  = errors.New("control: the host process did not end in time and was killed; " +
 		"see `optibfm log info` for what it recorded")
+	ErrHostLeft = errors.New("control: the host process did not end in time, and this process may not kill it; " +
+		"the service manager does")
 )

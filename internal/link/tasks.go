@@ -28,18 +28,12 @@ const NewTask = "(new)"
 const changeTimeout = 30 * time.Second
 
 // TaskSockets returns the ends of the socket at which the host process asks for another task.
-func TaskSockets() (control net.Conn, host *os.File, err error) {
+func TaskSockets() (control, host *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("control: socket of the tasks: %w", err)
 	}
-	ours := os.NewFile(uintptr(fds[0]), "tasks")
-	defer ours.Close() // the connection has a descriptor from dup
-	host = os.NewFile(uintptr(fds[1]), "tasks")
-	if control, err = net.FileConn(ours); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("control: socket of the tasks: %w", err), host.Close())
-	}
-	return control, host, nil
+	return os.NewFile(uintptr(fds[0]), "tasks"), os.NewFile(uintptr(fds[1]), "tasks"), nil
 }
 
 // TaskChanger asks the control process for another task. Several goroutines may use it.

@@ -67,6 +67,25 @@ func CheckStart(file configs.File) error {
 	return errors.Join(rules.CheckPoses(spec), rules.Unstartable(spec.Action))
 }
 
+// CheckHostUser reports a host process with the rights of the control process of a physical robot: a program that took
+// it over could open the robot's devices, or stop the control process without a halt. It is an error with posture
+// strict and otherwise a warning on out. own is the name of this process's user.
+func CheckHostUser(out io.Writer, robot hal.Robot, file configs.File, own string) error {
+	if SimulatedOrShadow(robot, file) || !SharesUser(file.Run.HostUser, own) {
+		return nil
+	}
+	err := fmt.Errorf("run.host_user: found %q: the host process, which faces the network, has the rights of the control "+
+		"process; use the service of the package, or run as root with the name of another user", file.Run.HostUser)
+	if file.Loop.Posture == rtloop.Strict {
+		return err
+	}
+	fmt.Fprint(out, plaintext.Wrap("warning: "+err.Error()))
+	return nil
+}
+
+// SharesUser reports whether the user of the host process has the rights of that of the control process.
+func SharesUser(host, own string) bool { return host == "" || host == own || host == "root" }
+
 // withoutDeadman names the parts of a robot that have no deadman, if that is known before arming.
 func withoutDeadman(robot hal.Robot, file configs.File) string {
 	if file.Robot.Driver == configs.DriverComposite {

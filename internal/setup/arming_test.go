@@ -44,6 +44,35 @@ func TestCheckArming_StrictNeedsAnOperatorAndADeadman(t *testing.T) {
 	}
 }
 
+func TestCheckHostUser_StrictNeedsAnotherUser(t *testing.T) {
+	body, simulator := haltest.New(haltest.Spec(1, 1)), haltest.NewSimulator(haltest.Spec(1, 1))
+	for name, c := range map[string]struct {
+		robot   hal.Robot
+		host    string
+		refused bool
+	}{
+		"no user":      {body, "", true},
+		"the same":     {body, "optibfm", true},
+		"root":         {body, "root", true},
+		"another user": {body, "optibfm-host", false},
+		"simulator":    {simulator, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var warning bytes.Buffer
+			file := configs.Default()
+			file.Loop.Posture, file.Run.HostUser = rtloop.Strict, c.host
+			if err := setup.CheckHostUser(&warning, c.robot, file, "optibfm"); (err != nil) != c.refused {
+				t.Errorf("strict: %v", err)
+			}
+			file.Loop.Posture = rtloop.Warn
+			err := setup.CheckHostUser(&warning, c.robot, file, "optibfm")
+			if err != nil || (warning.Len() > 0) != c.refused {
+				t.Errorf("warn: %v, %q", err, warning.String())
+			}
+		})
+	}
+}
+
 func TestDescribeDeadman_PrefersTheExternalOne(t *testing.T) {
 	s := configs.Safety{ExternalDeadman: "relay K2"}
 	if got := setup.DescribeDeadman(haltest.New(haltest.Spec(1, 1)), s); got != "relay K2" {

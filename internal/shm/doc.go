@@ -27,7 +27,7 @@
 //
 // Every operation on an endpoint is wait-free, makes no system call and does not
 // allocate. The package has no wake-ups: the control process polls in its tick, and
-// package link wakes the host with eventfds.
+// package link wakes the host with futexes on words.
 //
 // An endpoint does not trust its peer. It keeps its own positions and buffers in
 // private memory. It checks every value of the segment before it uses it as an

@@ -31,17 +31,29 @@ func New(l Layout) (*Segment, error) {
 // Create creates a segment in a memfd with a sealed size, and maps it. File returns
 // the descriptor for the other process.
 func Create(l Layout) (*Segment, error) {
+	file, err := NewFile()
+	if err != nil {
+		return nil, err
+	}
+	s, err := CreateIn(file, l)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return s, nil
+}
+
+// CreateIn is Create in a file of NewFile, whose ownership it takes if it succeeds.
+// The other process may have inherited the empty file.
+func CreateIn(file *os.File, l Layout) (*Segment, error) {
 	places, total, err := l.places()
 	if err != nil {
 		return nil, err
 	}
-	file, err := sealedMemfd(total)
-	if err != nil {
+	if err := setSize(file, total); err != nil {
 		return nil, err
 	}
 	mem, err := mapShared(file, total)
 	if err != nil {
-		file.Close()
 		return nil, err
 	}
 	return newSegment(l, mem, file, places, total), nil
@@ -81,6 +93,23 @@ func Open(file *os.File, l Layout) (*Segment, error) {
 // File returns the descriptor of a segment of Create or Open, for
 // exec.Cmd.ExtraFiles; nil for heap memory. The segment keeps its ownership.
 func (s *Segment) File() *os.File { return s.file }
+
+// Freeze lets nobody map or write the segment through its descriptor any more. Both
+// processes keep their mappings. Call it when the other process has mapped the
+// segment: it could otherwise remove pages (fallocate(2), madvise(2)), and a page
+// fault of this process waits while another one removes pages. Linux before 5.1
+// lacks this protection.
+func (s *Segment) Freeze() error {
+	fd := int(s.file.Fd())
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SEAL)
+	}
+	if err != nil {
+		return fmt.Errorf("shm: freeze the segment: %w; start both processes from one program", err)
+	}
+	return nil
+}
 
 // Close unmaps the segment and closes its descriptor. Call it after the last use of
 // every endpoint and buffer: an access to unmapped memory ends the process. Heap
@@ -137,9 +166,8 @@ func alignedBytes(n int) []byte {
 
 const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 
-// sealedMemfd creates a memfd of the given size. It is sealed so that the other
-// process cannot shrink it under our mapping, which would be a SIGBUS.
-func sealedMemfd(size int) (*os.File, error) {
+// NewFile returns an empty memfd for CreateIn.
+func NewFile() (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("optibfm", flags|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
@@ -148,16 +176,20 @@ func sealedMemfd(size int) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shm: memfd_create: %w; use Linux 3.17 or newer with CONFIG_MEMFD_CREATE", err)
 	}
-	file := os.NewFile(uintptr(fd), "memfd:optibfm")
+	return os.NewFile(uintptr(fd), "memfd:optibfm"), nil
+}
+
+// setSize gives a memfd its size. It is sealed so that the other process cannot
+// shrink it under our mapping, which would be a SIGBUS.
+func setSize(file *os.File, size int) error {
+	fd := int(file.Fd())
 	if err := unix.Ftruncate(fd, int64(size)); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("shm: size the segment to %d bytes: %w; free memory or use smaller rings", size, err)
+		return fmt.Errorf("shm: size the segment to %d bytes: %w; free memory or use smaller rings", size, err)
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals|unix.F_SEAL_SEAL); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("shm: seal the segment: %w", err)
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals); err != nil {
+		return fmt.Errorf("shm: seal the segment: %w", err)
 	}
-	return file, nil
+	return nil
 }
 
 func checkSealed(file *os.File, size int) error {

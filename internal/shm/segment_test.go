@@ -170,6 +170,40 @@ func TestCreate_SealsTheSize(t *testing.T) {
 	}
 }
 
+func TestSegment_FreezeKeepsThePages(t *testing.T) {
+	s := create(t, twoWay())
+	other, err := Open(descriptor(t, s), twoWay()) // before, as the other process
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	fd := int(other.File().Fd())
+	const hole = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+	if err := unix.Fallocate(fd, hole, 0, 4096); !errors.Is(err, unix.EPERM) {
+		t.Errorf("a hole through the descriptor: error %v, want EPERM", err)
+	}
+	emulated := os.Getenv(execPrefix) != "" // qemu-user ignores the advice
+	if err := unix.Madvise(other.mem, unix.MADV_REMOVE); !emulated && !errors.Is(err, unix.EPERM) {
+		t.Errorf("a hole through the mapping: error %v, want EPERM", err)
+	}
+	if _, err := unix.Pwrite(fd, []byte{0}, 0); !errors.Is(err, unix.EPERM) {
+		t.Errorf("a write: error %v, want EPERM", err)
+	}
+	if _, err := unix.Mmap(fd, 0, 4096, unix.PROT_WRITE, unix.MAP_SHARED); !errors.Is(err, unix.EPERM) {
+		t.Errorf("another mapping: error %v, want EPERM", err)
+	}
+	w, err := other.Word("stop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Store(7) // the mapping stays writable
+	if ours, err := s.Word("stop"); err != nil || ours.Load() != 7 {
+		t.Errorf("%d, %v", ours.Load(), err)
+	}
+}
+
 func TestOpen_RefusesEveryOtherLayout(t *testing.T) {
 	s := create(t, twoWay())
 	changes := map[string]func(*Layout){

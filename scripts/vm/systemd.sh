@@ -37,12 +37,13 @@ check() { ssh robot "OPTIBFM_VM_FACTOR=${factor@Q} bash /root/checks $1" || fail
 openMachine "$@"
 for version in v0.0.1 v0.0.2; do scripts/package.sh "$version" "$arch" "$work" >/dev/null; done
 broken
+CGO_ENABLED=0 GOARCH=$arch go test -c -ldflags=-w -o "$work/optibfm.test" ./cmd/optibfm
 echo "image and packages at $SECONDS s"
 boot
 waitForBoot none
 scp -q "$checks" robot:/root/checks
-scp -q "$work"/*.deb robot:/root/
-for group in install_and_start "posture $kernel" socket priorities sandbox exits upgrade; do check "$group"; done
+scp -q "$work"/*.deb "$work/optibfm.test" robot:/root/
+for group in install_and_start "posture $kernel" socket two_users priorities sandbox exits upgrade; do check "$group"; done
 flashes 0 "$work/optibfm_0.0.1_$arch.deb"
 check "flashed 0.0.1"
 flashes 0 "$work/optibfm_0.0.2_$arch.deb"

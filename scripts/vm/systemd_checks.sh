@@ -113,7 +113,7 @@ foreground() {
   rm -rf /tmp/run
   install -d -m 777 /tmp/run
   "$@" optibfm run -c "$config" --plain --operator none --set loop.posture="$posture" --set log.dir=/tmp/run \
-    --set safety.socket=/tmp/run/socket --set run.state_dir= "${options[@]}" >/tmp/run/output 2>&1
+    --set safety.socket=/tmp/run/socket --set run.state_dir= --set run.host_user= "${options[@]}" >/tmp/run/output 2>&1
 }
 options=()
 
@@ -213,6 +213,49 @@ denied() { # USER REASON [ARGUMENT...]
   [ $# -gt 2 ] || arguments=(-c "$config")
   if out=$(sudo -u "$1" optibfm arm "${arguments[@]}" 2>&1); then echo "accepted"; return 1; fi
   grep -- "$2" <<<"$out" || { echo "$out"; return 1; }
+}
+
+# two_users: the host has another user, and what it inherits from a compromise does not arm the robot. With the
+# previous service's single user neither.
+two_users() {
+  local pid host
+  pid=$(prop MainPID) host=$(host_of "$(prop MainPID)")
+  ok "two users: the host's" test "$(stat -c %U:%G "/proc/$host")" = optibfm-host:optibfm-host
+  ok "two users: the control process has no capability" capabilities_are_none "$pid"
+  ok "two users: the host has none" capabilities_are_none "$host"
+  ok "two users: the host has no group of the robot's buses" refused grep -qE "$(bus_groups)" <(grep Groups "/proc/$host/status")
+  ok "two users: logs belong to the host" test -z "$(find /var/log/optibfm /var/lib/optibfm -user optibfm)"
+  ok "two users: members of optibfm read the logs" sudo -u optibfm cat "$(newest_log)"
+  install -m 755 /root/optibfm.test /usr/local/lib/optibfm.test
+  attacked "as another user" --set run.host_user=optibfm-host
+  attacked "as the same user" --set run.host_user= --set log.enabled=false --set run.state_dir=
+  rm /run/systemd/system/optibfm.service.d/attack.conf
+  systemctl daemon-reload
+  ok "two users: the service starts again" restart
+}
+capabilities_are_none() { ! grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb):' "/proc/$1/status" | grep -v ':.0*$'; }
+bus_groups() { for group in dialout i2c optibfm; do getent group "$group" | cut -d : -f 3; done | sed 's/.*/\\b&\\b/' | paste -sd '|'; }
+
+# attacked NAME ARGUMENT...: the host process of the service attacks the control process (attack_process_test.go).
+attacked() {
+  local name=$1 since
+  shift
+  mkdir -p /run/systemd/system/optibfm.service.d
+  cat >/run/systemd/system/optibfm.service.d/attack.conf <<EOF
+[Service]
+ExecStart=
+ExecStart=/usr/local/lib/optibfm.test run --config $config --plain $*
+Environment=OPTIBFM_TEST_PROGRAM=1 OPTIBFM_TEST_SPOIL_WHEN=/nonexistent
+Environment="OPTIBFM_TEST_SPOIL=host attacks the control process"
+EOF
+  systemctl daemon-reload
+  since=$(date +%s)
+  ok "attack $name: starts" restart
+  ok "attack $name: ends" within 60 journal 'the attack is over' --since "@$since"
+  ok "attack $name: fails" refused journal 'attack, .*: succeeded' --since "@$since"
+  ok "attack $name: the host is not answered" refused journal 'the host received: .*"state":"armed"' --since "@$since"
+  ok "attack $name: the robot is disarmed" is_disarmed
+  ok "attack $name: root arms" arms
 }
 
 # priorities: of the lines in the journal.
