@@ -25,7 +25,7 @@ func newGuard(cfg GuardConfig, spec hal.Spec, disarms bool) *guard {
 	g := &guard{
 		obs: spec.Obs, action: spec.Action,
 		step: make([]float32, len(spec.Action)), last: make([]float32, len(spec.Action)),
-		idle: make([]float32, len(spec.Action)),
+		idle:   make([]float32, len(spec.Action)),
 		maxBad: cfg.MaxBadTicks,
 	}
 	for i, c := range spec.Action {
