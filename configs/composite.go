@@ -87,15 +87,15 @@ type placed interface{ Place() string }
 // guarded is a section of a device with a deadman, which may be off (0).
 type guarded interface{ Deadman() time.Duration }
 
-// Unguarded names the devices with outputs and without a deadman: if the
-// control process dies, nothing stops them.
-func (c Composite) Unguarded() (names []string) {
+// Unguarded names the devices with outputs and without a deadman longer than a
+// period: if the control process dies, nothing stops them.
+func (c Composite) Unguarded(period time.Duration) (names []string) {
 	for _, d := range c.Devices {
 		section := d.Section()
 		if len(section.Outputs()) == 0 {
 			continue
 		}
-		if g, ok := section.(guarded); !ok || g.Deadman() == 0 {
+		if g, ok := section.(guarded); !ok || g.Deadman() <= period {
 			names = append(names, d.Name)
 		}
 	}

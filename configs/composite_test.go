@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/feetech"
@@ -144,7 +145,7 @@ func TestComposite_UnguardedNamesDevicesWithoutDeadman(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(cfg.Robot.Composite.Unguarded()); got != c.want {
+		if got := fmt.Sprint(cfg.Robot.Composite.Unguarded(cfg.Loop.Period())); got != c.want {
 			t.Errorf("%s with %s: %s, want %s", c.name, c.change, got, c.want)
 		}
 	}
@@ -156,7 +157,7 @@ func TestComposite_UnguardedNamesDevicesWithoutDeadman(t *testing.T) {
 		{Name: "cheetah", Driver: "mit", MIT: mit.Config{Motors: []mit.Motor{{Name: "hip", ID: 1}}}},
 		{Name: "damiao", Driver: "mit", MIT: mit.Config{Motors: []mit.Motor{{Name: "hip", ID: 1}}, DeadmanMs: 100}},
 	}}
-	if got := fmt.Sprint(arm.Unguarded()); got != "[limp sts cheetah]" {
+	if got := fmt.Sprint(arm.Unguarded(100 * time.Millisecond)); got != "[limp sts cheetah damiao]" {
 		t.Error(got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -243,6 +244,11 @@ func (d *decoder) entry(e *ast.MappingValueNode, v reflect.Value, path string, s
 	d.decode(e.Value, field, keyPath)
 }
 
+// isName reports whether a text is a name of a channel that YAML can write.
+func isName(text string) bool {
+	return text != "" && text != "<<" && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
 // table reads a mapping from names to numbers.
 func (d *decoder) table(node ast.Node, v reflect.Value, path string) {
 	v.SetZero()
@@ -258,7 +264,7 @@ func (d *decoder) table(node ast.Node, v reflect.Value, path string) {
 	for _, e := range entries {
 		at := d.placeOf(e.Key.GetToken())
 		name, plain := e.Key.(*ast.StringNode)
-		if !plain || e.Value == nil {
+		if !plain || e.Value == nil || !isName(name.Value) {
 			d.fail(at, path, "%s: this is not a name with a number; write {name: 0.3}, with odd names in quotes", path)
 			continue
 		}

@@ -55,6 +55,8 @@ func TestDecode_IsStrict(t *testing.T) {
 		"places: [1]":                               "write names and numbers",
 		"places: {a: x}":                            "places.a is a string",
 		"places: {a: 1, a: 2}":                      "a is given twice",
+		`places: {"": 2}`:                           "not a name with a number",
+		`places: {"a\nb": 2}`:                       "not a name with a number",
 		"places: {1: 2}":                            "not a name with a number",
 		"places: {a: }":                             "write a finite number",
 		"parts: &a [{kind: x}]":                     "an anchor",

@@ -231,6 +231,11 @@ func TestAgent_RefusesToArmWhereMotionCouldLeap(t *testing.T) {
 			`nothing measures "elbow"`},
 		{"not measured, accepted", func(s *hal.Spec) { s.Action[1].Measured = hal.Measured{} }, nil,
 			func(s *Safety) { s.Start.Unmeasured = Accepted }, ""},
+		{"accepted, but a measured channel has no limit", func(s *hal.Spec) {
+			s.Action[0].MaxRate, s.Action[1].Measured = 0, hal.Measured{}
+		}, nil, func(s *Safety) { s.Start.Unmeasured = Accepted }, `"shoulder" may leap`},
+		{"measured without a unit or a limit", func(s *hal.Spec) { s.Action[0].Unit, s.Action[0].MaxRate = "", 0 }, nil, nil,
+			`"shoulder" may leap`},
 		{"not measured, of a simulator", func(s *hal.Spec) { s.Action[1].Measured = hal.Measured{} }, nil,
 			func(s *Safety) { s.Simulated = true }, ""},
 		{"no rate limit and no start pose", func(s *hal.Spec) { s.Action[0].MaxRate = 0 }, nil, nil,
@@ -350,6 +355,59 @@ func TestAgent_CanBeStoppedAtAnyTickOfItsStart(t *testing.T) {
 		if !arm.Halted || arm.Acts != acts || r.agent.Mode() != Stopped {
 			t.Fatalf("after %d ticks: halted %v, mode %v", after, arm.Halted, r.agent.Mode())
 		}
+	}
+}
+
+func TestAgent_SpeedsAndForcesAreIdleOnTheWayToAPose(t *testing.T) {
+	arm := newServoArm(servoSpec(), [2]float64{2.2, 0})
+	r := newServoRig(t, arm, Safety{Start: startMotion(), Rest: startMotion()})
+	r.arm()
+	for r.agent.Mode() == Starting {
+		r.steps(1)
+	}
+	r.steps(5)
+	if g := arm.acts[len(arm.acts)-1][2]; g != 1 {
+		t.Fatalf("the policy's force is %v", g)
+	}
+	must(t, r.agent.Disarm())
+	for range 5 {
+		r.steps(1)
+		if g := arm.acts[len(arm.acts)-1][2]; g != -0.5 {
+			t.Errorf("the force is %v on the way to the rest pose, not the disarmed output", g)
+		}
+	}
+}
+
+// blindArm is an arm whose positions are beside its observation, and not known for some time.
+type blindArm struct {
+	*servoArm
+	blind bool
+}
+
+func (b *blindArm) Positions(dst []float32) {
+	for i := range dst {
+		dst[i] = float32(nan)
+		if i < 2 && !b.blind {
+			dst[i] = float32(b.at[i])
+		}
+	}
+}
+
+func TestAgent_StaysWhereItBeganWhileThePositionIsNotKnown(t *testing.T) {
+	arm := &blindArm{servoArm: newServoArm(servoSpec(), [2]float64{2, 2})}
+	r := newServoRig(t, arm.servoArm, Safety{})
+	r.build(arm)
+	r.steps(1)
+	arm.blind = true
+	if err := r.agent.Arm(0); !errors.Is(err, ErrPosition) || !strings.Contains(err.Error(), `"shoulder" is not known`) {
+		t.Errorf("armed blind: %v", err)
+	}
+	arm.blind = false
+	r.arm()
+	arm.blind = true
+	r.steps(1)
+	if got := arm.acts[0][:2]; math.Abs(float64(got[0])-2) > 0.05 || math.Abs(float64(got[1])-2) > 0.05 {
+		t.Errorf("the first command is %v", got)
 	}
 }
 

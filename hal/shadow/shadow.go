@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"io"
+	"math"
 
 	"optibfm/hal"
 )
@@ -22,6 +23,7 @@ var (
 	_ hal.Robot     = (*Robot)(nil)
 	_ hal.Rewarder  = (*Robot)(nil)
 	_ hal.Backstop  = (*Robot)(nil)
+	_ hal.Meter     = (*Robot)(nil)
 	_ hal.StopInput = (*Robot)(nil)
 	_ io.Closer     = (*Robot)(nil)
 )
@@ -73,6 +75,13 @@ func (r *Robot) Halt() error {
 func (r *Robot) HaltBeside() {
 	if r.backstop != nil {
 		r.backstop.HaltBeside()
+	}
+}
+
+// Positions implements hal.Meter: no position is known, since the actuators do not follow the commands.
+func (r *Robot) Positions(dst []float32) {
+	for i := range dst {
+		dst[i] = float32(math.NaN())
 	}
 }
 

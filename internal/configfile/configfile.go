@@ -67,9 +67,11 @@ func Validate(w io.Writer, paths, set []string) error {
 			if warning, err = setup.CheckChannelsOfFile(file); warning != "" {
 				verdict += "; warning: " + warning
 			}
-			if cannot := setup.CheckStart(file); cannot != nil {
-				verdict += "; warning: this robot cannot be armed: " + strings.ReplaceAll(cannot.Error(), "\n", "\n  ")
+			impossible, cannotArm := setup.CheckStart(file)
+			if cannotArm != nil {
+				verdict += "; warning: this robot cannot be armed: " + strings.ReplaceAll(cannotArm.Error(), "\n", "\n  ")
 			}
+			err = errors.Join(err, impossible)
 		}
 		if err != nil {
 			wrong = append(wrong, err)

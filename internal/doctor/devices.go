@@ -105,8 +105,9 @@ func (d *doctor) deviceChecks() []check {
 
 // checkStart checks that motion can begin where the robot is.
 func (d *doctor) checkStart() finding {
-	if err := setup.CheckStart(d.file); err != nil {
-		return fail("add the named key", "this robot cannot be armed: %v", err)
+	impossible, cannotArm := setup.CheckStart(d.file)
+	if err := errors.Join(impossible, cannotArm); err != nil {
+		return fail("correct the named key", "this robot cannot be armed: %v", err)
 	}
 	return pass("every position is measured or accepted, and limited")
 }

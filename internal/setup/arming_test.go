@@ -2,12 +2,15 @@ package setup_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
@@ -109,5 +112,26 @@ func TestCanWaitForHost_OnlySimulatorsWithTheirOwnTime(t *testing.T) {
 		if got := setup.CanWaitForHost(c.robot, f); got != c.want {
 			t.Errorf("%s: waits %t, want %t", name, got, c.want)
 		}
+	}
+}
+
+func TestCheckStart_FindsPosesAndLeapsBeforeTheRobotIsOpened(t *testing.T) {
+	rover := configs.Default()
+	rover.Safety.Start.Pose = map[string]float64{"left_weel": 0.1}
+	if impossible, _ := setup.CheckStart(rover); impossible == nil || !strings.Contains(impossible.Error(), `no action channel "left_weel"`) {
+		t.Errorf("rover: %v", impossible)
+	}
+	arm, err := configs.Load("composite")
+	rigtest.Must(t, err)
+	c := &arm.Robot.Composite
+	for i := range c.Action {
+		c.Action[i].Unit = "rad" // hobby servos
+	}
+	if impossible, cannot := setup.CheckStart(arm); impossible != nil || cannot == nil || !strings.Contains(cannot.Error(), "nothing measures") {
+		t.Errorf("composite: %v, %v", impossible, cannot)
+	}
+	arm.Safety.Start.Unmeasured = controller.Accepted
+	if impossible, cannot := setup.CheckStart(arm); impossible != nil || cannot != nil {
+		t.Errorf("accepted: %v, %v", impossible, cannot)
 	}
 }
