@@ -29,7 +29,7 @@ type Motion struct {
 	BlendS float64 `yaml:"blend_s"`
 	// Tolerance is the largest distance of a measured channel from its command, as a share of its range.
 	Tolerance float64 `yaml:"tolerance"`
-	// FollowS is how long a channel may be farther away: then the robot stops.
+	// FollowS is how long a channel may be farther away before the robot stops.
 	FollowS float64 `yaml:"follow_s"`
 	// Unmeasured: accepted arms a robot with position channels (rad, deg, m, mm) that nothing measures: they may
 	// leap. Empty refuses it. A rest pose ignores it.
@@ -100,7 +100,7 @@ func newMover(key string, m Motion, spec hal.Spec) (*mover, error) {
 		{&v.blend, "blend_s", m.BlendS, 0.1}, {&v.follow, "follow_s", m.FollowS, 0.05},
 	} {
 		if !(d.seconds >= d.least && d.seconds <= 60) {
-			return nil, fmt.Errorf("%w: %s.%s: found %g; give %g to 60", ErrConfig, key, d.key, d.seconds, d.least)
+			return nil, fmt.Errorf("%w: %s.%s: found %g s; give %g to 60 s", ErrConfig, key, d.key, d.seconds, d.least)
 		}
 		*d.ticks = uint64(math.Ceil(d.seconds * float64(time.Second) / float64(spec.Period)))
 	}
@@ -204,4 +204,4 @@ func smoothStep(k, n uint64) float32 {
 }
 
 var errResting = errors.New("the robot moves to its rest pose; " +
-	"wait until it is disarmed, or disarm again to stop there")
+	"wait until it is disarmed, or disarm again to end the motion at once")

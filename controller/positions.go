@@ -67,7 +67,7 @@ func (s Safety) startable(c *hal.Channel) error {
 	case !c.IsPosition() || accepted:
 		return nil
 	case c.Measured.Obs == "":
-		return fmt.Errorf("%w: nothing measures %q; name the observation that does (measured), "+
+		return fmt.Errorf("%w: nothing measures %q; set its measured to the sensor of its position, "+
 			"or set safety.start.unmeasured to %s", ErrPosition, c.Name, Accepted)
 	case c.MaxRate == 0 && len(s.Start.Pose) == 0:
 		return fmt.Errorf("%w: %q may leap at its first command; set its max_rate, or safety.start.pose",

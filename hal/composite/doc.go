@@ -46,7 +46,7 @@
 // # Measured positions
 //
 // An action that commands a position names what measures it: the drivers of servos and motors do so, other
-// actions have the key measured. Arm begins there, and Disarm stays there. New and Disarm of a robot that is not
+// actions have the key measured. Arm begins there; Disarm keeps the last command. New and Disarm of a robot that is not
 // armed write nothing to a device with measured outputs; a board with such outputs gets all of them at Arm.
 // Actions without a measurement begin at the disarmed output.
 //

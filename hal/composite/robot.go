@@ -345,9 +345,9 @@ func (d *device) write(outputs []float64) error {
 	return nil
 }
 
-// Arm reads the devices that measure positions, commands these positions, and the disarmed outputs of other
-// actions, and arms the devices; a hal.FailsafeHolder has its failsafe outputs until it is armed. After a failure
-// Arm relaxes the devices that can go limp, whose failsafe output could be a leap, and then halts all of them.
+// Arm reads the measured positions. It writes them, and the disarmed outputs of other actions, and arms the
+// devices. A hal.FailsafeHolder has its failsafe outputs until it is armed. After a failure Arm relaxes the devices
+// that can go limp, because their failsafe output could be a leap, and then halts all of them.
 func (r *Robot) Arm() error {
 	r.cut.Store(false)
 	r.acted = false
@@ -385,7 +385,7 @@ func (d *device) arm() error {
 	return nil
 }
 
-// begin commands where the actions begin, to the devices that are not hal.FailsafeHolders.
+// begin writes the first command of each action, except to a hal.FailsafeHolder.
 func (r *Robot) begin() error {
 	r.halted = true
 	for _, i := range r.measuring {
@@ -398,7 +398,9 @@ func (r *Robot) begin() error {
 		if a.sensor != "" {
 			v = a.measured.of(r.values)
 			if !(v >= a.low && v <= a.high) {
-				return fmt.Errorf("composite: arm: %q is at %g, outside its limits %g to %g", r.spec.Action[i].Name, v, a.low, a.high)
+				c := &r.spec.Action[i]
+				return fmt.Errorf("composite: arm: %q is at %.4g %s, outside its limits %g to %g; move it by hand into them",
+					c.Name, v, c.Unit, a.low, a.high)
 			}
 		}
 		r.command(i, v)
@@ -419,7 +421,7 @@ func (r *Robot) command(action int, v float64) {
 	r.devices[a.device].outputs[a.output] = a.gain*v + a.offset
 }
 
-// Disarm keeps positions where they are commanded, commands the disarmed outputs of other actions, and halts each
+// Disarm keeps the latest command of positions, writes the disarmed outputs of other actions, and halts each
 // hal.FailsafeHolder, last. Act fails until Arm.
 func (r *Robot) Disarm() error { return r.disarm((*device).rest) }
 
@@ -435,7 +437,7 @@ func (r *Robot) disarm(command func(*device) error) error {
 		}
 	}
 	errs := r.errs[:0]
-	for _, holders := range [...]bool{false, true} { // they wait for an answer
+	for _, holders := range [...]bool{false, true} { // holders last: they wait for an answer
 		for _, d := range r.devices {
 			if (d.holder != nil) == holders && (moved || holders || !d.measured) {
 				errs = append(errs, command(d))

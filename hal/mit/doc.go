@@ -53,9 +53,9 @@
 // In an answer of damiao, Relax reads back that a motor has left motor mode; the mit dialect does not report it.
 //
 // Some firmware (CAN_com, below) keeps its latest command over Exit and continues it after Enter, until the next
-// command arrives. The command without gains before each Exit makes that harmless. A damiao motor whose timeout
-// has passed left motor mode without it: if its firmware continues commands, it pulls to its old goal until the
-// first command, one answer after Enter.
+// command arrives. The command without gains before each Exit prevents this. A damiao motor leaves motor mode at its
+// timeout without this command: with such firmware it then pulls to its old goal after Enter, until the
+// first command arrives (one answer later).
 //
 // Arm refuses a motor without an answer, or whose position is at the end of its range: that code stands for
 // every position beyond. Some firmware does not limit the code, and reports a position beyond the range as one
