@@ -179,15 +179,16 @@ func relaxes(t *testing.T, start func(*testing.T) Rig) {
 
 func relaxFails(t *testing.T, start func(*testing.T) Rig) {
 	for name, c := range map[string]struct {
-		fail func(Rig)
-		want error
+		fail     func(Rig)
+		settings Settings
+		want     error
 	}{
-		"dead":    {func(r Rig) { r.Miss(2, -1) }, hal.ErrTimeout},
-		"refuses": {func(r Rig) { r.Refuse(2) }, hal.ErrDevice},
+		"dead":    {func(r Rig) { r.Miss(2, -1) }, Settings{TimeoutMs: short}, hal.ErrTimeout},
+		"refuses": {func(r Rig) { r.Refuse(2) }, Settings{}, hal.ErrDevice},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t)
-			d := openArmed(t, r, Settings{TimeoutMs: short})
+			d := openArmed(t, r, c.settings)
 			c.fail(r)
 			if err := relax(d); !errors.Is(err, c.want) || !strings.Contains(err.Error(), "elbow") {
 				t.Error(err)
