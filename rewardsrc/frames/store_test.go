@@ -209,6 +209,21 @@ func TestStore_ReportsBadSources(t *testing.T) {
 	problem(t, run(t, c, clock()), "connect the camera")
 }
 
+func TestStore_HidesSecretsOfAddress(t *testing.T) {
+	var other string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other, http.StatusFound)
+	}))
+	t.Cleanup(server.Close)
+	other = "http://me:s3cret@elsewhere/?token=s3cret"
+	where := strings.Replace(server.URL, "://", "://me:s3cret@", 1) + "/?key=s3cret"
+	s := run(t, configOf(where), clock())
+	problem(t, s, "elsewhere")
+	if text := s.Problem(); strings.Contains(text, "s3cret") {
+		t.Error(text)
+	}
+}
+
 // A flood costs frames and neither memory nor rate.
 func TestStore_LimitsFlood(t *testing.T) {
 	one := picture(1)
