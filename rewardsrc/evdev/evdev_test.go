@@ -94,7 +94,9 @@ func newRig(t *testing.T, change func(*evdev.Config)) *rig {
 
 func (r *rig) open(cfg evdev.Config) {
 	r.t.Helper()
-	p, err := evdev.Open(cfg, evdev.Options{System: r.machine, Now: r.now, Display: r.shown.show, Retry: 10 * time.Millisecond})
+	p, err := evdev.Open(cfg, evdev.Options{
+		System: r.machine, Now: r.now, Display: r.shown.show, Retry: 10 * time.Millisecond,
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
