@@ -45,7 +45,8 @@ type Config struct {
 	// this machine only; 0.0.0.0:8642 is every network that it is in.
 	Listen string `yaml:"listen"`
 	// Hosts are further names by which browsers may call this machine, such
-	// as robot.local, with a port if it is not that of listen. The
+	// as robot.local, with a port if it is not that of listen. A proxy on
+	// this machine that encrypts may have these names. The
 	// addresses of the machine itself need not be named. The first is the
 	// one in the QR code.
 	Hosts []string `yaml:"hosts,flow"`
