@@ -44,6 +44,9 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// maxSocketPath is the size of sun_path in sockaddr_un, less its final zero.
+const maxSocketPath = 107
+
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -52,6 +55,8 @@ func checkURL(text string) error {
 			"and %%XX for special characters of a password", redact.Text(text))
 	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
 		return nil
+	case u.Scheme == "unix" && len(u.Path) > maxSocketPath:
+		return fmt.Errorf("frames: url: the path is too long (%d bytes); use at most %d", len(u.Path), maxSocketPath)
 	case u.Scheme == "unix" && u.Path != "":
 		return nil
 	}

@@ -314,7 +314,8 @@ func TestStore_BoundsMemory(t *testing.T) {
 func TestConfig_Validate(t *testing.T) {
 	for url, ok := range map[string]bool{
 		"http://cam/stream": true, "unix:/run/view.sock": true, "https://10.0.0.2:8443/x": true,
-		"cam": false, "unix:": false, "file:///etc/passwd": false, "http:///x": false, "://": false,
+		"cam": false, "unix:": false, "file:///etc/passwd": false,
+		"unix:/" + strings.Repeat("x", 107): false, "http:///x": false, "://": false,
 	} {
 		if err := configOf(url).Validate(); (err == nil) != ok {
 			t.Errorf("%q: %v", url, err)

@@ -98,6 +98,9 @@ func (c Config) Validate() error {
 	for _, host := range c.Hosts {
 		if host == "" || strings.ContainsAny(host, "/@ *?#") {
 			errs = append(errs, fmt.Errorf("web: hosts: invalid name %q; give names such as robot.local:8443", host))
+		} else if !isASCII(host) {
+			errs = append(errs, fmt.Errorf("web: hosts: %q is not ASCII; give the form that browsers send (xn--...), "+
+				"or the address", host))
 		}
 	}
 	return errors.Join(errs...)
@@ -141,7 +144,7 @@ func (c Config) OnNetwork() Config {
 		c.TLS = TLSAuto
 	}
 	c.Hosts = append(slices.Clone(c.Hosts), addresses()[0].String()) // the QR code has an address: phones may lack mDNS
-	if name, err := os.Hostname(); err == nil && !strings.Contains(name, ".") {
+	if name, err := os.Hostname(); err == nil && !strings.Contains(name, ".") && isASCII(name) {
 		c.Hosts = append(c.Hosts, name+".local")
 	}
 	return c

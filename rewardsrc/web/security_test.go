@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -316,6 +317,21 @@ func TestServer_LimitsPresses(t *testing.T) {
 	}
 	if r := b.reply(); r.Type != "refused" || !strings.Contains(r.Text, "too many presses") {
 		t.Errorf("reply %+v, want a refusal", r)
+	}
+}
+
+func TestSelfSigned_LeavesOutNamesThatAreNotASCII(t *testing.T) {
+	cert, err := selfSigned([]string{"röbot.local", "robot.local"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leaf, err := x509.ParseCertificate(cert.Certificate[0]); err != nil || leaf.VerifyHostname("robot.local") != nil {
+		t.Error(leaf, err)
+	}
+	c := DefaultConfig()
+	c.Hosts = []string{"röbot.local"}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "xn--") {
+		t.Error(err)
 	}
 }
 
