@@ -9,8 +9,9 @@ const Hidden = "***"
 var (
 	// login ends at the last @ of a word: a password with an unescaped / or # is hidden too.
 	login = regexp.MustCompile("://[^\\s\"'<>`]*@")
-	// query is each value of a query: the names of secrets differ from camera to camera.
-	query = regexp.MustCompile("([?&][\\w.\\[\\]%-]+=)[^&\\s\"'<>`#,;)]+")
+	// query is each value of a query: the names of secrets differ from camera to camera. A colon or full stop
+	// after it belongs to the text.
+	query = regexp.MustCompile("([?&][\\w.\\[\\]%-]+=)[^&\\s\"'<>`#,;)]*[^&\\s\"'<>`#,;):.]")
 )
 
 // Text hides the login and the values of the query of each address in a text.
