@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"optibfm/internal/redact"
 )
 
 // Error is a mistake in a configuration and its place.
@@ -23,13 +25,13 @@ type Error struct {
 }
 
 // Error returns the place, the problem, and the line with carets below the
-// mistake. The formatter of goccy/go-yaml is not used: it prints control
+// mistake, without secrets of addresses. The formatter of goccy/go-yaml is not used: it prints control
 // characters of the file to the terminal and does not cut long lines.
 func (e *Error) Error() string {
 	gutter := fmt.Sprintf("%5d | ", e.Line)
 	blank := strings.Repeat(" ", len(gutter)-2) + "| "
 	line, carets := e.excerpt()
-	problem := string(printable(e.Problem))
+	problem := string(printable(redact.Text(e.Problem)))
 	return fmt.Sprintf("%s:%d:%d: %s\n%s%s\n%s%s", e.File, e.Line, e.Column, problem, gutter, line, blank, carets)
 }
 
@@ -41,6 +43,11 @@ func (e *Error) excerpt() (line, carets string) {
 	text := strings.ReplaceAll(e.Source, "\t", " ")
 	start := prefixSize(text, e.Column-1)
 	end := start + prefixSize(text[start:], e.Width)
+	if shown := redact.Text(text); shown != text {
+		start, end = len(redact.Text(text[:start])), len(redact.Text(text[:end]))
+		text, end = shown, min(end, len(shown))
+		start = min(start, end)
+	}
 	before, wrong, after := printable(text[:start]), printable(text[start:end]), printable(text[end:])
 	if n := len(before); n > excerptWidth {
 		before = append([]rune("..."), before[n-excerptWidth:]...)

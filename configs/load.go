@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"optibfm/controller"
+	"optibfm/internal/redact"
 	"optibfm/internal/regular"
 )
 
@@ -161,6 +162,31 @@ func (f File) YAML() ([]byte, error) {
 		return nil, fmt.Errorf("configs: %w", err)
 	}
 	return text, nil
+}
+
+// Redacted returns a copy without the secrets of addresses, for people and for the log.
+func (f File) Redacted() File {
+	redactStrings(reflect.ValueOf(&f).Elem())
+	return f
+}
+
+// redactStrings hides secrets in all strings of v. It copies slices and maps.
+func redactStrings(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(redact.Text(v.String()))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				redactStrings(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.AppendSlice(reflect.Zero(v.Type()), v))
+		for i := range v.Len() {
+			redactStrings(v.Index(i))
+		}
+	}
 }
 
 // Summary returns the first sentence of the comment of a ready-made

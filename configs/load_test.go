@@ -124,6 +124,41 @@ func TestError_ShowsLineAndCaret(t *testing.T) {
 	}
 }
 
+func TestError_HidesSecretsOfAddresses(t *testing.T) {
+	for _, text := range []string{
+		"version: 1\noperator: {view: {url: 'ftp://me:s3cret@cam/?key=s3cret', width: much}}\n",
+		"version: 1\noperator: {view: {url: 'http://me:s3cret/x@cam/'}}\n",
+		"version: 1\noperator:\n  view:\n    rate_hz: http://me:s3cret@cam/\n",
+		"version: 1\noperator:\n  view:\n    urn: http://me:s3cret@cam/\n",
+		"version: 1\noperator:\n  view:\n    url: \"http://me:s3cret@cam/\n",
+	} {
+		_, err := Parse("my.yaml", []byte(text))
+		if err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "^") {
+			t.Errorf("%s:\n%v", text, err)
+		}
+	}
+	_, err := Load("rover", "operator.view.url=http://me:s3cret@cam:port/")
+	if err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Error(err)
+	}
+}
+
+func TestFile_RedactedLeavesTheOriginal(t *testing.T) {
+	f := Default()
+	f.Operator.View.URL = "http://me:s3cret@cam/"
+	f.Robot.Bridge.Command = []string{"bridge", "--camera=http://me:s3cret@cam/"}
+	shown, err := f.Redacted().YAML()
+	if err != nil || strings.Contains(string(shown), "s3cret") {
+		t.Errorf("%v\n%s", err, shown)
+	}
+	if _, err := Parse("shown", shown); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(f.Operator.View.URL+f.Robot.Bridge.Command[1], "s3cret@cam/--camera=http://me:s3cret") {
+		t.Error("the configuration itself lost its password")
+	}
+}
+
 // at removes the mark « from a text and returns its place.
 func at(text string) (plain string, line, column int) {
 	i := strings.Index(text, "«")

@@ -9,6 +9,8 @@ import (
 	"io"
 
 	"github.com/foxglove/mcap/go/mcap"
+
+	"optibfm/internal/regular"
 )
 
 // Lengths of the records at the end of a log.
@@ -44,6 +46,9 @@ type walker struct {
 func (r *Reader) walk() error {
 	var magic [8]byte
 	if _, err := r.src.ReadAt(magic[:], 0); err != nil || !bytes.Equal(magic[:], mcap.Magic) {
+		if instead := regular.Instead(magic[:]); instead != "" {
+			return fmt.Errorf("%w: %s", ErrNotALog, instead)
+		}
 		return fmt.Errorf("%w: it does not begin like an MCAP file", ErrNotALog)
 	}
 	w := walker{Reader: r, limit: r.size, strict: true, next: make(map[uint16]uint32)}

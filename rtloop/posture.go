@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -79,6 +82,7 @@ func (l *Loop) lockMemory() []Grant {
 	}
 	if err := unix.Mlockall(lockFlags); err != nil {
 		g.Why = "mlockall: " + err.Error()
+		g.Fix = "free memory, raise the memory limit of the control group (memory.max), or check the seccomp filter"
 		return []Grant{g}
 	}
 	l.restore = append(l.restore, func() { _ = unix.Munlockall() })
@@ -114,8 +118,49 @@ func askPriority(priority int) Grant {
 		g.Why = "no permission" + priorityLimit()
 		g.Fix = fmt.Sprintf("run as root, set LimitRTPRIO=%[1]d in the systemd unit, "+
 			"add `@realtime - rtprio %[1]d` to /etc/security/limits.conf, or grant CAP_SYS_NICE", priority)
+		if why, fix := groupBudget(os.DirFS("/"), mayHave(priority)); why != "" {
+			g.Why, g.Fix = why, fix
+		}
 	}
 	return g
+}
+
+// mayHave reports whether only the control group or a filter can refuse a priority.
+func mayHave(priority int) bool {
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_RTPRIO, &limit)
+	return hasCapability(unix.CAP_SYS_NICE) || err == nil && limit.Cur >= uint64(priority)
+}
+
+// groupBudget returns whether the control group of this process refuses real-time priorities, as kernels with
+// CONFIG_RT_GROUP_SCHED do for groups without a budget (Documentation/scheduler/sched-rt-group.rst), and the fix;
+// "" if it does not. Version 1 of cgroups has a file with the budget. Version 2 has none: permitted reports that
+// nothing else explains the refusal. files is the root folder.
+func groupBudget(files fs.FS, permitted bool) (why, fix string) {
+	groups, _ := fs.ReadFile(files, "proc/self/cgroup")
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		controllers, group := fields[1], fields[2]
+		if slices.Contains(strings.Split(controllers, ","), "cpu") {
+			permitted = false // version 1 has the processors
+			for _, mount := range []string{controllers, "cpu"} {
+				file := path.Join("sys/fs/cgroup", mount, group, "cpu.rt_runtime_us")
+				if budget, err := fs.ReadFile(files, file); err == nil && string(bytes.TrimSpace(budget)) == "0" {
+					return fmt.Sprintf("the control group %s has no real-time budget: /%s is 0", group, file),
+						fmt.Sprintf("`echo 950000 | sudo tee /%s`, after the same file of its parents", file)
+				}
+			}
+		}
+		if controllers == "" && group != "/" && permitted {
+			return fmt.Sprintf("the control group %s (CONFIG_RT_GROUP_SCHED) or a seccomp filter refuses it", group),
+				fmt.Sprintf("boot with rt_group_sched=0 (Linux 6.15), or before the start move the shell to the root "+
+					"group: `echo $$ | sudo tee /sys/fs/cgroup/cgroup.procs` (now in /sys/fs/cgroup%s/cgroup.procs)", group)
+		}
+	}
+	return "", ""
 }
 
 func priorityLimit() string {

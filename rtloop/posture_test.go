@@ -167,6 +167,36 @@ func TestGranted_HasFixesForAnOrdinaryUser(t *testing.T) {
 	}
 }
 
+func TestGroupBudget_NamesGroupAndFile(t *testing.T) {
+	const v1 = "12:pids:/x\n5:cpu,cpuacct:/system.slice/ssh.service\n1:name=systemd:/y\n"
+	const budget = "sys/fs/cgroup/cpu,cpuacct/system.slice/ssh.service/cpu.rt_runtime_us"
+	for name, c := range map[string]struct {
+		groups, file, content string
+		permitted             bool
+		why, fix              string
+	}{
+		"no budget": {v1, budget, "0\n", true,
+			"the control group /system.slice/ssh.service has no real-time budget: /" + budget + " is 0", "tee /" + budget},
+		"no budget, no permission": {v1, budget, "0\n", false, "no real-time budget", "tee /" + budget},
+		"mounted as cpu": {"3:cpu:/a\n", "sys/fs/cgroup/cpu/a/cpu.rt_runtime_us", "0\n", true,
+			"/sys/fs/cgroup/cpu/a/cpu.rt_runtime_us", "tee"},
+		"a budget":     {v1, budget, "950000\n", true, "", ""},
+		"no such file": {v1, "proc/version", "Linux", true, "", ""},
+		"version 2": {"0::/user.slice\n", "proc/version", "Linux", true,
+			"/user.slice (CONFIG_RT_GROUP_SCHED)", "cgroup.procs"},
+		"no permission": {"0::/user.slice\n", "proc/version", "Linux", false, "", ""},
+		"the root":      {"0::/\n", "proc/version", "Linux", true, "", ""},
+		"both versions": {"1:cpu:/a\n0::/b\n", "sys/fs/cgroup/cpu/a/cpu.rt_runtime_us", "1\n", true, "", ""},
+		"no groups":     {"", "proc/version", "Linux", true, "", ""},
+	} {
+		files := fstest.MapFS{"proc/self/cgroup": {Data: []byte(c.groups)}, c.file: {Data: []byte(c.content)}}
+		why, fix := groupBudget(files, c.permitted)
+		if (why == "") != (c.why == "") || !strings.Contains(why, c.why) || !strings.Contains(fix, c.fix) {
+			t.Errorf("%s: %q; %q", name, why, fix)
+		}
+	}
+}
+
 func TestRealTimeKernel_ReadsVersionAndFlag(t *testing.T) {
 	for _, c := range []struct {
 		version, flag string

@@ -46,6 +46,12 @@ A robot with tasks has their names in `tasks`, the current one in `task`, and se
 an unknown name. The optional `episode_steps` is the length of an episode.
 """
 
+import sys
+
+if sys.version_info < (3, 10):  # noqa: UP036  # before anything that an older one cannot read
+    sys.exit(f"optibfm needs Python 3.10 or newer, {sys.executable} is {sys.version_info[0]}.{sys.version_info[1]}; "
+             "use another python3")
+
 import argparse
 import dataclasses
 import http.server
@@ -58,7 +64,6 @@ import socket
 import socketserver
 import stat
 import struct
-import sys
 import sysconfig
 import threading
 import time
@@ -137,6 +142,9 @@ class Spec:
             names = [c.name for c in channels]
             for c in channels:
                 _check_name(what, c.name)
+                for key in ("min", "max", "max_rate", "failsafe", "measured_scale", "measured_offset"):
+                    if not _is_number(getattr(c, key)):
+                        raise ValueError(f"spec of {self.name}: {what} {c.name!r}: {key} is {_kind(getattr(c, key))}; give a number")
                 if len(c.unit.encode()) > _MAX_NAME:
                     raise ValueError(f"spec of {self.name}: {what} {c.name!r}: the unit is too long ({len(c.unit)}); "
                                      f"give at most {_MAX_NAME} bytes")
@@ -173,6 +181,8 @@ class Spec:
 
 
 def _check_name(where, name):
+    if not isinstance(name, str):
+        raise ValueError(f"{where}: the name is {_kind(name)}; give a string")  # noqa: TRY004  # run prints it
     size = len(name.encode())
     if not 0 < size <= _MAX_NAME or any(unicodedata.category(c).startswith("C") for c in name):
         raise ValueError(f"{where}: bad name ({name!r}); give 1 to {_MAX_NAME} bytes, printable")
@@ -212,6 +222,36 @@ def _parse_hello(payload):
         return mode, deadman / 1000, task.decode()
     except UnicodeDecodeError as e:
         raise ProtocolError("hello: the task is not UTF-8; send UTF-8") from e
+
+
+def _kind(value):
+    return "None" if value is None else f"{type(value).__name__} ({str(value)[:60]})"
+
+
+def _is_number(value):
+    try:
+        struct.pack("<d", value)
+    except (struct.error, TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _wrong(obs, channels):
+    """Returns what is wrong with an observation, and names the channel."""
+    try:
+        values = list(obs)
+    except TypeError:
+        return f"sense() returned {_kind(obs)} as the observation; return a list of {len(channels)} numbers"
+    for c, value in zip(channels, values):
+        if not _is_number(value):
+            return f"sense() returned {_kind(value)} for the channel {c.name!r}; return a number"
+    if len(values) < len(channels):
+        return (f"sense() returned {len(values)} values for {len(channels)} channels; "
+                f"the first that is missing is {channels[len(values)].name!r}")
+    if len(values) > len(channels):
+        return f"sense() returned {len(values)} values for {len(channels)} channels; the last is {channels[-1].name!r}"
+    c, value = next(((c, v) for c, v in zip(channels, values) if abs(v) > 3.4e38), (channels[0], values[0]))
+    return f"sense() returned {value} for the channel {c.name!r}, which float32 cannot hold"
 
 
 class _Session:
@@ -345,8 +385,16 @@ class _Session:
             self._send_state()
 
     def _send_state(self):
-        obs, at = self.robot.sense()
+        sample = self.robot.sense()
+        try:
+            obs, at = sample
+        except (TypeError, ValueError):
+            raise ValueError(f"sense() returned {_kind(sample)}; return (observation, time)") from None
+        if not _is_number(at):
+            raise ValueError(f"sense() returned {_kind(at)} as the time of the sample; return seconds")
         reward = self.robot.reward() if hasattr(self.robot, "reward") else None
+        if reward is not None and not _is_number(reward):
+            raise ValueError(f"reward() returned {_kind(reward)}; return a number or None")
         age = 0.0
         if self.mode == FREE and not hasattr(self.robot, "advance"):
             now = time.monotonic()
@@ -356,7 +404,13 @@ class _Session:
         elif self.mode == FREE:
             age = max(time.monotonic() - (self.next_step - self.robot.spec.period), 0)
         head = _STATE.pack(round(at * 1e9), round(age * 1e9), reward if reward is not None else 0.0)
-        self._send(STATE, head + self.observation.pack(*obs), flags=reward is not None)
+        self._send(STATE, head + self._pack(obs), flags=reward is not None)
+
+    def _pack(self, obs):
+        try:
+            return self.observation.pack(*obs)
+        except (struct.error, TypeError, ValueError, OverflowError):
+            raise ValueError(_wrong(obs, self.robot.spec.obs)) from None
 
     def _refuse(self, code, kind, e):
         text = (str(e) or type(e).__name__).encode()[:_MAX_TEXT].decode(errors="ignore")
@@ -539,6 +593,8 @@ class _Frames(http.server.BaseHTTPRequestHandler):
     def _part(self):
         at = time.monotonic_ns()
         jpeg = self.server.robot.frame()
+        if not isinstance(jpeg, (bytes, bytearray)):
+            raise RuntimeError(f"frame() returned {_kind(jpeg)}; return a JPEG as bytes")  # noqa: TRY004  # the viewer gets it
         return (b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\nX-Monotonic-Ns: %d\r\n\r\n" % (len(jpeg), at)
                 + jpeg + b"\r\n")
 

@@ -3,6 +3,7 @@
 hal/bridge's tests drive it from the other side.
 """
 
+import ast
 import contextlib
 import io
 import math
@@ -104,6 +105,32 @@ class ASession(Client):
         self.robot.age = -1e9  # as with time.time()
         self.send(bridge.SENSE)
         self.refused(bridge.ROBOT, "in the future; sense must return the time.monotonic()")
+
+    def test_names_the_channel_of_a_wrong_observation(self):
+        self.connect(Cart())
+        self.robot.spec.obs.append(bridge.Channel("speed", "m/s"))  # the session has read one channel
+        for sample, text in (
+            (None, "sense() returned None; return (observation, time)"),
+            ([1.0], "return (observation, time)"),
+            (([], 0.0), "0 values for 2 channels; the first that is missing is 'x'"),
+            (([1.0, 2.0, 3.0], 0.0), "3 values for 2 channels; the last is 'speed'"),
+            ((["1"], 0.0), "str (1) for the channel 'x'; return a number"),
+            (([None], 0.0), "None for the channel 'x'"),
+            (([1e39], 0.0), "1 values for 2 channels; the first that is missing is 'speed'"),
+            (([1e39, 0.0], 0.0), "sense() returned 1e+39 for the channel 'x'"),
+            ((3.0, 0.0), "float (3.0) as the observation; return a list of 2 numbers"),
+            (([1.0], "now"), "str (now) as the time of the sample"),
+        ):
+            self.robot.sense = lambda sample=sample: sample
+            self.send(bridge.SENSE)
+            self.refused(bridge.ROBOT, text)
+
+    def test_says_that_a_reward_is_a_number(self):
+        robot = Cart()
+        robot.reward = lambda: "good"
+        self.connect(robot)
+        self.send(bridge.SENSE)
+        self.refused(bridge.ROBOT, "reward() returned str (good); return a number or None")
 
     def test_ends_at_a_request_out_of_order(self):
         self.connect(Cart())
@@ -324,6 +351,20 @@ class Frames(unittest.TestCase):
         answer = self.get(Filmed([]))
         self.assertIn(b"503", answer.splitlines()[0])
         self.assertTrue(answer.endswith(b"\r\n\r\nthe lens is covered"), answer)
+
+
+class AnOldPython(unittest.TestCase):
+    def test_reads_the_refusal(self):
+        folder = Path(__file__).resolve().parent
+        for path in [*folder.glob("*_bridge.py"), folder / "fb" / "__init__.py", folder / "train_fb.py"]:
+            ast.parse(path.read_text(), feature_version=(3, 7))  # else its error is about syntax
+        for path in (folder / "optibfm_bridge.py", folder / "fb" / "__init__.py"):
+            source = path.read_text()
+            first = source[:source.index("import argparse")] if "import argparse" in source else source
+            old = mock.Mock(version_info=(3, 8, 1), executable="python3", exit=mock.Mock(side_effect=SystemExit))
+            with mock.patch.dict(sys.modules, sys=old), self.assertRaises(SystemExit):
+                exec(first, {})  # noqa: S102
+            self.assertIn("needs Python 3.10 or newer, python3 is 3.8", old.exit.call_args[0][0])
 
 
 if __name__ == "__main__":

@@ -437,6 +437,49 @@ func TestParseSafetensors_ConvertsHalfPrecision(t *testing.T) {
 	}
 }
 
+func TestReadSafetensors_AcceptsNamesOfTorch(t *testing.T) {
+	for name, want := range map[string]string{
+		"_orig_mod._actor.net.weight": "_actor.net.weight", "module._actor.bias": "_actor.bias",
+		"_actor._orig_mod.module.net": "_actor.net", "_actor.modules": "_actor.modules",
+	} {
+		tensors, err := parseSafetensors(weightsOf(`{"`+name+`":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, "1234"))
+		if _, ok := tensors[want]; err != nil || !ok {
+			t.Errorf("%s: %v, %v", name, tensors, err)
+		}
+	}
+	_, err := parseSafetensors(weightsOf(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},`+
+		`"module.a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, "12345678"))
+	wantError(t, "twice", err, `"module.a" are the same`)
+}
+
+func TestReadSafetensors_SkipsOtherTypes(t *testing.T) {
+	raw := weightsOf(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},`+
+		`"_critic.i":{"dtype":"I32","shape":[1],"data_offsets":[4,8]},`+
+		`"_critic.b":{"dtype":"BOOL","shape":[2],"data_offsets":[8,10]},`+
+		`"_critic.u":{"dtype":"U8","shape":[1],"data_offsets":[10,11]}}`, "12345678901")
+	tensors, err := readSafetensors(bytes.NewReader(raw), int64(len(raw)), trainingOnly)
+	if err != nil || len(tensors) != 1 {
+		t.Errorf("%v, %v", tensors, err)
+	}
+	_, err = parseSafetensors(raw)
+	wantError(t, "asked for", err, "is not supported; save it as F32")
+}
+
+func TestReadSafetensors_NamesOtherFiles(t *testing.T) {
+	for text, words := range map[string]string{
+		"version https://git-lfs.github.com/spec/v1\noid sha256:1": "git lfs pull",
+		"<!DOCTYPE html><html></html>":                             "a web page",
+		"PK\x03\x04 archive/data.pkl":                              "a zip archive",
+	} {
+		_, err := parseSafetensors([]byte(text))
+		wantError(t, text, err, words)
+		if text[0] != 'P' {
+			_, err = parseManifest([]byte(text))
+			wantError(t, text, err, words)
+		}
+	}
+}
+
 func TestWriteSafetensors_AlignsAndSortsTensors(t *testing.T) {
 	_, tensors := tiny()
 	raw := encodeWeights(t, tensors)

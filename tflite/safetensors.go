@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/x448/float16"
+
+	"optibfm/internal/regular"
 )
 
 // Limits of a safetensors file, so that a damaged one cannot exhaust the memory.
@@ -95,7 +97,17 @@ type span struct {
 	begin, stop int64
 }
 
-var widths = map[string]int64{"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8}
+// widths are the sizes of elements. Only floats are read; the others may be in tensors that are skipped.
+var widths = map[string]int64{
+	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1,
+	"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
+}
+
+// plainName removes what torch.compile and DataParallel add to the names of a module's tensors.
+func plainName(name string) string {
+	parts := slices.DeleteFunc(strings.Split(name, "."), func(s string) bool { return s == "_orig_mod" || s == "module" })
+	return strings.Join(parts, ".")
+}
 
 // parseSafetensors is readSafetensors of all tensors of a file in memory.
 func parseSafetensors(raw []byte) (map[string]Tensor, error) {
@@ -111,6 +123,7 @@ func readSafetensors(r io.Reader, size int64, skip func(name string) bool) (map[
 		return nil, err
 	}
 	var spans []span
+	seen := make(map[string]string)
 	err = eachKey(header, func(name string, value json.RawMessage) error {
 		if name == "__metadata__" {
 			return nil
@@ -119,6 +132,11 @@ func readSafetensors(r io.Reader, size int64, skip func(name string) bool) (map[
 		if err != nil {
 			return fmt.Errorf("tensor %q: %w", name, err)
 		}
+		s.name = plainName(name)
+		if other, twice := seen[s.name]; twice {
+			return fmt.Errorf("tensors %q and %q are the same; keep one", other, name)
+		}
+		seen[s.name] = name
 		spans = append(spans, s)
 		return nil
 	})
@@ -160,6 +178,12 @@ func readHeader(r io.Reader, size int64) ([]byte, error) {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint64(length[:])
+	if instead := regular.Instead(length[:]); instead != "" {
+		return nil, errors.New(instead)
+	}
+	if string(length[:4]) == "PK\x03\x04" {
+		return nil, errors.New("a zip archive, such as PyTorch's; save the tensors with safetensors.torch.save_file")
+	}
 	if n > maxHeaderBytes {
 		return nil, fmt.Errorf("the header has %d bytes, want at most %d", n, maxHeaderBytes)
 	}

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"optibfm/internal/regular"
 )
 
 // encoding/json accepts duplicate keys, ignores the case of keys and leaves missing ones
@@ -17,6 +19,9 @@ import (
 
 // eachKey calls visit for every key of a JSON object, in the order of the text.
 func eachKey(raw []byte, visit func(key string, value json.RawMessage) error) error {
+	if instead := regular.Instead(raw[:min(len(raw), 64)]); instead != "" {
+		return errors.New(instead)
+	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if err := expectObject(dec); err != nil {
 		return err

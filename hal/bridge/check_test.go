@@ -11,6 +11,30 @@ import (
 	"time"
 )
 
+func TestSocketFolder_FitsIntoAnAddress(t *testing.T) {
+	for _, long := range []bool{false, true} {
+		in := t.TempDir()
+		if long {
+			in = filepath.Join(in, strings.Repeat("x", 100))
+			if err := os.Mkdir(in, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		folder, err := socketFolder(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(folder)
+		address := filepath.Join(folder, socketName)
+		if _, _, err := splitAddress("unix:" + address); err != nil || !long && !strings.HasPrefix(folder, in) {
+			t.Errorf("%s: %v", folder, err)
+		}
+	}
+	if _, _, err := splitAddress("unix:/" + strings.Repeat("x", 107)); err == nil {
+		t.Error("too long a path")
+	}
+}
+
 func TestCheckScript_NamesMissingProgram(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")

@@ -37,12 +37,12 @@ type child struct {
 func startChild(config Config) (*child, error) {
 	c := &child{address: config.Address, exited: make(chan struct{})}
 	if c.address == "" {
-		folder, err := os.MkdirTemp("", "optibfm-bridge-")
+		folder, err := socketFolder(os.TempDir())
 		if err != nil {
 			return nil, fmt.Errorf("bridge: folder for the socket: %w; see TMPDIR", err)
 		}
 		c.folder = folder
-		c.address = "unix:" + filepath.Join(folder, "robot.sock")
+		c.address = "unix:" + filepath.Join(folder, socketName)
 	}
 	c.cmd = exec.Command(config.Command[0], config.Command[1:]...)
 	c.cmd.Env = append(os.Environ(), envAddress+"="+c.address, envOnce+"=1")
@@ -64,6 +64,19 @@ func startChild(config Config) (*child, error) {
 		close(c.exited)
 	}()
 	return c, nil
+}
+
+// socketName is the longest name of a socket in the folder of a child.
+const socketName = "robot.sock"
+
+// socketFolder makes a folder for sockets, in /tmp if their paths in another folder would be too long for the
+// kernel.
+func socketFolder(in string) (string, error) {
+	const pattern, random = "optibfm-bridge-", 10 // characters that os.MkdirTemp adds, at most
+	if len(filepath.Join(in, pattern, socketName))+random > maxSocketPath {
+		in = "/tmp"
+	}
+	return os.MkdirTemp(in, pattern)
 }
 
 func (c *child) viewSocket() string { return filepath.Join(c.folder, "view.sock") }

@@ -116,11 +116,18 @@ func (c Config) startTimeout() time.Duration {
 	return orDefault(c.StartTimeoutMs, startTimeout)
 }
 
+// maxSocketPath is the size of sun_path in sockaddr_un, less its final zero.
+const maxSocketPath = 107
+
 // splitAddress returns the arguments of net.Dial and net.Listen.
 func splitAddress(address string) (network, where string, err error) {
 	network, where, _ = strings.Cut(address, ":")
 	if (network != "unix" && network != "tcp") || where == "" {
 		return "", "", fmt.Errorf("bridge: address: invalid (%q); use unix:/path or tcp:host:port", address)
+	}
+	if network == "unix" && len(where) > maxSocketPath {
+		return "", "", fmt.Errorf("bridge: address: the path is too long (%d bytes); "+
+			"use at most %d, such as unix:/tmp/robot.sock", len(where), maxSocketPath)
 	}
 	return network, where, nil
 }

@@ -87,13 +87,13 @@ func Validate(w io.Writer, paths, set []string) error {
 	return fmt.Errorf("config validate:\n%w", errors.Join(wrong...))
 }
 
-// Show prints a configuration in full, with defaults and the overrides in set.
+// Show prints a configuration in full, with defaults and the overrides in set. Secrets of addresses are hidden.
 func Show(w io.Writer, name string, set []string) error {
 	cfg, err := configs.Load(name, set...)
 	if err != nil {
 		return err
 	}
-	text, err := cfg.YAML()
+	text, err := cfg.Redacted().YAML()
 	if err != nil {
 		return err
 	}

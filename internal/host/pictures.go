@@ -99,7 +99,7 @@ func (r *pictureRecorder) run(ctx context.Context) {
 		_, err := r.from.Next(wait, last)
 		cancel()
 		if err != nil {
-			r.report(cmp.Or(r.to.Flush(), r.problem()))
+			r.fail(cmp.Or(r.to.Flush(), r.problem()))
 			continue
 		}
 		for _, f := range r.from.After(last) {
@@ -109,7 +109,14 @@ func (r *pictureRecorder) run(ctx context.Context) {
 			}
 		}
 	}
-	r.report(r.to.Close())
+	r.fail(r.to.Close())
+}
+
+// fail reports an error, if there is one: only a written picture ends a failure.
+func (r *pictureRecorder) fail(err error) {
+	if err != nil {
+		r.report(err)
+	}
 }
 
 // problem returns why the source delivers no pictures.
@@ -120,7 +127,7 @@ func (r *pictureRecorder) problem() error {
 	return nil
 }
 
-// report reports an error once, until pictures can be written again.
+// report reports the result of a write, an error only once until a picture is written again.
 func (r *pictureRecorder) report(err error) {
 	if failing := err != nil; failing != r.failing {
 		r.failing = failing

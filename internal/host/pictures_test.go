@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"optibfm/configs"
 	"optibfm/flightlog"
@@ -98,6 +99,22 @@ func TestPictureRecorder_ReportsADeadSource(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// A source that is silent without a problem, and the end of the run, write no picture.
+func TestPictureRecorder_ReportsNoRecoveryWithoutAPicture(t *testing.T) {
+	events := make(chan flightlog.Event, 8)
+	store := frames.NewStore(frames.DefaultConfig(), rewardsrc.Monotonic)
+	r := &pictureRecorder{from: store, take: frames.Limit(60), to: &fakePictures{}, events: events}
+	r.report(errors.New("full"))
+	ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond) // one wait for a picture is a second
+	defer cancel()
+	r.run(ctx)
+	for range len(events) {
+		if e := <-events; strings.Contains(e.Text, "again") {
+			t.Errorf("event %+v", e)
+		}
+	}
 }
 
 func TestProcess_RecordsPicturesOnlyWhenConfigured(t *testing.T) {

@@ -68,6 +68,7 @@ func (h *Process) openWeb() error {
 // a browser watches.
 func (h *Process) tryPictures(from web.Pictures) {
 	defer from.Watch()()
+	problem := ""
 	for failed := 0; failed < 3; { // seconds: a renderer that starts slowly fails at first
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		_, err := from.Next(ctx, 0)
@@ -75,12 +76,12 @@ func (h *Process) tryPictures(from web.Pictures) {
 		if err == nil {
 			return
 		}
-		if failed++; from.Problem() == "" {
+		if problem, failed = from.Problem(), failed+1; problem == "" {
 			failed = 0
 		}
 	}
 	record.Offer(h.Planner.Events, flightlog.Event{
-		At: rtloop.Now(), Level: flightlog.Warn, Text: "the console has no pictures: " + from.Problem(),
+		At: rtloop.Now(), Level: flightlog.Warn, Text: "the console has no pictures: " + problem,
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 type Array struct {
 	shape  []int
 	values any // []float32, []float64 or []int64
+	unread error
 }
 
 // Float32 wraps values as an array of a shape. Without a shape it is a vector.

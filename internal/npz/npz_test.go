@@ -90,7 +90,7 @@ func TestRead_SupportsEveryNumberType(t *testing.T) {
 		"<i1": "\x02", "|u1": "\x02", "<i2": "\x02\x00", ">i2": "\x00\x02", "<u2": "\x02\x00",
 		"<i4": "\x02\x00\x00\x00", "<u4": "\x02\x00\x00\x00", ">u4": "\x00\x00\x00\x02",
 		"<i8": "\x02\x00\x00\x00\x00\x00\x00\x00", "<u8": "\x02\x00\x00\x00\x00\x00\x00\x00",
-		"<f4": "\x00\x00\x00\x40", ">f4": "\x40\x00\x00\x00", "<f8": "\x00\x00\x00\x00\x00\x00\x00\x40",
+		"<f2": "\x00\x40", ">f2": "\x40\x00", "<f4": "\x00\x00\x00\x40", ">f4": "\x40\x00\x00\x00", "<f8": "\x00\x00\x00\x00\x00\x00\x00\x40",
 	} {
 		raw := zipOf(t, "x.npy", npyOf("{'descr': '"+dtype+"', 'fortran_order': False, 'shape': (1,), }", data))
 		got, err := decode(raw)
@@ -138,18 +138,53 @@ func TestRead_RefusesDamagedFiles(t *testing.T) {
 		"negative shape": zipOf(t, "x.npy", npyOf(header("<f4", "False", "(-1,)"), "")),
 		"huge shape": zipOf(t, "x.npy",
 			npyOf(header("<f4", "False", "(9999999999, 9999999999)"), "")),
-		"short data": zipOf(t, "x.npy", npyOf(header("<f4", "False", "(2,)"), "\x00\x00\x00\x00")),
-		"long data":  zipOf(t, "x.npy", npyOf(header("<f4", "False", "(1,)"), "\x00\x00\x00\x00\x00")),
-		"objects": zipOf(t, "x.npy",
-			npyOf(header("|O8", "False", "(1,)"), "\x00\x00\x00\x00\x00\x00\x00\x00")),
-		"strings":          zipOf(t, "x.npy", npyOf(header("<U1", "False", "(1,)"), "\x00")),
-		"no type":          zipOf(t, "x.npy", npyOf(header("", "False", "(1,)"), "\x00")),
+		"short data":       zipOf(t, "x.npy", npyOf(header("<f4", "False", "(2,)"), "\x00\x00\x00\x00")),
+		"long data":        zipOf(t, "x.npy", npyOf(header("<f4", "False", "(1,)"), "\x00\x00\x00\x00\x00")),
 		"bad order":        zipOf(t, "x.npy", npyOf(header("<f4", "Perhaps", "(1,)"), "\x00\x00\x00\x00")),
 		"too big a uint64": zipOf(t, "x.npy", npyOf(header("<u8", "False", "(1,)"), strings.Repeat("\xff", 8))),
 	} {
 		if got, err := decode(raw); err == nil {
 			t.Errorf("%s: read as %v", name, got)
 		}
+	}
+}
+
+func TestRead_SkipsArraysOfOtherTypes(t *testing.T) {
+	for descr, data := range map[string]string{
+		"'<U5'": "\x00", "'|S3'": "abc", "'|O'": "\x00", "'|O8'": strings.Repeat("\x00", 8), "'<c8'": strings.Repeat("\x00", 8),
+		"'<M8[ns]'": strings.Repeat("\x00", 8), "''": "\x00", "[('a', '<f4')]": "\x00\x00\x00\x00",
+	} {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for name, raw := range map[string]string{
+			"other.npy": npyOf("{'descr': "+descr+", 'fortran_order': False, 'shape': (1,), }", data),
+			"x.npy":     npyOf("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "\x00\x00\x00\x40"),
+		} {
+			w, err := z.Create(name)
+			if err == nil {
+				_, err = w.Write([]byte(raw))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := decode(b.Bytes())
+		if err != nil || got["x"].Float64s()[0] != 2 {
+			t.Errorf("%s: %v, %v", descr, got, err)
+		}
+		if _, err := got.Shaped("other", 1); err == nil || !strings.Contains(err.Error(), `"other": dtype`) {
+			t.Errorf("%s, asked for: %v", descr, err)
+		}
+	}
+}
+
+func TestRead_NamesPointersOfGitLFS(t *testing.T) {
+	if _, err := decode([]byte("version https://git-lfs.github.com/spec/v1\n")); err == nil ||
+		!strings.Contains(err.Error(), "git lfs pull") {
+		t.Error(err)
 	}
 }
 

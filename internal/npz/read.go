@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/sbinet/npyio/npy"
+	"github.com/x448/float16"
 
 	"optibfm/internal/regular"
 )
@@ -39,7 +40,15 @@ var ErrMissing = errors.New("array not found")
 // Archive holds the arrays of a file by name, without the ".npy".
 type Archive map[string]Array
 
-// ReadFile reads every array of the named file.
+// unsupported is the error for a type of elements that is not read.
+type unsupported string
+
+func (u unsupported) Error() string {
+	return fmt.Sprintf("dtype %q is not supported; save float16, float32, float64, integers or booleans", string(u))
+}
+
+// ReadFile reads every array of the named file. An array of another type than numbers or booleans is
+// an error only where Get or Shaped asks for it.
 func ReadFile(path string) (Archive, error) {
 	f, size, err := regular.Open(path)
 	if err != nil {
@@ -56,6 +65,11 @@ func ReadFile(path string) (Archive, error) {
 // Read reads every array of an archive of size bytes.
 func Read(r io.ReaderAt, size int64) (Archive, error) {
 	z, err := zip.NewReader(r, size)
+	start := make([]byte, 64)
+	n, _ := r.ReadAt(start, 0)
+	if instead := regular.Instead(start[:n]); err != nil && instead != "" {
+		return nil, fmt.Errorf("npz: %s", instead)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("npz: not a readable zip archive (%w); write it again with numpy.savez", err)
 	}
@@ -67,6 +81,10 @@ func Read(r io.ReaderAt, size int64) (Archive, error) {
 			return nil, fmt.Errorf("npz: array %q occurs twice; write the file again", name)
 		}
 		array, bytes, err := readEntry(f, left)
+		if other := unsupported(""); errors.As(err, &other) {
+			archive[name] = Array{unread: fmt.Errorf("npz: array %q: %w", name, other)}
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("npz: array %q: %w", name, err)
 		}
@@ -83,7 +101,7 @@ func (a Archive) Get(name string) (Array, error) {
 		known := strings.Join(slices.Sorted(maps.Keys(a)), ", ")
 		return Array{}, fmt.Errorf("npz: %q: %w (the file has %s)", name, ErrMissing, known)
 	}
-	return array, nil
+	return array, array.unread
 }
 
 // Shaped is Get with a check of the number of dimensions and of each dimension;
@@ -147,6 +165,9 @@ func parse(in *bufio.Reader, length uint64, limit int64) (a Array, size int64, e
 		return Array{}, 0, fmt.Errorf("malformed .npy header: %w", err)
 	}
 	descr := r.Header.Descr
+	if strings.HasPrefix(descr.Type, "(") { // npyio removes the bracket of a list of fields
+		return Array{}, 0, unsupported("[" + descr.Type)
+	}
 	if size, err = checkSize(descr.Type, descr.Shape, int(length)-dataAt); err != nil {
 		return Array{}, 0, err
 	}
@@ -157,7 +178,7 @@ func parse(in *bufio.Reader, length uint64, limit int64) (a Array, size int64, e
 		return Array{}, 0, fmt.Errorf("its values need %d bytes, at most %d for a file of this size; split the file, "+
 			"or write it with numpy.savez, without compression", size, limit)
 	}
-	values, err := readValues(r, descr.Type)
+	values, err := readValues(r, in, descr.Type)
 	if err != nil {
 		return Array{}, 0, fmt.Errorf("damaged (%w); copy or write the file again", err)
 	}
@@ -185,10 +206,13 @@ func headerEnd(start []byte) (int, error) {
 	return int(end), nil
 }
 
+// types are those of the elements that are read, without the order of the bytes.
+var types = []string{"f2", "f4", "f8", "b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"}
+
 // checkSize compares the declared size with the number of bytes after the header. It returns the
 // bytes that reading the values needs.
 func checkSize(dtype string, shape []int, have int) (int64, error) {
-	if len(dtype) != 3 {
+	if len(dtype) != 3 || !slices.Contains(types, dtype[1:]) {
 		return 0, unsupported(dtype)
 	}
 	width := int(dtype[2] - '0')
@@ -196,9 +220,12 @@ func checkSize(dtype string, shape []int, have int) (int64, error) {
 	if !ok || len(shape) > maxDims {
 		return 0, fmt.Errorf("impossible shape %v", shape)
 	}
-	if width > 8 || n*width != have {
+	if n*width != have {
 		return 0, fmt.Errorf("shape %v of %q needs %d bytes of data, found %d; write the file again",
 			shape, dtype, n*width, have)
+	}
+	if dtype[1:] == "f2" {
+		return 2 * int64(have), nil // as float32
 	}
 	if dtype[1] == 'f' || dtype[1:] == "i8" {
 		return int64(have), nil
@@ -207,9 +234,11 @@ func checkSize(dtype string, shape []int, have int) (int64, error) {
 }
 
 // readValues reads the data in file order and converts them to one of the three
-// types of an Array.
-func readValues(r *npy.Reader, dtype string) (any, error) {
+// types of an Array. data is the stream that r reads.
+func readValues(r *npy.Reader, data io.Reader, dtype string) (any, error) {
 	switch dtype[1:] {
+	case "f2":
+		return readFloat16(data, r.Header.Descr.Shape, dtype[0] == '>')
 	case "f4":
 		return read[float32](r)
 	case "f8":
@@ -243,8 +272,22 @@ func readValues(r *npy.Reader, dtype string) (any, error) {
 	return nil, unsupported(dtype)
 }
 
-func unsupported(dtype string) error {
-	return fmt.Errorf("dtype %q is not supported; save float32, float64, integers or booleans", dtype)
+// readFloat16 reads what npyio does not.
+func readFloat16(data io.Reader, shape []int, bigEndian bool) ([]float32, error) {
+	n, _ := elements(shape)
+	raw := make([]byte, 2*n)
+	if _, err := io.ReadFull(data, raw); err != nil {
+		return nil, err
+	}
+	values := make([]float32, n)
+	for i := range values {
+		bits := binary.LittleEndian.Uint16(raw[2*i:])
+		if bigEndian {
+			bits = binary.BigEndian.Uint16(raw[2*i:])
+		}
+		values[i] = float16.Frombits(bits).Float32()
+	}
+	return values, nil
 }
 
 func read[T any](r *npy.Reader) ([]T, error) {

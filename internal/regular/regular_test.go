@@ -29,6 +29,18 @@ func within(t *testing.T, f func() error) error {
 	}
 }
 
+func TestInstead_RecognisesPointersAndPages(t *testing.T) {
+	for start, want := range map[string]string{
+		"version https://git-lfs.github.com/spec/v1\noid sha256:1": "git-lfs",
+		"version ": "git-lfs", "<!DOCTYPE html>": "web page", "<!DOCTYP": "web page", "\n <html>": "web page",
+		"PK\x03\x04": "", "{\"a\": 1}": "", "": "", "versions": "",
+	} {
+		if got := regular.Instead([]byte(start)); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q: %s", start, got)
+		}
+	}
+}
+
 func TestOpen_RefusesAllButRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "socket")

@@ -25,7 +25,7 @@ import (
 // Session is a checked configuration with its model: the start of a run, in real time or in lockstep.
 type Session struct {
 	File  configs.File
-	YAML  []byte // the configuration as it is recorded
+	YAML  []byte // the configuration for the host process; the log has no secrets
 	Model Model
 	fresh bool // set the belief of earlier runs aside
 	Warm  WarmStart
@@ -69,10 +69,14 @@ func (s *Session) CreateLog(
 		return nil, "", err
 	}
 	s.LogNotices = append(removed, exceeded...)
+	recorded, err := s.File.Redacted().YAML()
+	if err != nil {
+		return nil, "", err
+	}
 	now := time.Now()
 	meta := flightlog.Metadata{
 		Program: version.String(), ModelHash: s.Model.Fingerprint(), Posture: posture,
-		Robot: spec, Shape: s.Shape(), Control: s.File.Controller, Config: s.YAML,
+		Robot: spec, Shape: s.Shape(), Control: s.File.Controller, Config: recorded,
 		Clock: flightlog.Clock{Simulated: simulated, MonoNS: rtloop.Now(), WallNS: now.UnixNano()},
 		Extra: map[string]string{"task": s.Task()},
 	}
@@ -112,7 +116,7 @@ func createUnique(
 	}
 }
 
-// UpdateYAML encodes the present configuration, for the host process and the log.
+// UpdateYAML encodes the present configuration, with its secrets, for the host process.
 func (s *Session) UpdateYAML() (err error) {
 	s.YAML, err = s.File.YAML()
 	return err

@@ -1,6 +1,8 @@
 package setup_test
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -31,6 +33,23 @@ func TestCreateLog_NameIsSafeForAnyRobotName(t *testing.T) {
 		if base := filepath.Base(path); filepath.Dir(path) != s.File.Log.Dir || !safe.MatchString(base) {
 			t.Errorf("%q: the log is %s", name, path)
 		}
+	}
+}
+
+func TestCreateLog_RecordsNoSecretsOfAddresses(t *testing.T) {
+	s := rigtest.NewSession(t, nil)
+	s.File.Operator.View.URL = "http://me:s3cret@cam/?token=s3cret"
+	rigtest.Must(t, s.UpdateYAML())
+	w, path, err := s.CreateLog(hal.Spec{Name: "robot", Period: 1}, "", true)
+	rigtest.Must(t, err)
+	rigtest.Must(t, w.Close())
+	log, err := os.ReadFile(path)
+	rigtest.Must(t, err)
+	if bytes.Contains(log, []byte("s3cret")) || !bytes.Contains(log, []byte("@cam/")) {
+		t.Error("the log has the password, or no address")
+	}
+	if !bytes.Contains(s.YAML, []byte("me:s3cret@cam")) {
+		t.Error("the host process does not receive the password")
 	}
 }
 

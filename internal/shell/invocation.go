@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"optibfm/internal/redact"
 )
 
 // Invocation is how a person starts this program, for commands that can be copied.
@@ -32,11 +34,11 @@ func ProgramName(path string) string {
 	return Quote(path)
 }
 
-// Command returns a command line of this program, quoted.
+// Command returns a command line of this program, quoted. It is for people: secrets in addresses are hidden.
 func (i Invocation) Command(args ...string) string {
 	line := i.Program
 	for _, arg := range args {
-		line += " " + Quote(arg)
+		line += " " + Quote(redact.Text(arg))
 	}
 	return line
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -46,5 +47,9 @@ func TestProgramName_IsHowTheProgramWasStarted(t *testing.T) {
 	command := Invocation{Program: "optibfm"}.Command("replay", "logs/my walker.mcap")
 	if command != "optibfm replay 'logs/my walker.mcap'" {
 		t.Errorf("a path with a space: %s", command)
+	}
+	command = Invocation{Program: "optibfm"}.Command("run", "--set", "operator.view.url=http://me:s3cret@cam/?k=s3cret")
+	if strings.Contains(command, "s3cret") || !strings.Contains(command, "operator.view.url=http://") {
+		t.Errorf("an address with a password: %s", command)
 	}
 }

@@ -32,6 +32,10 @@
 // deflected beyond its dead zone, with the deflection as the value. An axis that
 // is deflected when the device is opened counts only after it has returned.
 //
+// A stream, also of a held key, pauses after 5 s without an event of the device:
+// a wireless device that is lost looks like one that is held. It continues with
+// the next event.
+//
 // # The kernel's interface
 //
 // This package makes the requests to the device with x/sys/unix, because

@@ -11,6 +11,10 @@ import (
 	"optibfm/rewardsrc/panel"
 )
 
+// quiet bounds a stream without events. The kernel notices the loss of a wireless device up to a
+// minute late, and reports no event while an axis or a key does not change.
+const quiet = 5 * time.Second
+
 // Options configures Open. The zero value uses the devices of this machine.
 type Options struct {
 	// System finds and opens devices; nil means [Kernel].
@@ -42,7 +46,7 @@ func Open(cfg Config, opts Options) (*panel.Panel, error) {
 		d.hasAxis = true
 	}
 	return panel.Start(cfg.Labels, d, panel.Options{
-		Name: "evdev: " + cfg.Device.String(), Display: opts.Display, Now: opts.Now, Retry: opts.Retry,
+		Name: "evdev: " + cfg.Device.String(), Display: opts.Display, Now: opts.Now, Retry: opts.Retry, Quiet: quiet,
 	})
 }
 
@@ -202,6 +206,9 @@ func (c *conn) Read() error {
 
 // take handles one event.
 func (c *conn) take(e event) error {
+	if e.kind != evSyn && e.kind != evRep && (e.kind != evKey || e.value != 2) { // the kernel repeats keys, not the device
+		c.panel.Heard()
+	}
 	if e.kind == evSyn {
 		return c.synchronise(e.code)
 	}

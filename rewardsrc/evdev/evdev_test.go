@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,6 +77,7 @@ type rig struct {
 	panel   *panel.Panel
 	shown   notices
 	id      uint64
+	now     func() int64
 }
 
 func newRig(t *testing.T, change func(*evdev.Config)) *rig {
@@ -92,7 +94,9 @@ func newRig(t *testing.T, change func(*evdev.Config)) *rig {
 
 func (r *rig) open(cfg evdev.Config) {
 	r.t.Helper()
-	p, err := evdev.Open(cfg, evdev.Options{System: r.machine, Display: r.shown.show, Retry: 10 * time.Millisecond})
+	p, err := evdev.Open(cfg, evdev.Options{
+		System: r.machine, Now: r.now, Display: r.shown.show, Retry: 10 * time.Millisecond,
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -350,6 +354,38 @@ func TestAxis_StreamsWhileDeflected(t *testing.T) {
 	r.pad.Move(absY, 0)
 	r.discard()
 	r.none("a released axis")
+}
+
+func TestDevice_PausesStreamsOfLostDevice(t *testing.T) {
+	for name, hold := range map[string]func(*evdevtest.Device){
+		"axis": func(d *evdevtest.Device) { d.Move(absY, 100) },
+		"key":  func(d *evdevtest.Device) { d.Down(keyGood) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ahead atomic.Int64
+			r := &rig{t: t, machine: evdevtest.Machine{Dir: t.TempDir()}}
+			r.now = func() int64 { return rewardsrc.Monotonic() + ahead.Load() }
+			info, cfg := pad()
+			cfg.Axis.Code, cfg.Labels.IntervalMS, cfg.Labels.HoldAfterMS = "ABS_Y", 20, 1
+			r.pad = r.machine.Plug(info, padRanges())
+			r.open(cfg)
+			hold(r.pad)
+			rewardsrctest.Eventually(t, "a stream", func() bool { return len(r.take()) > 0 })
+			ahead.Store(4e9)
+			r.pad.Send(evdevtest.Event{Kind: evdevtest.EvKey, Code: keyGood, Value: 2}, evdevtest.Event{}) // by the kernel
+			rewardsrctest.Eventually(t, "the stream", func() bool { return len(r.take()) > 0 })
+			ahead.Store(6e9)
+			rewardsrctest.Eventually(t, "a notice", func() bool {
+				r.take()
+				return strings.Contains(r.shown.text(rewardsrc.Ignored), "without an event for 5s")
+			})
+			if extra := r.take(); len(extra) > 0 {
+				t.Errorf("%d labels after the pause", len(extra))
+			}
+			r.pad.Move(absY, 90)
+			rewardsrctest.Eventually(t, "the stream again", func() bool { return len(r.take()) > 0 })
+		})
+	}
 }
 
 func TestAxis_MustRestFirst(t *testing.T) {

@@ -13,6 +13,7 @@ const (
 	evSyn = names.EV_SYN
 	evKey = names.EV_KEY
 	evAbs = names.EV_ABS
+	evRep = names.EV_REP
 
 	synReport  = names.SYN_REPORT
 	synDropped = names.SYN_DROPPED

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"time"
+
+	"optibfm/internal/redact"
 )
 
 // Config selects the source of pictures. Without a camera and a URL there are none.
@@ -42,17 +44,23 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// maxSocketPath is the size of sun_path in sockaddr_un, less its final zero.
+const maxSocketPath = 107
+
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil:
-		return fmt.Errorf("frames: url: %w; use http://host/path or unix:/path", err)
+	case err != nil: // whose text may have a part of a password
+		return fmt.Errorf("frames: url: not an address (%q); use http://host/path or unix:/path, "+
+			"and %%XX for special characters of a password", redact.Text(text))
 	case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
 		return nil
+	case u.Scheme == "unix" && len(u.Path) > maxSocketPath:
+		return fmt.Errorf("frames: url: the path is too long (%d bytes); use at most %d", len(u.Path), maxSocketPath)
 	case u.Scheme == "unix" && u.Path != "":
 		return nil
 	}
-	return fmt.Errorf("frames: url: invalid (%q); use http://host/path or unix:/path", text)
+	return fmt.Errorf("frames: url: invalid (%q); use http://host/path or unix:/path", redact.Text(text))
 }
 
 func (c Config) period() time.Duration { return time.Duration(float64(time.Second) / c.RateHz) }

@@ -11,6 +11,6 @@
 // CLOCK_MONOTONIC: a server on this computer sends it in the header X-Monotonic-Ns of each part; for other
 // sources it is the time of arrival minus Config.DelayMS.
 //
-// Size, rate and memory are limited. A source that is slow, dead, floods or sends other data than JPEG costs
-// frames, and is opened again after a while; [Store.Problem] returns the reason.
+// Size, rate and memory are limited. A bad picture is skipped. A source that is slow, dead, floods or sends five
+// bad pictures in a row costs frames, and is opened again after a while; [Store.Problem] returns the reason.
 package frames

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"optibfm/internal/redact"
 )
 
 const (
@@ -68,7 +70,7 @@ func (s *Store) client() (*http.Client, string) {
 func sameServer(to *http.Request, via []*http.Request) error {
 	if from := via[0].URL; to.URL.Scheme != from.Scheme || to.URL.Host != from.Host {
 		return fmt.Errorf("it redirects to %.200q, another server; set the url to that address if it is the camera",
-			to.URL.Redacted())
+			redact.Text(to.URL.String()))
 	}
 	if len(via) >= maxRedirects {
 		return fmt.Errorf("more than %d redirects", maxRedirects)

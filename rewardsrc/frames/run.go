@@ -12,6 +12,7 @@ const (
 	idle         = 2 * time.Second // without a watcher, until the source is closed
 	firstPause   = time.Second     // before the source is opened again; it doubles
 	longestPause = 30 * time.Second
+	mostBad      = 5 // pictures in a row, until the source is opened again
 )
 
 var (
@@ -54,13 +55,14 @@ func (s *Store) receive(ctx context.Context) error {
 	silent := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer silent.Stop()
 	go s.endUnwatched(ctx, cancel)
+	bad := badPictures{store: s}
 	take := Limit(s.config.RateHz)
 	put := func(at int64, encode encoder) error {
 		silent.Reset(silence)
 		if !take(at) {
 			return nil
 		}
-		return s.put(at, encode)
+		return bad.skip(s.put(at, encode))
 	}
 	var err error
 	if s.config.Camera != "" {
@@ -71,7 +73,36 @@ func (s *Store) receive(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 		err = cause
 	}
+	if errors.Is(err, errSilent) && bad.row > 0 {
+		err = fmt.Errorf("%w; the last one was bad: %w", err, bad.last)
+	}
 	return fmt.Errorf("%s%s: %w", s.config.Camera, s.config.URL, err)
+}
+
+// badPictures skips bad pictures: cameras send some, also as their first.
+type badPictures struct {
+	store *Store
+	row   int // bad pictures since the last good one
+	good  bool
+	last  error
+}
+
+// skip returns the error of a picture only if too many in a row were bad. A reason without a picture, or
+// of more than one, is a problem before that.
+func (b *badPictures) skip(err error) error {
+	if err == nil {
+		b.row, b.good = 0, true
+		return nil
+	}
+	b.row++
+	b.last = err
+	if b.row >= mostBad {
+		return fmt.Errorf("%d bad pictures in a row: %w", b.row, err)
+	}
+	if b.row > 1 || !b.good {
+		b.store.setProblem(err)
+	}
+	return nil
 }
 
 // put stores a picture.

@@ -8,6 +8,8 @@ import (
 	"image/jpeg"
 	"sync"
 	"time"
+
+	"optibfm/internal/redact"
 )
 
 // Kept is the time for which a Store keeps frames.
@@ -67,7 +69,7 @@ func (s *Store) watched() (yes bool, wanted <-chan struct{}) {
 	return s.watchers > 0, s.wanted
 }
 
-// Problem returns why the source delivers no frames, or "".
+// Problem returns why the source delivers no frames, or "". Secrets in addresses are hidden.
 func (s *Store) Problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +81,7 @@ func (s *Store) setProblem(err error) {
 	defer s.mu.Unlock()
 	s.problem = ""
 	if err != nil {
-		s.problem = err.Error()
+		s.problem = redact.Text(err.Error())
 	}
 }
 

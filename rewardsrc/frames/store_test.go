@@ -209,6 +209,61 @@ func TestStore_ReportsBadSources(t *testing.T) {
 	problem(t, run(t, c, clock()), "connect the camera")
 }
 
+func TestStore_SkipsBadPictures(t *testing.T) {
+	t.Parallel()
+	bad := []byte("hello")
+	pictures := [][]byte{bad, bad, picture(80), bad, bad, bad, bad, picture(200)}
+	var at []int64
+	for i := range pictures {
+		at = append(at, int64(i+1)*time.Second.Nanoseconds())
+	}
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		stream(pictures, at, untilGone)(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s := run(t, configOf(server.URL), func() int64 { return at[len(at)-1] })
+	if f := next(t, s, at[6]); f.At != at[7] {
+		t.Errorf("frame of %d", f.At)
+	}
+	if n := len(s.After(0)); n != 2 || requests.Load() != 1 || s.Problem() != "" {
+		t.Errorf("%d frames of %d requests, problem %q", n, requests.Load(), s.Problem())
+	}
+}
+
+func TestStore_OpensAgainAfterSeveralBadPictures(t *testing.T) {
+	t.Parallel()
+	bad := []byte("hello")
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 1 {
+			stream([][]byte{bad, bad, bad, bad, bad}, nil, untilGone)(w, r)
+			return
+		}
+		stream([][]byte{picture(80)}, nil, untilGone)(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s := run(t, configOf(server.URL), clock())
+	problem(t, s, "5 bad pictures in a row")
+	next(t, s, 0)
+}
+
+func TestStore_HidesSecretsOfAddress(t *testing.T) {
+	var other string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other, http.StatusFound)
+	}))
+	t.Cleanup(server.Close)
+	other = "http://me:s3cret@elsewhere/?token=s3cret"
+	where := strings.Replace(server.URL, "://", "://me:s3cret@", 1) + "/?key=s3cret"
+	s := run(t, configOf(where), clock())
+	problem(t, s, "elsewhere")
+	if text := s.Problem(); strings.Contains(text, "s3cret") {
+		t.Error(text)
+	}
+}
+
 // A flood costs frames and neither memory nor rate.
 func TestStore_LimitsFlood(t *testing.T) {
 	one := picture(1)
@@ -259,7 +314,8 @@ func TestStore_BoundsMemory(t *testing.T) {
 func TestConfig_Validate(t *testing.T) {
 	for url, ok := range map[string]bool{
 		"http://cam/stream": true, "unix:/run/view.sock": true, "https://10.0.0.2:8443/x": true,
-		"cam": false, "unix:": false, "file:///etc/passwd": false, "http:///x": false, "://": false,
+		"cam": false, "unix:": false, "file:///etc/passwd": false,
+		"unix:/" + strings.Repeat("x", 107): false, "http:///x": false, "://": false,
 	} {
 		if err := configOf(url).Validate(); (err == nil) != ok {
 			t.Errorf("%q: %v", url, err)

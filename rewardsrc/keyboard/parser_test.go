@@ -49,6 +49,36 @@ func TestParser_DiscardsEscapeSequences(t *testing.T) {
 	}
 }
 
+func TestParser_ReadsKeysThatAreReportedAsSequences(t *testing.T) {
+	for input, want := range map[string]string{
+		"\x1b[99;5u":                 "\x03", // kitty: Ctrl-C
+		"\x1b[99;69u":                "\x03", // with Caps Lock
+		"\x1b[99;5:1u":               "\x03", // with the kind of event
+		"\x1b[99:67:99;5u":           "\x03",
+		"\x1b[1089::99;5u":           "\x03", // the key of a Cyrillic layout
+		"\x1b[27;5;99~":              "\x03", // modifyOtherKeys
+		"\x1b[27;6;67~":              "\x03", // with Shift
+		"\x1b[99;5:3u":               "",     // its release
+		"\x1b[99;7u\x1b[27;7;99~":    "",     // with Alt
+		"\x1b[51;5u\x1b[27;5;51~":    "",     // Ctrl-3 is no 3
+		"\x1b[27u":                   "\x1b",
+		"\x1b[127u":                  "\x7f",
+		"\x1b[43u":                   "+",
+		"\x1b[61:43;2u":              "+",
+		"\x1b[61;2;43u":              "+",
+		"\x1b[27;2;43~":              "+",
+		"\x1b[55;2u":                 "", // / on a German keyboard, never 7
+		"\x1b[57413u\x1b[3u\x1b[u":   "",
+		"\x1b[?1u\x1b[>1u\x1b[;;;;u": "",
+		"\x1b[200~\x1b[43u\x1b[201~": "", // pasted
+		"\x1b[27;5~\x1b[27;5;99;1~":  "",
+	} {
+		if got := keysOf(input + "x"); got != want+"x" {
+			t.Errorf("%q: keys %q, want %q", input, got, want+"x")
+		}
+	}
+}
+
 func TestParser_CtrlCEndsSequence(t *testing.T) {
 	for _, start := range []string{"", "\x1b", "\x1b[", "\x1b[12;", "\x1bO", "\x1b]11;", "\x1bP"} {
 		if got := keysOf(start + "\x03"); got != "\x03" {

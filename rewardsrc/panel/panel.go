@@ -37,6 +37,9 @@ type Options struct {
 	// Retry is the time between two attempts to open an absent device; 0
 	// means a second.
 	Retry time.Duration
+	// Quiet is how long a stream of labels continues without [Panel.Heard]; 0
+	// means until its release. It is for devices whose loss is noticed late.
+	Quiet time.Duration
 }
 
 // Panel is a [rewardsrc.Source], [rewardsrc.Acknowledger] and
@@ -97,7 +100,7 @@ func Start(cfg Config, device Device, opts Options) (*Panel, error) {
 	}
 	p := &Panel{
 		cfg: cfg, name: opts.Name, display: opts.Display, now: opts.Now, retry: opts.Retry, device: device,
-		stream:      stream{interval: nanos(cfg.IntervalMS), holdAfter: nanos(cfg.HoldAfterMS)},
+		stream:      stream{interval: nanos(cfg.IntervalMS), holdAfter: nanos(cfg.HoldAfterMS), quiet: int64(opts.Quiet)},
 		presses:     make(chan press, queueLen),
 		signals:     make(chan Signal, signalLen),
 		attribution: rewardsrc.Attribution{Reaction: nanos(cfg.ReactionMS)},
@@ -130,7 +133,15 @@ func (p *Panel) defaults() {
 		text := fmt.Sprintf("%s: held for a minute: ignored as stuck until it is released", p.name)
 		p.note.Store(&text)
 	}
+	p.stream.onQuiet = func() {
+		text := fmt.Sprintf("%s: held without an event for %v: labels pause until it moves or is pressed again; "+
+			"see whether the device is still connected", p.name, time.Duration(p.stream.quiet))
+		p.note.Store(&text)
+	}
 }
+
+// Heard reports a sign of life of the device: an event, even one without a meaning.
+func (p *Panel) Heard() { p.stream.hear(p.now()) }
 
 // Down reports that a button went down at a CLOCK_MONOTONIC time, nanoseconds. A
 // press before the device was opened, or in the future, does not count.

@@ -11,10 +11,14 @@ const longest = int64(60e9)
 type stream struct {
 	interval  int64
 	holdAfter int64 // 0: buttons do not stream
+	quiet     int64 // the longest silence of the device in a stream; 0: no limit
 
 	axis  float64 // deflection, 0: centred
 	down  [NumRoles]bool
 	since [NumRoles]int64 // when the button went down
+
+	heard  int64 // the last sign of life of the device
+	silent bool  // it was quiet for too long
 
 	level   float64 // the deflection that streams now, 0 for none
 	began   int64
@@ -22,6 +26,7 @@ type stream struct {
 	number  uint64 // counts streams
 	stuck   bool   // held too long: silent until its release
 	onStuck func() // reports it
+	onQuiet func() // reports that a stream pauses
 }
 
 // press records that a button went down or up.
@@ -32,9 +37,12 @@ func (s *stream) press(r Role, down bool, at int64) {
 	s.down[r] = down
 }
 
+// hear records a sign of life of the device. A stream that was silent continues.
+func (s *stream) hear(at int64) { s.heard, s.silent = at, false }
+
 // reset forgets everything that is held.
 func (s *stream) reset() {
-	s.axis, s.level, s.stuck = 0, 0, false
+	s.axis, s.level, s.stuck, s.silent = 0, 0, false, false
 	clear(s.down[:])
 }
 
@@ -59,7 +67,7 @@ func (s *stream) due(now int64) float64 {
 	s.level = s.held(now)
 	switch {
 	case s.level == 0:
-		s.stuck = false
+		s.stuck, s.silent = false, false
 		return 0
 	case before == 0:
 		s.began, s.next = now, now
@@ -67,8 +75,11 @@ func (s *stream) due(now int64) float64 {
 	case !s.stuck && now-s.began >= longest:
 		s.stuck = true
 		s.onStuck()
+	case !s.stuck && !s.silent && s.quiet > 0 && now-s.heard >= s.quiet:
+		s.silent = true
+		s.onQuiet()
 	}
-	if s.stuck || now < s.next {
+	if s.stuck || s.silent || now < s.next {
 		return 0
 	}
 	if s.next += s.interval; s.next <= now { // skip missed labels
@@ -81,7 +92,7 @@ func (s *stream) due(now int64) float64 {
 // before something changes.
 func (s *stream) wake(now int64) int64 {
 	switch {
-	case s.stuck:
+	case s.stuck, s.silent:
 		return math.MaxInt64
 	case s.level != 0:
 		return s.next

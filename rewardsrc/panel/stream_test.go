@@ -93,6 +93,28 @@ func TestStream_StuckAfterAMinute(t *testing.T) {
 	}
 }
 
+func TestStream_PausesWithoutSignOfLife(t *testing.T) {
+	s := newStream(0)
+	told := 0
+	s.quiet, s.onQuiet = 1000*ms, func() { told++ }
+	s.hear(0)
+	s.axis = 1
+	if got := play(t, s, 0, 5000*ms); len(got) != 10 || told != 1 {
+		t.Errorf("labels at %v ms, told %d times", got, told)
+	}
+	s.hear(5000 * ms) // still held
+	if got := play(t, s, 5000*ms, 9000*ms); len(got) != 10 || told != 2 {
+		t.Errorf("after a sign of life: labels at %v ms, told %d times", got, told)
+	}
+	s.axis = 0
+	s.due(9000 * ms)
+	s.hear(9100 * ms)
+	s.axis = 1
+	if s.due(9100*ms) == 0 {
+		t.Error("it does not count after its release")
+	}
+}
+
 func FuzzStream(f *testing.F) {
 	f.Add([]byte{1, 200, 2, 3}, uint16(300))
 	f.Add([]byte{byte(Better), byte(Goal), 255, 255, 64 + byte(Better), 200}, uint16(30))

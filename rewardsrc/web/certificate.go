@@ -12,8 +12,10 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"optibfm/internal/regular"
 )
@@ -94,8 +96,14 @@ func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
 	for _, ip := range addresses() {
 		template.IPAddresses = append(template.IPAddresses, ip.AsSlice())
 	}
+	template.DNSNames = slices.DeleteFunc(template.DNSNames, func(name string) bool { return !isASCII(name) })
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// isASCII reports whether a name can be in a certificate. Browsers use the form xn--... of other names.
+func isASCII(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // fingerprintOf returns the SHA-256 of a certificate in the notation of browsers.

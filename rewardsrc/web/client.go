@@ -117,7 +117,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.dismiss(c)
 	var err error
-	if c.conn, err = websocket.Accept(w, r, nil); err != nil {
+	if c.conn, err = websocket.Accept(w, r, acceptAll); err != nil {
 		return // Accept has replied
 	}
 	defer c.conn.CloseNow()

@@ -45,7 +45,8 @@ type Config struct {
 	// this machine only; 0.0.0.0:8642 is every network that it is in.
 	Listen string `yaml:"listen"`
 	// Hosts are further names by which browsers may call this machine, such
-	// as robot.local, with a port if it is not that of listen. The
+	// as robot.local, with a port if it is not that of listen. A proxy on
+	// this machine that encrypts may have these names. The
 	// addresses of the machine itself need not be named. The first is the
 	// one in the QR code.
 	Hosts []string `yaml:"hosts,flow"`
@@ -97,6 +98,9 @@ func (c Config) Validate() error {
 	for _, host := range c.Hosts {
 		if host == "" || strings.ContainsAny(host, "/@ *?#") {
 			errs = append(errs, fmt.Errorf("web: hosts: invalid name %q; give names such as robot.local:8443", host))
+		} else if !isASCII(host) {
+			errs = append(errs, fmt.Errorf("web: hosts: %q is not ASCII; give the form that browsers send (xn--...), "+
+				"or the address", host))
 		}
 	}
 	return errors.Join(errs...)
@@ -140,7 +144,7 @@ func (c Config) OnNetwork() Config {
 		c.TLS = TLSAuto
 	}
 	c.Hosts = append(slices.Clone(c.Hosts), addresses()[0].String()) // the QR code has an address: phones may lack mDNS
-	if name, err := os.Hostname(); err == nil && !strings.Contains(name, ".") {
+	if name, err := os.Hostname(); err == nil && !strings.Contains(name, ".") && isASCII(name) {
 		c.Hosts = append(c.Hosts, name+".local")
 	}
 	return c

@@ -40,7 +40,7 @@ func (s *Server) serveFrames(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.watching.Add(-1)
-	conn, err := websocket.Accept(w, r, nil)
+	conn, err := websocket.Accept(w, r, acceptAll)
 	if err != nil {
 		return // Accept has replied
 	}

@@ -4,9 +4,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/coder/websocket"
 	"golang.org/x/time/rate"
 )
 
@@ -44,7 +46,8 @@ func setHeaders(h http.Header, host string) {
 }
 
 // hostAllowed reports whether the Host header names this machine. Otherwise a
-// foreign page could reach the console by DNS rebinding.
+// foreign page could reach the console by DNS rebinding. Many proxies send the name
+// without its port.
 func (s *Server) hostAllowed(r *http.Request) bool {
 	host, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -52,34 +55,81 @@ func (s *Server) hostAllowed(r *http.Request) bool {
 		if s.encrypted {
 			port = "443"
 		}
+		if s.named[lower(host)] {
+			return true
+		}
 	}
 	if s.named[lower(net.JoinHostPort(host, port))] {
 		return true
 	}
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	local, ok := listenerOf(r)
 	if !ok {
 		return false
 	}
-	at := local.AddrPort()
 	called, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
 	if err == nil {
-		return called.Port() == at.Port() && called.Addr().Unmap() == at.Addr().Unmap().WithZone("")
+		return called.Port() == local.Port() && called.Addr().Unmap() == local.Addr().Unmap().WithZone("")
 	}
-	_, ours, _ := net.SplitHostPort(local.String())
-	return lower(host) == "localhost" && port == ours && at.Addr().Unmap().IsLoopback()
+	return lower(host) == "localhost" && port == strconv.Itoa(int(local.Port())) && local.Addr().Unmap().IsLoopback()
+}
+
+// listenerOf returns the address of this machine at which a request arrived.
+func listenerOf(r *http.Request) (netip.AddrPort, bool) {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}, false
+	}
+	return local.AddrPort(), true
+}
+
+// addHosts allows the configured names, with their own port, or else with that of the listener and those of
+// a proxy.
+func (s *Server) addHosts(port string) {
+	for _, host := range s.cfg.Hosts {
+		name, _, err := net.SplitHostPort(host)
+		if err != nil {
+			name = strings.Trim(host, "[]")
+			s.named[lower(net.JoinHostPort(name, "80"))] = true
+			s.named[lower(net.JoinHostPort(name, "443"))] = true
+		}
+		s.named[lower(name)] = true
+		s.named[lower(withPort(host, port))] = true
+	}
 }
 
 func lower(host string) string { return strings.ToLower(host) }
 
+// acceptAll is for handlers within sameOrigin, which has checked the origin.
+var acceptAll = &websocket.AcceptOptions{InsecureSkipVerify: true}
+
 // sameOrigin refuses requests of other pages, and requests without an origin.
 func (s *Server) sameOrigin(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if origin := r.Header.Get("Origin"); origin != s.scheme()+"://"+r.Host {
-			http.Error(w, "only the console's own page may do that", http.StatusForbidden)
+		if origin := r.Header.Get("Origin"); origin != s.scheme()+"://"+r.Host && !s.byProxy(r, origin) {
+			http.Error(w, "only the console's own page may do that; add the name of a proxy to operator.web.hosts",
+				http.StatusForbidden)
 			return
 		}
 		next(w, r)
 	}
+}
+
+// byProxy reports whether a request comes from the console's page through a proxy that encrypts. The origin is
+// then a configured name, and the request has the same name or was sent by this machine: another page on a port
+// of the same name cannot pass for the console.
+func (s *Server) byProxy(r *http.Request, origin string) bool {
+	host, encrypted := strings.CutPrefix(lower(origin), "https://")
+	if s.encrypted || !encrypted || !s.named[withPort(host, "443")] {
+		return false
+	}
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	called := lower(r.Host)
+	local, ok := listenerOf(r)
+	return strings.Trim(called, "[]") == name || withPort(called, "443") == withPort(host, "443") ||
+		ok && local.Addr().Unmap().IsLoopback()
 }
 
 // The limits on one address. 100 browsers behind one are within them.

@@ -123,6 +123,10 @@ func Addresses(cfg Config, bound net.Addr) (list []string) {
 		scheme = "https://"
 	}
 	for _, name := range names(cfg, bound) {
+		if outer, ok := strings.CutSuffix(name, ":443"); ok {
+			list = append(list, "https://"+outer)
+			continue
+		}
 		list = append(list, scheme+name)
 	}
 	return list

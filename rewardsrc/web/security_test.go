@@ -3,12 +3,16 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -146,7 +150,12 @@ func TestServer_RefusesUnknownHosts(t *testing.T) {
 		"127.0.0.1:1":          http.StatusMisdirectedRequest,
 		"192.0.2.9:" + port:    http.StatusMisdirectedRequest,
 		"localhost":            http.StatusMisdirectedRequest,
-		"robot.local":          http.StatusMisdirectedRequest,
+		"robot.local":          http.StatusOK, // of a proxy
+		"robot.local:443":      http.StatusOK,
+		"proxy.example":        http.StatusOK,
+		"robot.local:1":        http.StatusMisdirectedRequest,
+		"proxy.example:443":    http.StatusMisdirectedRequest,
+		"evil.example:443":     http.StatusMisdirectedRequest,
 		"[::1%25x]:" + port:    http.StatusMisdirectedRequest,
 	} {
 		r, _ := http.NewRequest(http.MethodGet, "http://127.0.0.1:"+port+"/", nil)
@@ -160,6 +169,85 @@ func TestServer_RefusesUnknownHosts(t *testing.T) {
 			t.Errorf("host %s: status %d, want %d", host, answer.StatusCode, want)
 		}
 	}
+}
+
+func TestServer_AcceptsProxyThatEncrypts(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.Hosts = []string{"robot.example", "other.example:9000"} })
+	own := s.Address().String()
+	for _, c := range []struct {
+		host, origin string
+		want         int
+	}{
+		{"robot.example", "https://robot.example", http.StatusUnauthorized}, // allowed, but not paired
+		{"Robot.example:443", "https://robot.example", http.StatusUnauthorized},
+		{"other.example:9000", "https://other.example:9000", http.StatusUnauthorized},
+		{"other.example", "https://other.example:9000", http.StatusUnauthorized},
+		{own, "https://robot.example", http.StatusUnauthorized}, // the proxy sends its own target
+		{own, "https://other.example", http.StatusForbidden},
+		{own, "https://robot.example:9000", http.StatusForbidden},
+		{own, "https://evil.example", http.StatusForbidden},
+		{own, "https://robot.example.evil.example", http.StatusForbidden},
+		{own, "http://robot.example", http.StatusForbidden},
+		{"robot.example", "https://evil.example", http.StatusForbidden},
+		{"evil.example", "https://evil.example", http.StatusMisdirectedRequest},
+	} {
+		r, _ := http.NewRequest(http.MethodPost, "http://"+own+"/session", nil)
+		r.Host = c.host
+		r.Header.Set("Origin", c.origin)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != c.want {
+			t.Errorf("host %s, origin %s: status %d, want %d", c.host, c.origin, answer.StatusCode, c.want)
+		}
+	}
+}
+
+// Another page on a port of the robot's name is no proxy: its requests have the port of the console.
+func TestServer_RefusesOriginOfAnotherPort(t *testing.T) {
+	for name, encrypted := range map[string]bool{"plain": false, "encrypted": true} {
+		s := &Server{named: map[string]bool{}, cfg: Config{Hosts: []string{"robot.local"}}, encrypted: encrypted}
+		s.addHosts("8642")
+		r, _ := http.NewRequest(http.MethodPost, "http://robot.local:8642/stop", nil)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
+			net.Addr(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8642})))
+		if s.byProxy(r, "https://robot.local") {
+			t.Error(name)
+		}
+	}
+}
+
+func TestServer_SocketBehindProxy(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.Hosts = []string{"robot.example:443"} })
+	if url := s.Pairing().URL; !strings.HasPrefix(url, "https://robot.example/#") {
+		t.Errorf("address %s", url)
+	}
+	target := &url.URL{Scheme: "http", Host: s.Address().String()}
+	proxy := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(target)) // keeps the Host
+	t.Cleanup(proxy.Close)
+	client := proxy.Client()
+	client.Transport.(*http.Transport).DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, proxy.Listener.Addr().String())
+	}
+	client.Transport.(*http.Transport).TLSClientConfig.ServerName = "example.com" // of the test's certificate
+	origin := http.Header{"Origin": {"https://robot.example"}}
+	r, _ := http.NewRequest(http.MethodPost, "https://robot.example/pair",
+		strings.NewReader(`{"token":"`+token(s.Pairing().URL)+`"}`))
+	r.Header = origin.Clone()
+	answer, err := client.Do(r)
+	if err != nil || answer.StatusCode != http.StatusNoContent || !answer.Cookies()[0].Secure {
+		t.Fatalf("pairing: %v %v", answer, err)
+	}
+	answer.Body.Close()
+	origin.Set("Cookie", answer.Cookies()[0].String())
+	conn, _, err := websocket.Dial(t.Context(), "https://robot.example/socket",
+		&websocket.DialOptions{HTTPClient: client, HTTPHeader: origin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.CloseNow()
 }
 
 func TestServer_RefusesUnpairedDevice(t *testing.T) {
@@ -229,6 +317,21 @@ func TestServer_LimitsPresses(t *testing.T) {
 	}
 	if r := b.reply(); r.Type != "refused" || !strings.Contains(r.Text, "too many presses") {
 		t.Errorf("reply %+v, want a refusal", r)
+	}
+}
+
+func TestSelfSigned_LeavesOutNamesThatAreNotASCII(t *testing.T) {
+	cert, err := selfSigned([]string{"röbot.local", "robot.local"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leaf, err := x509.ParseCertificate(cert.Certificate[0]); err != nil || leaf.VerifyHostname("robot.local") != nil {
+		t.Error(leaf, err)
+	}
+	c := DefaultConfig()
+	c.Hosts = []string{"röbot.local"}
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "xn--") {
+		t.Error(err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,7 @@ type Server struct {
 
 	listener    net.Listener
 	http        *http.Server
-	named       map[string]bool // host:port that the configuration allows
+	named       map[string]bool // names and name:port that the configuration allows
 	encrypted   bool
 	fingerprint string
 	visitors    visitors
@@ -116,10 +117,7 @@ func Open(cfg Config, opts Options) (*Server, error) {
 		named: map[string]bool{}, clients: map[*client]struct{}{},
 		quit: make(chan struct{}), drained: make(chan struct{}),
 	}
-	port := fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
-	for _, host := range cfg.Hosts {
-		s.named[lower(withPort(host, port))] = true
-	}
+	s.addHosts(fmt.Sprint(listener.Addr().(*net.TCPAddr).Port))
 	s.over, s.cancel = context.WithCancel(context.Background())
 	s.renewPairing()
 	s.http = &http.Server{
@@ -293,9 +291,10 @@ func (s *Server) servePair(w http.ResponseWriter, r *http.Request) {
 	if lasting {
 		s.renewPairing()
 	}
+	secure := s.encrypted || strings.HasPrefix(r.Header.Get("Origin"), "https:") // a proxy encrypts
 	http.SetCookie(w, &http.Cookie{
 		Name: s.cookieName(), Value: cookie, Path: "/", MaxAge: int(sessionLife / time.Second),
-		HttpOnly: true, Secure: s.encrypted, SameSite: http.SameSiteStrictMode,
+		HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode,
 	})
 	w.WriteHeader(http.StatusNoContent)
 }
