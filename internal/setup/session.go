@@ -145,8 +145,8 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if err := checkPaths(file); err != nil {
 		return nil, err
 	}
-	if s.Model, err = OpenModel(file.Model.Bundle); err != nil {
-		return nil, fmt.Errorf("model.bundle: %w", err)
+	if s.Model, err = ConfiguredModel(file); err != nil {
+		return nil, err
 	}
 	if err := SetBasis(&s.File.Controller, s.Model); err != nil {
 		return nil, err

@@ -75,9 +75,9 @@ func (w workplace) goalOf(path string, s Span) (t taskstore.Task, err error) {
 
 // openBackward opens the network B of the configuration's model, if that has this hash.
 func (w workplace) openBackward(hash string) (*tflite.Network, error) {
-	model, err := setup.OpenModel(w.file.Model.Bundle)
+	model, err := setup.ConfiguredModel(w.file)
 	if err != nil {
-		return nil, fmt.Errorf("model.bundle: %w", err)
+		return nil, err
 	}
 	if err := setup.CheckModelHash("the log", hash, model); err != nil {
 		return nil, fmt.Errorf("%w: give its configuration with -c", err)

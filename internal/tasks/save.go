@@ -74,9 +74,9 @@ func (w workplace) checkRecord(r beliefstore.Record, from string, k *controller.
 	if r.Belief.Weight() == 0 {
 		return fmt.Errorf("%s has no label; give labels first", from)
 	}
-	model, err := setup.OpenModel(w.file.Model.Bundle)
+	model, err := setup.ConfiguredModel(w.file)
 	if err != nil {
-		return fmt.Errorf("model.bundle: %w", err)
+		return err
 	}
 	if err := setup.CheckModelHash(from, r.ModelHash, model); err != nil {
 		return fmt.Errorf("%w: give its configuration with -c", err)

@@ -60,9 +60,9 @@ func List(out io.Writer, o Options) error {
 		fmt.Fprintf(out, "%s has no task; save one with: optibfm task save NAME\n", string(w.folder))
 		return nil
 	}
-	model, err := setup.OpenModel(w.file.Model.Bundle)
+	model, err := setup.ConfiguredModel(w.file)
 	if err != nil {
-		err = fmt.Errorf("task list: model.bundle: %w; the models are not compared", err)
+		err = fmt.Errorf("task list: the models are not compared: %w", err)
 		return errors.Join(printTable(out, entries, func(string) bool { return false }), err)
 	}
 	return printTable(out, entries, func(hash string) bool { return hash != model.Fingerprint() })
