@@ -23,6 +23,7 @@ import (
 	"optibfm/internal/link"
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
+	"optibfm/internal/summary"
 	"optibfm/internal/terminal"
 	"optibfm/internal/version"
 	"optibfm/posterior"
@@ -58,7 +59,7 @@ func (h *Process) openWeb() error {
 		return err
 	}
 	h.Planner.watch = belief
-	view := &webView{server: h.web, belief: belief, announce: h.announcer(), reason: h.endReason,
+	view := &webView{server: h.web, belief: belief, announce: h.announcer(), ending: h.ending,
 		attend: &h.attend}
 	h.Display = terminal.Displays{h.Display, view}
 	return nil
@@ -140,15 +141,20 @@ func (h *Process) stopFromWeb() func(by string, first bool) {
 	}
 }
 
-// endReason returns why the run ended, for the browsers.
-func (h *Process) endReason() string {
+// ending returns why the run ended, for the browsers.
+func (h *Process) ending() web.Ending {
+	e := web.Ending{Failed: true, Keep: summary.SaveCommand(h.Session, h.Recorder.Statistics, h.logPath)}
 	switch {
 	case h.fault() != controller.FaultNone:
-		return "the robot was halted: " + h.halted.String()
+		e.Why = "the robot was halted: " + h.halted.String()
+	case h.orphaned:
+		e.Why = strings.TrimPrefix(errOrphaned.Error(), "host: ")
 	case h.Link.Ended.Load() == 0:
-		return "the host process failed; the robot is halted by the control process or its own deadman"
+		e.Why = "the host process failed; the robot is halted by the control process or its own deadman"
+	default:
+		e.Why, e.Failed = "it ended as planned, the robot is halted", false
 	}
-	return "it ended as planned, the robot is halted"
+	return e
 }
 
 // announcer returns a function that shows a pairing: the address alone on a full screen, otherwise its text, on
@@ -187,7 +193,7 @@ type webView struct {
 	server   *web.Server
 	belief   *beliefWatch
 	announce func(web.Pairing)
-	reason   func() string // of the end of the run
+	ending   func() web.Ending // of the run
 	attend   *attendance
 
 	tally     *record.Statistics
@@ -345,7 +351,7 @@ func (v *webView) Event(e flightlog.Event) {
 	v.server.Note(level, e.Text)
 }
 
-func (v *webView) End() { v.server.End(v.reason()) }
+func (v *webView) End() { v.server.End(v.ending()) }
 
 // perMinute counts labels in the last 60 seconds of the run.
 type perMinute struct {

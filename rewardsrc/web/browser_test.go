@@ -496,12 +496,18 @@ func TestPage_PairLabelUndoStop(t *testing.T) {
 	p.tap("stop")
 	p.untilText("banner", "STOP was pressed on device 1")
 	d.end()
-	d.End("STOP was pressed on device 1")
+	d.End(Ending{
+		Why: "STOP was pressed on device 1", Failed: true,
+		Keep: "./optibfm task save NAME --config walker-human --from logs/20260101-120000-dm_control_walker.mcap",
+	})
 	if err := d.Halt(); err != nil {
 		t.Fatal(err)
 	}
 	p.untilText("banner", "The run is over")
 	p.untilText("stop-text", "The run is over")
+	p.untilText("detail", "task save NAME .* --from logs/")
+	p.until("document.getElementById('banner').dataset.tone", "bad")
+	p.untilText("armed", "check it")
 	p.picture("phone-stopped")
 	c.mustBeHealthy()
 }

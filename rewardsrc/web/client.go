@@ -345,7 +345,7 @@ func (c *client) press(m message, now int64) (refused string) {
 		return "this console only watches"
 	case !s.seated(c):
 		return "another device labels"
-	case s.published.Load().ended != "":
+	case s.published.Load().ended.Why != "":
 		return "the run is over"
 	case m.Kind == kindValue && s.opts.Mode != Continuous:
 		return "only good and bad are taken"

@@ -25,7 +25,7 @@ func (c *client) task(m message) (refused string) {
 		return "this console does not change tasks"
 	case !s.seated(c):
 		return "another device labels"
-	case s.published.Load().ended != "":
+	case s.published.Load().ended.Why != "":
 		return "the run is over"
 	case !s.changing.TryLock():
 		return "another change of the task is not finished"

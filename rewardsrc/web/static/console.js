@@ -538,7 +538,7 @@ function renderBanner() {
     return banner.set('STOP is NOT confirmed: use the emergency stop now.', 'bad');
   }
   if (state?.view?.fault) return banner.set(`The robot is stopped: ${state.view.fault}.`, 'bad');
-  if (state?.ended) return banner.set(`The run is over: ${state.ended}.`, 'calm');
+  if (state?.ended) return banner.set(`The run is over: ${state.ended}.`, state.failed ? 'bad' : 'calm');
   if (stoppedAt && now - stoppedAt > 2000) {
     return banner.set('STOP was pressed, but the halt is NOT confirmed: use the emergency stop now.', 'bad');
   }
@@ -584,6 +584,7 @@ function idleQuestion() {
 
 /** What a press does while no question is open. */
 function idleDetail(mine, stopped) {
+  if (state.keep) return `Keep what it learnt, in a terminal: ${state.keep}`;
   if (state.ended || !connected()) return 'Presses do not count.';
   if (hello.watch_only) return `Labels come from: ${hello.about.operator || 'another source'}`;
   if (!mine) return 'This device watches.';
@@ -679,7 +680,7 @@ function renderView() {
 // Without a connection the state of the robot is unknown.
 function renderArmed(v) {
   if (v.fault) chip('armed', 'stopped', 'bad');
-  else if (state.ended) chip('armed', 'ended', 'idle');
+  else if (state.ended) chip('armed', state.failed ? 'check it' : 'ended', state.failed ? 'bad' : 'idle');
   else if (!connected()) chip('armed', 'unknown', 'idle');
   else chip('armed', v.mode, moving.includes(v.mode) ? 'warn' : 'idle');
 }
