@@ -45,7 +45,7 @@ type New struct {
 	Replace bool // a task of the same name
 }
 
-// List prints the saved tasks and marks those of other models than the configuration's. It prints all tasks
+// List prints the saved tasks, first those of the configuration's model, and marks the others. It prints all tasks
 // that it can read, then returns the errors of the others.
 func List(out io.Writer, o Options) error {
 	w, err := o.open()
@@ -65,6 +65,7 @@ func List(out io.Writer, o Options) error {
 		err = fmt.Errorf("task list: the models are not compared: %w", err)
 		return errors.Join(printTable(out, entries, func(string) bool { return false }), err)
 	}
+	taskstore.ByModel(entries, model.Fingerprint())
 	return printTable(out, entries, func(hash string) bool { return hash != model.Fingerprint() })
 }
 
@@ -73,7 +74,7 @@ func List(out io.Writer, o Options) error {
 func printTable(out io.Writer, entries []taskstore.Entry, another func(hash string) bool) error {
 	var errs []error
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tLABELS\tMADE\tMODEL\tNOTE")
+	fmt.Fprintln(table, "NAME\tLABELS\tMADE\tROBOT\tMODEL\tNOTE")
 	for _, e := range entries {
 		if e.Err != nil {
 			errs = append(errs, fmt.Errorf("task list: %w", e.Err))
@@ -83,8 +84,8 @@ func printTable(out io.Writer, entries []taskstore.Entry, another func(hash stri
 		if another(e.Task.ModelHash) {
 			model += " (another)"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n",
-			e.Name, countText(e.Task), timeText(e.Task.Origin.At), model, plaintext.Clean(e.Task.Note))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, countText(e.Task), timeText(e.Task.Origin.At),
+			cmp.Or(plaintext.Clean(e.Task.Origin.Robot), "-"), model, plaintext.Clean(e.Task.Note))
 	}
 	return errors.Join(append(errs, table.Flush())...)
 }

@@ -166,14 +166,16 @@ func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 	}
 	b.saveBelief(t, b.modelHash(t), 3)
 	rigtest.Must(t, Save(&out, b.Options, New{Name: "turn", Note: "a\x1b[31mb"}, b.state))
-	foreign := taskstore.Task{Name: "foreign", ModelHash: "0123456789abcdef", Z: []float64{1}}
+	foreign := taskstore.Task{
+		Name: "foreign", ModelHash: "0123456789abcdef", Z: []float64{1}, Origin: taskstore.Origin{Robot: "walker"},
+	}
 	rigtest.Must(t, b.folder.Save(foreign, false))
 	rigtest.Must(t, os.WriteFile(b.folder.Path("cut"), []byte("cut"), 0o600))
 	out.Reset()
 	wantError(t, List(&out, b.Options), "optibfm task delete cut")
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[1], "foreign  -") || !strings.Contains(lines[1], "(another)") ||
-		!strings.HasPrefix(lines[2], "turn     3") || strings.Contains(lines[2], "another") ||
+	if len(lines) != 4 || !strings.HasPrefix(lines[1], "turn     3") || strings.Contains(lines[1], "another") ||
+		!strings.HasPrefix(lines[2], "foreign  -") || !strings.Contains(lines[2], "walker     0123456789abcdef (another)") ||
 		strings.Contains(out.String(), "\x1b") {
 		t.Errorf("%q", lines)
 	}

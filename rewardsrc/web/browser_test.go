@@ -861,7 +861,7 @@ func TestPage_StopIsAlwaysVisible(t *testing.T) {
 
 func TestPage_SavesLoadsAndBeginsTasks(t *testing.T) {
 	c := startChrome(t)
-	kept := &shelf{}
+	kept := &shelf{others: []SavedTask{{"run", "dm_control cheetah", true}, {"walk", "", true}}}
 	d, stopped := openForBrowser(t, func(_ *Config, o *Options) { o.Tasks = kept })
 	p := c.page(phone)
 	p.open(d.Pairing().URL)
@@ -876,12 +876,19 @@ func TestPage_SavesLoadsAndBeginsTasks(t *testing.T) {
 	}
 	type save struct{ name, says string }
 	p.tap("task-menu")
-	p.untilText("task-none", "No task is saved")
+	p.untilText("task-none", "No task of this robot’s model is saved")
+	p.untilText("task-list", "dm_control cheetah: another model\\s+run\\s+Unknown robot: another model\\s+walk")
+	p.until("document.querySelectorAll('#task-list button').length", "0") // none that it cannot follow
 	for _, s := range []save{{"a b", "Use letters"}, {"gentle-turn", "Saved as gentle-turn"}} {
 		p.eval("document.getElementById('task-name').value = '" + s.name + "'")
 		p.eval("document.getElementById('task-form').requestSubmit()")
 		p.untilText("task-note", s.says)
 	}
+	p.eval("document.getElementById('task-name').value = 'run'")
+	p.eval("document.getElementById('task-form').requestSubmit()")
+	p.untilText("task-effect", "dm_control cheetah has a task of this name")
+	p.eval("document.getElementById('task-no').click()")
+	p.picture("phone-tasks")
 	wantCalls("save gentle-turn")
 	p.eval("document.querySelector('#task-list button').click()")
 	p.untilText("task-effect", "Keep clear") // the robot is armed

@@ -83,9 +83,9 @@ type reply struct {
 	Role     string `json:"role,omitempty"`
 	ExpiresS Number `json:"expires_s,omitempty"`
 
-	Kind  string   `json:"kind,omitempty"`  // of the task message
-	Error string   `json:"error,omitempty"` // why it had no effect
-	Names []string `json:"names,omitempty"` // of the saved tasks
+	Kind  string      `json:"kind,omitempty"`  // of the task message
+	Error string      `json:"error,omitempty"` // why it had no effect
+	Tasks []SavedTask `json:"tasks,omitempty"` // that are saved
 }
 
 // clockMessage asks for the browser's time, and reports the present estimate.
