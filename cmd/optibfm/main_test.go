@@ -113,6 +113,26 @@ func TestConfig_InitWritesAValidFileOnce(t *testing.T) {
 	wantError(t, err, "did you mean rover?")
 }
 
+func TestUsage_ProposesTheNearestAndShowsTheUsage(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.mcap")
+	rigtest.Must(t, os.WriteFile(empty, nil, 0o600))
+	for _, c := range []struct{ args, want string }{
+		{"run --tsk spin", "run: unknown flag: --tsk; did you mean --task?"},
+		{"run --nothing-like-it", "see: optibfm run --help"},
+		{"run --set", "flag needs an argument: --set; see: optibfm run --help"},
+		{"run --seed x", `"x" for "--seed" flag`},
+		{"run --set gate", "--set: the value is missing; write key.path=value\n      | gate\n      | ^^^^"},
+		{"replay", "replay: wrong number of arguments (0); usage: optibfm replay FILE"},
+		{"log inf x", "did you mean info?"},
+		{"task from-log a", "usage: optibfm task from-log FILE NAME --from T --to T"},
+		{"task save ../x", "task save: NAME: not a name of a task"},
+		{"log info " + empty, "the file is empty, so it has no labels"},
+	} {
+		_, err := execute(strings.Fields(c.args)...)
+		wantError(t, err, c.want)
+	}
+}
+
 func TestConfig_InitNamesTheLinesToChange(t *testing.T) {
 	for name, want := range map[string]string{
 		"robot": "written; first edit what is marked CHANGE (lines 12, 19, 40), then start it with: ",

@@ -54,6 +54,9 @@ func (s *Session) Task() string {
 	return ""
 }
 
+// logFix is the fix for a log that cannot be created.
+const logFix = "set log.dir to a writable folder, or log.enabled=false"
+
 // CreateLog creates the log of a run. It returns nil if log.enabled is false.
 func (s *Session) CreateLog(
 	spec hal.Spec, posture string, simulated bool,
@@ -62,7 +65,7 @@ func (s *Session) CreateLog(
 		return nil, "", nil
 	}
 	if err = os.MkdirAll(s.File.Log.Dir, 0o750); err != nil {
-		return nil, "", fmt.Errorf("log: %w; set log.dir to a writable folder, or log.enabled=false", err)
+		return nil, "", fmt.Errorf("log: %w; %s", err, logFix)
 	}
 	removed, exceeded, err := MakeRoom(s.File.Log)
 	if err != nil {
@@ -106,7 +109,7 @@ func createUnique(
 			continue
 		}
 		if err != nil {
-			return nil, "", fmt.Errorf("log: %w", err)
+			return nil, "", fmt.Errorf("log: %w; %s", err, logFix)
 		}
 		return w, path, nil
 	}

@@ -20,6 +20,9 @@ import (
 // Save saves a belief as a task: the newest in a folder of a run, by default run.state_dir, or that at the end
 // of a log.
 func Save(out io.Writer, o Options, n New, from string) error {
+	if err := taskstore.CheckName(n.Name); err != nil {
+		return fmt.Errorf("task save: NAME: %w", err)
+	}
 	w, err := o.open()
 	if err != nil {
 		return err

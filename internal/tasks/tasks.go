@@ -113,8 +113,11 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 	row("model", "%s", t.ModelHash)
 	row("z", "%d numbers, norm %.4g", len(t.Z), norm(t.Z))
 	if r := t.Belief; r != nil {
-		row("belief", "%s, saved %s in %s", labelsText(t), timeText(r.SavedAt),
-			cmp.Or(t.Origin.StateDir, t.Origin.Log))
+		where := ""
+		if from := cmp.Or(t.Origin.StateDir, t.Origin.Log); from != "" { // the console of a run without run.state_dir
+			where = " in " + from
+		}
+		row("belief", "%s, saved %s%s", labelsText(t), timeText(r.SavedAt), where)
 		if n := t.Origin.Afterwards; n > 0 {
 			row("labels", "%d given to the log afterwards", n)
 		}
@@ -124,7 +127,8 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 		from := t.Origin
 		row("log", "%s, from %g to %g s: the mean of %d states", from.Log, from.FromS, from.ToS, from.States)
 	}
-	row("made", "%s by optibfm %s, robot %s", timeText(t.Origin.At), t.Origin.Program, t.Origin.Robot)
+	row("made", "%s by optibfm %s, robot %s", timeText(t.Origin.At),
+		cmp.Or(t.Origin.Program, "of an unknown version"), cmp.Or(t.Origin.Robot, "unknown"))
 	return nil
 }
 

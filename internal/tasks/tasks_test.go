@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -188,6 +189,21 @@ func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 	}
 }
 
+func TestShow_HasNoEmptyFields(t *testing.T) {
+	b := newBench(t)
+	b.saveBelief(t, b.modelHash(t), 3)
+	rigtest.Must(t, Save(io.Discard, b.Options, New{Name: "turn"}, b.state))
+	task, err := b.folder.Load("turn")
+	rigtest.Must(t, err)
+	task.Origin = taskstore.Origin{At: task.Origin.At} // as of a console of a run without run.state_dir
+	rigtest.Must(t, b.folder.Save(task, true))
+	var out bytes.Buffer
+	rigtest.Must(t, Show(&out, b.Options, "turn", false))
+	if text := out.String(); strings.Contains(text, " in\n") || !strings.Contains(text, "unknown\n") {
+		t.Errorf("%q", text)
+	}
+}
+
 func TestShow_PrintsTextAndJSON(t *testing.T) {
 	b := newBench(t)
 	b.saveBelief(t, b.modelHash(t), 3)
@@ -335,7 +351,8 @@ func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 	for _, s := range []Span{{-1, 2}, {3, 2}, {nan, 2}, {1, nan}, {1, math.Inf(1)}} {
 		wantError(t, make(b.Options, log, s), "no span")
 	}
-	wantError(t, make(b.Options, log, Span{6, 8}), "no valid state from 6 to 8 s; the log has 0 to 4.95 s")
+	wantError(t, make(b.Options, log, Span{1, 8}), "--to 8 is beyond the end of the log; give at most 4.95")
+	wantError(t, make(b.Options, log, Span{5.2, 5.4}), "no valid state from 5.2 to 5.4 s; the log has 0 to 4.95 s")
 	wantError(t, make(Options{"rover", b.Set[1:]}, log, Span{1, 2}), "another model")
 	wantError(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "../there"}, log, Span{1, 2}), "not a name")
 	wantError(t, make(b.Options, filepath.Join(t.TempDir(), "none.mcap"), Span{1, 2}), "no such file")
