@@ -206,7 +206,7 @@ type webView struct {
 	labels   perMinute
 	robust   bool    // labels may get less than their full weight
 	share    float64 // of its weight that the last label got; 0: no label yet, or not robust
-	earlier  uint64  // labels of the tasks before this one
+	earlier  uint64  // labels that counted for the tasks before this one
 	task     string  // saved, to which the run switched; "": none
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
@@ -260,7 +260,7 @@ func (v *webView) Tick(t *controller.Tick) {
 		v.expected = 0
 	}
 	if t.Flags.Has(controller.FlagSwitched) {
-		v.earlier, v.share = v.tally.Applied, 0
+		v.earlier, v.share = v.tally.Applied-v.tally.Undone, 0
 	}
 	if t.Flags.Has(controller.FlagArmed) && !math.IsNaN(estimate) {
 		v.expected += estimate
@@ -311,7 +311,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),
-		Task: v.task, Labels: y.Applied - v.earlier, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
+		Task: v.task, Labels: y.Applied - min(y.Applied, y.Undone+v.earlier), LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
 		Undone: y.Undone, Refused: y.Refused, Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		LateMS:    web.Number(milliseconds(v.late)),
 		LateP99MS: v.quantile[0], LateMaxMS: v.quantile[1], BusyP99MS: v.quantile[2],

@@ -374,6 +374,16 @@ for (const b of document.querySelectorAll('.stop')) {
   b.addEventListener('click', (e) => { if (e.detail === 0) stop(); });
 }
 
+// The space bar is STOP, as on the terminal, also with a label button in focus: Enter presses that.
+for (const event of ['keydown', 'keyup']) {
+  document.addEventListener(event, (e) => {
+    const other = e.target.closest?.('input, summary, dialog, button:not(.pad, .stop)');
+    if (e.key !== ' ' || other || document.body.dataset.view !== 'console' || !hello?.can_stop) return;
+    e.preventDefault(); // of the click
+    if (event === 'keydown' && !e.repeat) stop();
+  });
+}
+
 /* ---- tasks --------------------------------------------------------------- */
 
 const moving = ['armed', 'starting', 'resting'];

@@ -23,6 +23,7 @@ export class Tasks {
 
   show(focus) {
     this.say('');
+    this.refuse('');
     $('tasks').showModal();
     (focus === 'task-list' ? $('task-list').querySelector('button') ?? $('tasks-close') : $(focus)).focus();
     this.ask({ kind: 'list' });
@@ -30,10 +31,18 @@ export class Tasks {
 
   save() {
     const name = $('task-name').value.trim();
-    if (!/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/.test(name)) return this.say('Use letters, digits, dots, hyphens and underscores.', true);
+    if (!/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/.test(name)) return this.refuse('Use letters, digits, dots, hyphens and underscores.');
+    this.refuse('');
     const same = this.tasks.find((t) => t.name === name);
     if (!same) return this.ask({ kind: 'save', name });
     this.confirm(`Replace ${name}?`, same.other ? `${same.robot || 'Another robot'} has a task of this name.` : 'A task of this name exists.', 'Replace', { kind: 'save', name, replace: true });
+  }
+
+  /** Says what is wrong with the name, next to it. */
+  refuse(text) {
+    $('task-name-error').textContent = text;
+    $('task-name').ariaInvalid = Boolean(text);
+    if (text) this.say('');
   }
 
   /** Asks before a change that cannot be undone. */
