@@ -24,6 +24,9 @@ type Error struct {
 	Source  string // the line
 }
 
+// setFlag is the File of a change on the command line.
+const setFlag = "--set"
+
 // Error returns the place, the problem, and the line with carets below the
 // mistake, without secrets of addresses. The formatter of goccy/go-yaml is not used: it prints control
 // characters of the file to the terminal and does not cut long lines.
@@ -32,6 +35,9 @@ func (e *Error) Error() string {
 	blank := strings.Repeat(" ", len(gutter)-2) + "| "
 	line, carets := e.excerpt()
 	problem := string(printable(redact.Text(e.Problem)))
+	if e.File == setFlag {
+		return fmt.Sprintf("%s: %s\n%s%s\n%s%s", e.File, problem, blank, line, blank, carets)
+	}
 	return fmt.Sprintf("%s:%d:%d: %s\n%s%s\n%s%s", e.File, e.Line, e.Column, problem, gutter, line, blank, carets)
 }
 

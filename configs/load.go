@@ -106,7 +106,7 @@ func parse(name string, text []byte, set []string, cfg File) (File, []*Error) {
 
 // override applies one key.path=value.
 func override(cfg *File, places map[string]position, assignment string) []*Error {
-	d := decoder{src: newSource("--set", assignment), places: places}
+	d := decoder{src: newSource(setFlag, assignment), places: places}
 	path, value, ok := strings.Cut(assignment, "=")
 	width := utf8.RuneCountInString(path)
 	key := place{src: d.src, line: 1, column: 1, width: width}

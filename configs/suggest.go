@@ -7,7 +7,7 @@ import (
 
 // suggest proposes the nearest of the choices, or all of them.
 func suggest(found string, choices []string) string {
-	if near := nearest(found, choices); near != "" {
+	if near := Nearest(found, choices); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "use one of " + strings.Join(choices, ", ")
@@ -27,9 +27,9 @@ func unknownKey(path, key, keyPath string, known []string) string {
 	return fmt.Sprintf("unknown key %s; %s", shorten(path), fix)
 }
 
-// nearest returns the choice with the fewest typing errors from found, "" if
+// Nearest returns the choice with the fewest typing errors from found, "" if
 // all have many.
-func nearest(found string, choices []string) string {
+func Nearest(found string, choices []string) string {
 	best, bestDistance := "", 1+max(1, len(found)/3)
 	for _, c := range choices {
 		if d := distance(strings.ToLower(found), c); d < bestDistance {

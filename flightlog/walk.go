@@ -44,6 +44,10 @@ type walker struct {
 
 // walk finds the parts of the file.
 func (r *Reader) walk() error {
+	if r.size == 0 {
+		return fmt.Errorf("%w: the file is empty, so it has no labels: the run died before it began, or a copy failed",
+			ErrNotALog)
+	}
 	var magic [8]byte
 	if _, err := r.src.ReadAt(magic[:], 0); err != nil || !bytes.Equal(magic[:], mcap.Magic) {
 		if instead := regular.Instead(magic[:]); instead != "" {

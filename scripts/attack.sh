@@ -6,9 +6,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p' >&2; exit 2; }
+help() { sed -n '2,/^set/p' "scripts/${0##*/}" | sed -n 's/^# \{0,1\}//p'; }
+usage() { help >&2; exit 2; }
 kills=80 logs=1000
 while [ $# -gt 0 ]; do
+  case $1 in -h | --help) help; exit ;; esac
   [ $# -ge 2 ] || usage
   case $1 in
   --kills) kills=$2 ;;

@@ -2,7 +2,7 @@
 # Installs optibfm on a robot, and restores the previous version if the new one does
 # not become ready: scripts/flash.sh [--deb FILE] [--dry-run] USER@HOST
 #   --deb FILE  the package; default: a package built for the robot's processor
-#   --dry-run   print the commands and change nothing
+#   --dry-run   print the commands, without the robot
 # The configuration, the belief and the logs stay. The script halts the robot before it
 # replaces the program. It neither enables the service nor arms a robot.
 # Exit status: 0 the new version is ready; 3 it was not, and the previous one runs
@@ -10,12 +10,14 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
-usage() { sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p' >&2; exit 2; }
+help() { sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p'; }
+usage() { help >&2; exit 2; }
 deb='' dry='' robot=''
 while [ $# -gt 0 ]; do
   case "$1" in
   --deb) [ $# -ge 2 ] || usage; deb=$2; shift ;;
   --dry-run) dry=1 ;;
+  -h | --help) help; exit ;;
   -*) usage ;;
   *) [ -z "$robot" ] || usage; robot=$1 ;;
   esac
@@ -28,8 +30,13 @@ run() {
   if [ -n "$dry" ]; then say "would run: ${*@Q}"; else "$@"; fi
 }
 
-arch=$(ssh "$robot" dpkg --print-architecture) || fail "$robot: no answer, or not Debian; try: ssh $robot dpkg --print-architecture"
-say "$robot: processor $arch"
+if [ -n "$dry" ]; then
+  say "would ask the robot for its processor, here called ARCH"
+  arch=ARCH
+else
+  arch=$(ssh "$robot" dpkg --print-architecture) || fail "$robot: no answer, or not Debian; try: ssh $robot dpkg --print-architecture"
+  say "$robot: processor $arch"
+fi
 if [ -z "$deb" ]; then
   version=$(git -C "$here" describe --tags --always --dirty)
   if [ -n "$dry" ]; then
@@ -41,7 +48,7 @@ if [ -z "$deb" ]; then
   fi
 elif [ ! -f "$deb" ]; then
   fail "--deb: no such file (${deb@Q})"
-elif deb=$(realpath -- "$deb") && [ "$(dpkg-deb -f "$deb" Architecture)" != "$arch" ]; then
+elif deb=$(realpath -- "$deb") && [ -z "$dry" ] && [ "$(dpkg-deb -f "$deb" Architecture)" != "$arch" ]; then
   fail "--deb: ${deb@Q} is for $(dpkg-deb -f "$deb" Architecture), the robot is $arch; build one with scripts/package.sh VERSION $arch"
 fi
 

@@ -13,7 +13,8 @@ shopt -s inherit_errexit
 here=$(cd "$(dirname "$0")/.." && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 
-usage() { sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p' >&2; exit 2; }
+help() { sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p'; }
+usage() { help >&2; exit 2; }
 fail() { echo "scripts/image.sh: $1" >&2; exit 1; }
 
 hostname=robot key='' wifi='' config='' deb='' output=''
@@ -21,6 +22,7 @@ arch=${1:-}
 case "$arch" in
 arm64) efi=aa64 root_type=B921B045-1DF0-41C3-AF44-4C6F280D3FAE ;;
 amd64) efi=x64 root_type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709 ;;
+-h | --help) help; exit ;;
 *) usage ;;
 esac
 shift
@@ -31,6 +33,7 @@ while [ $# -gt 0 ]; do
   --wifi) wifi=${2-} ;;
   --config) config=${2-} ;;
   --deb) deb=${2-} ;;
+  -h | --help) help; exit ;;
   -*) usage ;;
   *) [ -z "$output" ] || usage; output=$1; shift; continue ;;
   esac

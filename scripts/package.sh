@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+case "${1-}" in -h | --help) sed -n '2,/^set/p' "scripts/${0##*/}" | sed -n 's/^# \{0,1\}//p'; exit ;; esac
 usage() { echo "usage: scripts/package.sh VERSION arm64|amd64 [FOLDER]" >&2; exit 2; }
 [ $# -ge 2 ] || usage
 version=${1#v} arch=$2 folder=${3:-dist}

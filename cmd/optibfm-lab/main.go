@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/internal/plaintext"
+	"optibfm/internal/usage"
 )
 
 func main() {
@@ -34,5 +35,6 @@ func newRootCommand() *cobra.Command {
 	}
 	cobra.EnableCommandSorting = false
 	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newBackendCommand(), newCollectCommand())
+	usage.Explain(root)
 	return root
 }

@@ -87,8 +87,8 @@ func TestLab_NamesWhatIsWrong(t *testing.T) {
 		"collect: ":                 {"collect", "--transitions", "0", "--out", filepath.Join(t.TempDir(), "none.npz")},
 		"the file exists":           {"collect", "--out", t.TempDir()},
 		"--amplitude":               {"collect", "--amplitude", "0", "--out", filepath.Join(t.TempDir(), "none.npz")},
-		"received 0":                {"eval"},
-		"received 1":                {"eval", "merge", "out.csv"},
+		"arguments (0)":             {"eval"},
+		"arguments (1)":             {"eval", "merge", "out.csv"},
 		"no.csv":                    {"eval", "merge", "out.csv", "no.csv"},
 	} {
 		out, err := lab("", args...)

@@ -162,8 +162,8 @@ func TestOpenSession_NamesTheMissingFilesOfAReadyMadeConfiguration(t *testing.T)
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"model.bundle: stat models/walker: no such file",
-		"robot.bridge.command: stat scripts/dmc_bridge.py: no such file",
+		"model.bundle: models/walker: file does not exist",
+		"robot.bridge.command: scripts/dmc_bridge.py: file does not exist",
 		"repository",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -171,7 +171,7 @@ func TestOpenSession_NamesTheMissingFilesOfAReadyMadeConfiguration(t *testing.T)
 		}
 	}
 	_, err = openRun(runFlags{config: "rover", set: []string{"model.bundle=/no/model"}})
-	if err == nil || !strings.Contains(err.Error(), "stat /no/model") || strings.Contains(err.Error(), "repository") {
+	if err == nil || !strings.Contains(err.Error(), "model.bundle: /no/model") || strings.Contains(err.Error(), "repository") {
 		t.Errorf("an absolute path: %v", err)
 	}
 }

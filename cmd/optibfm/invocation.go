@@ -19,6 +19,13 @@ func invocation(path string, f runFlags, file configs.File) shell.Invocation {
 		other.Operator.Source == configs.SourceKeyboard {
 		i.Keyboard = keyboard.args()
 	}
+	i.Save = []string{"task", "save", "NAME"}
+	if f.config != embeddedConfig {
+		i.Save = append(i.Save, "--config", shell.Operand(f.config))
+	}
+	for _, s := range f.set {
+		i.Save = append(i.Save, "--set", s)
+	}
 	if file.Robot.Driver != configs.DriverRover {
 		return i
 	}

@@ -12,6 +12,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/usage"
 )
 
 // exitDamaged is the exit status for a damaged log; that of other errors is 1.
@@ -79,6 +80,7 @@ would be informative.`,
 	root.SetCompletionCommandGroupID("setup")
 	root.AddCommand(newHostCommand())
 	cobra.EnableCommandSorting = false
+	usage.Explain(root)
 	return root
 }
 

@@ -113,6 +113,62 @@ func TestConfig_InitWritesAValidFileOnce(t *testing.T) {
 	wantError(t, err, "did you mean rover?")
 }
 
+func TestUsage_ProposesTheNearestAndShowsTheUsage(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.mcap")
+	rigtest.Must(t, os.WriteFile(empty, nil, 0o600))
+	for _, c := range []struct{ args, want string }{
+		{"run --tsk spin", "run: unknown flag: --tsk; did you mean --task?"},
+		{"run --nothing-like-it", "see: optibfm run --help"},
+		{"run --set", "flag needs an argument: --set; see: optibfm run --help"},
+		{"run --seed x", `"x" for "--seed" flag`},
+		{"run --set gate", "--set: the value is missing; write key.path=value\n      | gate\n      | ^^^^"},
+		{"replay", "replay: wrong number of arguments (0); usage: optibfm replay FILE"},
+		{"log inf x", "did you mean info?"},
+		{"task from-log a", "usage: optibfm task from-log FILE NAME --from T --to T"},
+		{"task save ../x", "task save: NAME: not a name of a task"},
+		{"log info " + empty, "the file is empty, so it has no labels"},
+	} {
+		_, err := execute(strings.Fields(c.args)...)
+		wantError(t, err, c.want)
+	}
+}
+
+func TestConfig_InitNamesTheLinesToChange(t *testing.T) {
+	for name, want := range map[string]string{
+		"robot": "written; first edit what is marked CHANGE (lines 12, 19, 40), then start it with: ",
+		"rover": "written; start it with: ",
+	} {
+		out, err := execute("config", "init", name, "-o", filepath.Join(t.TempDir(), name+".yaml"))
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v: %q is not in %s", name, err, want, out)
+		}
+	}
+}
+
+func TestRun_NamesWhatIsMissingAndWhereItComesFrom(t *testing.T) {
+	t.Chdir("../..") // the folder of the repository
+	for bundle, want := range map[string]string{
+		"g1":     "models/g1: file does not exist; download and import this model (docs/public-models.md)",
+		"humenv": "models/s1: file does not exist; download and import this model (docs/public-models.md)",
+		"robot": "models/myrobot: file does not exist; this is a template: write it to a file with " +
+			"`optibfm config init robot",
+	} {
+		_, err := execute("run", "--config", bundle)
+		wantError(t, err, want)
+	}
+	for bundle, want := range map[string]string{
+		"models/mine":   "train a model (docs/training.md), import one (docs/models.md)",
+		"embedded:rovr": "the only embedded model is embedded:rover",
+		"no/such/model": "run this command in the folder of the repository",
+	} {
+		_, err := execute("run", "--set", "model.bundle="+bundle)
+		wantError(t, err, want)
+	}
+	t.Chdir(t.TempDir())
+	_, err := execute("run", "--config", "walker")
+	wantError(t, err, "models/walker: file does not exist; run this command in the folder of the repository")
+}
+
 func TestConfig_ValidateShowsTheMistakesOfAllFiles(t *testing.T) {
 	var paths []string
 	for _, text := range []string{"version: 1\nrnu: {}\n", "version: 1\n", "version: 1\nrun: {episodes: -1}\n"} {

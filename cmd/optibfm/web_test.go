@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,55 @@ func TestConsole_SavesLoadsAndBeginsTasks(t *testing.T) {
 		}
 	}
 	checkVerified(t, onlyLog(t, cmd))
+}
+
+func TestConsole_EndKeepsTheTaskAndRaisesAnAlarm(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end    func(cmd *exec.Cmd, p *rigtest.Phone)
+		failed bool
+		shown  string // on the page and on the terminal
+	}{
+		"Ctrl-C": {
+			func(cmd *exec.Cmd, _ *rigtest.Phone) { rigtest.Must(t, cmd.Process.Signal(os.Interrupt)) }, false, "",
+		},
+		"STOP": {func(_ *exec.Cmd, p *rigtest.Phone) { p.Post("/stop", "") }, true, ""},
+		"the control process is killed": {
+			func(cmd *exec.Cmd, _ *rigtest.Phone) { rigtest.Must(t, cmd.Process.Kill()) }, true,
+			"the control process died; the robot stopped only if it has its own deadman: check the robot first",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, set := serveWatched(t)
+			tasks := t.TempDir()
+			cmd := program(t, append(set, "operator.source=web", "operator.web.listen=127.0.0.1:0",
+				"run.task_dir="+tasks)...)
+			output := startShared(t, cmd)
+			p := rigtest.PairPhone(t, output)
+			if got := p.Press("good"); got != "counted" {
+				t.Errorf("the press was %s, want counted", got)
+			}
+			end := p.Ending(func() { c.end(cmd, p) })
+			_ = cmd.Wait() // returns when the host has closed the output
+			if end.Failed != c.failed || !strings.Contains(end.Ended, c.shown) {
+				t.Errorf("the page shows %+v, want an alarm %t with %q", end, c.failed, c.shown)
+			}
+			_, keep, found := strings.Cut(end.Keep, " task save ")
+			for _, want := range []string{c.shown, end.Keep} {
+				if !found || !strings.Contains(output.String(), want) {
+					t.Errorf("no %q in\n%s", want, output)
+				}
+			}
+			args := strings.Fields(strings.Replace("task save "+keep, "NAME", "walk", 1))
+			if text, err := programOutput(t, args...); err != nil {
+				t.Errorf("%q: %v\n%s", args, err, text)
+			}
+			if _, err := os.Stat(tasks + "/walk.task"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 func TestConsole_WatchOnlyStops(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -50,9 +51,24 @@ func Init(w io.Writer, name, path string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("config init: %w", err)
 	}
-	_, err = fmt.Fprintf(w, "%s: written; start it with: %s\n",
-		path, shell.ThisProgram().Command("run", "--config", shell.Operand(path)))
+	start := shell.ThisProgram().Command("run", "--config", shell.Operand(path))
+	first := ""
+	if lines := toChange(text); lines != "" {
+		first = fmt.Sprintf("first edit what is marked CHANGE (lines %s), then ", lines)
+	}
+	_, err = fmt.Fprintf(w, "%s: written; %sstart it with: %s\n", path, first, start)
 	return err
+}
+
+// toChange lists the numbers of the lines of a configuration that its reader must change, "" for none.
+func toChange(text []byte) string {
+	var numbers []string
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.Contains(line, "CHANGE") {
+			numbers = append(numbers, strconv.Itoa(i+1))
+		}
+	}
+	return strings.Join(numbers, ", ")
 }
 
 // Validate checks all files with the overrides in set, so that one call reports all

@@ -46,7 +46,7 @@ func (d *doctor) checkBridgeCommand(ctx context.Context) finding {
 		return pass("%s: present, not started", program)
 	}
 	if _, err := os.Stat(script); err != nil {
-		return fail(setup.RepositoryAdvice+", or correct robot.bridge.command", "%v", err)
+		return fail(setup.MissingScript(script), "%v", err)
 	}
 	if err := bridge.CheckScript(ctx, command); err != nil {
 		text, fix, _ := strings.Cut(err.Error(), "; ")

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"path/filepath"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,10 +46,11 @@ func (d *doctor) model() setup.Model {
 
 // checkBundle opens the model as a run does, and teaches a learner the labels of a warm start.
 func (d *doctor) checkBundle() finding {
-	model, err := setup.OpenModel(d.file.Model.Bundle)
+	bundle := d.file.Model.Bundle
+	model, err := setup.OpenModel(bundle)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(d.file.Model.Bundle):
-		return fail(setup.RepositoryAdvice+", or correct model.bundle", "%v", err)
+	case bundle != configs.EmbeddedRover && missing(bundle):
+		return fail(setup.MissingModel(bundle), "%v", err)
 	case err != nil:
 		return fail("correct model.bundle; see `optibfm model inspect DIR`", "%v", err)
 	}
@@ -68,6 +69,11 @@ func (d *doctor) checkBundle() finding {
 		return warn("a forward-backward bundle has no such limit (tflite/FORMAT.md)", "%s. %s", text, caveat)
 	}
 	return pass("%s", text)
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // tryStart checks the tasks and the labels with which a run starts.

@@ -35,7 +35,7 @@ func TestDoctor_ChecksModel(t *testing.T) {
 		{"rover", "rover", nil,
 			[]string{statusOK, statusOK, statusOK, statusOK}, "rover: observation 6, action 2, d 32"},
 		{"no bundle", "rover", []string{"model.bundle=/no/bundle"},
-			[]string{statusFail, statusSkip, statusSkip, statusSkip}, "model inspect"},
+			[]string{statusFail, statusSkip, statusSkip, statusSkip}, "correct model.bundle"},
 		{"no labels", "rover", []string{"model.warm_start=/no/labels.npz"},
 			[]string{statusFail, statusOK, statusOK, statusOK}, "model.warm_start"},
 		{"no task", "rover", []string{"run.start_task=none", "run.task_dir=/no/tasks"},

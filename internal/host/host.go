@@ -63,6 +63,11 @@ func Serve(out io.Writer) error {
 func (h *Process) ServeAndSummarise(out io.Writer) error {
 	alive := h.watchLifeline()
 	err := h.run(alive)
+	if errors.Is(err, errOrphaned) {
+		if keep := summary.SaveCommand(h.Session, h.Recorder.Statistics, h.logPath); keep != "" {
+			err = fmt.Errorf("%w; to keep what it learnt: %s", err, keep)
+		}
+	}
 	if h.Recorder.Statistics.Ticks == 0 || errors.Is(err, errOrphaned) {
 		return err
 	}
@@ -102,6 +107,7 @@ type Process struct {
 	saver    *beliefSaver // may be nil
 	mode     controller.Mode
 	halted   link.StopReport // the newest cause
+	orphaned bool            // the control process died
 }
 
 // Open opens the host's half of a run from the inherited descriptors. out is the terminal or file of the display.
@@ -413,6 +419,7 @@ func (h *Process) serve(alive context.Context) error {
 		}
 		h.Link.TickWake.Wait(idleRound)
 		if alive.Err() != nil && h.Link.Ended.Load() == 0 {
+			h.orphaned = true
 			h.event(flightlog.Error, errOrphaned.Error())
 			return errors.Join(errOrphaned, h.TakeTicks())
 		}

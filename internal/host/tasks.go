@@ -15,6 +15,7 @@ import (
 	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
 	"optibfm/posterior"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
 
@@ -40,8 +41,17 @@ func (h *Process) openTasks(belief *beliefWatch) (*taskDesk, error) {
 	return &taskDesk{folder, h.Session.File, h.Config.ModelHash, h.Config.Spec, belief, change}, err
 }
 
-// Names implements web.Tasks.
-func (d *taskDesk) Names() ([]string, error) { return d.folder.Names() }
+// List implements web.Tasks.
+func (d *taskDesk) List() (list []web.SavedTask, err error) {
+	entries, err := d.folder.Heads()
+	taskstore.ByModel(entries, d.model)
+	for _, e := range entries {
+		list = append(list, web.SavedTask{
+			Name: e.Name, Robot: e.Task.Origin.Robot, Other: e.Err != nil || e.Task.ModelHash != d.model,
+		})
+	}
+	return list, err
+}
 
 // Save implements web.Tasks.
 func (d *taskDesk) Save(name string, replace bool) error {

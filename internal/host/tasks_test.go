@@ -1,6 +1,7 @@
 package host
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"optibfm/hal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
+	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
 
@@ -50,8 +52,13 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 			t.Errorf("%s, replace %v: %v; want %q", c.name, c.replace, err, c.err)
 		}
 	}
-	if names, err := desk.Names(); err != nil || !slices.Equal(names, []string{"turn"}) {
-		t.Errorf("names %q, %v", names, err)
+	rigtest.Must(t, desk.folder.Save(taskstore.Task{
+		Name: "a", ModelHash: "another", Z: []float64{1}, Origin: taskstore.Origin{Robot: "walker"},
+	}, false))
+	rigtest.Must(t, os.WriteFile(desk.folder.Path("b"), []byte("damaged"), 0o600))
+	want := []web.SavedTask{{Name: "turn", Robot: "fake"}, {Name: "a", Robot: "walker", Other: true}, {Name: "b", Other: true}}
+	if list, err := desk.List(); err != nil || !slices.Equal(list, want) {
+		t.Errorf("tasks %+v, %v; want %+v", list, err, want)
 	}
 	saved, err := desk.folder.Load("turn")
 	rigtest.Must(t, err)

@@ -23,6 +23,7 @@ import (
 	"optibfm/internal/link"
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
+	"optibfm/internal/summary"
 	"optibfm/internal/terminal"
 	"optibfm/internal/version"
 	"optibfm/posterior"
@@ -58,7 +59,7 @@ func (h *Process) openWeb() error {
 		return err
 	}
 	h.Planner.watch = belief
-	view := &webView{server: h.web, belief: belief, announce: h.announcer(), reason: h.endReason,
+	view := &webView{server: h.web, belief: belief, announce: h.announcer(), ending: h.ending,
 		attend: &h.attend}
 	h.Display = terminal.Displays{h.Display, view}
 	return nil
@@ -141,15 +142,20 @@ func (h *Process) stopFromWeb() func(by string, first bool) {
 	}
 }
 
-// endReason returns why the run ended, for the browsers.
-func (h *Process) endReason() string {
+// ending returns why the run ended, for the browsers.
+func (h *Process) ending() web.Ending {
+	e := web.Ending{Failed: true, Keep: summary.SaveCommand(h.Session, h.Recorder.Statistics, h.logPath)}
 	switch {
 	case h.fault() != controller.FaultNone:
-		return "the robot was halted: " + h.halted.String()
+		e.Why = "the robot was halted: " + h.halted.String()
+	case h.orphaned:
+		e.Why = strings.TrimPrefix(errOrphaned.Error(), "host: ")
 	case h.Link.Ended.Load() == 0:
-		return "the host process failed; the robot is halted by the control process or its own deadman"
+		e.Why = "the host process failed; the robot is halted by the control process or its own deadman"
+	default:
+		e.Why, e.Failed = "it ended as planned, the robot is halted", false
 	}
-	return "it ended as planned, the robot is halted"
+	return e
 }
 
 // announcer returns a function that shows a pairing: the address alone on a full screen, otherwise its text, on
@@ -188,7 +194,7 @@ type webView struct {
 	server   *web.Server
 	belief   *beliefWatch
 	announce func(web.Pairing)
-	reason   func() string // of the end of the run
+	ending   func() web.Ending // of the run
 	attend   *attendance
 
 	tally     *record.Statistics
@@ -201,7 +207,7 @@ type webView struct {
 	labels   perMinute
 	robust   bool    // labels may get less than their full weight
 	share    float64 // of its weight that the last label got; 0: no label yet, or not robust
-	earlier  uint64  // labels of the tasks before this one
+	earlier  uint64  // labels that counted for the tasks before this one
 	task     string  // saved, to which the run switched; "": none
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
@@ -255,7 +261,7 @@ func (v *webView) Tick(t *controller.Tick) {
 		v.expected = 0
 	}
 	if t.Flags.Has(controller.FlagSwitched) {
-		v.earlier, v.share = v.tally.Applied, 0
+		v.earlier, v.share = v.tally.Applied-v.tally.Undone, 0
 	}
 	if t.Flags.Has(controller.FlagArmed) && !math.IsNaN(estimate) {
 		v.expected += estimate
@@ -306,7 +312,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),
-		Task: v.task, Labels: y.Applied - v.earlier, LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
+		Task: v.task, Labels: y.Applied - min(y.Applied, y.Undone+v.earlier), LastTrust: web.Number(v.share), PerMinute: v.labels.rate(v.second(t)),
 		Undone: y.Undone, Refused: y.Refused, Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		LateMS:    web.Number(milliseconds(v.late)),
 		LateP99MS: v.quantile[0], LateMaxMS: v.quantile[1], BusyP99MS: v.quantile[2],
@@ -346,7 +352,7 @@ func (v *webView) Event(e flightlog.Event) {
 	v.server.Note(level, e.Text)
 }
 
-func (v *webView) End() { v.server.End(v.reason()) }
+func (v *webView) End() { v.server.End(v.ending()) }
 
 // perMinute counts labels in the last 60 seconds of the run.
 type perMinute struct {

@@ -157,3 +157,16 @@ func TestProcess_ReportsASourceWithoutPicturesAtTheStart(t *testing.T) {
 		t.Errorf("event %+v, ended %v", e, from.ended)
 	}
 }
+
+func TestWebView_CountsLabelsThatWereNotTakenBack(t *testing.T) {
+	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
+	watch, err := newBeliefWatch(controller.DefaultConfig(), shape.Latent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := webView{belief: watch, attend: &attendance{}, tally: record.NewStatistics(shape), period: time.Millisecond}
+	v.tally.Applied, v.tally.Undone = 3, 1
+	if got := v.of(controller.NewTick(shape), 0).Labels; got != 2 {
+		t.Errorf("%d labels count, want 2: one of three was taken back", got)
+	}
+}

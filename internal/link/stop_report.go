@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"optibfm/controller"
+	"optibfm/internal/plaintext"
 )
 
 // StopReport is the cause of a stop in shared memory. The reader must accept any bytes.
@@ -20,7 +21,7 @@ func (r *StopReport) set(cause *controller.FaultError, final bool) {
 	if final {
 		r.Final = 1
 	}
-	r.Length = uint64(copy(r.Text[:], cause.Err.Error()))
+	r.Length = uint64(copy(r.Text[:], plaintext.Line(cause.Err.Error())))
 }
 
 // Found returns the details of the cause.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,4 +66,48 @@ func TestWrite_RefusesWithoutChanges(t *testing.T) {
 	if entries, err := os.ReadDir("."); err != nil || len(entries) != 1 {
 		t.Errorf("%v: %v", entries, err)
 	}
+}
+
+// The script of the template keeps a model that works until the new one is complete.
+func TestTrainScript_KeepsTheFormerModel(t *testing.T) {
+	t.Chdir(t.TempDir())
+	rigtest.Must(t, newrobot.Write(io.Discard, "crawler"))
+	rigtest.Must(t, os.MkdirAll("scripts", 0o755))
+	rigtest.Must(t, os.WriteFile("scripts/train_fb.py", nil, 0o644))
+	rigtest.Must(t, os.Mkdir("bin", 0o755))
+	former, err := os.ReadFile("crawler/model/bfm.json")
+	rigtest.Must(t, err)
+	t.Setenv("PATH", filepath.Join(must(os.Getwd()), "bin")+":"+os.Getenv("PATH"))
+	train := func(python string) error {
+		text := "#!/bin/sh\nwhile [ \"$1\" != --out ]; do shift; done\nmkdir -p \"$2\" && " + python + "\n"
+		rigtest.Must(t, os.WriteFile("bin/python3", []byte(text), 0o755))
+		return exec.Command("crawler/train.sh").Run()
+	}
+	kept := func() (models []string) {
+		models, err := filepath.Glob("crawler/model.*-*/bfm.json")
+		rigtest.Must(t, err)
+		return models
+	}
+	for _, broken := range []string{"exit 1", `kill -INT $PPID`} {
+		if err := train(broken); err == nil {
+			t.Errorf("%s: no error", broken)
+		}
+		if now, err := os.ReadFile("crawler/model/bfm.json"); err != nil || !bytes.Equal(now, former) || kept() != nil {
+			t.Errorf("%s: %v, the former model is not in its place", broken, err)
+		}
+	}
+	rigtest.Must(t, train(`echo new >"$2/bfm.json"`))
+	if now, err := os.ReadFile("crawler/model/bfm.json"); err != nil || string(now) != "new\n" {
+		t.Errorf("the new model: %q, %v", now, err)
+	}
+	if models := kept(); len(models) != 1 || !bytes.Equal(must(os.ReadFile(models[0])), former) {
+		t.Errorf("kept %q", models)
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }

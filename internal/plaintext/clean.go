@@ -9,8 +9,10 @@ import (
 )
 
 // Clean makes text from a file or another process harmless for a terminal: without control characters and
-// marks that change the direction or hide text, and with every rune one column wide.
+// marks that change the direction or hide text, and with every rune one column wide. Lines, such as of joined errors,
+// are separated by semicolons.
 func Clean(s string) string {
+	s = Line(s)
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= ' ' && r < 0x7f:
@@ -27,3 +29,6 @@ func Clean(s string) string {
 		return r
 	}, s)
 }
+
+// Line joins the lines of a text, such as joined errors, with semicolons.
+func Line(s string) string { return strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "; ") }

@@ -42,7 +42,9 @@ func printInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error,
 	}
 	row(out, "started", "%s", time.Unix(0, m.Clock.WallNS).UTC().Format("2006-01-02 15:04:05 UTC"))
 	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
-		row(out, key, "%s", m.Extra[key])
+		if m.Extra[key] != "" { // a robot that is no simulator has no task
+			row(out, key, "%s", m.Extra[key])
+		}
 	}
 	printPictures(out, r)
 	fmt.Fprintln(out)

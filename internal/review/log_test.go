@@ -27,6 +27,7 @@ func writeLog(t *testing.T, differs bool) string {
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	w, err := flightlog.Create(path, flightlog.Metadata{
 		Program: "test", Shape: shape, Control: cfg, Robot: hal.Spec{Name: "testbot", Period: period},
+		Extra: map[string]string{"task": ""}, // as of a robot that is no simulator
 	}, flightlog.Options{NoSync: true})
 	rigtest.Must(t, err)
 	learner, err := controller.NewLearner(cfg, shape.Latent, period)
@@ -42,6 +43,14 @@ func writeLog(t *testing.T, differs bool) string {
 	}
 	rigtest.Must(t, w.Close())
 	return path
+}
+
+func TestInfo_HasNoEmptyFields(t *testing.T) {
+	var out bytes.Buffer
+	rigtest.Must(t, Info(&out, writeLog(t, false)))
+	if strings.Contains(out.String(), "task") {
+		t.Errorf("%s", out.String())
+	}
 }
 
 // writeTick completes a tick from its features and writes it, with a label or a wrong hash.

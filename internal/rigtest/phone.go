@@ -154,3 +154,37 @@ func (p *Phone) ChangeTask(kind, name string) (refused string) {
 		}
 	}
 }
+
+// Ending is what the page shows at the end of a run.
+type Ending struct {
+	Ended, Keep string
+	Failed      bool
+}
+
+// Ending calls act while the page is open, and returns the end of the run.
+func (p *Phone) Ending(act func()) Ending {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
+	defer cancel()
+	conn := p.dial(ctx)
+	for acted := false; ; {
+		_, data, err := conn.Read(ctx)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		var m struct {
+			Type string
+			Ending
+		}
+		if err := json.Unmarshal(data, &m); err != nil {
+			p.t.Fatal(err)
+		}
+		if m.Ended != "" {
+			return m.Ending
+		}
+		if m.Type == "state" && !acted {
+			acted = true
+			act()
+		}
+	}
+}

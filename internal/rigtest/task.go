@@ -28,7 +28,7 @@ func NewTask(t *testing.T, s *setup.Session, name string) taskstore.Task {
 	}
 	return taskstore.Task{
 		Name: name, ModelHash: record.ModelHash, Z: setup.MeanZ(k, record), Belief: &record,
-		Origin: taskstore.Origin{At: record.SavedAt},
+		Origin: taskstore.Origin{At: record.SavedAt, Robot: record.Robot},
 	}
 }
 

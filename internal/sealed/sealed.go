@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,18 +54,9 @@ func Parse(data []byte, header any, formats ...string) (body []byte, err error) 
 }
 
 func parse(data []byte, header any, formats []string) (body []byte, err error) {
-	end := bytes.IndexByte(data[:min(len(data), maxHeader)], '\n')
-	if end < 0 || len(data) < end+1+checkLen {
-		return nil, fmt.Errorf("incomplete header (%d bytes)", len(data))
-	}
-	var found struct {
-		Format string `json:"format"`
-	}
-	if err := json.Unmarshal(data[:end], &found); err != nil {
-		return nil, fmt.Errorf("header: %w", err)
-	}
-	if !slices.Contains(formats, found.Format) {
-		return nil, fmt.Errorf("format %.40q, want %q; use the program version that wrote it", found.Format, formats[0])
+	end, err := headerLen(data, formats)
+	if err != nil {
+		return nil, err
 	}
 	whole := data[:len(data)-checkLen]
 	if got, want := xxhash.Sum64(whole), binary.LittleEndian.Uint64(data[len(whole):]); got != want {
@@ -74,6 +66,46 @@ func parse(data []byte, header any, formats []string) (body []byte, err error) {
 		return nil, fmt.Errorf("header: %w", err)
 	}
 	return whole[end+1:], nil
+}
+
+// headerLen returns the length of the first line of a file of one of the formats.
+func headerLen(data []byte, formats []string) (int, error) {
+	end := bytes.IndexByte(data[:min(len(data), maxHeader)], '\n')
+	if end < 0 || len(data) < end+1+checkLen {
+		return 0, fmt.Errorf("incomplete header (%d bytes)", len(data))
+	}
+	var found struct {
+		Format string `json:"format"`
+	}
+	if err := json.Unmarshal(data[:end], &found); err != nil {
+		return 0, fmt.Errorf("header: %w", err)
+	}
+	if !slices.Contains(formats, found.Format) {
+		return 0, fmt.Errorf("format %.40q, want %q; use the program version that wrote it", found.Format, formats[0])
+	}
+	return end, nil
+}
+
+// ReadHeader fills header, a pointer, from the first line of a file of one of the formats, for a list of files. It
+// reads no body and checks no checksum.
+func ReadHeader(path string, header any, formats ...string) error {
+	f, size, err := regular.Open(path)
+	if err != nil {
+		return err
+	}
+	data := make([]byte, min(size, maxHeader+checkLen))
+	_, err = io.ReadFull(f, data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	end, err := headerLen(data, formats)
+	if err == nil {
+		err = json.Unmarshal(data[:end], header)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return nil
 }
 
 // Read reads a regular file of at most limit bytes. The error wraps ErrDamaged for another kind of file and for

@@ -55,6 +55,18 @@ func OpenModel(bundle string) (Model, error) {
 	return NativeModel{b}, err
 }
 
+// ConfiguredModel opens the model of a configuration. The error for a missing one has a fix.
+func ConfiguredModel(f configs.File) (Model, error) {
+	if err := checkBundle(f.Model.Bundle); err != nil {
+		return nil, err
+	}
+	m, err := OpenModel(f.Model.Bundle)
+	if err != nil {
+		return nil, fmt.Errorf("model.bundle: %w", err)
+	}
+	return m, nil
+}
+
 // CloseModels closes the TensorFlow sessions among models. Other models hold only memory.
 func CloseModels(models ...tflite.Model) error {
 	var errs []error

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"optibfm/configs"
 	"optibfm/hal"
@@ -62,32 +64,66 @@ func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 		f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite)
 }
 
-// RepositoryAdvice is the fix for a missing relative path in an embedded configuration.
-const RepositoryAdvice = "run this command in the folder of the repository, which has models/ and scripts/"
+// repositoryAdvice is the fix for a relative path outside the folder that the ready-made configurations expect.
+const repositoryAdvice = "run this command in the folder of the repository, which has models/ and scripts/, " +
+	"or give an absolute path"
+
+// imported are the models that the ready-made configurations name and this repository does not contain.
+var imported = []string{"models/g1", "models/s1"}
+
+// templateModel is the model of `optibfm config init robot`.
+const templateModel = "models/myrobot"
+
+// MissingModel returns the fix for model.bundle where nothing has its path.
+func MissingModel(bundle string) string {
+	switch parent, err := os.Stat(filepath.Dir(bundle)); {
+	case strings.HasPrefix(bundle, "embedded:"):
+		return "the only embedded model is " + configs.EmbeddedRover
+	case bundle == templateModel:
+		return "this is a template: write it to a file with `optibfm config init robot -o myrobot.yaml`, " +
+			"then edit its lines marked CHANGE"
+	case slices.Contains(imported, bundle):
+		return "download and import this model (docs/public-models.md), or correct model.bundle"
+	case !filepath.IsAbs(bundle) && (err != nil || !parent.IsDir()):
+		return repositoryAdvice
+	}
+	return "train a model (docs/training.md), import one (docs/models.md), or correct model.bundle"
+}
+
+// MissingScript returns the fix for the script of robot.bridge.command where nothing has its path.
+func MissingScript(path string) string {
+	if filepath.IsAbs(path) {
+		return "correct robot.bridge.command"
+	}
+	return repositoryAdvice + " in robot.bridge.command"
+}
 
 // checkPaths checks that the model and the script of a bridge exist.
 func checkPaths(f configs.File) error {
-	var missing []error
-	relative := false
-	check := func(key, path string) {
-		if _, err := os.Stat(path); err != nil {
-			missing = append(missing, fmt.Errorf("%s: %w", key, err))
-			relative = relative || !filepath.IsAbs(path)
-		}
+	var script error
+	if path := BridgeScript(f.Robot); path != "" {
+		script = checkPath("robot.bridge.command", path, MissingScript)
 	}
-	if f.Model.Bundle != configs.EmbeddedRover {
-		check("model.bundle", f.Model.Bundle)
-	}
-	if script := BridgeScript(f.Robot); script != "" {
-		check("robot.bridge.command", script)
-	}
-	switch {
-	case len(missing) == 0:
+	return errors.Join(checkBundle(f.Model.Bundle), script)
+}
+
+func checkBundle(path string) error {
+	if path == configs.EmbeddedRover {
 		return nil
-	case relative:
-		return fmt.Errorf("%w; %s, or give absolute paths", errors.Join(missing...), RepositoryAdvice)
 	}
-	return fmt.Errorf("%w; correct the path", errors.Join(missing...))
+	return checkPath("model.bundle", path, MissingModel)
+}
+
+// checkPath returns an error with a fix if the path of a key cannot be used.
+func checkPath(key, path string, fix func(path string) string) error {
+	_, err := os.Stat(path)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %s: %w; %s", key, path, fs.ErrNotExist, fix(path))
+	}
+	return fmt.Errorf("%s: %w; correct the path", key, err)
 }
 
 // BridgeScript returns the script of [bridge.Scripts] that an interpreter of this computer runs as the

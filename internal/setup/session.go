@@ -54,6 +54,9 @@ func (s *Session) Task() string {
 	return ""
 }
 
+// logFix is the fix for a log that cannot be created.
+const logFix = "set log.dir to a writable folder, or log.enabled=false"
+
 // CreateLog creates the log of a run. It returns nil if log.enabled is false.
 func (s *Session) CreateLog(
 	spec hal.Spec, posture string, simulated bool,
@@ -62,7 +65,7 @@ func (s *Session) CreateLog(
 		return nil, "", nil
 	}
 	if err = os.MkdirAll(s.File.Log.Dir, 0o750); err != nil {
-		return nil, "", fmt.Errorf("log: %w; set log.dir to a writable folder, or log.enabled=false", err)
+		return nil, "", fmt.Errorf("log: %w; %s", err, logFix)
 	}
 	removed, exceeded, err := MakeRoom(s.File.Log)
 	if err != nil {
@@ -110,7 +113,7 @@ func createUnique(
 			continue
 		}
 		if err != nil {
-			return nil, "", fmt.Errorf("log: %w", err)
+			return nil, "", fmt.Errorf("log: %w; %s", err, logFix)
 		}
 		return w, path, nil
 	}
@@ -149,8 +152,8 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if err := checkPaths(file); err != nil {
 		return nil, err
 	}
-	if s.Model, err = OpenModel(file.Model.Bundle); err != nil {
-		return nil, fmt.Errorf("model.bundle: %w", err)
+	if s.Model, err = ConfiguredModel(file); err != nil {
+		return nil, err
 	}
 	if err := SetBasis(&s.File.Controller, s.Model); err != nil {
 		return nil, err

@@ -53,6 +53,16 @@ func TestCreateLog_RecordsNoSecretsOfAddresses(t *testing.T) {
 	}
 }
 
+func TestCreateLog_UnwritableFolderHasAFix(t *testing.T) {
+	for _, dir := range []string{"/proc/optibfm", "/proc"} { // it cannot be created, or written to
+		s := rigtest.NewSession(t, func(f *configs.File) { f.Log.Dir, f.Log.MinFreeGB = dir, 0 })
+		_, _, err := s.CreateLog(hal.Spec{Name: "rover", Period: 1}, "", true)
+		if err == nil || !strings.Contains(err.Error(), "set log.dir to a writable folder") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
 func TestBridgeScript_IgnoresScriptsOfOtherComputers(t *testing.T) {
 	for _, command := range [][]string{
 		{"ssh", "robot", "python3", "/home/pi/dmc_bridge.py"}, {"bash", "-c", "exec python3 dmc_bridge.py"},

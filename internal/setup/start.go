@@ -72,7 +72,7 @@ func LoadVetted(f *configs.File, m Model) error {
 	for _, name := range explore.Tasks {
 		task, err := folder.Load(name)
 		if err == nil {
-			err = CheckModelHash(folder.Path(name), task.ModelHash, m)
+			err = checkTaskModel(folder.Path(name), task, m)
 		}
 		if err != nil {
 			return fmt.Errorf("controller.explore.tasks: %w", err)
@@ -84,7 +84,7 @@ func LoadVetted(f *configs.File, m Model) error {
 
 // fit checks the task against a configuration, and sets fixed_z of the strategy fixed.
 func (s *Start) fit(f *configs.File, m Model) error {
-	if err := CheckModelHash(s.Path, s.ModelHash, m); err != nil {
+	if err := checkTaskModel(s.Path, s.Task, m); err != nil {
 		return err
 	}
 	k := &f.Controller
@@ -107,6 +107,14 @@ func (s *Start) fit(f *configs.File, m Model) error {
 	return nil
 }
 
+// checkTaskModel refuses a task of another model, and names the robot that learnt it.
+func checkTaskModel(where string, t taskstore.Task, m Model) error {
+	if robot := t.Origin.Robot; robot != "" {
+		where = fmt.Sprintf("%s, of the robot %q,", where, robot)
+	}
+	return CheckModelHash(where, t.ModelHash, m)
+}
+
 // CheckSwitch refuses a task to which a run with this configuration and model cannot switch.
 func CheckSwitch(t taskstore.Task, k controller.Config, m Model) error {
 	if err := CheckFollowsBelief(k); err != nil {
@@ -117,7 +125,7 @@ func CheckSwitch(t taskstore.Task, k controller.Config, m Model) error {
 			t.Name, controller.Fixed)
 	}
 	where := "the task " + t.Name
-	if err := CheckModelHash(where, t.ModelHash, m); err != nil {
+	if err := checkTaskModel(where, t, m); err != nil {
 		return err
 	}
 	return checkBelief(*t.Belief, where, k, m)

@@ -44,6 +44,7 @@ func newStartable(t *testing.T) *setup.Session {
 	record := newRecord(t, s, 5)
 	task := taskstore.Task{
 		Name: "learnt", ModelHash: record.ModelHash, Z: setup.MeanZ(s.File.Controller, record), Belief: &record,
+		Origin: taskstore.Origin{Robot: record.Robot},
 	}
 	rigtest.Must(t, folder.Save(task, false))
 	task.Name, task.Belief = "goal", nil
@@ -100,7 +101,8 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 	}
 	other, err := setup.OpenModel(configs.EmbeddedRover)
 	rigtest.Must(t, err)
-	if _, err := setup.LoadStart(&s.File, other); err == nil || !strings.Contains(err.Error(), "another model") {
+	if _, err := setup.LoadStart(&s.File, other); err == nil ||
+		!strings.Contains(err.Error(), `of the robot "rover", belongs to another model`) {
 		t.Errorf("another model: %v", err)
 	}
 }

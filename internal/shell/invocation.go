@@ -15,6 +15,7 @@ type Invocation struct {
 	Program  string   // quoted for a shell, such as optibfm, ./optibfm or go run ./cmd/optibfm
 	Operate  []string // arguments of arm, disarm, stop, reset and status that reach this run
 	Keyboard []string // arguments of the same run with the keyboard as label source; nil where run refuses them
+	Save     []string // arguments of task save that find the tasks and the model of this run
 	Task     []string // arguments of the same run with another task; nil where run refuses them
 }
 

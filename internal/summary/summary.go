@@ -93,6 +93,10 @@ func Print(ctx context.Context, out io.Writer, s *setup.Session, o record.Outcom
 	if asJSON {
 		return json.NewEncoder(out).Encode(m)
 	}
+	taught := s.File.Operator.ByPerson()
+	if taught { // the returns are of the simulator's own task, which the person need not teach
+		m.Task, m.Returns = "", nil
+	}
 	if s.File.Robot.Driver == configs.DriverRover && len(m.Returns) > 0 && ctx.Err() == nil {
 		fmt.Fprintln(out, "\nMeasuring an oracle and random behaviour in this task ...")
 		var err error
@@ -101,16 +105,23 @@ func Print(ctx context.Context, out io.Writer, s *setup.Session, o record.Outcom
 		}
 	}
 	m.Print(out)
-	fmt.Fprint(out, suggestions(s, o.LogPath), "\n")
+	fmt.Fprint(out, suggestions(s, o), "\n")
 	return nil
 }
 
-// suggestions lists commands for the user to run next. Each works as printed.
-func suggestions(s *setup.Session, logPath string) string {
+// suggestions lists commands for the user to run next, that fit what the run was. Each works as printed, but for
+// NAME.
+func suggestions(s *setup.Session, o record.Outcome) string {
 	var b strings.Builder
 	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
-	if logPath != "" {
-		suggest("The record of this run, verified and explained", s.Invoked.Command("replay", shell.Operand(logPath)))
+	if command := SaveCommand(s, o.Tally, o.LogPath); command != "" {
+		suggest("Keep what the robot learnt", command)
+	}
+	if o.LogPath != "" {
+		suggest("The record of this run, verified and explained", s.Invoked.Command("replay", shell.Operand(o.LogPath)))
+	}
+	if s.File.Operator.ByPerson() || o.Fault != "" {
+		return plaintext.Wrap(b.String())
 	}
 	if s.Invoked.Keyboard != nil {
 		suggest("You are the operator", s.Invoked.Command(s.Invoked.Keyboard...))
@@ -119,6 +130,16 @@ func suggestions(s *setup.Session, logPath string) string {
 		suggest("Another task ("+strings.Join(setup.OtherTasks(s.File), ", ")+")", s.Invoked.Command(s.Invoked.Task...))
 	}
 	return plaintext.Wrap(b.String())
+}
+
+// SaveCommand returns the command that saves what a person taught in a run, however it ended, or "" if there is
+// nothing to save.
+func SaveCommand(s *setup.Session, y *record.Statistics, logPath string) string {
+	if !s.File.Operator.ByPerson() || y.Applied == 0 || logPath == "" || s.Invoked.Save == nil {
+		return ""
+	}
+	args := append([]string{}, s.Invoked.Save...)
+	return s.Invoked.Command(append(args, "--from", shell.Operand(logPath))...)
 }
 
 // Print prints the summary as text.

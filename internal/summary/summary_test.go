@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/configs"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/shell"
 )
 
 func TestPrint_InterruptedHasNoBaselines(t *testing.T) {
@@ -37,6 +39,51 @@ func TestSummary_TitleWithoutATask(t *testing.T) {
 		m.Print(&out)
 		if !strings.HasPrefix(out.String(), want) {
 			t.Errorf("task %q: %q", task, out.String())
+		}
+	}
+}
+
+func TestPrint_OfATaughtRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		operator, fault, log string
+		labels               uint64
+		want, not            []string
+	}{
+		"taught": {configs.SourceWeb, "", "logs/a.mcap", 3,
+			[]string{"\nrover, strategy", "optibfm task save NAME -c mine.yaml --from logs/a.mcap\n", "optibfm replay"},
+			[]string{"corner", "returns", "You are the operator", "Another task"}},
+		"halted": {configs.SourceKeyboard, "stopped", "logs/a.mcap", 3,
+			[]string{"HALTED", "optibfm task save NAME"}, []string{"You are the operator"}},
+		"no label": {configs.SourceWeb, "", "logs/a.mcap", 0, []string{"optibfm replay"}, []string{"task save"}},
+		"no log":   {configs.SourceWeb, "", "", 3, nil, []string{"task save", "replay"}},
+		"simulated operator": {configs.SourceScripted, "", "logs/a.mcap", 3,
+			[]string{"task corner", "You are the operator", "Another task"}, []string{"task save"}},
+		"simulated operator, halted": {configs.SourceScripted, "stopped", "logs/a.mcap", 3,
+			[]string{"optibfm replay"}, []string{"You are the operator", "Another task"}},
+	} {
+		s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source, f.Robot.Rover.Task = c.operator, "corner" })
+		s.Invoked = shell.Invocation{
+			Program: "optibfm", Save: []string{"task", "save", "NAME", "-c", "mine.yaml"},
+			Keyboard: []string{"run", "--operator", "keyboard"}, Task: []string{"run", "--task", "spin"},
+		}
+		o := record.Outcome{Robot: "rover", Tally: record.NewStatistics(s.Shape()), Fault: c.fault, LogPath: c.log}
+		o.Tally.Applied = c.labels
+		if c.operator != configs.SourceScripted {
+			o.Tally.Returns = []float64{1}
+		}
+		var out bytes.Buffer
+		if err := Print(t.Context(), &out, s, o, false); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: %q is not in\n%s", name, want, out.String())
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(out.String(), not) {
+				t.Errorf("%s: %q is in\n%s", name, not, out.String())
+			}
 		}
 	}
 }

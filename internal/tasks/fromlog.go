@@ -75,9 +75,9 @@ func (w workplace) goalOf(path string, s Span) (t taskstore.Task, err error) {
 
 // openBackward opens the network B of the configuration's model, if that has this hash.
 func (w workplace) openBackward(hash string) (*tflite.Network, error) {
-	model, err := setup.OpenModel(w.file.Model.Bundle)
+	model, err := setup.ConfiguredModel(w.file)
 	if err != nil {
-		return nil, fmt.Errorf("model.bundle: %w", err)
+		return nil, err
 	}
 	if err := setup.CheckModelHash("the log", hash, model); err != nil {
 		return nil, fmt.Errorf("%w: give its configuration with -c", err)
@@ -117,6 +117,9 @@ func (g *goal) mean() []float64 {
 	return z
 }
 
+// endMargin is how far beyond the end of a log a part may end, s: people round what "log info" prints.
+const endMargin = 0.5
+
 // meanBackward adds the states of a part of a log, without those that the guard refused.
 func meanBackward(r *flightlog.Reader, network *tflite.Network, s Span) (*goal, error) {
 	d := network.Dims()
@@ -147,9 +150,12 @@ func meanBackward(r *flightlog.Reader, network *tflite.Network, s Span) (*goal, 
 			return nil, fmt.Errorf("tick %d: %w", t.Index, err)
 		}
 	}
+	end := float64(last-first) / float64(time.Second)
+	if s.To > end+endMargin {
+		return nil, fmt.Errorf("--to %g is beyond the end of the log; give at most %.2f", s.To, end)
+	}
 	if g.states == 0 {
-		return nil, fmt.Errorf("no valid state from %g to %g s; the log has 0 to %.2f s",
-			s.From, s.To, float64(last-first)/float64(time.Second))
+		return nil, fmt.Errorf("no valid state from %g to %g s; the log has 0 to %.2f s", s.From, s.To, end)
 	}
 	return g, nil
 }

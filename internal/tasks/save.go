@@ -20,6 +20,9 @@ import (
 // Save saves a belief as a task: the newest in a folder of a run, by default run.state_dir, or that at the end
 // of a log.
 func Save(out io.Writer, o Options, n New, from string) error {
+	if err := taskstore.CheckName(n.Name); err != nil {
+		return fmt.Errorf("task save: NAME: %w", err)
+	}
 	w, err := o.open()
 	if err != nil {
 		return err
@@ -74,9 +77,9 @@ func (w workplace) checkRecord(r beliefstore.Record, from string, k *controller.
 	if r.Belief.Weight() == 0 {
 		return fmt.Errorf("%s has no label; give labels first", from)
 	}
-	model, err := setup.OpenModel(w.file.Model.Bundle)
+	model, err := setup.ConfiguredModel(w.file)
 	if err != nil {
-		return fmt.Errorf("model.bundle: %w", err)
+		return err
 	}
 	if err := setup.CheckModelHash(from, r.ModelHash, model); err != nil {
 		return fmt.Errorf("%w: give its configuration with -c", err)

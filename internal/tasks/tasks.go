@@ -45,7 +45,7 @@ type New struct {
 	Replace bool // a task of the same name
 }
 
-// List prints the saved tasks and marks those of other models than the configuration's. It prints all tasks
+// List prints the saved tasks, first those of the configuration's model, and marks the others. It prints all tasks
 // that it can read, then returns the errors of the others.
 func List(out io.Writer, o Options) error {
 	w, err := o.open()
@@ -60,11 +60,12 @@ func List(out io.Writer, o Options) error {
 		fmt.Fprintf(out, "%s has no task; save one with: optibfm task save NAME\n", string(w.folder))
 		return nil
 	}
-	model, err := setup.OpenModel(w.file.Model.Bundle)
+	model, err := setup.ConfiguredModel(w.file)
 	if err != nil {
-		err = fmt.Errorf("task list: model.bundle: %w; the models are not compared", err)
+		err = fmt.Errorf("task list: the models are not compared: %w", err)
 		return errors.Join(printTable(out, entries, func(string) bool { return false }), err)
 	}
+	taskstore.ByModel(entries, model.Fingerprint())
 	return printTable(out, entries, func(hash string) bool { return hash != model.Fingerprint() })
 }
 
@@ -73,7 +74,7 @@ func List(out io.Writer, o Options) error {
 func printTable(out io.Writer, entries []taskstore.Entry, another func(hash string) bool) error {
 	var errs []error
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tLABELS\tMADE\tMODEL\tNOTE")
+	fmt.Fprintln(table, "NAME\tLABELS\tMADE\tROBOT\tMODEL\tNOTE")
 	for _, e := range entries {
 		if e.Err != nil {
 			errs = append(errs, fmt.Errorf("task list: %w", e.Err))
@@ -83,8 +84,8 @@ func printTable(out io.Writer, entries []taskstore.Entry, another func(hash stri
 		if another(e.Task.ModelHash) {
 			model += " (another)"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n",
-			e.Name, countText(e.Task), timeText(e.Task.Origin.At), model, plaintext.Clean(e.Task.Note))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, countText(e.Task), timeText(e.Task.Origin.At),
+			cmp.Or(plaintext.Clean(e.Task.Origin.Robot), "-"), model, plaintext.Clean(e.Task.Note))
 	}
 	return errors.Join(append(errs, table.Flush())...)
 }
@@ -112,8 +113,11 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 	row("model", "%s", t.ModelHash)
 	row("z", "%d numbers, norm %.4g", len(t.Z), norm(t.Z))
 	if r := t.Belief; r != nil {
-		row("belief", "%s, saved %s in %s", labelsText(t), timeText(r.SavedAt),
-			cmp.Or(t.Origin.StateDir, t.Origin.Log))
+		where := ""
+		if from := cmp.Or(t.Origin.StateDir, t.Origin.Log); from != "" { // the console of a run without run.state_dir
+			where = " in " + from
+		}
+		row("belief", "%s, saved %s%s", labelsText(t), timeText(r.SavedAt), where)
 		if n := t.Origin.Afterwards; n > 0 {
 			row("labels", "%d given to the log afterwards", n)
 		}
@@ -123,7 +127,8 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 		from := t.Origin
 		row("log", "%s, from %g to %g s: the mean of %d states", from.Log, from.FromS, from.ToS, from.States)
 	}
-	row("made", "%s by optibfm %s, robot %s", timeText(t.Origin.At), t.Origin.Program, t.Origin.Robot)
+	row("made", "%s by optibfm %s, robot %s", timeText(t.Origin.At),
+		cmp.Or(t.Origin.Program, "of an unknown version"), cmp.Or(t.Origin.Robot, "unknown"))
 	return nil
 }
 

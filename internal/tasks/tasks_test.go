@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -166,14 +167,16 @@ func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 	}
 	b.saveBelief(t, b.modelHash(t), 3)
 	rigtest.Must(t, Save(&out, b.Options, New{Name: "turn", Note: "a\x1b[31mb"}, b.state))
-	foreign := taskstore.Task{Name: "foreign", ModelHash: "0123456789abcdef", Z: []float64{1}}
+	foreign := taskstore.Task{
+		Name: "foreign", ModelHash: "0123456789abcdef", Z: []float64{1}, Origin: taskstore.Origin{Robot: "walker"},
+	}
 	rigtest.Must(t, b.folder.Save(foreign, false))
 	rigtest.Must(t, os.WriteFile(b.folder.Path("cut"), []byte("cut"), 0o600))
 	out.Reset()
 	wantError(t, List(&out, b.Options), "optibfm task delete cut")
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) != 4 || !strings.HasPrefix(lines[1], "foreign  -") || !strings.Contains(lines[1], "(another)") ||
-		!strings.HasPrefix(lines[2], "turn     3") || strings.Contains(lines[2], "another") ||
+	if len(lines) != 4 || !strings.HasPrefix(lines[1], "turn     3") || strings.Contains(lines[1], "another") ||
+		!strings.HasPrefix(lines[2], "foreign  -") || !strings.Contains(lines[2], "walker     0123456789abcdef (another)") ||
 		strings.Contains(out.String(), "\x1b") {
 		t.Errorf("%q", lines)
 	}
@@ -183,6 +186,21 @@ func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 	wantError(t, List(&out, b.Options), "model.bundle")
 	if !strings.Contains(out.String(), "turn     3") {
 		t.Errorf("without the model: %s", out.String())
+	}
+}
+
+func TestShow_HasNoEmptyFields(t *testing.T) {
+	b := newBench(t)
+	b.saveBelief(t, b.modelHash(t), 3)
+	rigtest.Must(t, Save(io.Discard, b.Options, New{Name: "turn"}, b.state))
+	task, err := b.folder.Load("turn")
+	rigtest.Must(t, err)
+	task.Origin = taskstore.Origin{At: task.Origin.At} // as of a console of a run without run.state_dir
+	rigtest.Must(t, b.folder.Save(task, true))
+	var out bytes.Buffer
+	rigtest.Must(t, Show(&out, b.Options, "turn", false))
+	if text := out.String(); strings.Contains(text, " in\n") || !strings.Contains(text, "unknown\n") {
+		t.Errorf("%q", text)
 	}
 }
 
@@ -333,7 +351,8 @@ func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 	for _, s := range []Span{{-1, 2}, {3, 2}, {nan, 2}, {1, nan}, {1, math.Inf(1)}} {
 		wantError(t, make(b.Options, log, s), "no span")
 	}
-	wantError(t, make(b.Options, log, Span{6, 8}), "no valid state from 6 to 8 s; the log has 0 to 4.95 s")
+	wantError(t, make(b.Options, log, Span{1, 8}), "--to 8 is beyond the end of the log; give at most 4.95")
+	wantError(t, make(b.Options, log, Span{5.2, 5.4}), "no valid state from 5.2 to 5.4 s; the log has 0 to 4.95 s")
 	wantError(t, make(Options{"rover", b.Set[1:]}, log, Span{1, 2}), "another model")
 	wantError(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "../there"}, log, Span{1, 2}), "not a name")
 	wantError(t, make(b.Options, filepath.Join(t.TempDir(), "none.mcap"), Span{1, 2}), "no such file")

@@ -1,6 +1,7 @@
 package taskstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,6 +88,42 @@ func (f Folder) List() (entries []Entry, err error) {
 		entries = append(entries, Entry{name, task, err})
 	}
 	return entries, err
+}
+
+// Heads is List without beliefs. It reads only the first line of each file, and does not check the others.
+func (f Folder) Heads() (entries []Entry, err error) {
+	names, err := f.Names()
+	for _, name := range names {
+		var h header
+		err := CheckName(name)
+		if err == nil {
+			err = sealed.ReadHeader(f.Path(name), &h, format)
+		}
+		h.Task.Name = name
+		entries = append(entries, Entry{name, h.Task, err})
+	}
+	return entries, err
+}
+
+// ByModel sorts entries: those of a model first, then the others by robot and model, then files without a readable
+// header. The order of names stays within each.
+func ByModel(entries []Entry, hash string) {
+	rank := func(e Entry) int {
+		switch {
+		case e.Err != nil:
+			return 2
+		case e.Task.ModelHash == hash:
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		if r := cmp.Compare(rank(a), rank(b)); r != 0 || rank(a) != 1 {
+			return r
+		}
+		return cmp.Or(cmp.Compare(a.Task.Origin.Robot, b.Task.Origin.Robot),
+			cmp.Compare(a.Task.ModelHash, b.Task.ModelHash))
+	})
 }
 
 // Save writes a task under its name. Without replace, the error for a name in use wraps ErrExists.

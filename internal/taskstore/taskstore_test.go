@@ -124,6 +124,31 @@ func TestFolder_ListNamesDamagedFilesBesideTheOthers(t *testing.T) {
 	}
 }
 
+func TestFolder_HeadsByModel(t *testing.T) {
+	folder := Folder(t.TempDir())
+	for name, of := range map[string]struct{ model, robot string }{
+		"z": {"abc", "fake"}, "a": {"old", "walker"}, "c": {"abc", "fake"}, "d": {"old", "cheetah"}, "b": {"new", "walker"},
+	} {
+		task := newTask(t, name, true)
+		task.ModelHash, task.Origin.Robot, task.Belief.ModelHash = of.model, of.robot, of.model
+		must(t, folder.Save(task, false))
+	}
+	must(t, os.WriteFile(folder.Path("0"), []byte("cut"), 0o600))
+	entries, err := folder.Heads()
+	must(t, err)
+	ByModel(entries, "abc")
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name)
+		if (e.Err != nil) != (e.Name == "0") || e.Task.Belief != nil || e.Err == nil && e.Task.Name != e.Name {
+			t.Errorf("%s: %+v", e.Name, e)
+		}
+	}
+	if want := []string{"c", "z", "d", "b", "a", "0"}; !slices.Equal(names, want) {
+		t.Errorf("order %q, want %q", names, want)
+	}
+}
+
 func TestFolder_DeletesAlsoADamagedTask(t *testing.T) {
 	folder := Folder(t.TempDir())
 	must(t, folder.Save(newTask(t, "turn", false), false))

@@ -89,6 +89,7 @@ func (c *Console) read() {
 			c.take(string(line), at)
 		}
 		if err != nil {
+			c.say("ended", fmt.Sprintf("the input ended (%v): no more labels come, and the robot asks nothing", err))
 			err = fmt.Errorf("console: input ended (%w); no more labels come", err)
 			c.ended.Store(&err)
 			return

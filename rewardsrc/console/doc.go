@@ -11,9 +11,9 @@
 //	0.25     that reward, from -1000 to 1000
 //	# text   a comment, ignored like an empty line
 //
-// The source writes a line when a label is wanted, when a request is closed and
-// when a label is saved. An invalid line gives no label, and the reply lists the
+// The source writes a line when a label is wanted, when a request is closed, when
+// a label is saved and when the input ends. An invalid line gives no label, and the reply lists the
 // valid ones. The first word of a reply is for programs: wanted, closed, saved,
-// refused, error. There is at most one refused or error reply a second; it also
+// refused, error, ended. There is at most one refused or error reply a second; it also
 // gives the number of lines that it covers.
 package console

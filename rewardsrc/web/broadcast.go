@@ -52,6 +52,8 @@ type state struct {
 	Picture  string        `json:"picture,omitempty"` // why there is none
 	Stopped  string        `json:"stopped,omitempty"`
 	Ended    string        `json:"ended,omitempty"`
+	Failed   bool          `json:"failed,omitempty"` // the end is an alarm
+	Keep     string        `json:"keep,omitempty"`   // the command that saves the task after the end
 }
 
 type requestState struct {
@@ -116,9 +118,10 @@ func (s *Server) publishState() {
 func (s *Server) state(view *View) state {
 	b, now := s.published.Load(), s.now()
 	st := state{
-		Type: "state", View: view, Outcomes: b.outcomes, Ended: b.ended, Devices: len(s.clients),
+		Type: "state", View: view, Outcomes: b.outcomes, Ended: b.ended.Why, Devices: len(s.clients),
 		Operator: operatorState{Device: nameOf(s.seat.holder), Asking: nameOf(s.seat.asking)},
 	}
+	st.Failed, st.Keep = b.ended.Failed, b.ended.Keep
 	if s.seat.client != nil {
 		st.Operator.Conn = s.seat.client.number
 	}

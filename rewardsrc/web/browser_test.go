@@ -496,12 +496,18 @@ func TestPage_PairLabelUndoStop(t *testing.T) {
 	p.tap("stop")
 	p.untilText("banner", "STOP was pressed on device 1")
 	d.end()
-	d.End("STOP was pressed on device 1")
+	d.End(Ending{
+		Why: "STOP was pressed on device 1", Failed: true,
+		Keep: "./optibfm task save NAME --config walker-human --from logs/20260101-120000-dm_control_walker.mcap",
+	})
 	if err := d.Halt(); err != nil {
 		t.Fatal(err)
 	}
 	p.untilText("banner", "The run is over")
 	p.untilText("stop-text", "The run is over")
+	p.untilText("detail", "task save NAME .* --from logs/")
+	p.until("document.getElementById('banner').dataset.tone", "bad")
+	p.untilText("armed", "check it")
 	p.picture("phone-stopped")
 	c.mustBeHealthy()
 }
@@ -855,7 +861,7 @@ func TestPage_StopIsAlwaysVisible(t *testing.T) {
 
 func TestPage_SavesLoadsAndBeginsTasks(t *testing.T) {
 	c := startChrome(t)
-	kept := &shelf{}
+	kept := &shelf{others: []SavedTask{{"run", "dm_control cheetah", true}, {"walk", "", true}}}
 	d, stopped := openForBrowser(t, func(_ *Config, o *Options) { o.Tasks = kept })
 	p := c.page(phone)
 	p.open(d.Pairing().URL)
@@ -870,12 +876,20 @@ func TestPage_SavesLoadsAndBeginsTasks(t *testing.T) {
 	}
 	type save struct{ name, says string }
 	p.tap("task-menu")
-	p.untilText("task-none", "No task is saved")
-	for _, s := range []save{{"a b", "Use letters"}, {"gentle-turn", "Saved as gentle-turn"}} {
+	p.untilText("task-none", "No task of this robot’s model is saved")
+	p.untilText("task-list", "dm_control cheetah: another model\\s+run\\s+Unknown robot: another model\\s+walk")
+	p.until("document.querySelectorAll('#task-list button').length", "0") // none that it cannot follow
+	for _, s := range []save{{"a b", ""}, {"gentle-turn", "Saved as gentle-turn"}} {
 		p.eval("document.getElementById('task-name').value = '" + s.name + "'")
 		p.eval("document.getElementById('task-form').requestSubmit()")
+		p.untilText("task-name-error", map[bool]string{true: "Use letters", false: "^$"}[s.says == ""])
 		p.untilText("task-note", s.says)
 	}
+	p.eval("document.getElementById('task-name').value = 'run'")
+	p.eval("document.getElementById('task-form').requestSubmit()")
+	p.untilText("task-effect", "dm_control cheetah has a task of this name")
+	p.eval("document.getElementById('task-no').click()")
+	p.picture("phone-tasks")
 	wantCalls("save gentle-turn")
 	p.eval("document.querySelector('#task-list button').click()")
 	p.untilText("task-effect", "Keep clear") // the robot is armed
@@ -892,6 +906,60 @@ func TestPage_SavesLoadsAndBeginsTasks(t *testing.T) {
 	p.tap("task-menu")
 	p.eval("document.querySelector('#tasks .stop').click()")
 	<-stopped
+	c.mustBeHealthy()
+}
+
+func TestPage_SpaceIsStop(t *testing.T) {
+	c := startChrome(t)
+	d, stopped := openForBrowser(t, nil)
+	p := c.page(phone)
+	p.open(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	press := func(focus, key string) {
+		p.eval("document.getElementById('" + focus + "').focus()")
+		for _, kind := range []string{"keyDown", "keyUp"} {
+			p.do("Input.dispatchKeyEvent", map[string]any{"type": kind, "text": key, "key": key, "code": "Space"}, nil)
+		}
+	}
+	for _, focus := range []string{"good", "stop", "undo"} {
+		press(focus, " ")
+		select {
+		case <-stopped:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("focus on %s: no STOP", focus)
+		}
+	}
+	p.until("document.getElementById('presses').children.length", "^0$") // Good labelled nothing
+	press("menu", " ")                                                   // another button
+	p.until("document.getElementById('settings').open", "true")
+	c.mustBeHealthy()
+}
+
+// contrast is the contrast ratio of the text of an element and its background (WCAG 2).
+const contrast = `(() => {
+	const style = getComputedStyle(document.getElementById('cant'));
+	if (style.opacity !== '1') return 0;
+	const luminance = (colour) => {
+		const [r, g, b] = colour.match(/[\d.]+/g).map((v) => v / 255).map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+		return .2126 * r + .7152 * g + .0722 * b + .05;
+	};
+	const [a, b] = [luminance(style.color), luminance(style.backgroundColor)];
+	return Math.max(a, b) / Math.min(a, b);
+})()`
+
+func TestPage_IdleButtonsAreReadable(t *testing.T) {
+	c := startChrome(t)
+	d, _ := openForBrowser(t, nil)
+	p := c.page(phone)
+	p.open(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	p.until("document.getElementById('cant').dataset.idle", "true")
+	p.until("document.getElementById('link').role === null", "true") // its number is not spoken at each change
+	for _, theme := range []string{"light", "dark"} {
+		p.theme(theme)
+		p.until(contrast+" >= 4.5", "true")
+		p.picture("phone-idle-" + theme)
+	}
 	c.mustBeHealthy()
 }
 

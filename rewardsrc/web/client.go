@@ -83,9 +83,9 @@ type reply struct {
 	Role     string `json:"role,omitempty"`
 	ExpiresS Number `json:"expires_s,omitempty"`
 
-	Kind  string   `json:"kind,omitempty"`  // of the task message
-	Error string   `json:"error,omitempty"` // why it had no effect
-	Names []string `json:"names,omitempty"` // of the saved tasks
+	Kind  string      `json:"kind,omitempty"`  // of the task message
+	Error string      `json:"error,omitempty"` // why it had no effect
+	Tasks []SavedTask `json:"tasks,omitempty"` // that are saved
 }
 
 // clockMessage asks for the browser's time, and reports the present estimate.
@@ -345,7 +345,7 @@ func (c *client) press(m message, now int64) (refused string) {
 		return "this console only watches"
 	case !s.seated(c):
 		return "another device labels"
-	case s.published.Load().ended != "":
+	case s.published.Load().ended.Why != "":
 		return "the run is over"
 	case m.Kind == kindValue && s.opts.Mode != Continuous:
 		return "only good and bad are taken"

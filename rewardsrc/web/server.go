@@ -210,15 +210,15 @@ func (s *Server) scheme() string {
 	return "http"
 }
 
-// End shows the browsers why the run is over. Halt must follow.
-func (s *Server) End(why string) { s.end(why) }
+// End shows the browsers that the run is over. Halt must follow.
+func (s *Server) End(e Ending) { s.end(e) }
 
 // Halt shows the browsers that the run is over and closes everything. It is
 // idempotent and takes a bounded time.
 func (s *Server) Halt() error {
 	s.halt.Do(func() {
-		if s.snapshot.ended == "" {
-			s.end("the run is over")
+		if s.snapshot.ended.Why == "" {
+			s.end(Ending{Why: "the run is over"})
 		}
 		close(s.quit)
 		<-s.drained

@@ -566,11 +566,13 @@ func TestServer_WatchOnlyTakesNoLabels(t *testing.T) {
 func TestServer_EndReachesEveryBrowser(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
-	s.End("a fault")
+	s.End(Ending{Why: "a fault", Failed: true, Keep: "optibfm task save NAME"})
 	if err := s.Halt(); err != nil {
 		t.Fatal(err)
 	}
-	b.until("the end", func(st state) bool { return st.Ended == "a fault" })
+	b.until("the end", func(st state) bool {
+		return st.Ended == "a fault" && st.Failed && st.Keep == "optibfm task save NAME"
+	})
 	if got := websocket.CloseStatus(<-b.ended); got != websocket.StatusGoingAway {
 		t.Errorf("closed with %v, want going away", got)
 	}

@@ -177,9 +177,9 @@ func (d *desk) Note(level Level, text string) {
 	d.publish()
 }
 
-// end reports that no more labels are accepted, and why.
-func (d *desk) end(why string) {
-	d.snapshot.ended, d.snapshot.request = why, openRequest{}
+// end reports that no more labels are accepted.
+func (d *desk) end(e Ending) {
+	d.snapshot.ended, d.snapshot.request = e, openRequest{}
 	d.publish()
 }
 

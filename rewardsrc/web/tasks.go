@@ -4,8 +4,8 @@ import "cmp"
 
 // Tasks saves the task of the robot and changes it. A method may take seconds; the server calls one at a time.
 type Tasks interface {
-	// Names lists the saved tasks.
-	Names() ([]string, error)
+	// List lists the saved tasks, first those of the robot's model.
+	List() ([]SavedTask, error)
 	// Save saves the belief of the robot under a name. replace allows it to replace another task.
 	Save(name string, replace bool) error
 	// Load lets the robot switch to a saved task. A robot that is armed moves at once.
@@ -14,8 +14,15 @@ type Tasks interface {
 	New() error
 }
 
-// maxNames bounds the list of tasks that a browser receives.
-const maxNames = 200
+// SavedTask is a task in a list.
+type SavedTask struct {
+	Name  string `json:"name"`
+	Robot string `json:"robot,omitempty"` // that learnt it; "": unknown
+	Other bool   `json:"other,omitempty"` // of another model: this robot cannot follow it
+}
+
+// maxTasks bounds the list of tasks that a browser receives.
+const maxTasks = 200
 
 // task starts what a browser asks for, or returns why not. Another goroutine answers, so that STOP need not wait.
 func (c *client) task(m message) (refused string) {
@@ -25,7 +32,7 @@ func (c *client) task(m message) (refused string) {
 		return "this console does not change tasks"
 	case !s.seated(c):
 		return "another device labels"
-	case s.published.Load().ended != "":
+	case s.published.Load().ended.Why != "":
 		return "the run is over"
 	case !s.changing.TryLock():
 		return "another change of the task is not finished"
@@ -50,8 +57,8 @@ func changeTask(t Tasks, m message) reply {
 	case taskNew:
 		err = t.New()
 	}
-	names, unlisted := t.Names()
-	r.Names = names[:min(len(names), maxNames)]
+	list, unlisted := t.List()
+	r.Tasks = list[:min(len(list), maxTasks)]
 	if err = cmp.Or(err, unlisted); err != nil {
 		r.Error = err.Error()
 	}

@@ -8,12 +8,20 @@ import (
 	"testing"
 )
 
+func namesOf(list []SavedTask) (names []string) {
+	for _, t := range list {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 // shelf keeps the names of tasks.
 type shelf struct {
-	mu    sync.Mutex
-	names []string
-	calls []string
-	gate  chan struct{} // a change waits for it; nil: none waits
+	mu     sync.Mutex
+	names  []string
+	others []SavedTask
+	calls  []string
+	gate   chan struct{} // a change waits for it; nil: none waits
 }
 
 func (s *shelf) did(what string) {
@@ -25,14 +33,17 @@ func (s *shelf) did(what string) {
 	s.calls = append(s.calls, what)
 }
 
-func (s *shelf) Names() ([]string, error) {
+func (s *shelf) List() (list []SavedTask, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.names), nil
+	for _, name := range s.names {
+		list = append(list, SavedTask{Name: name})
+	}
+	return append(list, s.others...), nil
 }
 
 func (s *shelf) Save(name string, replace bool) error {
-	if names, _ := s.Names(); slices.Contains(names, name) && !replace {
+	if list, _ := s.List(); slices.Contains(namesOf(list), name) && !replace {
 		return errors.New("exists")
 	}
 	s.did("save " + name)
@@ -64,7 +75,7 @@ func TestServer_ChangesTheTask(t *testing.T) {
 	} {
 		c.send.Type = typeTask
 		b.write(c.send)
-		if r := b.reply(); r.Type != "tasks" || r.Kind != c.send.Kind || r.Error != c.err || !slices.Equal(r.Names, c.names) {
+		if r := b.reply(); r.Type != "tasks" || r.Kind != c.send.Kind || r.Error != c.err || !slices.Equal(namesOf(r.Tasks), c.names) {
 			t.Errorf("%+v: %+v", c.send, r)
 		}
 	}

@@ -106,7 +106,14 @@ type snapshot struct {
 	request  openRequest
 	outcomes []outcome // the newest, oldest first
 	events   []event   // the newest, oldest first
-	ended    string    // why no more labels are accepted
+	ended    Ending    // no more labels are accepted
+}
+
+// Ending is the end of a run.
+type Ending struct {
+	Why    string // "": the run is not over
+	Failed bool   // it is an alarm
+	Keep   string // the command that saves the task; "": there is nothing to save
 }
 
 const (

@@ -374,6 +374,16 @@ for (const b of document.querySelectorAll('.stop')) {
   b.addEventListener('click', (e) => { if (e.detail === 0) stop(); });
 }
 
+// The space bar is STOP, as on the terminal, also with a label button in focus: Enter presses that.
+for (const event of ['keydown', 'keyup']) {
+  document.addEventListener(event, (e) => {
+    const other = e.target.closest?.('input, summary, dialog, button:not(.pad, .stop)');
+    if (e.key !== ' ' || other || document.body.dataset.view !== 'console' || !hello?.can_stop) return;
+    e.preventDefault(); // of the click
+    if (event === 'keydown' && !e.repeat) stop();
+  });
+}
+
 /* ---- tasks --------------------------------------------------------------- */
 
 const moving = ['armed', 'starting', 'resting'];
@@ -538,7 +548,7 @@ function renderBanner() {
     return banner.set('STOP is NOT confirmed: use the emergency stop now.', 'bad');
   }
   if (state?.view?.fault) return banner.set(`The robot is stopped: ${state.view.fault}.`, 'bad');
-  if (state?.ended) return banner.set(`The run is over: ${state.ended}.`, 'calm');
+  if (state?.ended) return banner.set(`The run is over: ${state.ended}.`, state.failed ? 'bad' : 'calm');
   if (stoppedAt && now - stoppedAt > 2000) {
     return banner.set('STOP was pressed, but the halt is NOT confirmed: use the emergency stop now.', 'bad');
   }
@@ -584,6 +594,7 @@ function idleQuestion() {
 
 /** What a press does while no question is open. */
 function idleDetail(mine, stopped) {
+  if (state.keep) return `Keep what it learnt, in a terminal: ${state.keep}`;
   if (state.ended || !connected()) return 'Presses do not count.';
   if (hello.watch_only) return `Labels come from: ${hello.about.operator || 'another source'}`;
   if (!mine) return 'This device watches.';
@@ -679,7 +690,7 @@ function renderView() {
 // Without a connection the state of the robot is unknown.
 function renderArmed(v) {
   if (v.fault) chip('armed', 'stopped', 'bad');
-  else if (state.ended) chip('armed', 'ended', 'idle');
+  else if (state.ended) chip('armed', state.failed ? 'check it' : 'ended', state.failed ? 'bad' : 'idle');
   else if (!connected()) chip('armed', 'unknown', 'idle');
   else chip('armed', v.mode, moving.includes(v.mode) ? 'warn' : 'idle');
 }

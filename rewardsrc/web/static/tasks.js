@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 
 export class Tasks {
-  names = [];
+  tasks = []; // saved: name, robot, other (of another model)
   agreed = null; // what a confirmation sends
 
   /** send(message) returns whether it is on its way; armed() whether the robot moves. */
@@ -23,6 +23,7 @@ export class Tasks {
 
   show(focus) {
     this.say('');
+    this.refuse('');
     $('tasks').showModal();
     (focus === 'task-list' ? $('task-list').querySelector('button') ?? $('tasks-close') : $(focus)).focus();
     this.ask({ kind: 'list' });
@@ -30,9 +31,18 @@ export class Tasks {
 
   save() {
     const name = $('task-name').value.trim();
-    if (!/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/.test(name)) return this.say('Use letters, digits, dots, hyphens and underscores.', true);
-    if (!this.names.includes(name)) return this.ask({ kind: 'save', name });
-    this.confirm(`Replace ${name}?`, 'A task of this name exists.', 'Replace', { kind: 'save', name, replace: true });
+    if (!/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/.test(name)) return this.refuse('Use letters, digits, dots, hyphens and underscores.');
+    this.refuse('');
+    const same = this.tasks.find((t) => t.name === name);
+    if (!same) return this.ask({ kind: 'save', name });
+    this.confirm(`Replace ${name}?`, same.other ? `${same.robot || 'Another robot'} has a task of this name.` : 'A task of this name exists.', 'Replace', { kind: 'save', name, replace: true });
+  }
+
+  /** Says what is wrong with the name, next to it. */
+  refuse(text) {
+    $('task-name-error').textContent = text;
+    $('task-name').ariaInvalid = Boolean(text);
+    if (text) this.say('');
   }
 
   /** Asks before a change that cannot be undone. */
@@ -68,7 +78,7 @@ export class Tasks {
   /** Takes the answer of the robot's computer; returns the new task in words, '' for none. */
   answer(m) {
     const name = this.asked?.name ?? '';
-    if (m.names || !m.error) this.list(m.names ?? []);
+    if (m.tasks || !m.error) this.list(m.tasks ?? []);
     if (m.error) { this.say(`${m.error}.`, true); return ''; }
     if (m.kind === 'list') return '';
     if (m.kind === 'save') {
@@ -80,18 +90,31 @@ export class Tasks {
     return m.kind === 'new' ? 'A new task begins.' : `The robot follows the task ${name}.`;
   }
 
-  list(names) {
-    this.names = names;
-    $('task-none').hidden = names.length > 0;
-    $('task-list').replaceChildren(...names.map((name) => {
-      const item = document.createElement('li'), load = document.createElement('button');
-      load.type = 'button';
-      load.className = 'quiet';
-      load.textContent = name;
-      load.ariaLabel = `Load ${name}`;
-      load.onclick = () => this.confirm(`Load ${name}?`, 'The robot forgets labels that are not saved.', 'Load', { kind: 'load', name });
-      item.append(load);
-      return item;
+  /** Lists the tasks of this robot's model, then those of others, which it cannot follow, by robot. */
+  list(tasks) {
+    this.tasks = tasks;
+    $('task-none').hidden = tasks.some((t) => !t.other);
+    let group = '';
+    $('task-list').replaceChildren(...tasks.flatMap((t) => {
+      const item = document.createElement('li'), title = t.other ? t.robot || 'Unknown robot' : '';
+      if (t.other) {
+        item.className = 'other';
+        item.textContent = t.name;
+      } else {
+        const load = document.createElement('button');
+        load.type = 'button';
+        load.className = 'quiet';
+        load.textContent = t.name;
+        load.ariaLabel = `Load ${t.name}`;
+        load.onclick = () => this.confirm(`Load ${t.name}?`, 'The robot forgets labels that are not saved.', 'Load', { kind: 'load', name: t.name });
+        item.append(load);
+      }
+      if (title === group) return [item];
+      group = title;
+      const head = document.createElement('li');
+      head.className = 'group';
+      head.textContent = `${title}: another model`;
+      return [head, item];
     }));
   }
 }
