@@ -20,6 +20,7 @@ type replayReport struct {
 	Unverified uint64             `json:"unverified"`
 	Gaps       []string           `json:"gaps,omitempty"`
 	Damage     []string           `json:"damage,omitempty"`
+	Lacks      string             `json:"unverifiable,omitempty"` // why no tick can be verified
 	Cut        string             `json:"cut,omitempty"`
 	Skipped    uint64             `json:"skipped"`
 	Dropped    uint64             `json:"dropped"`
@@ -90,6 +91,9 @@ func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog
 	}
 	for _, err := range r.Damage {
 		report.Damage = append(report.Damage, err.Error())
+	}
+	if r.Lacks != nil {
+		report.Lacks = r.Lacks.Error()
 	}
 	if r.Cut != nil {
 		report.Cut = stateText(r.Cut, nil)

@@ -35,8 +35,12 @@ func printInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error,
 	row(out, "program", "%s, model %s", orUnknown(m.Program), plaintext.ShortHash(m.ModelHash))
 	row(out, "robot", "%s: %d observations, %d actions, d = %d, period %v", orUnknown(m.Robot.Name),
 		m.Shape.Obs, m.Shape.Action, m.Shape.Latent, m.Robot.Period)
-	row(out, "control", "%s, kappa %g, lambda %g, rho %g",
-		m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho)
+	if m.Control.Strategy == "" {
+		row(out, "control", "unknown: the log is damaged")
+	} else {
+		row(out, "control", "%s, kappa %g, lambda %g, rho %g",
+			m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho)
+	}
 	for i, grant := range strings.Split(orUnknown(m.Posture), "\n") {
 		row(out, []string{"posture", ""}[min(i, 1)], "%s", grant)
 	}

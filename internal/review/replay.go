@@ -39,11 +39,11 @@ func Replay(out io.Writer, path string, o Options) error {
 
 func replay(out io.Writer, path string, r *flightlog.Reader, o Options) error {
 	result, err := flightlog.Verify(r)
-	if err != nil {
+	if err != nil && !errors.Is(err, flightlog.ErrUnverifiable) {
 		return err
 	}
 	var answer *flightlog.Answer
-	if o.WhatIf != nil {
+	if o.WhatIf != nil && err == nil {
 		a, err := flightlog.WhatIf(r, *o.WhatIf)
 		if err != nil {
 			return err
@@ -67,6 +67,9 @@ func replayError(path string, r flightlog.Result) error {
 	err := damageError("replay", path, r.Damage)
 	if r.First != nil {
 		err = errors.Join(ErrDiffers, err)
+	}
+	if r.Lacks != nil {
+		err = errors.Join(fmt.Errorf("replay: %w", r.Lacks), err)
 	}
 	return err
 }
@@ -101,7 +104,7 @@ func writePage(out io.Writer, log string, r *flightlog.Reader, o Options) error 
 	fmt.Fprintf(out, "%s, %s\n", page, plaintext.Bytes(made.Bytes))
 	if made.Unverified != nil {
 		row(out, "verified", "NO: %v", made.Unverified)
-		return fmt.Errorf("replay: %w", made.Unverified)
+		return errors.Join(fmt.Errorf("replay: %w", made.Unverified), damageError("replay", log, made.Replay.Damage))
 	}
 	row(out, "verified", "%s", verdictText(made.Replay))
 	return replayError(log, made.Replay)

@@ -140,6 +140,8 @@ func verdictText(r flightlog.Result) string {
 	switch {
 	case r.First != nil:
 		return fmt.Sprintf("%s: %s DIFFER; the first: %s", all, flightlog.Grouped(r.Differing), r.First)
+	case r.Lacks != nil:
+		return fmt.Sprintf("NO: %v; %s ticks can be read", r.Lacks, flightlog.Grouped(r.Summary.Ticks))
 	case len(r.Damage) > 0:
 		return "NO: the log is damaged; " + all + " that can be read agree"
 	}
