@@ -14,7 +14,7 @@ import (
 // TidyEvery is the interval at which a run checks the limits of its log folder. Tests shorten it.
 var TidyEvery = time.Minute
 
-// tidier removes pictures and verified logs while a run continues. A full disk does not end a run:
+// tidier removes pictures and marked logs while a run continues. A full disk does not end a run:
 // the log reports it.
 type tidier struct {
 	log      configs.Log

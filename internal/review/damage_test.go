@@ -291,7 +291,7 @@ func writeChunks(t *testing.T, compress bool) (path string, w *flightlog.Writer)
 	path = filepath.Join(t.TempDir(), "run.mcap")
 	w, err := flightlog.Create(path, flightlog.Metadata{
 		Program: "test", Shape: shape, Control: cfg, Robot: hal.Spec{Name: "testbot", Period: period},
-		Config: []byte("robot: {driver: rover}\n"), Extra: map[string]string{"task": "stand"},
+		Config: []byte("robot: {driver: rover}\noperator: {source: scripted}\n"), Extra: map[string]string{"task": "stand"},
 	}, flightlog.Options{NoSync: true, Compress: compress, FlushEvery: time.Hour})
 	rigtest.Must(t, err)
 	learner, err := controller.NewLearner(cfg, shape.Latent, period)
@@ -325,7 +325,7 @@ func damagedLog(t *testing.T) string {
 	rigtest.Must(t, w.Close())
 	log, err := os.ReadFile(path)
 	rigtest.Must(t, err)
-	log[len(log)/2] ^= 1
+	log[len(log)/2+200] ^= 1
 	t.Chdir(t.TempDir())
 	path = filepath.Join("-my logs", "run.mcap")
 	rigtest.Must(t, os.Mkdir(filepath.Dir(path), 0o700))

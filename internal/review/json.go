@@ -13,6 +13,7 @@ import (
 type replayReport struct {
 	File       string             `json:"file"`
 	OK         bool               `json:"ok"`
+	Marked     bool               `json:"marked"` // a run may remove the log
 	Ticks      uint64             `json:"ticks"`
 	Verified   uint64             `json:"verified"`
 	Differing  uint64             `json:"differing"`
@@ -75,10 +76,10 @@ type replayAnswer struct {
 	MeanBonus  *float64  `json:"mean_bonus,omitempty"`
 }
 
-func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog.Answer) error {
+func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog.Answer, marked bool) error {
 	s := r.Summary
 	report := replayReport{
-		File: path, OK: r.OK(), Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing, Unverified: r.Unverified,
+		File: path, OK: r.OK(), Marked: marked, Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing, Unverified: r.Unverified,
 		Skipped: s.Skipped, Dropped: s.Dropped, DurationS: s.Duration.Seconds(),
 		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone, Doubted: s.Doubted, Least: s.Least,
 		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: finiteOrNil(r.ZNorm),

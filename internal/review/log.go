@@ -130,7 +130,7 @@ func Recover(out io.Writer, path, target string) error {
 	return nil
 }
 
-// Release marks logs as replayed. It does not mark a damaged log or a file that is
+// Release marks logs, so that a run may remove them. It does not mark a damaged log or a file that is
 // no log, and continues with the next one. Pictures need no mark.
 func Release(paths []string) error {
 	var errs []error
