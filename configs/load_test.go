@@ -369,6 +369,7 @@ func TestLoad_ReportsBadOverride(t *testing.T) {
 		"run.episodes.x=1":          "run.episodes is a value without keys",
 		"run.episodes":              "write key.path=value",
 		"run.episodes=":             "--set:1:14: run.episodes is empty",
+		"run.episodes=010":          "--set:1:14: run.episodes: the number begins with 0",
 		"run.episodes=many":         "--set:1:14: run.episodes is a string",
 		"run.lockstep=maybe":        "--set:1:14: run.lockstep is a string",
 		"controller.gate.kappa=-1":  "--set:1:23: controller.gate.kappa is out of range (-1)",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"optibfm/internal/flags"
 	"optibfm/internal/plaintext"
 )
 
@@ -34,5 +35,6 @@ func newRootCommand() *cobra.Command {
 	}
 	cobra.EnableCommandSorting = false
 	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newBackendCommand(), newCollectCommand())
+	flags.RefuseLeadingZeros(root)
 	return root
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/flightlog"
+	"optibfm/internal/flags"
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 )
@@ -79,6 +80,7 @@ would be informative.`,
 	root.SetCompletionCommandGroupID("setup")
 	root.AddCommand(newHostCommand())
 	cobra.EnableCommandSorting = false
+	flags.RefuseLeadingZeros(root)
 	return root
 }
 
