@@ -24,8 +24,9 @@ var ErrNoRoom = errors.New("the disk is too full for a run; " +
 type Limits struct {
 	Keep     int64         // bytes of logs and pictures in the folder; 0: no limit
 	MinFree  int64         // bytes free on the disk of the folder; 0: no limit
-	Pictures time.Duration // since the last picture of a file; 0: no limit
+	Pictures time.Duration // since the last picture of a file, see MakeRoom; 0: no limit
 
+	Synced func() bool // the wall clock is synchronised and did not jump; nil: as the kernel reports
 	// Free returns the free bytes on the disk of a folder; nil: FreeBytes.
 	Free func(dir string) (int64, error)
 }
@@ -45,11 +46,13 @@ func (l *Limits) violated(dir string, room *Room) (bool, error) {
 type Room struct {
 	Removed  []string // names of the removed logs
 	Pictures []string // names of the removed files of pictures
+	Undated  int      // files of pictures that appear too old, and whose age is not known
 	Held     int64    // bytes of the remaining logs and pictures
 	Free     int64    // free bytes on the disk, if MinFree is set
 }
 
-// MakeRoom removes pictures from a folder that are too old. If the other limits do not
+// MakeRoom removes pictures from a folder that are too old. Their age is known only if the wall clock is
+// synchronised, and was when they were recorded: a computer without a battery begins in the past. If the other limits do not
 // hold, it removes further pictures and then marked logs, the oldest first, until they
 // do. MarkReplayed marks: `optibfm replay` calls it for a verified log without labels of a
 // person, `optibfm log release` for any. MakeRoom removes no other log, because its labels may
@@ -61,6 +64,9 @@ type Room struct {
 func MakeRoom(dir string, l Limits) (Room, error) {
 	if l.Free == nil {
 		l.Free = FreeBytes
+	}
+	if l.Synced == nil {
+		l.Synced = clockSynchronised
 	}
 	logs, err := listLogs(dir)
 	if err != nil {
@@ -81,6 +87,10 @@ func (room *Room) make(dir string, logs []logFile, l Limits) error {
 	reach := int64(0) // bytes that could be removed
 	for _, log := range logs {
 		tooOld := log.pictures && l.Pictures > 0 && time.Since(log.changed) > l.Pictures
+		if tooOld && !(l.Synced() && log.dated()) {
+			tooOld = false
+			room.Undated++
+		}
 		if removed, err := room.remove(log, tooOld); removed || err != nil {
 			if err != nil {
 				return err

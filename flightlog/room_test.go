@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 func fakeLog(t *testing.T, dir, name string, size, days int) string {
 	t.Helper()
 	path := filepath.Join(dir, name+".mcap")
-	must(t, os.WriteFile(path, make([]byte, size), 0o600))
+	content := make([]byte, size)
+	copy(content, keySynchronised)
+	must(t, os.WriteFile(path, content, 0o600))
 	when := time.Now().AddDate(0, 0, -days)
 	must(t, os.Chtimes(path, when, when))
 	return path
@@ -103,7 +106,7 @@ func TestMakeRoom_RemovesPicturesBeforeAnyLog(t *testing.T) {
 		fakeLog(t, dir, "a.view-002", 100, 3)
 		fakeLog(t, dir, "gone.view-001", 100, 1)
 		fakeLog(t, dir, "unverified.view-1000", 100, 1)
-		room, err := MakeRoom(dir, Limits{Keep: c.keep, Pictures: c.age})
+		room, err := MakeRoom(dir, Limits{Keep: c.keep, Pictures: c.age, Synced: func() bool { return true }})
 		must(t, err)
 		if len(room.Pictures) != c.pictures || len(room.Removed) != c.logs || !names(t, dir)["unverified.mcap"] ||
 			room.Held != int64(700-100*(c.pictures+c.logs)) {
@@ -142,6 +145,38 @@ func TestReplayed_IgnoresMarksOfEarlierPrograms(t *testing.T) {
 	}
 }
 
+func TestMakeRoom_RemovesNothingByAgeWithoutAKnownAge(t *testing.T) {
+	for _, then := range []bool{false, true} {
+		for _, now := range []bool{false, true} {
+			w, path := create(t, testMetadata(testShape), Options{NoSync: true})
+			pictures := w.Pictures(0)
+			pictures.synced = func() bool { return then }
+			must(t, pictures.Write(testPicture(0)))
+			must(t, errors.Join(pictures.Close(), w.Close()))
+			view := strings.TrimSuffix(path, ".mcap") + ".view-001.mcap"
+			old := time.Unix(1000, 0) // as a clock without a battery
+			must(t, os.Chtimes(view, old, old))
+			room, err := MakeRoom(filepath.Dir(path), Limits{Pictures: time.Hour, Synced: func() bool { return now }})
+			must(t, err)
+			if known := then && now; known != (len(room.Pictures) == 1) || known != (room.Undated == 0) {
+				t.Errorf("synchronised when recorded %v, now %v: %+v", then, now, room)
+			}
+			if room, err = MakeRoom(filepath.Dir(path), Limits{Keep: 1}); err != nil || names(t, filepath.Dir(path))[filepath.Base(view)] {
+				t.Errorf("pictures stay although space is needed: %+v, %v", room, err)
+			}
+		}
+	}
+}
+
+func TestClockSynchronised_IsFalseAfterAJump(t *testing.T) {
+	was := wallOffset
+	defer func() { wallOffset = was }()
+	wallOffset -= int64(time.Hour)
+	if clockSynchronised() {
+		t.Error("the age of files counts although the clock jumped by an hour")
+	}
+}
+
 func TestMakeRoom_LeavesAnOpenLog(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "live.mcap")
@@ -150,7 +185,7 @@ func TestMakeRoom_LeavesAnOpenLog(t *testing.T) {
 	must(t, MarkReplayed(path))
 	pictures := live.Pictures(0)
 	must(t, pictures.Write(testPicture(0)))
-	room, err := MakeRoom(dir, Limits{Keep: 1, Pictures: time.Nanosecond})
+	room, err := MakeRoom(dir, Limits{Keep: 1, Pictures: time.Nanosecond, Synced: func() bool { return true }})
 	must(t, err)
 	if left := names(t, dir); len(room.Removed)+len(room.Pictures) > 0 || !left["live.mcap"] || !left["live.view-001.mcap"] {
 		t.Errorf("got %+v", room)

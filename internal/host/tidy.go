@@ -56,7 +56,7 @@ func (t *tidier) tidy() {
 	}
 	now := make(map[string]bool, len(exceeded))
 	for _, text := range exceeded {
-		kind := gigabytes.ReplaceAllString(text, "")
+		kind := numbers.ReplaceAllString(text, "")
 		if !t.reported[kind] {
 			t.report(flightlog.Warn, text)
 		}
@@ -65,7 +65,7 @@ func (t *tidier) tidy() {
 	t.reported = now
 }
 
-var gigabytes = regexp.MustCompile(`\d+\.\d\d`)
+var numbers = regexp.MustCompile(`\d+(\.\d+)?`)
 
 func (t *tidier) report(level flightlog.Level, text string) {
 	record.Offer(t.events, flightlog.Event{At: rtloop.Now(), Level: level, Text: text})

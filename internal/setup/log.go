@@ -26,6 +26,11 @@ func MakeRoom(l configs.Log) (removed, exceeded []string, err error) {
 		names := strings.Join(room.Removed, ", ")
 		removed = append(removed, "log.keep_gb, log.min_free_gb: removed, as replayed or released: "+names)
 	}
+	if room.Undated > 0 {
+		exceeded = append(exceeded, fmt.Sprintf("log.frames_days: %d files of pictures stay until space is needed: "+
+			"the clock is not synchronised (`timedatectl`), jumped, or was not synchronised when they were recorded",
+			room.Undated))
+	}
 	if held := float64(room.Held) / 1e9; l.KeepGB > 0 && held > l.KeepGB {
 		exceeded = append(exceeded, fmt.Sprintf("log.keep_gb: logs that were not released, and the log of the run, "+
 			"take %.2f GB; copy them, then run `optibfm log release`", held))
