@@ -51,12 +51,12 @@ type Room struct {
 	Free     int64    // free bytes on the disk, if MinFree is set
 }
 
-// MakeRoom removes pictures from a folder that are too old. Their age is known only if the wall clock is
-// synchronised, and was when they were recorded: a computer without a battery begins in the past. If the other limits do not
-// hold, it removes further pictures and then marked logs, the oldest first, until they
-// do. MarkReplayed marks: `optibfm replay` calls it for a verified log without labels of a
-// person, `optibfm log release` for any. MakeRoom removes no other log, because its labels may
-// exist nowhere else, and no file that a Writer has open.
+// MakeRoom removes pictures from a folder that are too old. Their age is known only if the wall
+// clock is synchronised, and was when they were recorded: a computer without a battery begins in
+// the past. If the other limits do not hold, MakeRoom removes further pictures and then marked
+// logs, the oldest first, until they do. MarkReplayed marks: `optibfm replay` calls it for a verified
+// log without labels of a person, `optibfm log release` for any. MakeRoom removes no other log,
+// because its labels may exist nowhere else, and no file that a Writer has open.
 //
 // MakeRoom removes a log only if that meets the limit. If Keep cannot be met, it removes
 // pictures and returns no error; compare Room.Held. If MinFree cannot be met, it removes

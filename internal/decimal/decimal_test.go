@@ -8,7 +8,8 @@ func TestCheck_RefusesLeadingZeros(t *testing.T) {
 			t.Errorf("%q is accepted", text)
 		}
 	}
-	for _, text := range []string{"0", "-0", "0.5", "-0.05", "0e3", "10", "100", "0x40", "0o10", "0b1", "", "+", "a01", "1.01"} {
+	for _, text := range []string{"0", "-0", "0.5", "-0.05", "0e3", "10", "100", "0x40", "0o10", "0b1", "", "+", "a01",
+		"1.01"} {
 		if err := Check(text); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -12,7 +12,8 @@ func TestRefuseLeadingZeros(t *testing.T) {
 		"--seed=10": true, "--seed=010": false, "--rate=0.5": true, "--rate=010.5": false,
 		"--cpus=1,2": true, "--cpus=1,010": false, "--name=010": true, "--wait=5s": true, "--wait=05s": false,
 	} {
-		root, sub := &cobra.Command{Use: "root"}, &cobra.Command{Use: "sub", RunE: func(*cobra.Command, []string) error { return nil }}
+		root := &cobra.Command{Use: "root"}
+		sub := &cobra.Command{Use: "sub", RunE: func(*cobra.Command, []string) error { return nil }}
 		root.AddCommand(sub)
 		sub.Flags().Uint64("seed", 0, "")
 		sub.Flags().Float64("rate", 0, "")
