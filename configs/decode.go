@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"optibfm/internal/decimal"
 )
 
 // maxSize is far above any configuration. It bounds the input of the parser.
@@ -307,6 +309,12 @@ func (d *decoder) scalar(node ast.Node, v reflect.Value, path string) {
 	if !ok {
 		d.failNode(node, path, " is %s; write %s", describe(node), want)
 		return
+	}
+	if v.Kind() != reflect.String {
+		if err := decimal.Check(node.GetToken().Value); err != nil {
+			d.failNode(node, path, ": %v", err)
+			return
+		}
 	}
 	err := yaml.NodeToValue(node, v.Addr().Interface())
 	if err != nil || v.Kind() == reflect.Float64 && math.IsInf(v.Float(), 0) {

@@ -168,7 +168,7 @@ type Log struct {
 	// run.state_dir.
 	SnapshotS float64 `yaml:"snapshot_s"`
 	// KeepGB is the limit for all logs and pictures in dir, in GB of 10⁹ bytes. At its
-	// start and once a minute, a run removes pictures, then verified logs, above the
+	// start and once a minute, a run removes pictures, then marked logs, above the
 	// limit, the oldest first.
 	// It never removes a log that was neither replayed nor released. 0: no limit.
 	KeepGB float64 `yaml:"keep_gb"`

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"optibfm/internal/decimal"
 )
 
 // keyOf returns a field's key in a file, "" for a field that files do not have.
@@ -69,7 +71,7 @@ func lookup(v reflect.Value, path string) (found reflect.Value, section string, 
 func elementOf(list reflect.Value, index string) (reflect.Value, bool) {
 	digits, closed := strings.CutSuffix(index, "]")
 	i, err := strconv.Atoi(digits)
-	if list.Kind() != reflect.Slice || !closed || err != nil || i < 0 || i >= list.Len() {
+	if list.Kind() != reflect.Slice || !closed || err != nil || decimal.Check(digits) != nil || i < 0 || i >= list.Len() {
 		return reflect.Value{}, false
 	}
 	return list.Index(i), true

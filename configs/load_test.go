@@ -409,6 +409,7 @@ func TestLoad_ReportsBadOverride(t *testing.T) {
 		"controller.gate.kappa=-1":  "--set: controller.gate.kappa is out of range (-1)",
 		"controller.strategy=ubc":   "--set: controller.strategy is unknown (\"ubc\"); did you mean ucb?",
 		"loop.cpus=[1,":             "--set: this is not YAML",
+		"run.episodes=010":          "--set: run.episodes: the number begins with 0",
 		"=3":                        "unknown key",
 		"run={episodes: 3, epi: 4}": "--set: unknown key run.epi",
 	} {

@@ -494,3 +494,59 @@ func TestWriter_RefusesOtherShapesAndUseAfterClose(t *testing.T) {
 		}
 	}
 }
+
+// TestReader_OneChangedByteLosesNoTick changes bytes before the first chunk.
+func TestReader_OneChangedByteLosesNoTick(t *testing.T) {
+	path, _ := simulation{cfg: simulationConfig(), ticks: 60, every: 20}.run(t)
+	log, err := os.ReadFile(path)
+	must(t, err)
+	whole := open(t, path)
+	step := 41
+	if testing.Short() {
+		step *= 10
+	}
+	unverifiable := 0
+	for at := firstRecord; at < whole.parts[0].offset; at += int64(step) {
+		for _, cut := range []int64{0, footerLength + 8} { // closed, and never closed
+			changed := bytes.Clone(log[:int64(len(log))-cut])
+			changed[at] ^= 1
+			must(t, os.WriteFile(path, changed, 0o600))
+			r, err := Open(path)
+			if err != nil {
+				t.Errorf("byte %d: %v", at, err)
+				continue
+			}
+			result, err := Verify(r)
+			if result.Summary.Ticks != 60 || result.OK() || len(result.Damage) == 0 ||
+				err != nil && !errors.Is(err, ErrUnverifiable) {
+				t.Errorf("byte %d: %d ticks, OK %v, damage %v, error %v",
+					at, result.Summary.Ticks, result.OK(), result.Damage, err)
+			}
+			must(t, r.Close())
+			if err == nil {
+				continue
+			}
+			unverifiable++
+			checkUnverifiableCopy(t, path, at)
+		}
+	}
+	if unverifiable == 0 {
+		t.Error("no change made a log unverifiable")
+	}
+}
+
+// checkUnverifiableCopy checks that a copy of a log without settings has its ticks and verifies none.
+func checkUnverifiableCopy(t *testing.T, path string, at int64) {
+	t.Helper()
+	out := path + ".copy"
+	defer func() { _ = os.Remove(out) }()
+	saved, err := Recover(path, out)
+	must(t, err)
+	r, err := Open(out)
+	must(t, err)
+	defer func() { _ = r.Close() }()
+	result, err := Verify(r)
+	if saved.Messages[TopicTick] != 60 || result.Summary.Ticks != 60 || result.OK() || !errors.Is(err, ErrUnverifiable) {
+		t.Errorf("byte %d: the copy has %d ticks, OK %v, error %v", at, result.Summary.Ticks, result.OK(), err)
+	}
+}

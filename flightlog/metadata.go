@@ -92,9 +92,11 @@ const (
 	keyClock       = "clock"
 	keyMono        = "mono_ns"
 	keyWall        = "wall_ns"
-	keyPreamble    = "crc32" // checksum of the file before the record preambleName
-	clockMonotonic = "monotonic"
-	clockSimulated = "simulated"
+	// keyUnverifiable in Extra is what the original of a recovered log lacked for a replay.
+	keyUnverifiable = "unverifiable"
+	keyPreamble     = "crc32" // checksum of the file before the record preambleName
+	clockMonotonic  = "monotonic"
+	clockSimulated  = "simulated"
 )
 
 // preambleSum formats a checksum for the record preambleName.

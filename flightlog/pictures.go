@@ -39,6 +39,10 @@ const leastFree = 50e6
 // keyPicturesOf in Metadata.Extra is the name of the log that a file of pictures belongs to.
 const keyPicturesOf = "pictures_of"
 
+// keySynchronised in Metadata.Extra: the wall clock was synchronised when the file of pictures began, so that
+// its age is known.
+const keySynchronised = "clock_synchronised"
+
 // Picture is a picture of the robot.
 type Picture struct {
 	At   int64 // of its capture, ns on the clock of the log
@@ -64,6 +68,7 @@ type PictureWriter struct {
 	minFree int64
 	free    func(dir string) (int64, error)
 	now     func() time.Time
+	synced  func() bool
 
 	file  *Writer // nil between files
 	n     int     // of file
@@ -77,6 +82,7 @@ func (w *Writer) Pictures(minFree int64) *PictureWriter {
 	meta.Extra = map[string]string{keyPicturesOf: filepath.Base(w.path)}
 	return &PictureWriter{
 		log: w.path, meta: meta, minFree: max(minFree, leastFree), free: FreeBytes, now: w.opts.Now,
+		synced: clockSynchronised,
 	}
 }
 
@@ -145,7 +151,11 @@ func (p *PictureWriter) create() error {
 	}
 	// Each flush waits for the disk: with SyncEvery and pictureFile.Sync.
 	options := Options{FlushEvery: picturesFlush, SyncEvery: 1, Backlog: picturesBacklog, Now: p.now}
-	if p.file, err = newWriter(path, pictureFile{namedFile{f, path}}, p.meta, viewChannels, options); err != nil {
+	meta := p.meta
+	if p.synced() {
+		meta.note(keySynchronised, "yes")
+	}
+	if p.file, err = newWriter(path, pictureFile{namedFile{f, path}}, meta, viewChannels, options); err != nil {
 		return errors.Join(err, f.Close(), os.Remove(path))
 	}
 	p.begun = p.now()

@@ -2,6 +2,7 @@ package flightlog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,11 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
+	"maps"
+	"math"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/foxglove/mcap/go/mcap"
 	"github.com/klauspost/compress/zstd"
@@ -18,6 +23,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogpb"
+	"optibfm/hal"
 	"optibfm/internal/regular"
 	"optibfm/rewardsrc"
 )
@@ -31,6 +37,9 @@ var (
 	ErrVersion = errors.New("the log is of a newer program; update this one")
 	// ErrDamaged is wrapped by every DamageError.
 	ErrDamaged = errors.New("the log is damaged")
+	// ErrUnverifiable is returned by Verify for a log that lacks what a replay needs, because of damage.
+	// Its records are readable.
+	ErrUnverifiable = errors.New("nothing in the log can be verified")
 )
 
 // DamageError is a damaged part of a log. The Reader reads the bytes before and after
@@ -122,6 +131,8 @@ type Reader struct {
 	hasMeta bool
 	header  mcap.Header
 	control []byte // controller.json
+	newer   error  // ErrVersion, from the metadata
+	lacks   error  // what a replay needs, nil for nothing
 	// The metadata may announce a record with the checksum of the preamble.
 	announced, summed, sumAgrees bool
 	// parts are the chunks, the messages outside chunks and the damaged parts, in
@@ -181,7 +192,11 @@ func newReader(src io.ReaderAt, size int64) (*Reader, error) {
 	if err := r.walk(); err != nil {
 		return nil, err
 	}
-	if !r.hasMeta {
+	if len(r.Damage()) > 0 {
+		r.restoreChannels()
+		r.inferMetadata()
+	}
+	if !r.hasMeta && r.lacks == nil {
 		return nil, r.missing(fmt.Sprintf("the metadata record %q", metadataName))
 	}
 	r.tick = controller.NewTick(r.meta.Shape)
@@ -216,21 +231,116 @@ func (r *Reader) missing(what string) error {
 	return fmt.Errorf("%w: %s is missing", ErrNotALog, what)
 }
 
+// decodeControl reads the settings of the learner. Damage to them costs only the verification.
 func (r *Reader) decodeControl() error {
+	if text := r.meta.Extra[keyUnverifiable]; text != "" && r.lacks == nil {
+		r.lacks = errors.New(text)
+	}
+	damage := r.Damage()
 	if r.control == nil {
-		return r.missing("the attachment " + controllerFile)
+		if len(damage) == 0 && r.lacks == nil {
+			return r.missing("the attachment " + controllerFile)
+		}
+		r.lacks = cmp.Or(r.lacks, fmt.Errorf("the attachment %s is unreadable", controllerFile))
+		return nil
 	}
-	r.meta.Control = controller.PaperBelief() // of keys that older logs do not have
-	if err := json.Unmarshal(r.control, &r.meta.Control); err != nil {
-		return fmt.Errorf("%w: attachment %s: %w", ErrDamaged, controllerFile, err)
+	control := controller.PaperBelief() // of keys that older logs do not have
+	err := json.Unmarshal(r.control, &control)
+	if basis := control.Basis; err == nil && basis != nil && r.hasMeta {
+		err = basis.Fits(r.meta.Shape.Obs, r.meta.Shape.Latent)
 	}
-	s := r.meta.Shape
-	if basis := r.meta.Control.Basis; basis != nil {
-		if err := basis.Fits(s.Obs, s.Latent); err != nil {
-			return fmt.Errorf("%w: attachment %s: %w", ErrDamaged, controllerFile, err)
+	if err == nil {
+		r.meta.Control = control
+		return nil
+	}
+	err = fmt.Errorf("the attachment %s: %w", controllerFile, err)
+	if len(damage) == 0 {
+		found := &DamageError{Offset: firstRecord, End: firstRecord, Err: err}
+		r.parts = append([]part{{offset: firstRecord, damage: found}}, r.parts...)
+	}
+	r.control, r.lacks = nil, cmp.Or(r.lacks, err)
+	return nil
+}
+
+// restoreChannels gives topics without a readable declaration the numbers of a Writer.
+func (r *Reader) restoreChannels() {
+	declared := slices.Collect(maps.Values(r.channels))
+	for i := range topics {
+		if _, taken := r.channels[uint16(i+1)]; !taken && !slices.Contains(declared, i) {
+			r.channels[uint16(i+1)] = i
 		}
 	}
-	return nil
+}
+
+// inferMetadata takes the dimensions and the period of a damaged log from its first ticks, if the
+// metadata are unreadable or do not fit them.
+func (r *Reader) inferMetadata() {
+	var shape controller.Shape
+	var period, previous time.Duration
+	for _, p := range r.parts {
+		if p.damage != nil || period > 0 {
+			continue
+		}
+		data, err := r.load(p)
+		if err != nil {
+			continue
+		}
+		if p.op == mcap.OpMessage {
+			data = append(binary.LittleEndian.AppendUint64([]byte{byte(p.op)}, uint64(len(data))), data...)
+		}
+		for t := range r.ticks(data) {
+			shape = controller.Shape{Obs: len(t.Obs), Action: len(t.Action), Latent: len(t.Z)}
+			at := time.Duration(t.DeadlineNs)
+			if previous > 0 && at > previous && t.Elapsed > 0 && period == 0 {
+				period = (at - previous) / time.Duration(min(t.Elapsed, math.MaxInt64))
+			}
+			previous = at
+		}
+	}
+	was := r.meta.Shape
+	was.Nuisance = 0
+	if shape == (controller.Shape{}) || r.hasMeta && shape == was {
+		return
+	}
+	meta := Metadata{
+		Robot: hal.Spec{Period: cmp.Or(period, time.Millisecond)}, Shape: shape, Config: r.meta.Config, Extra: r.meta.Extra,
+	}
+	if meta.check() == nil {
+		r.meta, r.hasMeta = meta, false
+		r.lacks = fmt.Errorf("the metadata record %q is unreadable", metadataName)
+	}
+}
+
+// ticks iterates over the ticks among the records of a chunk, whatever their shape.
+func (r *Reader) ticks(data []byte) iter.Seq[*flightlogpb.Tick] {
+	return func(yield func(*flightlogpb.Tick) bool) {
+		for len(data) >= recordLead {
+			op, length := mcap.OpCode(data[0]), binary.LittleEndian.Uint64(data[1:])
+			data = data[recordLead:]
+			if length > uint64(len(data)) {
+				return
+			}
+			record := data[:length]
+			data = data[length:]
+			var m mcap.Message
+			if op != mcap.OpMessage || m.PopulateFrom(record, false) != nil {
+				continue
+			}
+			t := new(flightlogpb.Tick)
+			channel, ok := r.channels[m.ChannelID]
+			if ok && channel == tickChannel && len(m.Data) <= maxShort && proto.Unmarshal(m.Data, t) == nil && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// Unverifiable returns why no tick can be verified, nil if ticks can.
+func (r *Reader) Unverifiable() error {
+	if r.lacks == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnverifiable, r.lacks)
 }
 
 // Metadata returns the metadata of the log.
@@ -274,8 +384,8 @@ func (r *Reader) read(op mcap.OpCode, at, length int64) error {
 		return err
 	}
 	err = guard(func() error { return r.decodeRecord(op, at, data) })
-	if err == nil || errors.Is(err, ErrVersion) {
-		return err
+	if err == nil {
+		return nil
 	}
 	return damaged("%s: %w", op, err)
 }
@@ -316,14 +426,38 @@ func (r *Reader) decodeSchema(data []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := r.checkLength(data, 2+12+len(s.Name)+len(s.Encoding)+len(s.Data)); err != nil {
+		return err
+	}
 	r.schemas[s.ID] = s.Name
 	return nil
+}
+
+// checkLength compares the length of a record with that of its fields. A longer record of a Writer has a damaged
+// length and covers other records. Other programs may add fields.
+func (r *Reader) checkLength(data []byte, fields int) error {
+	if r.ours() && len(data) != fields {
+		return fmt.Errorf("%d bytes for fields of %d bytes", len(data), fields)
+	}
+	return nil
+}
+
+// mapLength returns the encoded length of a map.
+func mapLength(m map[string]string) int {
+	n := 4
+	for key, value := range m {
+		n += 8 + len(key) + len(value)
+	}
+	return n
 }
 
 // decodeChannel stores a channel if its topic and message are those of a log.
 func (r *Reader) decodeChannel(data []byte) error {
 	c, err := mcap.ParseChannel(data)
 	if err != nil {
+		return err
+	}
+	if err := r.checkLength(data, 4+8+len(c.Topic)+len(c.MessageEncoding)+mapLength(c.Metadata)); err != nil {
 		return err
 	}
 	delete(r.channels, c.ID)
@@ -340,14 +474,22 @@ func (r *Reader) decodeMetadata(at int64, data []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := r.checkLength(data, 4+len(m.Name)+mapLength(m.Metadata)); err != nil {
+		return err
+	}
 	switch m.Name {
 	case metadataName:
-		config, extra := r.meta.Config, r.meta.Extra
-		if r.meta, err = decodeMetadata(m.Metadata); err != nil {
+		r.announced = m.Metadata[keyPreamble] != ""
+		meta, err := decodeMetadata(m.Metadata)
+		if errors.Is(err, ErrVersion) {
+			r.newer = err // if the checksum of the metadata agrees
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		r.meta.Config, r.meta.Extra = config, extra
-		r.hasMeta, r.announced = true, m.Metadata[keyPreamble] != ""
+		meta.Config, meta.Extra = r.meta.Config, r.meta.Extra
+		r.meta, r.hasMeta = meta, true
 	case extraName:
 		r.meta.Extra = m.Metadata
 	case preambleName:
@@ -367,11 +509,10 @@ func (r *Reader) decodeAttachment(data []byte) error {
 		return io.ErrUnexpectedEOF
 	}
 	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
+	name, rest, ok := cutString(body[16:]) // after log time and creation time
 	if (sum != 0 || r.ours()) && crc32.ChecksumIEEE(body) != sum {
-		return errors.New("the checksum does not agree")
+		return fmt.Errorf("the checksum of %.40q does not agree", name)
 	}
-	rest := body[16:] // log time and creation time
-	name, rest, ok := cutString(rest)
 	if !ok {
 		return io.ErrUnexpectedEOF
 	}

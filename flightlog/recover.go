@@ -47,6 +47,9 @@ func Recover(in, out string) (Recovered, error) {
 		text := fmt.Sprintf("from a log with damage in %d place(s), the first: %v", len(damage), damage[0])
 		r.meta.note(KeyRecovered, text)
 	}
+	if r.lacks != nil {
+		r.meta.note(keyUnverifiable, r.lacks.Error())
+	}
 	result, err := r.copyTo(f)
 	if err == nil {
 		err = f.Sync()
@@ -121,8 +124,10 @@ func (r *Reader) copyAttachments(w *mcap.Writer) error {
 			DataSize: uint64(len(data)), Data: bytes.NewReader(data),
 		})
 	}
-	if err := attach(controllerFile, mediaJSON, r.control); err != nil {
-		return err
+	if r.control != nil {
+		if err := attach(controllerFile, mediaJSON, r.control); err != nil {
+			return err
+		}
 	}
 	if len(r.meta.Config) == 0 {
 		return nil

@@ -30,6 +30,7 @@ type Result struct {
 	Gaps       []Gap
 	Damage     []error               // damaged parts in the file
 	Cut        *Cut                  // the missing end
+	Lacks      error                 // ErrUnverifiable; nil if ticks were compared
 	Z          []float64             // ẑ after the last tick, [d]; nil if unknown
 	ZNorm      float64               // NaN if Z is nil
 	Noise      controller.NoiseState // after the last tick; zero if Z is nil
@@ -38,7 +39,7 @@ type Result struct {
 
 // OK reports whether nothing in the log is damaged and everything that could be compared
 // agrees. A cut end is OK.
-func (r *Result) OK() bool { return r.First == nil && len(r.Damage) == 0 }
+func (r *Result) OK() bool { return r.First == nil && len(r.Damage) == 0 && r.Lacks == nil }
 
 // Difference is a field that the replay computed differently.
 type Difference struct {
@@ -75,13 +76,16 @@ type place struct {
 // controller.explore, and the commands to a start or rest pose with the rate limits. It takes the belief of a switch of the task from its snapshot.
 // After a dropped tick it resumes at the next snapshot. Result holds
 // the differences. An error means that the file is unreadable or that the log has
-// nothing to compare.
+// nothing to compare. With ErrUnverifiable, Result holds the summary.
 func Verify(r *Reader) (Result, error) { return Follow(r, nil) }
 
 // Follow is Verify and calls visit after every tick with the belief of the replay. The
 // belief is nil if it is unknown: between a gap and the next snapshot. visit must
 // neither keep nor change t and belief.
 func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief)) (Result, error) {
+	if err := r.Unverifiable(); err != nil {
+		return summarise(r, err)
+	}
 	replay, err := newReplay(r)
 	if err != nil {
 		return Result{}, err
@@ -114,6 +118,15 @@ func Follow(r *Reader, visit func(t *controller.Tick, belief *posterior.Belief))
 		result.Learner = replay.learner
 	}
 	return result, nil
+}
+
+// summarise returns the result of a log that cannot be verified.
+func summarise(r *Reader, lacks error) (Result, error) {
+	summary, damage, err := Summarise(r)
+	result := Result{
+		Summary: summary, Unverified: summary.Ticks, Damage: damage, Cut: r.cut, ZNorm: math.NaN(), Lacks: lacks,
+	}
+	return result, cmp.Or(err, lacks)
 }
 
 // each calls f for every message. It skips damaged parts and returns them.

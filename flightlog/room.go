@@ -24,8 +24,9 @@ var ErrNoRoom = errors.New("the disk is too full for a run; " +
 type Limits struct {
 	Keep     int64         // bytes of logs and pictures in the folder; 0: no limit
 	MinFree  int64         // bytes free on the disk of the folder; 0: no limit
-	Pictures time.Duration // since the last picture of a file; 0: no limit
+	Pictures time.Duration // since the last picture of a file, see MakeRoom; 0: no limit
 
+	Synced func() bool // the wall clock is synchronised and did not jump; nil: as the kernel reports
 	// Free returns the free bytes on the disk of a folder; nil: FreeBytes.
 	Free func(dir string) (int64, error)
 }
@@ -44,22 +45,28 @@ func (l *Limits) violated(dir string, room *Room) (bool, error) {
 // Room is the result of MakeRoom.
 type Room struct {
 	Removed  []string // names of the removed logs
-	Pictures int      // removed files of pictures
+	Pictures []string // names of the removed files of pictures
+	Undated  int      // files of pictures that appear too old, and whose age is not known
 	Held     int64    // bytes of the remaining logs and pictures
 	Free     int64    // free bytes on the disk, if MinFree is set
 }
 
-// MakeRoom removes pictures from a folder that are too old. If the other limits do not
-// hold, it removes further pictures and then verified logs, the oldest first, until they
-// do. A log is verified if MarkReplayed marked it: `optibfm replay` and
-// `optibfm log release` do. MakeRoom removes no other log, because its labels may
-// exist nowhere else, and no file that a Writer has open.
+// MakeRoom removes pictures from a folder that are too old. Their age is known only if the wall
+// clock is synchronised, and was when they were recorded: a computer without a battery begins in
+// the past. If the other limits do not hold, MakeRoom removes further pictures and then marked
+// logs, the oldest first, until they do. MarkReplayed marks: `optibfm replay` calls it for a verified
+// log without labels of a person, `optibfm log release` for any. MakeRoom removes no other log,
+// because its labels may exist nowhere else, and no file that a Writer has open.
 //
-// If Keep cannot be met, MakeRoom returns no error; compare Room.Held. If MinFree
-// cannot be met, the error is ErrNoRoom. A missing folder counts as empty.
+// MakeRoom removes a log only if that meets the limit. If Keep cannot be met, it removes
+// pictures and returns no error; compare Room.Held. If MinFree cannot be met, it removes
+// nothing for it and returns ErrNoRoom. A missing folder counts as empty.
 func MakeRoom(dir string, l Limits) (Room, error) {
 	if l.Free == nil {
 		l.Free = FreeBytes
+	}
+	if l.Synced == nil {
+		l.Synced = clockSynchronised
 	}
 	logs, err := listLogs(dir)
 	if err != nil {
@@ -76,55 +83,114 @@ func MakeRoom(dir string, l Limits) (Room, error) {
 }
 
 func (room *Room) make(dir string, logs []logFile, l Limits) error {
+	var left []logFile
+	reach := int64(0) // bytes that could be removed
 	for _, log := range logs {
 		tooOld := log.pictures && l.Pictures > 0 && time.Since(log.changed) > l.Pictures
-		if violated, err := l.violated(dir, room); !violated && !tooOld || err != nil {
-			return err
+		if tooOld && !(l.Synced() && log.dated()) {
+			tooOld = false
+			room.Undated++
 		}
-		removed, err := log.remove()
+		if removed, err := room.remove(log, tooOld); removed || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if log.removable() {
+			left = append(left, log)
+			reach += log.size
+		}
+	}
+	if violated, err := l.violated(dir, room); !violated || err != nil {
+		return err
+	}
+	enough := room.Held-reach <= l.Keep
+	if room.Free+reach < l.MinFree {
+		return l.noRoom(room)
+	}
+	for _, log := range left {
+		violated, err := l.violated(dir, room)
 		if err != nil {
 			return err
 		}
-		if !removed {
-			continue
+		if onlyKeep := room.Free >= l.MinFree; !violated || onlyKeep && !enough && !log.pictures {
+			break
 		}
-		room.Held -= log.size
-		if log.pictures {
-			room.Pictures++
-		} else {
-			room.Removed = append(room.Removed, filepath.Base(log.path))
+		if _, err := room.remove(log, true); err != nil {
+			return err
 		}
 	}
 	if violated, err := l.violated(dir, room); !violated || err != nil || room.Free >= l.MinFree {
 		return err
 	}
+	return l.noRoom(room)
+}
+
+func (l *Limits) noRoom(room *Room) error {
 	return fmt.Errorf("%w (%.2f GB free, minimum %.2f GB)", ErrNoRoom, gigabytes(room.Free), gigabytes(l.MinFree))
+}
+
+// remove removes a file if wanted, and counts it.
+func (room *Room) remove(log logFile, wanted bool) (removed bool, err error) {
+	if !wanted {
+		return false, nil
+	}
+	removed, err = log.remove()
+	if !removed {
+		return false, err
+	}
+	room.Held -= log.size
+	names := &room.Removed
+	if log.pictures {
+		names = &room.Pictures
+	}
+	*names = append(*names, filepath.Base(log.path))
+	return true, err
 }
 
 func gigabytes(n int64) float64 { return float64(n) / 1e9 }
 
-// remove removes pictures, or a log and its mark if it is verified, unless a Writer has the file
-// open.
-func (l *logFile) remove() (removed bool, err error) {
-	path := l.path
-	f, _, err := regular.Open(path)
+// open opens pictures or a marked log with its lock, and returns nil for any other file and for one
+// that a Writer has open.
+func (l *logFile) open() (*os.File, error) {
+	f, _, err := regular.Open(l.path)
 	if errors.Is(err, os.ErrNotExist) || l.pictures && errors.Is(err, os.ErrPermission) {
-		return false, nil // another process removed it, or it is another user's
+		return nil, nil // another process removed it, or it is another user's
 	}
 	if err != nil {
+		return nil, err
+	}
+	if lock(f) != nil || !l.pictures && !Replayed(l.path) {
+		_ = f.Close() // releases the lock
+		return nil, nil
+	}
+	return f, nil
+}
+
+// removable reports whether remove would remove the file.
+func (l *logFile) removable() bool {
+	f, err := l.open()
+	if f != nil {
+		_ = f.Close()
+	}
+	return f != nil && err == nil
+}
+
+// remove removes pictures, or a marked log and its mark, unless a Writer has the file open.
+func (l *logFile) remove() (removed bool, err error) {
+	f, err := l.open()
+	if f == nil {
 		return false, err
 	}
 	defer func() { _ = f.Close() }() // releases the lock
-	if lock(f) != nil || !l.pictures && !Replayed(path) {
-		return false, nil
-	}
-	if err := os.Remove(path); err != nil {
+	if err := os.Remove(l.path); err != nil {
 		return false, err
 	}
 	if l.pictures {
 		return true, nil
 	}
-	if err := os.Remove(markPath(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(markPath(l.path)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return true, err
 	}
 	return true, nil
@@ -185,15 +251,17 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// markPath returns the path of the file that marks a log as verified.
+// markPath returns the path of the file that marks a log as removable.
 func markPath(path string) string { return path + ".replayed" }
 
-// markText returns the content of the mark. It holds the size of the log, and
-// counts only for a log of that size.
-func markText(info os.FileInfo) string { return strconv.FormatInt(info.Size(), 10) + " bytes\n" }
+// markText returns the content of the mark. It holds the size of the log, and counts only for a log of
+// that size. Marks of earlier programs do not count: they marked logs with a person's labels unasked.
+func markText(info os.FileInfo) string {
+	return strconv.FormatInt(info.Size(), 10) + " bytes, removable\n"
+}
 
-// MarkReplayed marks a log as verified, so that MakeRoom may remove it. Call it when
-// the log was replayed or its labels are stored elsewhere.
+// MarkReplayed marks a log, so that MakeRoom may remove it. Call it when the log was replayed and has
+// no labels of a person, or when the operator released it.
 func MarkReplayed(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

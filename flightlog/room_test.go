@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 func fakeLog(t *testing.T, dir, name string, size, days int) string {
 	t.Helper()
 	path := filepath.Join(dir, name+".mcap")
-	must(t, os.WriteFile(path, make([]byte, size), 0o600))
+	content := make([]byte, size)
+	copy(content, keySynchronised)
+	must(t, os.WriteFile(path, content, 0o600))
 	when := time.Now().AddDate(0, 0, -days)
 	must(t, os.Chtimes(path, when, when))
 	return path
@@ -89,7 +92,8 @@ func TestMakeRoom_RemovesPicturesBeforeAnyLog(t *testing.T) {
 		{keep: 400, pictures: 3},
 		{keep: 399, pictures: 4},
 		{keep: 299, pictures: 4, logs: 1},
-		{keep: 1, pictures: 4, logs: 2},
+		{keep: 100, pictures: 4, logs: 2},
+		{keep: 99, pictures: 4}, // the logs would not suffice
 		{keep: 700, age: 36 * time.Hour, pictures: 2},
 		{age: 36 * time.Hour, pictures: 2},
 		{age: time.Hour, pictures: 4},
@@ -102,12 +106,77 @@ func TestMakeRoom_RemovesPicturesBeforeAnyLog(t *testing.T) {
 		fakeLog(t, dir, "a.view-002", 100, 3)
 		fakeLog(t, dir, "gone.view-001", 100, 1)
 		fakeLog(t, dir, "unverified.view-1000", 100, 1)
-		room, err := MakeRoom(dir, Limits{Keep: c.keep, Pictures: c.age})
+		room, err := MakeRoom(dir, Limits{Keep: c.keep, Pictures: c.age, Synced: func() bool { return true }})
 		must(t, err)
-		if room.Pictures != c.pictures || len(room.Removed) != c.logs || !names(t, dir)["unverified.mcap"] ||
+		if len(room.Pictures) != c.pictures || len(room.Removed) != c.logs || !names(t, dir)["unverified.mcap"] ||
 			room.Held != int64(700-100*(c.pictures+c.logs)) {
 			t.Errorf("%+v: %+v", c, room)
 		}
+	}
+}
+
+func TestMakeRoom_RemovesNothingThatDoesNotSuffice(t *testing.T) {
+	for _, l := range []Limits{{Keep: 99}, {MinFree: 301}, {Keep: 1, MinFree: 100}, {Keep: 299, MinFree: 301}} {
+		dir := t.TempDir()
+		must(t, MarkReplayed(fakeLog(t, dir, "a", 100, 9)))
+		must(t, MarkReplayed(fakeLog(t, dir, "b", 100, 8)))
+		fakeLog(t, dir, "unmarked", 100, 7)
+		l.Free = func(dir string) (int64, error) {
+			return 400 - 100*int64(len(names(t, dir))-len(marks(t, dir))), nil
+		}
+		room, err := MakeRoom(dir, l)
+		if noRoom := l.MinFree > 300; noRoom != errors.Is(err, ErrNoRoom) || len(room.Removed) > 0 || room.Held != 300 {
+			t.Errorf("%+v: %+v, %v", l, room, err)
+		}
+	}
+}
+
+// marks returns the files that mark logs.
+func marks(t *testing.T, dir string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "*.replayed"))
+	must(t, err)
+	return found
+}
+
+func TestReplayed_IgnoresMarksOfEarlierPrograms(t *testing.T) {
+	path := fakeLog(t, t.TempDir(), "run", 20, 1)
+	must(t, os.WriteFile(markPath(path), []byte("20 bytes\n"), 0o600))
+	if Replayed(path) {
+		t.Error("a mark that replay gave without asking counts")
+	}
+}
+
+func TestMakeRoom_RemovesNothingByAgeWithoutAKnownAge(t *testing.T) {
+	for _, then := range []bool{false, true} {
+		for _, now := range []bool{false, true} {
+			w, path := create(t, testMetadata(testShape), Options{NoSync: true})
+			pictures := w.Pictures(0)
+			pictures.synced = func() bool { return then }
+			must(t, pictures.Write(testPicture(0)))
+			must(t, errors.Join(pictures.Close(), w.Close()))
+			view := strings.TrimSuffix(path, ".mcap") + ".view-001.mcap"
+			old := time.Unix(1000, 0) // as a clock without a battery
+			must(t, os.Chtimes(view, old, old))
+			room, err := MakeRoom(filepath.Dir(path), Limits{Pictures: time.Hour, Synced: func() bool { return now }})
+			must(t, err)
+			if known := then && now; known != (len(room.Pictures) == 1) || known != (room.Undated == 0) {
+				t.Errorf("synchronised when recorded %v, now %v: %+v", then, now, room)
+			}
+			room, err = MakeRoom(filepath.Dir(path), Limits{Keep: 1})
+			if _, gone := os.Stat(view); err != nil || !errors.Is(gone, os.ErrNotExist) {
+				t.Errorf("pictures stay although space is needed: %+v, %v", room, err)
+			}
+		}
+	}
+}
+
+func TestClockSynchronised_IsFalseAfterAJump(t *testing.T) {
+	was := wallOffset
+	defer func() { wallOffset = was }()
+	wallOffset -= int64(time.Hour)
+	if clockSynchronised() {
+		t.Error("the age of files counts although the clock jumped by an hour")
 	}
 }
 
@@ -119,15 +188,17 @@ func TestMakeRoom_LeavesAnOpenLog(t *testing.T) {
 	must(t, MarkReplayed(path))
 	pictures := live.Pictures(0)
 	must(t, pictures.Write(testPicture(0)))
-	room, err := MakeRoom(dir, Limits{Keep: 1, Pictures: time.Nanosecond})
+	room, err := MakeRoom(dir, Limits{Keep: 1, Pictures: time.Nanosecond, Synced: func() bool { return true }})
 	must(t, err)
-	if left := names(t, dir); len(room.Removed)+room.Pictures > 0 || !left["live.mcap"] || !left["live.view-001.mcap"] {
+	left := names(t, dir)
+	if len(room.Removed)+len(room.Pictures) > 0 || !left["live.mcap"] || !left["live.view-001.mcap"] {
 		t.Errorf("got %+v", room)
 	}
 	must(t, pictures.Close())
 	must(t, live.Close())
 	must(t, MarkReplayed(path)) // Close made it longer
-	if room, err = MakeRoom(dir, Limits{Keep: 1}); err != nil || len(room.Removed)+room.Pictures != 2 || room.Held != 0 {
+	room, err = MakeRoom(dir, Limits{Keep: 1})
+	if err != nil || len(room.Removed)+len(room.Pictures) != 2 || room.Held != 0 {
 		t.Errorf("after Close: %+v, %v", room, err)
 	}
 }

@@ -62,6 +62,9 @@ func (r *Reader) walk() error {
 	if err := w.run(); err != nil {
 		return err
 	}
+	if r.newer != nil && (!w.strict || !r.summed || r.sumAgrees) {
+		return r.newer
+	}
 	inPreamble := r.cut != nil && len(r.parts) == 0
 	switch {
 	case !w.strict || inPreamble:
@@ -217,7 +220,19 @@ func (w *walker) take(op mcap.OpCode, at, length int64) error {
 		}
 		return nil // an extension of the format
 	}
-	return w.read(op, at, length)
+	err := w.read(op, at, length)
+	var damage *DamageError
+	if next := at + recordLead + length; errors.As(err, &damage) && w.beginsRecord(next) {
+		w.damage(at, next, damage.Err) // the records after it are readable
+		return nil
+	}
+	return err
+}
+
+// beginsRecord reports whether a record that fits into the file begins at an offset.
+func (w *walker) beginsRecord(at int64) bool {
+	op, length, err := w.lead(at)
+	return err == nil && op > mcap.OpReserved && op <= mcap.OpDataEnd && length <= maxRecord
 }
 
 // takeChunk checks a chunk and the sequence numbers of its messages.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"optibfm/internal/flags"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/usage"
 )
@@ -36,5 +37,6 @@ func newRootCommand() *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newBackendCommand(), newCollectCommand())
 	usage.Explain(root)
+	flags.RefuseLeadingZeros(root)
 	return root
 }

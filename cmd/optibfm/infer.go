@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,9 @@ the weight w = 1, the one before ρ, then ρ², ... The prior does not decay.`,
 			result, err := inference.FromFile(args[0], o)
 			if err != nil {
 				return err
+			}
+			for _, text := range result.Warnings {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: %s\n", args[0], text)
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
 		},

@@ -117,10 +117,10 @@ func newLogRelease() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release FILE...",
 		Short: "Mark logs that were copied elsewhere, so that runs may delete them",
-		Long: `Mark logs as replayed. A run deletes marked logs first when log.keep_gb or
+		Long: `Mark logs as removable. A run deletes marked logs when log.keep_gb or
 log.min_free_gb needs space. It never deletes other logs, because of their labels.
-"optibfm replay" marks a log that it verified, on the computer where it ran. A
-damaged log is not marked: copy what can be read, then delete it yourself.`,
+"optibfm replay" marks a log that it verified and that has no labels of a person.
+A damaged log is not marked: copy what can be read, then delete it yourself.`,
 		Example: `  scp 'robot:/var/log/optibfm/*.mcap' .
   ssh robot 'optibfm log release /var/log/optibfm/*.mcap'`,
 		Args: cobra.MinimumNArgs(1),

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/flightlog"
+	"optibfm/internal/flags"
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/usage"
@@ -81,6 +82,7 @@ would be informative.`,
 	root.AddCommand(newHostCommand())
 	cobra.EnableCommandSorting = false
 	usage.Explain(root)
+	flags.RefuseLeadingZeros(root)
 	return root
 }
 

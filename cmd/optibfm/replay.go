@@ -19,7 +19,8 @@ func newReplayCommand() *cobra.Command {
 		Short: "Verify a log by computing the belief again, and answer what-if questions",
 		Long: `Compute the belief again from the logged features and labels, with the robot's
 code, and compare every tick. The exit status is 1 if a tick differs. A log that
-is undamaged and agrees is marked (FILE.replayed): a run may delete it for space.
+is undamaged, agrees and has no labels of a person is marked (FILE.replayed): a run
+may delete it for space.
 
 ` + damageHelp + `
 

@@ -125,6 +125,9 @@ func runRows(c *collected) []row {
 			count(s.Asked), count(s.Answered), count(s.Expired))}},
 		{"Labels", []string{s.LabelsText()}},
 	}
+	if m.Control.Strategy == "" {
+		rows[1].Text = []string{"unknown: the log is damaged"}
+	}
 	if len(s.Episodes) > 0 {
 		rows = append(rows, row{"Episodes", []string{episodesText(s.Episodes)}})
 	}

@@ -27,7 +27,10 @@ func (d *Device) Arm() error {
 
 // disarm clears the armed state of the driver. It sends nothing.
 func (d *Device) disarm() {
-	d.armed = false
+	d.armed, d.readAt = false, 0
+	for i := range d.servos {
+		d.servos[i].jumped = false
+	}
 	d.bus.WatchSilence(0)
 }
 

@@ -24,6 +24,7 @@ type Device struct {
 	watchdog byte
 	active   bool   // since Arm or Halt: Write sends goals
 	armed    bool   // since Arm: Write also sends positions
+	readAt   int64  // time of the latest Read since Arm; 0: none
 	data     []byte // payload of a sync write
 
 	errTripped, errNotFinite error
@@ -38,7 +39,10 @@ type servo struct {
 	perStep   float64 // unit of its goal per step
 	low, high int32   // limits of its goal
 	goal      int32
+	last      int32 // position of the latest Read since Arm
+	jumped    bool  // the position changed by turns since Arm
 	errAlert  error
+	errJumped error
 }
 
 // group lists the servos of one mode: one sync write.
@@ -90,6 +94,8 @@ func newDevice(c Config) (*Device, error) {
 		s.mode, _ = modeByName(config.mode()) // checked by Validate
 		s.errAlert = fmt.Errorf("%s: %w (overload, heat, voltage, shock or encoder, see register 70); "+
 			"remove the cause, then reboot the servo", s.prefix(), hal.ErrDevice)
+		s.errJumped = fmt.Errorf("%s: %w (its position jumped: it restarted and forgot its full turns); "+
+			"check its power and position, then arm again", s.prefix(), hal.ErrDevice)
 		members[i] = servobus.Servo{Name: config.Name, ID: s.id}
 	}
 	d.bus = servobus.New("dynamixel", port, d.protocol, members)
@@ -255,9 +261,13 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	recent := d.armed && d.readAt != 0 && at-d.readAt < int64(longestGap)
+	d.readAt = at
 	for i := range d.servos {
 		s := &d.servos[i]
 		a := d.bus.Data(i)
+		step := int64(position(a)) - int64(s.last)
+		s.jumped, s.last = s.jumped || recent && max(step, -step) > stepsPerTurn/2, position(a)
 		effort := s.model.ampere
 		if effort == 0 {
 			effort = 1.0 / fullLoad
@@ -268,10 +278,17 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 		if d.bus.Alert(i) {
 			d.bus.Faults.Device++
 			err = s.errAlert
+		} else if d.armed && s.jumped {
+			d.bus.Faults.Device++
+			err = s.errJumped
 		}
 	}
 	return at, err
 }
+
+// longestGap is the longest time between samples within which no servo moves by half a turn: they reach about
+// 11 rad/s.
+const longestGap = 200 * time.Millisecond
 
 // position returns the position in steps of an answer from regPresent.
 func position(answer []byte) int32 { return int32(binary.LittleEndian.Uint32(answer[6:])) }

@@ -475,3 +475,29 @@ func TestDevice_ArmBeginsAtPresentPositionOfManyTurns(t *testing.T) {
 		}
 	}
 }
+
+// A servo that restarts forgets its full turns: its position jumps by them.
+func TestDevice_StopsAServoWhosePositionJumps(t *testing.T) {
+	c := newChain(t, dynamixeltest.NewServo(1, xm430, 4))
+	d := open(t, dynamixel.Config{
+		Port: serial.Config{Path: c.Path}, TimeoutMs: 300,
+		Servos: []dynamixel.Servo{{Name: "winch", ID: 1, Mode: dynamixel.ExtendedPosition}},
+	})
+	inputs := make([]float64, 3)
+	read := func(place int32) error {
+		c.Set(1, dynamixeltest.PresentPlace, 4, place)
+		_, err := d.Read(inputs)
+		return err
+	}
+	if err := errors.Join(read(2048), read(9000), d.Arm(), read(9000), read(9100)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := read(9100 - 8192); !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "jumped") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := errors.Join(d.Arm(), read(9100-8192)); err != nil {
+		t.Error(err)
+	}
+}

@@ -42,6 +42,7 @@
 // full turns, but forgets them when its torque is switched on in position mode: a joint that was turned by more
 // than a turn is outside. Turn it back, or reboot the servo. A servo in extended position mode forgets its full
 // turns when it loses power, and its position changes by them: check its limits in the robot's configuration.
+// Between Arm and Halt such a jump, of more than half a turn within 0.2 s, makes Read fail with hal.ErrDevice.
 //
 // In the other modes Arm begins with the goal of the latest Write or Halt, and 0 after Relax. Write sends these
 // goals after Halt too, but not before the first Arm or Halt.

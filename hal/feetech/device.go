@@ -57,6 +57,7 @@ type Device struct {
 	active  bool   // since Arm or Halt: Write sends velocities
 	armed   bool   // since Arm: Write also sends positions
 	data    []byte // payload of a sync write
+	readAt  int64  // time of the latest Read
 
 	errNotFinite error
 }
@@ -71,7 +72,9 @@ type servo struct {
 	torque    bool // as far as the driver knows
 	silent    bool // it did not answer the latest Halt
 	absent    bool // nor the one before
+	seam      seam
 	errFault  error
+	errSeam   error
 }
 
 // Open opens the port, finds every servo and checks its model, mode and return delay. It writes nothing. It
@@ -111,6 +114,8 @@ func newDevice(c Config) (*Device, error) {
 		s.setLimits(make([]byte, 4))
 		s.errFault = fmt.Errorf("%s: %w (voltage, sensor, heat, current, angle or overload, see register 65); "+
 			"remove the cause, then arm again", s.prefix(), hal.ErrDevice)
+		s.errSeam = fmt.Errorf("%s: %w (it crossed the seam of its encoder, and its way back to a goal is a full turn); "+
+			"move it back by hand, or mount it so that the joint does not reach the seam", s.prefix(), hal.ErrDevice)
 		members[i] = servobus.Servo{Name: config.Name, ID: s.id}
 	}
 	d.bus = servobus.New("feetech", port, newProtocol(n), members)
@@ -225,18 +230,59 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	recent := d.readAt != 0 && at-d.readAt < int64(longestGap)
+	d.readAt = at
 	for i := range d.servos {
 		a := d.bus.Data(i)
-		dst[3*i] = radians(signed(a))
+		dst[3*i] = radians(d.servos[i].unwrap(signed(a), recent))
 		dst[3*i+1] = float64(signed(a[2:])) * radPerStep
 		dst[3*i+2] = float64(signed(a[currentOffset:])) * amperePerUnit
 		if d.bus.Alert(i) {
 			d.bus.Faults.Device++
 			err = d.servos[i].errFault
+		} else if d.armed && d.servos[i].crossed() {
+			d.bus.Faults.Device++
+			err = d.servos[i].errSeam
 		}
 	}
 	return at, err
 }
+
+// seam makes the position of an encoder continuous that jumps between 4095 and 0.
+type seam struct {
+	raw   int // of the latest sample
+	turns int // steps of the turns since the first sample
+	known bool
+}
+
+// A crossing is a jump of nearly a turn: within longestGap, a joint moves by less than largestStep.
+const (
+	longestGap  = 500 * time.Millisecond
+	largestStep = stepsPerTurn / 8
+)
+
+// unwrap returns the position of a raw sample. A joint is counted from the raw position again after a longer
+// gap, in which it may have moved anywhere; a wheel keeps its turns. With many turns the servo counts itself.
+func (s *servo) unwrap(raw int, recent bool) int {
+	switch step := raw - s.seam.raw; {
+	case s.manyTurns():
+		return raw
+	case !s.seam.known || !recent && !s.wheel:
+		s.seam.turns = 0
+	case step > stepsPerTurn-largestStep:
+		s.seam.turns -= stepsPerTurn
+	case step < largestStep-stepsPerTurn:
+		s.seam.turns += stepsPerTurn
+	}
+	s.seam.raw, s.seam.known = raw, true
+	return raw + s.seam.turns
+}
+
+// manyTurns reports whether the servo counts full turns.
+func (s *servo) manyTurns() bool { return !s.wheel && (s.low < 0 || s.high >= stepsPerTurn) }
+
+// crossed reports whether a joint crossed the seam. The servo then turns the long way to its goal.
+func (s *servo) crossed() bool { return !s.wheel && s.seam.turns != 0 }
 
 // radians converts a position in steps.
 func radians(steps int) float64 { return float64(steps-middle) * radPerStep }
@@ -246,6 +292,11 @@ func radians(steps int) float64 { return float64(steps-middle) * radPerStep }
 func (d *Device) Write(outputs []float64) error {
 	if err := d.setGoals(outputs); err != nil || !d.active {
 		return err
+	}
+	for i := range d.servos {
+		if s := &d.servos[i]; d.armed && s.crossed() {
+			return s.errSeam
+		}
 	}
 	return d.writeGoals(d.armed, d.bus.Deadline())
 }
@@ -346,9 +397,12 @@ func (d *Device) Arm() error {
 }
 
 func (d *Device) arm() error {
-	if _, err := d.bus.SyncRead(regPresent, presentSize); err != nil {
+	at, err := d.bus.SyncRead(regPresent, presentSize)
+	if err != nil {
 		return err
 	}
+	recent := d.readAt != 0 && at-d.readAt < int64(longestGap)
+	d.readAt = at
 	for i := range d.servos {
 		s := &d.servos[i]
 		if d.bus.Alert(i) {
@@ -358,7 +412,7 @@ func (d *Device) arm() error {
 		if s.wheel {
 			continue
 		}
-		if s.goal = signed(d.bus.Data(i)); s.goal < s.low || s.goal > s.high {
+		if s.goal = s.unwrap(signed(d.bus.Data(i)), recent); s.goal < s.low || s.goal > s.high {
 			return d.bus.Outside(i, radians(s.goal), radians(s.low), radians(s.high))
 		}
 	}

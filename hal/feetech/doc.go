@@ -9,6 +9,11 @@
 //
 //	NAME_goal      rad or rad/s
 //
+// The encoder jumps between 4095 and 0. NAME_position continues across this seam from its first sample, as do
+// the turns of a wheel. A servo in position mode cannot: it would turn the long way to its goal. Arm refuses a
+// joint that was moved across the seam while limp, and Read and Write fail with hal.ErrDevice if one crosses it
+// between Arm and Halt. After 0.5 s without a sample a joint begins at its raw position again.
+//
 // Numbers of two bytes are little-endian, with the sign in bit 15 and the magnitude below it. The SCS
 // series (potentiometers, big-endian, no sync read) is not supported: Open refuses its model numbers.
 //

@@ -9,6 +9,8 @@ import (
 
 	"github.com/warthog618/go-gpiocdev"
 	"periph.io/x/conn/v3/gpio"
+
+	"optibfm/internal/decimal"
 )
 
 // Output is an output line. Several goroutines may use it. When it is closed, or its process dies, the kernel
@@ -36,7 +38,7 @@ func Open(name string, level gpio.Level) (*Output, error) {
 // find returns the chip and number of a line.
 func find(name string) (chip string, offset int, err error) {
 	if chip, number, ok := strings.Cut(name, ":"); ok {
-		if offset, err = strconv.Atoi(number); err != nil || offset < 0 || chip == "" {
+		if offset, err = strconv.Atoi(number); err != nil || decimal.Check(number) != nil || offset < 0 || chip == "" {
 			return "", 0, fmt.Errorf("gpioline: %s: no line; write a name, or chip:number as in gpiochip0:17", name)
 		}
 		return chip, offset, nil

@@ -21,7 +21,7 @@ func TestFind_ParsesChipAndNumber(t *testing.T) {
 			t.Errorf("%s: %s, %d, %v", name, chip, offset, err)
 		}
 	}
-	for _, name := range []string{"gpiochip0:", ":3", "gpiochip0:-1", "gpiochip0:x"} {
+	for _, name := range []string{"gpiochip0:", ":3", "gpiochip0:-1", "gpiochip0:x", "gpiochip0:010"} {
 		if _, _, err := find(name); err == nil || !strings.Contains(err.Error(), "no line") {
 			t.Errorf("%s: %v", name, err)
 		}

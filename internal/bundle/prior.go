@@ -37,6 +37,11 @@ func AddPrior(out io.Writer, dir string, o PriorOptions) error {
 	if err != nil {
 		return fmt.Errorf("model prior: %w", err)
 	}
+	if native, ok := m.(setup.NativeModel); ok {
+		for _, text := range native.CheckScale(obs) {
+			fmt.Fprintf(out, "warning: %s: %s\n", o.Observations, text)
+		}
+	}
 	p, took, err := estimatePrior(m, obs, o)
 	if err != nil {
 		return fmt.Errorf("model prior: %s: %w", o.Observations, err)

@@ -75,6 +75,21 @@ func TestAddPrior_ChangesTheBundleOrMakesACopy(t *testing.T) {
 	}
 }
 
+func TestAddPrior_WarnsOfObservationsOfAnotherScale(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	obs := make([]float32, 1000)
+	for i := range obs {
+		obs[i] = float32(rng.NormFloat64())
+	}
+	obs[7] = 1e6
+	o := DefaultPriorOptions()
+	o.Rewards, o.Observations = 100, filepath.Join(t.TempDir(), "outlier.npz")
+	rigtest.Must(t, npz.WriteFile(o.Observations, npz.Archive{"obs": npz.Float32(obs, 500, 2)}))
+	var out bytes.Buffer
+	rigtest.Must(t, AddPrior(&out, rigtest.NormalisedBundle(t), o))
+	contains(t, out.String(), "warning: ", "channel 1", "1 of 500 values", "the farthest 1e+06")
+}
+
 func TestAddPrior_LeavesTheBundleWhenItFails(t *testing.T) {
 	dir := rigtest.ModelBundle(t)
 	before := contents(t, dir)

@@ -14,7 +14,7 @@ import (
 // TidyEvery is the interval at which a run checks the limits of its log folder. Tests shorten it.
 var TidyEvery = time.Minute
 
-// tidier removes pictures and verified logs while a run continues. A full disk does not end a run:
+// tidier removes pictures and marked logs while a run continues. A full disk does not end a run:
 // the log reports it.
 type tidier struct {
 	log      configs.Log
@@ -56,7 +56,7 @@ func (t *tidier) tidy() {
 	}
 	now := make(map[string]bool, len(exceeded))
 	for _, text := range exceeded {
-		kind := gigabytes.ReplaceAllString(text, "")
+		kind := numbers.ReplaceAllString(text, "")
 		if !t.reported[kind] {
 			t.report(flightlog.Warn, text)
 		}
@@ -65,7 +65,7 @@ func (t *tidier) tidy() {
 	t.reported = now
 }
 
-var gigabytes = regexp.MustCompile(`\d+\.\d\d`)
+var numbers = regexp.MustCompile(`\d+(\.\d+)?`)
 
 func (t *tidier) report(level flightlog.Level, text string) {
 	record.Offer(t.events, flightlog.Event{At: rtloop.Now(), Level: level, Text: text})

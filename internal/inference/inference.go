@@ -24,6 +24,8 @@ type Result struct {
 	LogDet float64   `json:"logdet"`         // log det V
 	DGap   []float64 `json:"dgap,omitempty"` // log(1 + ‖q‖²_{V⁻¹}), nats
 	Norm   []float64 `json:"norm,omitempty"` // ‖q‖_{V⁻¹}
+
+	Warnings []string `json:"warnings,omitempty"` // about channels of another scale than the training data
 }
 
 // FromFile infers the task from the labels of an .npz file: reward [n], and obs [n, o]
@@ -44,7 +46,7 @@ func fromFile(path string, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	phi, d, err := readFeatures(archive, o.Model)
+	phi, d, warnings, err := readFeatures(archive, o.Model)
 	if err != nil {
 		return Result{}, err
 	}
@@ -56,59 +58,62 @@ func fromFile(path string, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Z: make([]float64, d), LogDet: belief.LogDet()}
+	result := Result{Z: make([]float64, d), LogDet: belief.LogDet(), Warnings: warnings}
 	belief.Mean(result.Z)
 	return result, result.addQueries(belief, archive)
 }
 
-// readFeatures returns the features of the labels, [n, d] row-major.
-func readFeatures(archive npz.Archive, model string) (phi []float64, d int, err error) {
+// readFeatures returns the features of the labels, [n, d] row-major, and warnings about observations.
+func readFeatures(archive npz.Archive, model string) (phi []float64, d int, warnings []string, err error) {
 	if model != "" {
 		return computeFeatures(archive, model)
 	}
 	if _, ok := archive["phi"]; !ok {
 		if _, ok := archive["obs"]; ok {
-			return nil, 0, errors.New("it has obs but not phi; give the model with --model")
+			return nil, 0, nil, errors.New("it has obs but not phi; give the model with --model")
 		}
 	}
 	array, err := archive.Shaped("phi", -1, -1)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	d = array.Shape()[1]
 	if d == 0 {
-		return nil, 0, errors.New("phi has rows of 0 features; give at least 1")
+		return nil, 0, nil, errors.New("phi has rows of 0 features; give at least 1")
 	}
-	return array.Float64s(), d, nil
+	return array.Float64s(), d, nil, nil
 }
 
 // computeFeatures evaluates φ at the observations of an archive.
-func computeFeatures(archive npz.Archive, model string) (phi []float64, d int, err error) {
+func computeFeatures(archive npz.Archive, model string) (phi []float64, d int, warnings []string, err error) {
 	opened, err := setup.OpenModel(model)
 	if err != nil {
-		return nil, 0, fmt.Errorf("--model %s: %w", model, err)
+		return nil, 0, nil, fmt.Errorf("--model %s: %w", model, err)
 	}
 	network, err := opened.Evaluator(configs.Default())
 	if err != nil {
-		return nil, 0, fmt.Errorf("--model %s: %w", model, err)
+		return nil, 0, nil, fmt.Errorf("--model %s: %w", model, err)
 	}
 	defer func() { err = errors.Join(err, setup.CloseModels(network)) }()
 	o, d := network.Dims().Obs, network.Dims().Latent
 	array, err := archive.Shaped("obs", -1, o)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	obs, err := array.Float32s()
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
+	}
+	if native, ok := opened.(setup.NativeModel); ok {
+		warnings = native.CheckScale(obs)
 	}
 	phi = make([]float64, len(obs)/o*d)
 	for i := range len(obs) / o {
 		if err := network.Phi(phi[i*d:(i+1)*d], obs[i*o:(i+1)*o]); err != nil {
-			return nil, 0, fmt.Errorf("obs row %d: %w", i, err)
+			return nil, 0, nil, fmt.Errorf("obs row %d: %w", i, err)
 		}
 	}
-	return phi, d, nil
+	return phi, d, warnings, nil
 }
 
 // learn returns the belief after all rows. Each row enters with its final weight, in

@@ -134,6 +134,18 @@ func TestFromFile_EvaluatesTheFeaturesOfAModel(t *testing.T) {
 	check(t, l.file(t, npz.Float32(obs, n, dims.Obs)), o, l.textbook(t, 1, 0.95))
 }
 
+func TestFromFile_WarnsOfObservationsOfAnotherScale(t *testing.T) {
+	obs := make([]float32, 2*30)
+	for i := range obs {
+		obs[i] = float32(1000 * (i % 5))
+	}
+	path := writeArchive(t, npz.Archive{"reward": npz.Float64(make([]float64, 30), 30), "obs": npz.Float32(obs, 30, 2)})
+	result, err := FromFile(path, Options{Model: rigtest.NormalisedBundle(t), Lambda: 1, Rho: 1})
+	if err != nil || len(result.Warnings) != 2 || !strings.Contains(result.Warnings[0], "channel 0") {
+		t.Errorf("%q, %v", result.Warnings, err)
+	}
+}
+
 func TestFromFile_NamesWhatIsWrong(t *testing.T) {
 	phi, reward := npz.Float64([]float64{1, 2, 3, 4}, 2, 2), npz.Float64([]float64{1, 2}, 2)
 	valid := Options{Lambda: 1, Rho: 1}

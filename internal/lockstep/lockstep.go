@@ -101,6 +101,9 @@ func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
 	}
 	r.stepper.Agent = agent
 	r.display.Begin(s, spec, nil, r.record.Statistics)
+	for _, text := range s.LogNotices {
+		r.display.Event(flightlog.Event{Level: flightlog.Info, Text: text})
+	}
 	defer r.display.End()
 	err = r.run(ctx)
 	result = record.Outcome{Tally: r.record.Statistics, Robot: spec.Name, LogPath: r.logPath, Posture: "lockstep"}

@@ -291,7 +291,7 @@ func writeChunks(t *testing.T, compress bool) (path string, w *flightlog.Writer)
 	path = filepath.Join(t.TempDir(), "run.mcap")
 	w, err := flightlog.Create(path, flightlog.Metadata{
 		Program: "test", Shape: shape, Control: cfg, Robot: hal.Spec{Name: "testbot", Period: period},
-		Config: []byte("robot: {driver: rover}\n"), Extra: map[string]string{"task": "stand"},
+		Config: []byte("robot: {driver: rover}\noperator: {source: scripted}\n"), Extra: map[string]string{"task": "stand"},
 	}, flightlog.Options{NoSync: true, Compress: compress, FlushEvery: time.Hour})
 	rigtest.Must(t, err)
 	learner, err := controller.NewLearner(cfg, shape.Latent, period)
@@ -325,7 +325,7 @@ func damagedLog(t *testing.T) string {
 	rigtest.Must(t, w.Close())
 	log, err := os.ReadFile(path)
 	rigtest.Must(t, err)
-	log[len(log)/2] ^= 1
+	log[len(log)/2+200] ^= 1
 	t.Chdir(t.TempDir())
 	path = filepath.Join("-my logs", "run.mcap")
 	rigtest.Must(t, os.Mkdir(filepath.Dir(path), 0o700))
@@ -364,6 +364,43 @@ func TestReview_EveryFunctionReportsDamage(t *testing.T) {
 		if flightlog.Replayed(path) {
 			t.Errorf("%s: the log is marked as replayed", name)
 		}
+	}
+}
+
+func TestReview_ReadsALogWhoseSettingsAreDamaged(t *testing.T) {
+	path, w := writeChunks(t, false)
+	rigtest.Must(t, w.Close())
+	log, err := os.ReadFile(path)
+	rigtest.Must(t, err)
+	log[bytes.Index(log, []byte("controller.json"))+400] ^= 1
+	rigtest.Must(t, os.WriteFile(path, log, 0o600))
+	about, infoErr := info(t, path)
+	ticks, catErr := cat(t, path, "/tick")
+	text, replayErr := replayed(t, path, Options{})
+	var report bytes.Buffer
+	jsonErr := Replay(&report, path, Options{JSON: true})
+	page, pageErr := replayed(t, path, Options{Page: filepath.Join(t.TempDir(), "run.html")})
+	for _, err := range []error{infoErr, catErr, replayErr, jsonErr, pageErr} {
+		if !errors.Is(err, flightlog.ErrDamaged) {
+			t.Errorf("got %v", err)
+		}
+	}
+	contains(t, about, `"controller.json" does not agree`, "control    unknown", "150 in 3.0 s")
+	contains(t, text, "NO: nothing in the log can be verified", "150 ticks can be read")
+	for _, want := range []string{`"ok": false`, `"unverifiable": "`, `"ticks": 150`} {
+		if !strings.Contains(report.String(), want) {
+			t.Errorf("no %s in %s", want, &report)
+		}
+	}
+	contains(t, page, "NO: nothing in the log can be verified")
+	if n := strings.Count(ticks, `"index"`); n < 149 || flightlog.Replayed(path) {
+		t.Errorf("%d ticks; marked as replayed: %v", n, flightlog.Replayed(path))
+	}
+	rigtest.Must(t, Recover(io.Discard, path, path+".copy"))
+	text, err = replayed(t, path+".copy", Options{})
+	contains(t, text, "150 ticks can be")
+	if !errors.Is(err, flightlog.ErrUnverifiable) {
+		t.Errorf("the copy: %v", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type replayReport struct {
 	File       string             `json:"file"`
 	OK         bool               `json:"ok"`
+	Marked     bool               `json:"marked"` // a run may remove the log
 	Ticks      uint64             `json:"ticks"`
 	Verified   uint64             `json:"verified"`
 	Differing  uint64             `json:"differing"`
@@ -20,6 +21,7 @@ type replayReport struct {
 	Unverified uint64             `json:"unverified"`
 	Gaps       []string           `json:"gaps,omitempty"`
 	Damage     []string           `json:"damage,omitempty"`
+	Lacks      string             `json:"unverifiable,omitempty"` // why no tick can be verified
 	Cut        string             `json:"cut,omitempty"`
 	Skipped    uint64             `json:"skipped"`
 	Dropped    uint64             `json:"dropped"`
@@ -74,10 +76,10 @@ type replayAnswer struct {
 	MeanBonus  *float64  `json:"mean_bonus,omitempty"`
 }
 
-func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog.Answer) error {
+func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog.Answer, marked bool) error {
 	s := r.Summary
 	report := replayReport{
-		File: path, OK: r.OK(), Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing, Unverified: r.Unverified,
+		File: path, OK: r.OK(), Marked: marked, Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing, Unverified: r.Unverified,
 		Skipped: s.Skipped, Dropped: s.Dropped, DurationS: s.Duration.Seconds(),
 		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone, Doubted: s.Doubted, Least: s.Least,
 		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: finiteOrNil(r.ZNorm),
@@ -90,6 +92,9 @@ func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog
 	}
 	for _, err := range r.Damage {
 		report.Damage = append(report.Damage, err.Error())
+	}
+	if r.Lacks != nil {
+		report.Lacks = r.Lacks.Error()
 	}
 	if r.Cut != nil {
 		report.Cut = stateText(r.Cut, nil)

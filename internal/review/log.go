@@ -35,8 +35,12 @@ func printInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error,
 	row(out, "program", "%s, model %s", orUnknown(m.Program), plaintext.ShortHash(m.ModelHash))
 	row(out, "robot", "%s: %d observations, %d actions, d = %d, period %v", orUnknown(m.Robot.Name),
 		m.Shape.Obs, m.Shape.Action, m.Shape.Latent, m.Robot.Period)
-	row(out, "control", "%s, kappa %g, lambda %g, rho %g",
-		m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho)
+	if m.Control.Strategy == "" {
+		row(out, "control", "unknown: the log is damaged")
+	} else {
+		row(out, "control", "%s, kappa %g, lambda %g, rho %g",
+			m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho)
+	}
 	for i, grant := range strings.Split(orUnknown(m.Posture), "\n") {
 		row(out, []string{"posture", ""}[min(i, 1)], "%s", grant)
 	}
@@ -128,7 +132,7 @@ func Recover(out io.Writer, path, target string) error {
 	return nil
 }
 
-// Release marks logs as replayed. It does not mark a damaged log or a file that is
+// Release marks logs, so that a run may remove them. It does not mark a damaged log or a file that is
 // no log, and continues with the next one. Pictures need no mark.
 func Release(paths []string) error {
 	var errs []error

@@ -108,7 +108,9 @@ func percentilesText(p flightlog.Percentiles) string {
 }
 
 // printReplay prints the result of a replay and the answer to a what-if question, if there is one.
-func printReplay(out io.Writer, path string, r *flightlog.Reader, result flightlog.Result, answer *flightlog.Answer) {
+func printReplay(
+	out io.Writer, path string, r *flightlog.Reader, result flightlog.Result, answer *flightlog.Answer, marked string,
+) {
 	fmt.Fprintf(out, "%s, %s\n", path, plaintext.Bytes(r.Size()))
 	row(out, "state", "%s", stateText(result.Cut, result.Damage))
 	if from, recovered := r.Metadata().Extra[flightlog.KeyRecovered]; recovered {
@@ -118,6 +120,7 @@ func printReplay(out io.Writer, path string, r *flightlog.Reader, result flightl
 	for _, g := range result.Gaps {
 		row(out, "", "%s", gapText(g))
 	}
+	row(out, "marked", "%s", marked)
 	if result.Z != nil {
 		row(out, "belief", "norm of z %.4f after the last tick", result.ZNorm)
 	} else {
@@ -140,6 +143,8 @@ func verdictText(r flightlog.Result) string {
 	switch {
 	case r.First != nil:
 		return fmt.Sprintf("%s: %s DIFFER; the first: %s", all, flightlog.Grouped(r.Differing), r.First)
+	case r.Lacks != nil:
+		return fmt.Sprintf("NO: %v; %s ticks can be read", r.Lacks, flightlog.Grouped(r.Summary.Ticks))
 	case len(r.Damage) > 0:
 		return "NO: the log is damaged; " + all + " that can be read agree"
 	}

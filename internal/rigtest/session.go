@@ -124,9 +124,27 @@ var ModelDims = tflite.Dims{Obs: 2, Action: 1, Latent: 3, Ensemble: 2}
 // ModelBundle writes a random model and returns its folder.
 func ModelBundle(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "bundle")
 	m := tflitetest.Manifest(ModelDims)
-	if err := tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)); err != nil {
+	return saveBundle(t, m, tflitetest.Tensors(m.Architecture, 1))
+}
+
+// NormalisedBundle is ModelBundle of a model that normalises observations of mean 0 and deviation 1.
+func NormalisedBundle(t *testing.T) string {
+	t.Helper()
+	m := tflitetest.Manifest(ModelDims)
+	m.Architecture.NormObs = true
+	tensors := tflitetest.Tensors(m.Architecture, 1)
+	mean, variance := tensors["_obs_normalizer.running_mean"].F32, tensors["_obs_normalizer.running_var"].F32
+	for i := range mean {
+		mean[i], variance[i] = 0, 1
+	}
+	return saveBundle(t, m, tensors)
+}
+
+func saveBundle(t *testing.T, m tflite.Manifest, tensors map[string]tflite.Tensor) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "bundle")
+	if err := tflite.Save(dir, m, tensors); err != nil {
 		t.Fatal(err)
 	}
 	return dir

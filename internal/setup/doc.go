@@ -10,7 +10,7 @@
 //     evaluates ([SavedModel]).
 //   - [RestoreBelief] loads the belief of earlier runs, that of the saved task run.start_task
 //     ([LoadStart]), or the labels of model.warm_start. [LoadVetted] loads the tasks that limit exploration.
-//   - [Session.CreateLog] creates the log, after [MakeRoom] has removed verified old ones.
+//   - [Session.CreateLog] creates the log, after [MakeRoom] has removed marked old ones.
 //
 // [CheckArming], [CheckBounds] and [CheckChannels] compare a configuration with a robot and its model
 // before anything is armed. With loop.posture: strict their findings are errors, otherwise warnings.

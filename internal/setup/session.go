@@ -69,7 +69,7 @@ func (s *Session) CreateLog(
 	}
 	removed, exceeded, err := MakeRoom(s.File.Log)
 	if err != nil {
-		return nil, "", err
+		return nil, "", errors.Join(append([]error{err}, asErrors(removed)...)...)
 	}
 	s.LogNotices = append(removed, exceeded...)
 	recorded, err := s.File.Redacted().YAML()
@@ -96,6 +96,14 @@ func (s *Session) CreateLog(
 	}
 	name := cmp.Or(plaintext.FileName(spec.Name), "robot")
 	return createUnique(s.File.Log.Dir, now.UTC().Format("20060102-150405")+"-"+name, meta, opts)
+}
+
+// asErrors returns messages that must reach the terminal although the run does not start.
+func asErrors(texts []string) (errs []error) {
+	for _, text := range texts {
+		errs = append(errs, errors.New(text))
+	}
+	return errs
 }
 
 // createUnique creates a log with a new name.

@@ -452,6 +452,8 @@ func TestLabel_SavesNothingFromABadFile(t *testing.T) {
 		{header + "\n0.5,10,1,0,,good", `line 2, column 13: label: found "good"; use a finite number, +, -`},
 		{header + "\n0.5,10,1,0,,\"0,5\"", `found "0,5"`},
 		{"tick,label\n10,NaN", "finite"},
+		{"tick,label\n010,1", "line 2, column 1: tick: found \"010\""},
+		{"tick,label\n10,01", "line 2, column 4: label: found \"01\""},
 		{"tick,label\n10,-Inf", "finite"},
 		{"tick,label\n10,1e999", "finite"},
 		{"tick,label\n10,1\n11,\n10,0.5", "line 4: tick 10 has a label in line 2"},

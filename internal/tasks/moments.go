@@ -13,6 +13,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/internal/decimal"
 	"optibfm/internal/regular"
 )
 
@@ -155,7 +156,9 @@ func parseRow(r *csv.Reader, header, fields []string, s scale) (row labelled, ok
 		switch header[i] {
 		case columnTick:
 			want = "a number of a tick"
-			row.tick, err = strconv.ParseUint(text, 10, 64)
+			if row.tick, err = strconv.ParseUint(text, 10, 64); err == nil {
+				err = decimal.Check(text)
+			}
 		case columnState:
 			row.state = text
 		case columnLabel:
@@ -181,7 +184,9 @@ func (s scale) parse(text string) (value float64, ok bool, err error) {
 	case "-":
 		return s.bad, true, nil
 	}
-	value, err = strconv.ParseFloat(text, 64)
+	if value, err = strconv.ParseFloat(text, 64); err == nil {
+		err = decimal.Check(text)
+	}
 	if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) {
 		err = strconv.ErrRange
 	}

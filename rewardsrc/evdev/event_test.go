@@ -209,7 +209,7 @@ func TestParseKey_RoundTrip(t *testing.T) {
 			t.Errorf("axis %d is called %s, which is %d, %v", code, AxisName(code), got, err)
 		}
 	}
-	for _, bad := range []string{"KEY_NONE", "", "768", "-1", "BTN_SOUTHH"} {
+	for _, bad := range []string{"KEY_NONE", "", "768", "-1", "BTN_SOUTHH", "010"} {
 		if _, err := ParseKey(bad); err == nil {
 			t.Errorf("%q is taken for a key", bad)
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	names "github.com/holoplot/go-evdev"
+
+	"optibfm/internal/decimal"
 )
 
 // Types and codes of the kernel's include/uapi/linux/input-event-codes.h.
@@ -50,6 +52,9 @@ func ParseAxis(name string) (uint16, error) {
 func parse(name string, all map[string]names.EvCode, count int, want string) (uint16, error) {
 	if code, ok := all[name]; ok && int(code) < count {
 		return uint16(code), nil
+	}
+	if err := decimal.Check(name); err != nil {
+		return 0, err
 	}
 	if n, err := strconv.ParseUint(name, 0, 16); err == nil && int(n) < count {
 		return uint16(n), nil

@@ -11,6 +11,7 @@ import (
 	"github.com/warthog618/go-gpiocdev/uapi"
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/decimal"
 	"optibfm/rewardsrc/panel"
 )
 
@@ -125,6 +126,9 @@ func (l *lines) request(chip uintptr, cfg Config) error {
 // find returns the number of a line, given by number or name.
 func find(chip uintptr, line string) (uint32, error) {
 	if n, err := strconv.ParseUint(line, 10, 16); err == nil {
+		if err := decimal.Check(line); err != nil {
+			return 0, err
+		}
 		if _, err := uapi.GetLineInfoV2(chip, int(n)); err != nil {
 			return 0, fmt.Errorf("line %d: %w; choose one that gpioinfo lists", n, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"optibfm/internal/decimal"
 	"optibfm/rewardsrc"
 )
 
@@ -114,7 +115,7 @@ func (c Config) checkListen() error {
 	if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
 		return fmt.Errorf("web: listen is not an IP address (%q); use one such as 127.0.0.1, 0.0.0.0 or [::]", host)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 || decimal.Check(port) != nil {
 		return fmt.Errorf("web: listen has no port (%q); use 1 to 65535, or 0 for a free one", port)
 	}
 	return nil

@@ -1,0 +1,33 @@
+package review
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"optibfm/flightlog"
+	"optibfm/internal/rigtest"
+)
+
+func TestReplay_MarksNoLabelsOfAPerson(t *testing.T) {
+	simulated, w := writeChunks(t, false)
+	rigtest.Must(t, w.Close())
+	person := writeLog(t, false) // its configuration names no operator
+	page := filepath.Join(t.TempDir(), "report.html")
+	for _, o := range []Options{{}, {Page: page}} {
+		for path, want := range map[string]bool{simulated: true, person: false} {
+			_ = os.Remove(path + ".replayed")
+			out, err := replayed(t, path, o)
+			rigtest.Must(t, err)
+			if flightlog.Replayed(path) != want || strings.Contains(out, "marked     yes") != want ||
+				strings.Contains(out, "marked     no: a person gave its labels") == want {
+				t.Errorf("%+v, marked %v, want %v:\n%s", o, flightlog.Replayed(path), want, out)
+			}
+		}
+	}
+	rigtest.Must(t, Release([]string{person}))
+	if !flightlog.Replayed(person) {
+		t.Error("the released log is not marked")
+	}
+}
