@@ -476,7 +476,7 @@ func TestAgent_RefusesAnImpossiblePose(t *testing.T) {
 		`no action channel "wrist"`:                   func(m *Motion) { m.Pose["wrist"] = 0 },
 		"safety.start.pose: elbow: found 3":           func(m *Motion) { m.Pose["elbow"] = 3 },
 		"safety.start.pose: elbow: found NaN":         func(m *Motion) { m.Pose["elbow"] = nan },
-		"safety.start.ramp_s: found 0 s; give 0.1":      func(m *Motion) { m.RampS = 0 },
+		"safety.start.ramp_s: found 0 s; give 0.1":    func(m *Motion) { m.RampS = 0 },
 		"safety.start.blend_s: found 61":              func(m *Motion) { m.BlendS = 61 },
 		"safety.start.settle_s: found NaN":            func(m *Motion) { m.SettleS = nan },
 		"safety.start.tolerance: found 0; give a val": func(m *Motion) { m.Tolerance = 0 },
