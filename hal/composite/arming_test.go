@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -296,7 +297,7 @@ func openBridge(t *testing.T, pose float64) joint {
 	spec.Action[0] = hal.Channel{
 		Name: "joint", Unit: "rad", Min: -range_, Max: range_, MaxRate: armingRate, Measured: hal.Measured{Obs: "position"},
 	}
-	served := haltest.New(spec)
+	served := &commanded{Robot: haltest.New(spec)}
 	served.Observe = func(_ int, obs []float32) error { obs[0] = float32(pose); served.Now = monotonic.Now(); return nil }
 	address := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", address)
@@ -310,6 +311,22 @@ func openBridge(t *testing.T, pose float64) joint {
 	obs := make([]float32, 1)
 	return joint{robot: robot, goal: func() (float64, bool) {
 		_, _ = robot.Sense(obs) // its answer follows the action
-		return float64(served.Output[0]), served.Acts > 0
+		goal := served.goal.Load()
+		if goal == nil {
+			return 0, false
+		}
+		return float64(*goal), true
 	}}
+}
+
+// commanded is a robot whose latest command another goroutine may read.
+type commanded struct {
+	*haltest.Robot
+	goal atomic.Pointer[float32]
+}
+
+func (c *commanded) Act(action []float32) error {
+	goal := action[0]
+	c.goal.Store(&goal)
+	return c.Robot.Act(action)
 }
