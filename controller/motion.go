@@ -16,7 +16,7 @@ import (
 const Accepted = "accepted"
 
 // Motion is a slow motion to a pose: to the start pose after arming, or to the rest pose before disarming. Without
-// a pose there is no motion.
+// a pose the robot does not move.
 type Motion struct {
 	// Pose is the value of each named action channel, in its unit and limits: {shoulder: 0.3}. Other positions
 	// stay where they are; speeds, forces and the like have their disarmed output, or their failsafe output.

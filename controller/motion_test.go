@@ -495,7 +495,9 @@ func TestAgent_StartAndRestAllocateNothing(t *testing.T) {
 	arm.acts = make([][]float32, 0)
 	r := newServoRig(t, arm, Safety{Start: startMotion(), Rest: startMotion()})
 	quietArm := &quietServo{servoArm: arm}
-	agent, err := NewAgent(r.cfg, Parts{Robot: quietArm, Source: &quiet{}, Model: r.model, Plans: r.plans, Safety: r.safety})
+	agent, err := NewAgent(r.cfg, Parts{
+		Robot: quietArm, Source: &quiet{}, Model: r.model, Plans: r.plans, Safety: r.safety,
+	})
 	must(t, err)
 	r.agent = agent
 	r.steps(2)

@@ -73,7 +73,8 @@ type place struct {
 // Verify computes the belief again from the logged φ and labels, with the code that ran
 // on the robot, and compares every tick: hashes, norms and label weights bit for bit,
 // the D-gap and log det V to 1e-12, the z of the ticks with the limits of
-// controller.explore, and the commands to a start or rest pose with the rate limits. It takes the belief of a switch of the task from its snapshot.
+// controller.explore, and the commands to a start or rest pose with the rate limits.
+// It takes the belief of a switch of the task from its snapshot.
 // After a dropped tick it resumes at the next snapshot. Result holds
 // the differences. An error means that the file is unreadable or that the log has
 // nothing to compare. With ErrUnverifiable, Result holds the summary.
@@ -181,7 +182,8 @@ func newReplay(r *Reader) (*replay, error) {
 		return nil, err
 	}
 	p := &replay{
-		reader: r, learner: learner, explore: newExploration(&r.meta), motion: newMotion(r.meta.Robot), snapshots: snapshots, switches: switches,
+		reader: r, learner: learner, explore: newExploration(&r.meta), motion: newMotion(r.meta.Robot),
+		snapshots: snapshots, switches: switches,
 	}
 	p.progress = controller.NewProficiency(r.meta.Control.Gate, r.meta.Robot.Period)
 	if gate := r.meta.Control.Gate; gate.LabelsPerMinute > 0 {

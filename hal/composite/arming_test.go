@@ -208,7 +208,8 @@ func openFeetech(t *testing.T, pose float64) joint {
 	})
 	must(t, err)
 	return joint{
-		robot: compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"}, composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
+		robot: compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"},
+			composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
 		goal: func() (float64, bool) {
 			return float64(chain.Get(1, feetechtest.Goal, 2)-2048) * 2 * math.Pi / 4096, chain.Get(1, feetechtest.Torque, 1) == 1
 		},
@@ -225,7 +226,8 @@ func openDynamixel(t *testing.T, pose float64) joint {
 	})
 	must(t, err)
 	return joint{
-		robot: compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"}, composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
+		robot: compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"},
+			composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
 		goal: func() (float64, bool) {
 			return float64(chain.Get(1, dynamixeltest.GoalPosition, 4)-2048) * 2 * math.Pi / 4096,
 				chain.Get(1, dynamixeltest.TorqueEnable, 1) == 1
@@ -245,8 +247,9 @@ func openMIT(t *testing.T, pose float64) joint {
 	d, err := mit.Open(t.Context(), cfg)
 	must(t, err)
 	return joint{
-		robot: compose(t, "motor.joint_position", composite.Action{To: "motor.joint_position_goal"}, composite.Device{Name: "motor", Device: d, Stale: time.Minute}),
-		goal:  func() (float64, bool) { g, on := motors.Goal(1); return g.Position, on },
+		robot: compose(t, "motor.joint_position", composite.Action{To: "motor.joint_position_goal"},
+			composite.Device{Name: "motor", Device: d, Stale: time.Minute}),
+		goal: func() (float64, bool) { g, on := motors.Goal(1); return g.Position, on },
 	}
 }
 
@@ -259,7 +262,9 @@ func startBoard(t *testing.T, pose float64, outputs ...hal.Signal) (*mcutest.Boa
 	})
 	must(t, err)
 	t.Cleanup(func() { _ = board.Close() })
-	d, err := mcu.Open(t.Context(), mcu.Config{Port: serial.Config{Path: board.Path}, StaleMs: 10_000, TimeoutMs: 1000, DeadmanMs: 10_000})
+	d, err := mcu.Open(t.Context(), mcu.Config{
+		Port: serial.Config{Path: board.Path}, StaleMs: 10_000, TimeoutMs: 1000, DeadmanMs: 10_000,
+	})
 	must(t, err)
 	return board, composite.Device{Name: "board", Device: d, Stale: time.Minute}
 }
@@ -305,7 +310,9 @@ func openBridge(t *testing.T, pose float64) joint {
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() { over <- bridge.Serve(ctx, l, served, nil) }()
-	robot, err := bridge.Dial(t.Context(), bridge.Config{Address: "unix:" + address, Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 60_000})
+	robot, err := bridge.Dial(t.Context(), bridge.Config{
+		Address: "unix:" + address, Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 60_000,
+	})
 	must(t, err)
 	t.Cleanup(func() { _ = robot.Close(); cancel(); <-over })
 	obs := make([]float32, 1)

@@ -12,7 +12,8 @@ import (
 )
 
 // Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop], [hal.Guarded], [hal.Disarmer],
-// [hal.Limper], [hal.Meter], [hal.StopInput] and [hal.Bounded]. Only one goroutine may use it, except for HaltBeside. Sense and Act
+// [hal.Limper], [hal.Meter], [hal.StopInput] and [hal.Bounded]. Only one goroutine may use it, except for
+// HaltBeside. Sense and Act
 // allocate nothing, also when they fail: the next error of a device overwrites the previous one.
 type Robot struct {
 	wiring

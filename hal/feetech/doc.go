@@ -39,7 +39,8 @@
 //	port lost  none: Halt and Arm open it again
 //
 // Arm refuses a servo without a fresh answer, or outside of its angle limits (registers 9 and 11). Limp servos
-// can leave the limits when moved by hand: move them back inside. In velocity mode Arm begins with the velocity of the latest Write
+// can leave the limits when moved by hand: move them back inside. In velocity mode Arm begins with the velocity
+// of the latest Write
 // or Halt, and 0 after Relax. Write sends velocities after Halt too, but not before the first Arm or Halt.
 //
 // # No watchdog

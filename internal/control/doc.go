@@ -22,7 +22,8 @@
 // summary and status all report that cause. With safety.after_stop: hold the loop continues after a
 // stop and an operator may reset and arm the robot; otherwise the run ends.
 //
-// [Run] starts the host process before it opens a device, and prevents the host from tracing this process. [Isolate] starts the host as another
+// [Run] starts the host process before it opens a device, and prevents the host from tracing this process. [Isolate]
+// starts the host as another
 // user without root, then drops the capabilities for that. The control thread makes no system call on a
 // descriptor that the host has.
 //

@@ -13,7 +13,8 @@
 //
 // [ControlLink] is the control process's end. It implements rewardsrc.Source and controller.Plans, so the agent
 // does not know the segment. Its methods neither allocate nor block. [HostLink] is the host process's end.
-// A [Wake] (a futex in the segment) wakes the host's goroutines. The control process checks every index and value that it
+// A [Wake] (a futex in the segment) wakes the host's goroutines. The control process checks every index and
+// value that it
 // reads: a damaged segment is a fault that halts the robot.
 //
 // The package also has what both processes must agree on: the host's configuration ([HostConfig]), the signals

@@ -79,8 +79,9 @@ type replayAnswer struct {
 func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog.Answer, marked bool) error {
 	s := r.Summary
 	report := replayReport{
-		File: path, OK: r.OK(), Marked: marked, Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing, Unverified: r.Unverified,
-		Skipped: s.Skipped, Dropped: s.Dropped, DurationS: s.Duration.Seconds(),
+		File: path, OK: r.OK(), Marked: marked, Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing,
+		Unverified: r.Unverified,
+		Skipped:    s.Skipped, Dropped: s.Dropped, DurationS: s.Duration.Seconds(),
 		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone, Doubted: s.Doubted, Least: s.Least,
 		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: finiteOrNil(r.ZNorm),
 	}
