@@ -64,6 +64,8 @@ type Header struct {
 
 	Known     float64   // Plan.Known
 	Predicted Predicted // after this tick's labels
+
+	Reaction ReactionState // after this tick's labels
 }
 
 // AppliedLabel is the effect of a label on the belief.
@@ -72,6 +74,8 @@ type AppliedLabel struct {
 	Request    uint64  // that it answered, or 0
 	From, To   uint64  // credited ticks (Index), inclusive
 	About      uint64  // the tick that sets the label's age
+	At         int64   // the moment of the press, ns, if the credited ticks were estimated; else 0
+	Asked      uint64  // the tick of the request, NoTick for none, likewise
 	Undoes     uint64  // ID of the label that an Undo removed
 	Value      float64 // the reward
 	Confidence float64 // of the label, in (0, 1]
@@ -252,7 +256,7 @@ func (f Fault) String() string {
 }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 6
+const LayoutVersion = 7
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

@@ -158,6 +158,10 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 		p.Revised = &flightlogpb.Revision{Id: r.ID, Before: r.Before, After: r.After}
 	}
 	p.PlanTick, p.PlanConfirmed, p.PlanScore = t.PlanTick, t.PlanConfirmed, t.PlanScore
+	p.Reaction = p.Reaction[:0]
+	if t.Reaction != (controller.ReactionState{}) {
+		p.Reaction = append(p.Reaction, t.Reaction[:]...)
+	}
 	p.Obs, p.Phi, p.Z, p.Action = t.Obs, t.Phi, t.Z, t.Action
 	p.Labels = p.Labels[:0]
 	for i := range min(t.NumLabels, controller.MaxLabels) {
@@ -169,7 +173,7 @@ func appliedMessage(a *controller.AppliedLabel) *flightlogpb.AppliedLabel {
 	return &flightlogpb.AppliedLabel{
 		Id: a.ID, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
 		Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
-		Kind: flightlogpb.Kind(a.Kind), Outcome: uint32(a.Outcome),
+		Kind: flightlogpb.Kind(a.Kind), Outcome: uint32(a.Outcome), AtNs: a.At, Asked: a.Asked,
 	}
 }
 
@@ -184,6 +188,9 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 	if len(p.Obs) != len(t.Obs) || len(p.Phi) != len(t.Phi) || len(p.Z) != len(t.Z) || len(p.Action) != len(t.Action) {
 		return fmt.Errorf("%w (obs %d, phi %d, z %d, action %d)",
 			errShape, len(p.Obs), len(p.Phi), len(p.Z), len(p.Action))
+	}
+	if n := len(p.Reaction); n != 0 && n != len(t.Reaction) {
+		return fmt.Errorf("%w (reaction: %d numbers)", errShape, n)
 	}
 	if len(p.Labels) > controller.MaxLabels {
 		return fmt.Errorf("%w (%d, at most %d)", errLabels, len(p.Labels), controller.MaxLabels)
@@ -217,9 +224,10 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		t.Labels[i] = controller.AppliedLabel{
 			ID: a.Id, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
 			Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
-			Kind: kind, Outcome: controller.Outcome(a.Outcome),
+			Kind: kind, Outcome: controller.Outcome(a.Outcome), At: a.AtNs, Asked: a.Asked,
 		}
 	}
+	copy(t.Reaction[:], p.Reaction)
 	copy(t.Obs, p.Obs)
 	copy(t.Phi, p.Phi)
 	copy(t.Z, p.Z)

@@ -225,6 +225,7 @@ type Tick struct {
 	Revised       *Revision              `protobuf:"bytes,28,opt,name=revised,proto3" json:"revised,omitempty"`
 	Known         float64                `protobuf:"fixed64,29,opt,name=known,proto3" json:"known,omitempty"` // lower bound of the share of the attainable value that the mean attains
 	Predicted     *Predicted             `protobuf:"bytes,30,opt,name=predicted,proto3" json:"predicted,omitempty"`
+	Reaction      []float64              `protobuf:"fixed64,40,rep,packed,name=reaction,proto3" json:"reaction,omitempty"` // probability of each moment of a press, see controller.ReactionState; else empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -469,6 +470,13 @@ func (x *Tick) GetPredicted() *Predicted {
 	return nil
 }
 
+func (x *Tick) GetReaction() []float64 {
+	if x != nil {
+		return x.Reaction
+	}
+	return nil
+}
+
 // Predicted says how many of the newest labels the belief predicted.
 type Predicted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -605,7 +613,9 @@ type AppliedLabel struct {
 	Kind          Kind                   `protobuf:"varint,9,opt,name=kind,proto3,enum=optibfm.log.Kind" json:"kind,omitempty"`
 	Outcome       uint32                 `protobuf:"varint,10,opt,name=outcome,proto3" json:"outcome,omitempty"` // controller.Outcome
 	Confidence    float64                `protobuf:"fixed64,11,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Share         float64                `protobuf:"fixed64,12,opt,name=share,proto3" json:"share,omitempty"` // of its weight, in (0, 1]: below 1 where it contradicted the belief; 0 if not an applied value
+	Share         float64                `protobuf:"fixed64,12,opt,name=share,proto3" json:"share,omitempty"`           // of its weight, in (0, 1]: below 1 where it contradicted the belief; 0 if not an applied value
+	AtNs          int64                  `protobuf:"fixed64,20,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"` // the moment of the press, if the credited ticks were estimated; else 0
+	Asked         uint64                 `protobuf:"fixed64,21,opt,name=asked,proto3" json:"asked,omitempty"`           // the tick of its request, likewise; all bits set: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -720,6 +730,20 @@ func (x *AppliedLabel) GetConfidence() float64 {
 func (x *AppliedLabel) GetShare() float64 {
 	if x != nil {
 		return x.Share
+	}
+	return 0
+}
+
+func (x *AppliedLabel) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *AppliedLabel) GetAsked() uint64 {
+	if x != nil {
+		return x.Asked
 	}
 	return 0
 }
@@ -1308,7 +1332,7 @@ var File_flightlog_proto protoreflect.FileDescriptor
 
 const file_flightlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0fflightlog.proto\x12\voptibfm.log\"\xa6\x06\n" +
+	"\x0fflightlog.proto\x12\voptibfm.log\"\xc2\x06\n" +
 	"\x04Tick\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x18\n" +
 	"\aelapsed\x18\x02 \x01(\x04R\aelapsed\x12\x1f\n" +
@@ -1342,7 +1366,8 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x04zero\x18\x1b \x01(\x01R\x04zero\x12/\n" +
 	"\arevised\x18\x1c \x01(\v2\x15.optibfm.log.RevisionR\arevised\x12\x14\n" +
 	"\x05known\x18\x1d \x01(\x01R\x05known\x124\n" +
-	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\"G\n" +
+	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\x12\x1a\n" +
+	"\breaction\x18( \x03(\x01R\breaction\"G\n" +
 	"\tPredicted\x12\x16\n" +
 	"\x06labels\x18\x01 \x01(\rR\x06labels\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\rR\x02of\x12\x12\n" +
@@ -1350,7 +1375,7 @@ const file_flightlog_proto_rawDesc = "" +
 	"\bRevision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x01R\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\x01R\x05after\"\xaf\x02\n" +
+	"\x05after\x18\x03 \x01(\x01R\x05after\"\xda\x02\n" +
 	"\fAppliedLabel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1366,7 +1391,9 @@ const file_flightlog_proto_rawDesc = "" +
 	"\n" +
 	"confidence\x18\v \x01(\x01R\n" +
 	"confidence\x12\x14\n" +
-	"\x05share\x18\f \x01(\x01R\x05share\"\xdb\x01\n" +
+	"\x05share\x18\f \x01(\x01R\x05share\x12\x13\n" +
+	"\x05at_ns\x18\x14 \x01(\x10R\x04atNs\x12\x14\n" +
+	"\x05asked\x18\x15 \x01(\x06R\x05asked\"\xdb\x01\n" +
 	"\x05Label\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +

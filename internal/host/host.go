@@ -191,8 +191,8 @@ func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
 	if h.attend.blind && !h.Config.Awaits && !control.Gate.Off {
 		h.notes = append(h.notes, "questions wait until you are there: "+terminal.FirstInput(operator))
 	}
-	if h.attend.blind && !control.Gate.Off && control.Gate.Pause == "" && control.Credit.Answers != controller.UntilPress {
-		h.notes = append(h.notes, "you do not see the moment of a question: set controller.credit.answers to until_press, "+
+	if h.attend.blind && !control.Gate.Off && control.Gate.Pause == "" && control.Credit.Answers == controller.AtRequest {
+		h.notes = append(h.notes, "you do not see the moment of a question: set controller.credit.answers to estimated, "+
 			"or controller.gate.pause to hold")
 	}
 	h.updateReachable()

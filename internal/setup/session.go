@@ -156,6 +156,9 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if file.Operator.NeverAsks() {
 		file.Controller.Gate.Off = true
 	}
+	if c := &file.Controller.Credit; c.Answers == controller.Estimated && file.Operator.Source == configs.SourceWeb {
+		c.Answers = controller.AtRequest // the page repeats the moment of the question
+	}
 	s = &Session{File: file, fresh: fresh}
 	if err := checkPaths(file); err != nil {
 		return nil, err

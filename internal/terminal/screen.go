@@ -136,11 +136,12 @@ func (s *screenDisplay) noteRequest(t *controller.Tick, at time.Duration) {
 	}
 }
 
-// asksUntilPress reports whether an answer is about what the operator saw until the press. A held robot shows nothing
-// after its request.
+// asksUntilPress reports whether the operator is to judge what it sees until the press. A held robot shows nothing
+// after its request. The arena shows the moment of the request.
 func (s *screenDisplay) asksUntilPress() bool {
 	k := s.session.File.Controller
-	return k.Credit.Answers == controller.UntilPress && k.Gate.Pause != controller.PauseHold
+	now := k.Credit.Answers == controller.UntilPress || k.Credit.Answers == controller.Estimated && s.arena == nil
+	return now && k.Gate.Pause != controller.PauseHold
 }
 
 func (s *screenDisplay) Label(l rewardsrc.Label, err error) {
