@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
@@ -62,11 +64,11 @@ type hypotheses struct {
 type layer struct {
 	spread float64
 	log    float64    // log of the probability of an example
-	means  *mat.Dense // m_k, [H, n]
+	means  *mat.Dense // m_k, [n, H]
 
 	chol   mat.Cholesky // of V - D + P
 	root   mat.TriDense // U, [n, n]
-	half   mat.VecDense // U⁻ᵀ b, [n]
+	half   []float64    // U⁻ᵀ b, [n]
 	halves mat.Dense    // U⁻ᵀ P m_k, [n, H]
 
 	weights   []float64 // [H], a part of those of all layers
@@ -83,7 +85,7 @@ func newHypotheses(c Config, d int) *hypotheses {
 	size := basis.size()
 	random := len(basis.examples) / size
 	n, count := d+c.nuisance(), random+len(c.FormerTasks)
-	means := mat.NewDense(count, n, nil)
+	means := mat.NewDense(n, count, nil)
 	h := &hypotheses{
 		label: c.labelWeight(), lambda: c.Lambda, first: n - size,
 		random: random, former: math.Log(float64(random) / float64(max(1, len(c.FormerTasks)))),
@@ -91,11 +93,14 @@ func newHypotheses(c Config, d int) *hypotheses {
 		u: make([]float64, n), average: make([]float64, n),
 		weights: make([]float64, len(spreads)*count+1),
 	}
-	for k := range random {
-		basis.example(means.RawRowView(k)[h.first:], k)
-	}
-	for i, u := range c.FormerTasks {
-		copy(means.RawRowView(random + i)[h.first:], u)
+	u := make([]float64, n)
+	for k := range count {
+		if k < random {
+			basis.example(u[h.first:], k)
+		} else {
+			copy(u[h.first:], c.FormerTasks[k-random])
+		}
+		means.SetCol(k, u)
 	}
 	for i, spread := range spreads {
 		probability := (1 - gaussianShare) / float64(len(spreads)*random)
@@ -104,15 +109,15 @@ func newHypotheses(c Config, d int) *hypotheses {
 		}
 		h.layers = append(h.layers, newLayer(spread, probability, means, h.weights[i*count:(i+1)*count]))
 	}
-	likeNone := mat.NewDense(1, n, nil)
+	likeNone := mat.NewDense(n, 1, nil)
 	h.layers = append(h.layers, newLayer(1, gaussianShare, likeNone, h.weights[len(h.weights)-1:]))
 	return h
 }
 
 func newLayer(spread, probability float64, means *mat.Dense, weights []float64) *layer {
 	return &layer{
-		spread: spread, log: math.Log(probability), means: means, weights: weights,
-		a: make([]float64, len(weights)), deviation: make([]float64, len(weights)),
+		spread: spread, log: math.Log(probability), means: means, half: make([]float64, means.RawMatrix().Rows),
+		weights: weights, a: make([]float64, len(weights)), deviation: make([]float64, len(weights)),
 	}
 }
 
@@ -199,12 +204,11 @@ func (l *layer) factor(h *hypotheses, precision float64) bool {
 		return false
 	}
 	l.chol.UTo(&l.root)
-	// An error is about the condition, which the prior bounds.
-	if l.half.SolveVec(l.root.T(), mat.NewVecDense(len(h.rhs), h.rhs)) != nil ||
-		l.halves.Solve(l.root.T(), l.means.T()) != nil {
-		return false
-	}
-	l.halves.Scale(precision, &l.halves)
+	root := l.root.RawTriangular()
+	copy(l.half, h.rhs)
+	blas64.Trsv(blas.Trans, root, blas64.Vector{N: len(l.half), Data: l.half, Inc: 1})
+	l.halves.Scale(precision, l.means)
+	blas64.Trsm(blas.Left, blas.Trans, 1, root, l.halves.RawMatrix())
 	return true
 }
 
@@ -213,18 +217,16 @@ func (l *layer) compare(h *hypotheses, precision float64) {
 	const amplitudePrecision = 1 / (amplitudeDeviation * amplitudeDeviation)
 	unit := 1 / (h.scale * h.scale) // the precision above is that of labels with σ = 1
 	n := len(h.rhs)
-	half := l.half.RawVector().Data
 	// The evidence of a hypothesis with the amplitude 0.
-	log := l.log + (unit*floats.Dot(half, half)-l.chol.LogDet()-float64(n-h.first)*math.Log(l.spread))/2
+	log := l.log + (unit*floats.Dot(l.half, l.half)-l.chol.LogDet()-float64(n-h.first)*math.Log(l.spread))/2
 	linear, square := l.a, l.deviation // of log p(labels | a, k)
-	for k := range linear {
-		m := l.means.RawRowView(k)
-		linear[k], square[k] = 0, precision*floats.Dot(m, m)
-	}
-	for i, y := range half {
+	clear(linear)
+	clear(square)
+	for i, y := range l.half {
+		means := l.means.RawRowView(i)
 		for k, x := range l.halves.RawRowView(i) {
 			linear[k] += y * x
-			square[k] -= x * x
+			square[k] += precision*means[k]*means[k] - x*x
 		}
 	}
 	for k := range linear {
@@ -243,7 +245,7 @@ func (h *hypotheses) findAverage() {
 	clear(h.average)
 	for _, l := range h.layers {
 		total := floats.Sum(l.weights)
-		for i, y := range l.half.RawVector().Data {
+		for i, y := range l.half {
 			h.u[i] = total * y
 			for k, x := range l.halves.RawRowView(i) {
 				h.u[i] += l.weights[k] * l.a[k] * x
@@ -285,7 +287,7 @@ func (h *hypotheses) choose(dst []float64, random *rand.Rand) {
 	a := l.a[k] + l.deviation[k]*random.NormFloat64()
 	first := len(h.rhs) - len(dst)
 	for i := range dst {
-		dst[i] = l.half.AtVec(first+i) + a*l.halves.At(first+i, k)
+		dst[i] = l.half[first+i] + a*l.halves.At(first+i, k)
 	}
 	l.solve(dst)
 }

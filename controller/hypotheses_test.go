@@ -77,7 +77,7 @@ func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64)
 		m.covs = append(m.covs, posteriorCov)
 	}
 	examples := h.layers[0].means
-	count, _ := examples.Dims()
+	_, count := examples.Dims()
 	former := count - h.random
 	for _, spread := range []float64{0.1, 0.3, 0.7} {
 		for k := range count {
@@ -88,7 +88,7 @@ func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64)
 			if k >= h.random {
 				probability = 0.8 / 3 / (2 * float64(former))
 			}
-			add(mat.NewVecDense(dims, mat.Row(nil, k, examples)), probability, spread)
+			add(mat.NewVecDense(dims, mat.Col(nil, k, examples)), probability, spread)
 		}
 	}
 	add(mat.NewVecDense(dims, nil), 0.2, 1)
@@ -269,7 +269,7 @@ func TestFormerTask_WithoutABeliefHasTheLengthOfAnExample(t *testing.T) {
 		u := p.cfg.FormerTask(z, belief, 1)
 		var lengths []float64
 		for k := range p.hypotheses.random {
-			lengths = append(lengths, norm(p.hypotheses.layers[0].means.RawRowView(k)))
+			lengths = append(lengths, norm(mat.Col(nil, k, p.hypotheses.layers[0].means)))
 		}
 		slices.Sort(lengths)
 		if got, want := norm(u), lengths[len(lengths)/2]; math.Abs(got-want) > 1e-9 {
