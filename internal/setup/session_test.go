@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/internal/rigtest"
@@ -59,6 +60,21 @@ func TestCreateLog_UnwritableFolderHasAFix(t *testing.T) {
 		_, _, err := s.CreateLog(hal.Spec{Name: "rover", Period: 1}, "", true)
 		if err == nil || !strings.Contains(err.Error(), "set log.dir to a writable folder") {
 			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+func TestOpenSession_AnswersInTheBrowserAreAboutTheRequest(t *testing.T) {
+	for source, want := range map[string]string{
+		configs.SourceWeb: controller.AtRequest, configs.SourceKeyboard: controller.Estimated,
+		configs.SourceEvdev: controller.Estimated,
+	} {
+		file := configs.Default()
+		file.Operator.Source = source
+		s, err := setup.OpenSession(file, false)
+		rigtest.Must(t, err)
+		if got := s.File.Controller.Credit.Answers; got != want {
+			t.Errorf("%s: answers %s, want %s", source, got, want)
 		}
 	}
 }

@@ -54,8 +54,11 @@ func TestScreenDisplay_ShowsTheMomentOfARequest(t *testing.T) {
 		{"held", rover, func(f *configs.File) {
 			f.Controller.Credit.Answers, f.Controller.Gate.Pause = controller.UntilPress, controller.PauseHold
 		}, controller.FlagHeld, "how good was it 1.5 s ago? The robot waits", 1},
-		{"no arena", dogSpec(8), func(f *configs.File) { f.Robot.Driver = configs.DriverBridge }, 0,
-			"how good was it 0.3 s ago?", 0},
+		{"no arena", dogSpec(8), func(f *configs.File) {
+			f.Robot.Driver, f.Controller.Credit.Answers = configs.DriverBridge, controller.AtRequest
+		}, 0, "how good was it 0.3 s ago?", 0},
+		{"estimated, no arena", dogSpec(8), func(f *configs.File) { f.Robot.Driver = configs.DriverBridge }, 0,
+			"how good is it now?", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newTeaching(t, c.spec, c.change)
