@@ -288,6 +288,7 @@ func (c *controlProcess) startServer(loop *rtloop.Loop) {
 	}
 	spec := c.robot.Spec()
 	c.server.mailbox, c.server.live, c.server.haltStuck = &c.mailbox, loop.Live, c.haltStuck
+	c.server.console = c.link.Console
 	c.server.period, c.server.robot, c.server.tasks = spec.Period, spec.Name, c.taskSwitch()
 	c.server.deadman = setup.DescribeDeadman(c.robot, c.session.File.Safety)
 	go c.server.serve()

@@ -296,13 +296,21 @@ func (h *Process) Notice(n rewardsrc.Notice) {
 	}
 }
 
-// updateReachable reports to the control process whether an operator can be asked.
+// updateReachable reports to the control process whether an operator can be asked, and the state of the console.
 func (h *Process) updateReachable() {
 	away := uint64(0)
 	if h.operator != nil && !h.operator.Reachable() || h.attend.away(rtloop.Now()) {
 		away = 1
 	}
 	h.Link.Away.Store(away)
+	if h.web == nil {
+		return
+	}
+	console := link.ConsoleWaits
+	if h.web.Listening() {
+		console = link.ConsoleListens
+	}
+	h.Link.Console.Store(console)
 }
 
 // openConsole reads labels as lines of standard input.
