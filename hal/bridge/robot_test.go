@@ -252,7 +252,7 @@ func TestConfig_RefusesInvalid(t *testing.T) {
 		_, err := Dial(context.Background(), c.config)
 		expectError(t, err, c.want)
 	}
-	_, err := Dial(context.Background(), Config{Address: "unix:/nonexistent"})
+	_, err := Dial(context.Background(), Config{Address: "unix:/nonexistent", StartTimeoutMs: 50, Output: io.Discard})
 	expectError(t, err, "start the server first")
 }
 
