@@ -150,12 +150,16 @@ func (s *Server) look() {
 		return
 	}
 	s.places = is
-	changed := s.failure != "" || s.Pairing().Number > 0 // the first announcement needs no report
+	before := s.Pairing()
+	changed := s.failure != "" || before.Number > 0 // the first announcement needs no report
 	s.announce()
 	if len(is) > 0 {
 		s.failure = ""
 	}
 	if changed {
+		if before.NoNetwork {
+			was = nil // loopback, which still works
+		}
 		s.reportPlaces(was, is)
 	}
 }

@@ -225,28 +225,42 @@ func TestServer_WaitsForItsAddress(t *testing.T) {
 
 func TestServer_ShowsAddressesThatAppear(t *testing.T) {
 	lan := newLAN(t, "127.0.0.1", "::1")
-	s := lan.open(lan.network(), func(c *Config) { c.Listen, c.Hosts = "0.0.0.0:8642", []string{ownName()} })
+	s := lan.open(lan.network(), func(c *Config) { c.Listen, c.Hosts = "0.0.0.0:8642", []string{"robot.local"} })
+	at := func(host string, p Pairing) Place {
+		for _, place := range append(p.Others, p.Place) {
+			if strings.HasPrefix(place.URL, "https://"+host+":8642/#") {
+				return place
+			}
+		}
+		t.Errorf("no %s in %+v", host, p)
+		return Place{}
+	}
 	first := s.Pairing()
-	if !first.NoNetwork || !first.Local || !strings.HasPrefix(first.URL, "https://127.0.0.1:8642/#") ||
-		!strings.Contains(first.Text(), "no network yet") {
+	old := at("127.0.0.1", first).Fingerprint
+	if !first.NoNetwork || !first.Local || !strings.Contains(first.Text(), "no network yet") {
 		t.Errorf("without a network: %+v\n%s", first, first.Text())
 	}
 	lan.set("127.0.0.1", "::1", "203.0.113.5")
 	lan.look()
 	second := s.Pairing()
-	expectReports(t, lan.reported(), "info: the console is at https://203.0.113.5:8642, with the certificate "+second.Fingerprint,
-		"warn: the console is no longer at https://127.0.0.1:8642")
-	if second.NoNetwork || second.Local || second.Number != first.Number+1 || token(second.URL) != token(first.URL) ||
-		!strings.HasPrefix(second.URL, "https://203.0.113.5:8642/#") || second.Fingerprint == first.Fingerprint {
+	added := at("203.0.113.5", second)
+	expectReports(t, lan.reported(),
+		"info: the console is at https://robot.local:8642, with the certificate "+old,
+		"info: the console is at https://203.0.113.5:8642, with the certificate "+added.Fingerprint)
+	if second.NoNetwork || second.Local || second.Number != first.Number+1 || token(added.URL) != token(first.URL) {
 		t.Errorf("with a network: %+v, before %+v", second, first)
 	}
-	own := Place{"https://" + ownName() + ":8642/#" + token(first.URL), first.Fingerprint}
-	if !slices.Contains(second.Others, own) || !strings.Contains(second.Text(), first.Fingerprint) {
-		t.Errorf("the name keeps its certificate: %+v, want %+v", second.Others, own)
+	if added.Fingerprint == old || at("robot.local", second).Fingerprint != old {
+		t.Errorf("%+v: the name keeps the certificate %s, the new address has another one", second, old)
+	}
+	for _, fingerprint := range []string{old, added.Fingerprint} {
+		if text := second.Text(); !strings.Contains(text, fingerprint) {
+			t.Errorf("no %s in\n%s", fingerprint, text)
+		}
 	}
 	for address, want := range map[string]string{
-		"203.0.113.5": second.Fingerprint, "127.0.0.1": first.Fingerprint, ownName(): first.Fingerprint,
-		"198.51.100.9": first.Fingerprint, // not an address of this machine
+		"203.0.113.5": added.Fingerprint, "127.0.0.1": old, "robot.local": old,
+		"198.51.100.9": old, // not an address of this machine
 	} {
 		cert := lan.dial(address)
 		if got := fingerprintOf(cert.Raw); got != want {
