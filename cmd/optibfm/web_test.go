@@ -69,7 +69,7 @@ func TestConsole_WithoutAnAddressNeverKeepsTheRobotFromRunning(t *testing.T) {
 			cmd := program(t, append(set, "operator.source=web", "operator.web.max_late_s=60",
 				"operator.web.listen="+listen)...)
 			output := startShared(t, cmd)
-			waitFor(t, output, "no console yet")
+			waitFor(t, output, "no console")
 			if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return w.acts.Load() >= 3 }) {
 				t.Fatalf("the robot did not move:\n%s", output)
 			}
@@ -86,7 +86,7 @@ func TestConsole_WithoutAnAddressNeverKeepsTheRobotFromRunning(t *testing.T) {
 			found := 0
 			for r, err := range onlyLog(t, cmd).Records() {
 				rigtest.Must(t, err)
-				if r.Event != nil && strings.Contains(r.Event.Text, "no console yet") {
+				if r.Event != nil && strings.Contains(r.Event.Text, "no console") {
 					found++
 				}
 			}

@@ -12,7 +12,8 @@ import (
 // Config selects the server of a robot and the mode. Zero values mean the
 // defaults.
 type Config struct {
-	// Address is "unix:/path/of/socket" or "tcp:host:port". With a Command it
+	// Address is "unix:/path/of/socket" or "tcp:host:port". A host such as
+	// robot.local needs systemd-resolved or avahi. With a Command the address
 	// may be empty: the default is a socket in a new folder.
 	Address string `yaml:"address"`
 	// Command starts the server: a program and its arguments. The server reads
@@ -33,8 +34,8 @@ type Config struct {
 	// DeadmanMs is the silence after which the server halts the robot, in free
 	// mode. Default: 500.
 	DeadmanMs float64 `yaml:"deadman_ms"`
-	// StartTimeoutMs limits Dial: the wait for the connection (with Command: until
-	// the server listens) and then for the server's complete welcome. Default:
+	// StartTimeoutMs limits Dial: the wait until the server listens (and the network
+	// reaches it) and then for its complete welcome. Default:
 	// 60000 with Command, else 15000.
 	StartTimeoutMs float64 `yaml:"start_timeout_ms"`
 

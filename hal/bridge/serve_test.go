@@ -231,8 +231,11 @@ func TestDial_WaitsForAServerThatComesLate(t *testing.T) {
 	late := &starter{start: func() { s.start(t) }}
 	r := dial(t, Config{Address: s.address, Output: late})
 	check(t, r.Arm())
-	if notice := late.text.String(); !strings.Contains(notice, s.address) || !strings.Contains(notice, "start_timeout_ms") {
-		t.Errorf("notice %q", notice)
+	notice := late.text.String()
+	for _, want := range []string{s.address, "start_timeout_ms"} {
+		if !strings.Contains(notice, want) {
+			t.Errorf("notice %q, want %q", notice, want)
+		}
 	}
 }
 

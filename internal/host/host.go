@@ -307,7 +307,7 @@ func (h *Process) updateReachable() {
 		return
 	}
 	console := link.ConsoleWaits
-	if h.web.Listening() {
+	if h.web.Pairing().URL != "" {
 		console = link.ConsoleListens
 	}
 	h.Link.Console.Store(console)

@@ -147,7 +147,8 @@ func layout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionSwitches, Kind: shm.KindRing, Size: switchSize(s), Slots: switchSlots},
 	}
 	for _, name := range []string{
-		wordHostBeat, wordReady, wordStop, wordAway, wordConsole, wordEnded, wordStage, wordWaited, wordTickWake, wordStateWake,
+		wordHostBeat, wordReady, wordStop, wordAway, wordConsole, wordEnded, wordStage, wordWaited,
+		wordTickWake, wordStateWake,
 	} {
 		sections = append(sections, shm.Section{Name: name, Kind: shm.KindWord})
 	}

@@ -150,6 +150,14 @@ func (c Config) OnNetwork() Config {
 	return c
 }
 
+// address returns what the server listens on, without a lookup of localhost: DNS may be absent.
+func (c Config) address() string {
+	if port, ok := strings.CutPrefix(c.Listen, "localhost:"); ok {
+		return "127.0.0.1:" + port
+	}
+	return c.Listen
+}
+
 // certified returns what a self-signed certificate has besides the addresses and the name of this machine.
 func (c Config) certified() []string {
 	host, _, _ := net.SplitHostPort(c.Listen)

@@ -54,7 +54,7 @@ func (s *Server) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.network.listen(s.cfg.Listen)
+	l, err := s.network.listen(s.cfg.address())
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *Server) serve(l net.Listener, err error) {
 
 // reportFailure reports why the server does not listen, each cause once.
 func (s *Server) reportFailure(err error) {
-	text := fmt.Sprintf("no console yet: %v; %s. The run continues and tries again", err, listenFix(err))
+	text := fmt.Sprintf("no console: %v; %s. The run continues and tries again", err, listenFix(err))
 	s.inviting.Lock()
 	defer s.inviting.Unlock()
 	if text != s.failure {
@@ -200,7 +200,8 @@ func (s *Server) announce() {
 	p := Pairing{Number: s.Pairing().Number}
 	if slices.ContainsFunc(s.places, isNew) {
 		p.Number++
-		s.offered = append(slices.DeleteFunc(s.offered, func(p Place) bool { return slices.Contains(s.places, p) }), s.places...)
+		s.offered = slices.DeleteFunc(s.offered, func(p Place) bool { return slices.Contains(s.places, p) })
+		s.offered = append(s.offered, s.places...)
 		if excess := len(s.offered) - maxOffered; excess > 0 {
 			s.offered = slices.Delete(s.offered, 0, excess)
 		}

@@ -192,20 +192,23 @@ func TestServer_WaitsForItsAddress(t *testing.T) {
 		lan.retries <- time.Time{}
 	}
 	const second = time.Second
-	if want := []time.Duration{second, 2 * second, 4 * second, 8 * second, longestPause, longestPause}; !slices.Equal(pauses, want) {
+	want := []time.Duration{second, 2 * second, 4 * second, 8 * second, longestPause, longestPause}
+	if !slices.Equal(pauses, want) {
 		t.Errorf("pauses %v, want %v", pauses, want)
 	}
 	<-lan.pauses
-	expectReports(t, lan.reported(), "warn: no console yet: listen tcp 203.0.113.5:8642: bind: cannot assign requested address")
-	if p := s.Pairing(); p.URL != "" || p.Number != 0 || s.Listening() || s.Reachable() {
+	expectReports(t, lan.reported(),
+		"warn: no console: listen tcp 203.0.113.5:8642: bind: cannot assign requested address")
+	if p := s.Pairing(); p.URL != "" || p.Number != 0 || s.Reachable() {
 		t.Errorf("without its address: %+v", p)
 	}
 	lan.set("127.0.0.1", address)
 	lan.retries <- time.Time{}
 	report := <-lan.reports
 	p := s.Pairing()
-	expectReports(t, []string{report}, "info: the console is at https://203.0.113.5:8642, with the certificate "+p.Fingerprint)
-	if !strings.HasPrefix(p.URL, "https://203.0.113.5:8642/#") || p.Number != 1 || p.Fingerprint == "" || !s.Listening() {
+	expectReports(t, []string{report},
+		"info: the console is at https://203.0.113.5:8642, with the certificate "+p.Fingerprint)
+	if !strings.HasPrefix(p.URL, "https://203.0.113.5:8642/#") || p.Number != 1 || p.Fingerprint == "" {
 		t.Errorf("with its address: %+v", p)
 	}
 	cert := lan.dial(address)
@@ -353,13 +356,21 @@ func TestServer_ListensAgainAfterAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-lan.pauses
-	expectReports(t, lan.reported(), "warn: the console is no longer at https://203.0.113.5:8642", "warn: no console yet")
+	expectReports(t, lan.reported(), "warn: the console is no longer at https://203.0.113.5:8642", "warn: no console")
 	lan.retries <- time.Time{}
 	expectReports(t, []string{<-lan.reports}, "info: the console is at https://203.0.113.5:8642")
 	if after := s.Pairing(); after.URL != before.URL || after.Number != before.Number {
 		t.Errorf("pairing %+v, before %+v", after, before)
 	}
 	lan.dial("203.0.113.5")
+}
+
+func TestServer_ListensOnLocalhostWithoutDNS(t *testing.T) {
+	lan := newLAN(t, "127.0.0.1") // panics for a name
+	s := lan.open(lan.network(), func(c *Config) { c.Listen = "localhost:8642" })
+	if url := s.Pairing().URL; !strings.HasPrefix(url, "http://127.0.0.1:8642/#") {
+		t.Error(url)
+	}
 }
 
 func TestServer_HaltEndsTheWaitForItsAddress(t *testing.T) {
@@ -440,7 +451,7 @@ func TestServer_WaitsForItsAddressInANamespace(t *testing.T) {
 	lan := newLAN(t)
 	s := lan.open(lan.sockets(), func(c *Config) { c.Listen = "203.0.113.5:0" })
 	<-lan.pauses
-	expectReports(t, lan.reported(), "warn: no console yet: listen tcp 203.0.113.5:0: bind: cannot assign requested address")
+	expectReports(t, lan.reported(), "warn: no console: listen tcp 203.0.113.5:0: bind: cannot assign requested address")
 	at, err := netlink.ParseAddr("203.0.113.5/32")
 	if err != nil {
 		t.Fatal(err)

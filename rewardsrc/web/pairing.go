@@ -34,7 +34,7 @@ type Pairing struct {
 // dark background.
 func (p Pairing) QR() string {
 	code, err := qr.Encode(p.URL, qr.L)
-	if err != nil {
+	if err != nil || p.URL == "" {
 		return "" // too long for a QR code: Text still shows the URL
 	}
 	const quiet = 2 // modules around it

@@ -181,9 +181,6 @@ func (s *Server) countConn(c net.Conn, state http.ConnState) {
 // addresses.
 func (s *Server) Pairing() Pairing { return *s.pairing.Load() }
 
-// Listening reports whether the server listens.
-func (s *Server) Listening() bool { return s.bound.Load() != nil }
-
 // renewPairing issues a new lasting code.
 func (s *Server) renewPairing() {
 	s.mu.Lock()
