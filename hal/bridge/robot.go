@@ -138,7 +138,7 @@ func (r *Robot) update() error {
 		return nil
 	}
 	timeout := r.timeout
-	if !r.begun && r.mode == free && r.halting > haltTimeout {
+	if !r.begun && r.mode == free && r.patient() {
 		timeout = r.patience(r.halting)
 	}
 	err := r.requestState(r.begin(kindSense), timeout)
@@ -162,8 +162,12 @@ func (r *Robot) Bounds() hal.Bounds {
 	return hal.Bounds{Sense: r.timeout, Act: r.timeout, Arm: r.patience(r.halting), Halt: r.halting}
 }
 
+// patient reports whether the server is a simulator that may be late.
+func (r *Robot) patient() bool { return r.halting > haltTimeout }
+
 // Act sends the action. In lockstep it returns after the robot's step. In free mode
-// it returns at once, and the next Act returns the server's refusal of this one.
+// it returns at once, and the next Act returns the server's refusal of this one. An
+// action that a simulator is too busy to read is lost: a stale sample ends that.
 func (r *Robot) Act(action []float32) error {
 	if r.lost != nil {
 		return r.lost
@@ -182,7 +186,11 @@ func (r *Robot) Act(action []float32) error {
 		r.actErr = nil
 		return err
 	}
-	return r.send(frame, after(r.timeout))
+	err := r.send(frame, after(r.timeout))
+	if err == errDeadline && r.patient() {
+		return nil
+	}
+	return err
 }
 
 // Arm ends the halted state, here and at the server.

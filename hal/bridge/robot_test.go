@@ -283,6 +283,26 @@ func TestDial_SimulatorIsPatient(t *testing.T) {
 	}
 }
 
+func TestRobot_ActionsThatASimulatorDoesNotReadAreLost(t *testing.T) {
+	fill := func(wait time.Duration, most int) (n int, err error) {
+		address := against(t, true, frame(kindWelcome, 0, aWelcome(free)), frame(kindOK, 1, nil))
+		r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: 1, SimulatorWait: wait})
+		r.timeout = time.Minute
+		check(t, r.Arm())
+		for r.timeout = time.Millisecond; err == nil && n < most; n++ {
+			err = r.Act([]float32{0})
+		}
+		return n, err
+	}
+	full, err := fill(0, maxUnanswered)
+	if err != errDeadline {
+		t.Errorf("another robot: %v after %d actions, want %v", err, full, errDeadline)
+	}
+	if n, err := fill(200*time.Millisecond, full+100); err != nil {
+		t.Errorf("a simulator: %v after %d actions, of which the socket takes %d", err, n, full)
+	}
+}
+
 func TestRobot_FirstSenseOfASimulatorWaits(t *testing.T) {
 	address := against(t, true, frame(kindWelcome, 0, aWelcome(free)))
 	r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: 1, SimulatorWait: 300 * time.Millisecond})
