@@ -39,6 +39,9 @@ type Config struct {
 	// 60000 with Command, else 15000.
 	StartTimeoutMs float64 `yaml:"start_timeout_ms"`
 
+	// SimulatorWait is the least StaleMs of a simulator, a server that can reset its
+	// robot. Its Arm and Halt wait as long, at most five seconds.
+	SimulatorWait time.Duration `yaml:"-"`
 	// Output receives the output of the server of Command, and a notice if the welcome
 	// takes long. Default: os.Stderr.
 	Output io.Writer `yaml:"-"`
@@ -63,6 +66,7 @@ const (
 	commandTimeout  = 60 * time.Second // a server that has to start
 	resetTimeout    = 10 * time.Second
 	haltTimeout     = 100 * time.Millisecond
+	simulatorHalt   = 5 * time.Second // the longest haltTimeout of a simulator
 	freeDeadman     = 500 * time.Millisecond
 	noticeAfter     = 3 * time.Second // without a welcome
 	maxMs           = 3600e3

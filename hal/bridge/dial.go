@@ -107,11 +107,16 @@ func greet(ctx context.Context, conn net.Conn, config Config, deadline time.Time
 	if err != nil {
 		return nil, err
 	}
-	period := m.spec.Period
-	if m.mode == lockstep {
-		return newRobot(sock, m, orDefault(config.TimeoutMs, lockstepTimeout), 0), nil
+	wait := time.Duration(0)
+	if m.capabilities&canReset != 0 {
+		wait = config.SimulatorWait
 	}
-	r := newRobot(sock, m, orDefault(config.TimeoutMs, period/2), orDefault(config.StaleMs, 3*period))
+	period, halting := m.spec.Period, max(haltTimeout, min(wait, simulatorHalt))
+	if m.mode == lockstep {
+		return newRobot(sock, m, orDefault(config.TimeoutMs, lockstepTimeout), 0, halting), nil
+	}
+	stale := max(orDefault(config.StaleMs, 3*period), wait)
+	r := newRobot(sock, m, orDefault(config.TimeoutMs, period/2), stale, halting)
 	r.deadman = deadmanOf(config)
 	return r, nil
 }

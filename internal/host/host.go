@@ -408,7 +408,7 @@ func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
 	}
 }
 
-var errOrphaned = errors.New("host: the control process died; " +
+var errOrphaned = errors.New(flightlog.OrphanedEvent + "; " +
 	"the robot stopped only if it has its own deadman: check the robot first")
 
 // serve records until the control process has ended the run. A wake of the control process starts each round.
@@ -460,7 +460,7 @@ func (h *Process) drain() {
 	h.Intake.Flush()
 	h.takeStop()
 	if h.fault() != controller.FaultNone {
-		h.event(flightlog.Error, "robot halted: "+h.halted.String())
+		h.event(flightlog.Error, flightlog.HaltedEvent+h.halted.String())
 	}
 	if n := h.Link.Waited.Load(); n > 0 {
 		h.event(flightlog.Warn, fmt.Sprintf("the simulated robot, and its time, stood still for %d ticks "+

@@ -271,7 +271,7 @@ func (v *webView) Tick(t *controller.Tick) {
 		v.expected = 0
 	}
 	if t.Flags.Has(controller.FlagSwitched) {
-		v.earlier, v.share = v.tally.Applied-v.tally.Undone, 0
+		v.earlier, v.share = v.tally.Used(), 0
 	}
 	if t.Flags.Has(controller.FlagArmed) && !math.IsNaN(estimate) {
 		v.expected += estimate
