@@ -11,6 +11,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal/bno055"
 	"optibfm/hal/bridge"
+	"optibfm/hal/composite"
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/feetech"
 	"optibfm/hal/mit"
@@ -88,7 +89,7 @@ func allLimits() map[string]limit {
 		"run.episode_s":                     within(0, 1e9),
 		"run.seed":                          atLeast(0),
 		"run.host_timeout_s":                within(0.05, 60),
-		"run.simulator_wait_s":              within(0, 2),
+		"run.simulator_wait_s":              within(0, 3600),
 	})
 	return all
 }
@@ -141,6 +142,7 @@ func robotLimits() map[string]limit {
 		"robot.composite.action[].measured_offset": finite(),
 		"robot.composite.action[].failsafe":        finite(),
 		"robot.composite.action[].disarmed":        finite(),
+		"robot.composite.action[].halt":            oneOf(composite.HaltHold, composite.HaltFailsafe, ""),
 	}
 }
 
