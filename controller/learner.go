@@ -152,7 +152,7 @@ func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 	}
 	delayS := credit.DelayS
 	if credit.Answers == Estimated {
-		delayS = max(delayS, time.Duration(pressDelays[moments-2]).Seconds())
+		delayS = max(delayS, time.Duration(pressDelays[moments-shorter-1]).Seconds())
 	}
 	longest := slackS + max(cfg.Gate.TimeoutS, delayS+credit.WidthS+credit.CompareS,
 		credit.Held.DelayS+credit.Held.WidthS)
@@ -491,6 +491,11 @@ func (l *Learner) answeredTicks(label rewardsrc.Label, asked uint64) (from, to u
 	if !l.windows.untilPress || label.At < 0 {
 		return asked, asked
 	}
+	return l.seenUntil(label, asked)
+}
+
+// seenUntil returns the ticks that the operator saw between the request and an answer, at most a second.
+func (l *Learner) seenUntil(label rewardsrc.Label, asked uint64) (from, to uint64) {
 	_, until := l.windows.interval(label)
 	from, to, ok := l.history.window(until-answerMemory, until, l.maxGap, maxWindow)
 	if !ok || to <= asked {

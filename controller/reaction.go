@@ -7,34 +7,33 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// moments is the number of moments that a press may be about: that of its request, and windows before the press.
-const moments = 5
+// moments is the number of moments that a press may be about.
+const moments = 6
 
-// pressDelays are the times from the end of a window to its press, ns.
-var pressDelays = [moments - 1]int64{0, 400e6, 800e6, 1200e6}
+// The first two: the state of the request, and the window until the press. Others are shorter windows.
+const (
+	atRequest = iota
+	untilPress
+	shorter
+)
+
+// pressDelays are the times from the ends of the shorter windows to their press, ns.
+var pressDelays = [moments - shorter]int64{0, 400e6, 800e6, 1200e6}
+
+// firstReaction is the state before the first label: without pictures, a person judges what it sees when it presses.
+var firstReaction = ReactionState{0.2, 0.6, 0.05, 0.05, 0.05, 0.05}
 
 const (
-	// requestPrior is the probability that answers are about their requests, before any label.
-	requestPrior = 0.5
 	// earlyAnswer is the factor of the probability of a window that ends before the request: an answer is not about it.
 	earlyAnswer = 0.1
 	// changeRate is the probability that an operator changes from one label to the next.
 	changeRate = 0.01
 )
 
-// ReactionState is the probability of each moment that the operator's presses may be about: that of the request
-// that they answer, and the windows that end 0, 0.4, 0.8 and 1.2 s before the press. It is zero unless
-// CreditConfig.Answers is Estimated.
+// ReactionState is the probability of each moment that the operator's presses may be about: the state of the request
+// that they answer, the window of [UntilPress] or, for an unasked press, of CreditConfig, and the windows of WidthS
+// that end 0, 0.4, 0.8 and 1.2 s before the press. It is zero unless CreditConfig.Answers is Estimated.
 type ReactionState [moments]float64
-
-// firstReaction is the state before the first label.
-func firstReaction() (s ReactionState) {
-	s[0] = requestPrior
-	for i := 1; i < moments; i++ {
-		s[i] = (1 - requestPrior) / (moments - 1)
-	}
-	return s
-}
 
 // possible reports whether a learner can have this state.
 func (s *ReactionState) possible() bool {
@@ -50,12 +49,9 @@ func (s *ReactionState) possible() bool {
 
 // likeliest returns the most probable moment of a press that answers a request, or of an unasked one.
 func (s *ReactionState) likeliest(answer bool) int {
-	if answer && s[0] >= 0.5 {
-		return 0
-	}
-	best := 1
-	for i := 2; i < moments; i++ {
-		if s[i] > s[best] {
+	best := untilPress
+	for i, p := range s {
+		if p > s[best] && (answer || i != atRequest) {
 			best = i
 		}
 	}
@@ -79,7 +75,7 @@ func newReaction(cfg Config, d int) (*reaction, error) {
 		return nil, nil
 	}
 	cfg.Rho, cfg.ExactRestore = 1, false // forgetting would cost O(d²) for each moment in each tick
-	r := &reaction{state: firstReaction(), width: newWindow(0, cfg.Credit.WidthS).width}
+	r := &reaction{state: firstReaction, width: newWindow(0, cfg.Credit.WidthS).width}
 	for i := range r.beliefs {
 		belief, err := cfg.NewBelief(d)
 		if err != nil {
@@ -129,10 +125,18 @@ func (l *Learner) likelyTicks(a *AppliedLabel) (from, to uint64, ok bool) {
 // momentTicks returns the ticks of a moment of a press. An answer is about no state before its request.
 func (l *Learner) momentTicks(moment int, a *AppliedLabel) (from, to uint64, ok bool) {
 	unasked := a.Asked == rewardsrc.NoTick
-	if moment == 0 {
+	label := rewardsrc.Label{At: a.At}
+	switch {
+	case moment == atRequest:
 		return a.Asked, a.Asked, !unasked
+	case moment == untilPress && unasked:
+		since, until := l.windows.interval(label)
+		return l.history.window(since, until, l.maxGap, maxWindow)
+	case moment == untilPress:
+		from, to = l.seenUntil(label, a.Asked)
+		return from, to, true
 	}
-	until := a.At - pressDelays[moment-1]
+	until := a.At - pressDelays[moment-shorter]
 	from, to, ok = l.history.window(until-l.reaction.width, until, l.maxGap, maxWindow)
 	switch {
 	case unasked:
@@ -153,7 +157,7 @@ func (l *Learner) considerMoments(a *AppliedLabel) {
 	total := 0.0
 	for i, belief := range r.beliefs {
 		moment := i
-		if i == 0 && unasked {
+		if i == atRequest && unasked {
 			moment = r.state.likeliest(false)
 		}
 		from, to, ok := l.momentTicks(moment, a)
@@ -161,7 +165,7 @@ func (l *Learner) considerMoments(a *AppliedLabel) {
 			return
 		}
 		r.next[i] = float64(r.state[i] * l.learnMoment(belief, r.phi, a))
-		if i > 0 && !unasked && to == a.Asked {
+		if i >= shorter && !unasked && to == a.Asked {
 			r.next[i] *= earlyAnswer
 		}
 		total += r.next[i]
@@ -169,9 +173,8 @@ func (l *Learner) considerMoments(a *AppliedLabel) {
 	if !(total > 0 && total < maxReward) {
 		return
 	}
-	first := firstReaction()
 	for i, p := range r.next {
-		r.state[i] = float64((1-changeRate)*(p/total)) + float64(changeRate*first[i])
+		r.state[i] = float64((1-changeRate)*(p/total)) + float64(changeRate*firstReaction[i])
 	}
 }
 

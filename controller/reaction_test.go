@@ -78,13 +78,13 @@ var operators = map[string]struct {
 		o.move(30 + o.random.Uint64N(40))
 		return o.press(asked, asked, asked), asked, asked
 	}},
-	"answers about what it sees": {1, func(o *operated) (AppliedLabel, uint64, uint64) {
+	"answers about what it sees": {2, func(o *operated) (AppliedLabel, uint64, uint64) {
 		o.move(100)
 		asked := o.tick
 		o.move(30 + o.random.Uint64N(40))
 		return o.press(asked, o.tick-20, o.tick), o.tick - 20, o.tick
 	}},
-	"presses about 0.8 s before": {3, func(o *operated) (AppliedLabel, uint64, uint64) {
+	"presses about 0.8 s before": {4, func(o *operated) (AppliedLabel, uint64, uint64) {
 		o.move(100)
 		return o.press(rewardsrc.NoTick, o.tick-60, o.tick-40), o.tick - 60, o.tick - 40
 	}},
@@ -97,7 +97,7 @@ func TestReaction_FindsTheMomentOfAPress(t *testing.T) {
 			operator.label(o)
 		}
 		probability := o.Reaction()
-		if operator.moment > 0 {
+		if operator.moment != atRequest {
 			probability[0] = 0 // an unasked press does not show what answers are about
 		}
 		if slices.Max(probability[:]) != probability[operator.moment] {
@@ -117,7 +117,7 @@ func TestReaction_FollowsAnotherOperator(t *testing.T) {
 	for range 100 {
 		operators["answers about the request"].label(o)
 	}
-	if p := o.Reaction(); p[0] < 0.5 {
+	if p := o.Reaction(); p[atRequest] < 0.5 {
 		t.Errorf("the probabilities are %.2f", p)
 	}
 }
@@ -192,7 +192,7 @@ func TestReaction_StaysWithAnotherTask(t *testing.T) {
 	for range 20 {
 		operators["answers about what it sees"].label(o)
 	}
-	if p := o.Reaction(); p[1] < 0.5 {
+	if p := o.Reaction(); p[shorter] < 0.5 {
 		t.Errorf("the probabilities are %.2f", p)
 	}
 }
@@ -204,7 +204,7 @@ func TestReaction_LabelAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(20, func() { o.Apply(label, 100) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
-	if o.Reaction() == firstReaction() {
+	if o.Reaction() == firstReaction {
 		t.Error("the label changes nothing")
 	}
 }
