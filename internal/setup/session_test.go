@@ -64,17 +64,24 @@ func TestCreateLog_UnwritableFolderHasAFix(t *testing.T) {
 	}
 }
 
-func TestOpenSession_AnswersInTheBrowserAreAboutTheRequest(t *testing.T) {
-	for source, want := range map[string]string{
-		configs.SourceWeb: controller.AtRequest, configs.SourceKeyboard: controller.Estimated,
-		configs.SourceEvdev: controller.Estimated,
+func TestOpenSession_AnswersOfWhoSeesTheRequestAreAboutIt(t *testing.T) {
+	for _, c := range []struct {
+		source  string
+		memoryS float64
+		want    string
+	}{
+		{configs.SourceWeb, 0, controller.AtRequest},
+		{configs.SourceKeyboard, 0, controller.Estimated},
+		{configs.SourceEvdev, 0, controller.Estimated},
+		{configs.SourceScripted, 0, controller.AtRequest},
+		{configs.SourceScripted, 0.25, controller.Estimated},
 	} {
 		file := configs.Default()
-		file.Operator.Source = source
+		file.Operator.Source, file.Operator.Scripted.MemoryS = c.source, c.memoryS
 		s, err := setup.OpenSession(file, false)
 		rigtest.Must(t, err)
-		if got := s.File.Controller.Credit.Answers; got != want {
-			t.Errorf("%s: answers %s, want %s", source, got, want)
+		if got := s.File.Controller.Credit.Answers; got != c.want {
+			t.Errorf("%s with a memory of %g s: answers %s, want %s", c.source, c.memoryS, got, c.want)
 		}
 	}
 }

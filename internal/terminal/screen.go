@@ -137,10 +137,10 @@ func (s *screenDisplay) noteRequest(t *controller.Tick, at time.Duration) {
 }
 
 // asksUntilPress reports whether the operator is to judge what it sees until the press. A held robot shows nothing
-// after its request. The arena shows the moment of the request.
+// after its request.
 func (s *screenDisplay) asksUntilPress() bool {
 	k := s.session.File.Controller
-	now := k.Credit.Answers == controller.UntilPress || k.Credit.Answers == controller.Estimated && s.arena == nil
+	now := k.Credit.Answers == controller.UntilPress || k.Credit.Answers == controller.Estimated
 	return now && k.Gate.Pause != controller.PauseHold
 }
 

@@ -48,7 +48,8 @@ func TestScreenDisplay_ShowsTheMomentOfARequest(t *testing.T) {
 		want   string
 		arrows int // in the colours of the question
 	}{
-		{"pose", rover, nil, 0, "how good was it 1.5 s ago, at the yellow arrow?", 1},
+		{"pose", rover, func(f *configs.File) { f.Controller.Credit.Answers = controller.AtRequest }, 0,
+			"how good was it 1.5 s ago, at the yellow arrow?", 1},
 		{"until the press", rover, func(f *configs.File) { f.Controller.Credit.Answers = controller.UntilPress }, 0,
 			"how good is it now?", 0},
 		{"held", rover, func(f *configs.File) {
@@ -57,7 +58,7 @@ func TestScreenDisplay_ShowsTheMomentOfARequest(t *testing.T) {
 		{"no arena", dogSpec(8), func(f *configs.File) {
 			f.Robot.Driver, f.Controller.Credit.Answers = configs.DriverBridge, controller.AtRequest
 		}, 0, "how good was it 0.3 s ago?", 0},
-		{"estimated, no arena", dogSpec(8), func(f *configs.File) { f.Robot.Driver = configs.DriverBridge }, 0,
+		{"estimated", rover, nil, 0,
 			"how good is it now?", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
