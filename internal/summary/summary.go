@@ -74,7 +74,7 @@ func newSummary(s *setup.Session, o record.Outcome) Summary {
 		Episodes: y.Episodes, Returns: append([]float64{}, y.Returns...),
 		Ticks: y.Ticks, Skipped: y.Skipped, Dropped: y.Dropped, AverageReward: y.AverageReward(),
 		Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
-		Labels: y.Applied, Undone: y.Undone, Refused: y.Refused,
+		Labels: y.Last.Counted, Undone: y.Undone, Refused: y.Refused,
 		MaxPlanAge: y.MaxAge, Posture: o.Posture, Fault: o.Fault, Found: o.Found, Waited: o.Waited, Log: o.LogPath,
 	}
 	if y.Refused > 0 {
@@ -135,7 +135,7 @@ func suggestions(s *setup.Session, o record.Outcome) string {
 // SaveCommand returns the command that saves what a person taught in a run, however it ended, or "" if there is
 // nothing to save.
 func SaveCommand(s *setup.Session, y *record.Statistics, logPath string) string {
-	if !s.File.Operator.ByPerson() || y.Applied == 0 || logPath == "" || s.Invoked.Save == nil {
+	if !s.File.Operator.ByPerson() || y.Applied == 0 || y.Last.Counted == 0 || logPath == "" || s.Invoked.Save == nil {
 		return ""
 	}
 	args := append([]string{}, s.Invoked.Save...)
@@ -160,7 +160,7 @@ func (m *Summary) Print(out io.Writer) {
 		line("compare", "last episode %.1f%s; oracle %.1f, random %.1f",
 			last, shareOf(last, m.Oracle.Mean), m.Oracle.Mean, m.Random.Mean)
 	}
-	line("labels", "%d used; asked %d, answered %d, expired %d; undone %d, refused %d",
+	line("labels", "%d count; asked %d, answered %d, expired %d; undone %d, refused %d",
 		m.Labels, m.Asked, m.Answered, m.Expired, m.Undone, m.Refused)
 	if m.Refused > 0 {
 		line("", "refused: %s", m.RefusedReason)

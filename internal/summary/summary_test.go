@@ -67,7 +67,7 @@ func TestPrint_OfATaughtRun(t *testing.T) {
 			Keyboard: []string{"run", "--operator", "keyboard"}, Task: []string{"run", "--task", "spin"},
 		}
 		o := record.Outcome{Robot: "rover", Tally: record.NewStatistics(s.Shape()), Fault: c.fault, LogPath: c.log}
-		o.Tally.Applied = c.labels
+		o.Tally.Applied, o.Tally.Last.Counted = c.labels, c.labels
 		if c.operator != configs.SourceScripted {
 			o.Tally.Returns = []float64{1}
 		}
@@ -108,5 +108,25 @@ func TestShareOf_IsEmptyUnlessTheOracleIsPositive(t *testing.T) {
 		if got := shareOf(1, oracle); got != "" {
 			t.Errorf("1 of %v: %q", oracle, got)
 		}
+	}
+}
+
+func TestSummary_CountsTheLabelsInTheBelief(t *testing.T) {
+	s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source = configs.SourceWeb })
+	s.Invoked = shell.Invocation{Program: "optibfm", Save: []string{"task", "save", "NAME"}}
+	y := record.NewStatistics(s.Shape())
+	y.Applied, y.Undone, y.Last.Counted = 3, 1, 12 // 10 of them were in the task from which the run started
+	o := record.Outcome{Tally: y}
+	var out bytes.Buffer
+	if err := Print(t.Context(), &out, s, o, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := "labels    12 count; asked 0, answered 0, expired 0; undone 1, refused 0\n"; !strings.Contains(
+		out.String(), want) {
+		t.Errorf("want %q in\n%s", want, out.String())
+	}
+	y.Undone, y.Last.Counted = 3, 0
+	if got := SaveCommand(s, y, "a.mcap"); got != "" {
+		t.Errorf("without a label, the command is %q", got)
 	}
 }
