@@ -121,6 +121,7 @@ func (h *Process) aboutRun() web.About {
 		MaxAgeMS: web.Number(milliseconds(int64(file.Controller.MaxPlanAge) * int64(period))),
 		Missing:  h.Config.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
 		RecordView:  h.recordsPictures(),
+		Suggestions: file.Operator.Suggestions,
 		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
 	}
 }
@@ -352,6 +353,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 
 func (v *webView) Label(rewardsrc.Label, error) {} // the source acknowledges to the page
 func (v *webView) Notice(keyboard.Notice)       {}
+func (v *webView) ToggleDetails()               {} // the page has its own
 
 func (v *webView) Event(e flightlog.Event) {
 	if task, switched := e.Fields["task"]; switched {

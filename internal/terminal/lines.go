@@ -122,6 +122,8 @@ func (d *LineDisplay) Event(e flightlog.Event) {
 	d.log.WithLevel(level).Msg(plaintext.Clean(e.Text))
 }
 
+func (d *LineDisplay) ToggleDetails() {}
+
 func (d *LineDisplay) End() {}
 
 // LineWriter copies lines to a writer that may block, such as a paused terminal or a pager. Write

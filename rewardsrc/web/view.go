@@ -29,7 +29,8 @@ type About struct {
 	RecordView  bool     `json:"record_view"`        // pictures are written to disk
 	Source      string   `json:"operator,omitempty"` // the label source of a console that only watches
 	Credit      Credit   `json:"credit"`
-	StopEndsRun bool     `json:"stop_ends_run"` // a stop ends the run; else an operator resets it
+	Suggestions []string `json:"suggestions,omitempty"` // tasks, each with a rule
+	StopEndsRun bool     `json:"stop_ends_run"`         // a stop ends the run; else an operator resets it
 }
 
 // Credit is the stretch that a label is about, see controller.credit.
