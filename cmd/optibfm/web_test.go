@@ -63,7 +63,7 @@ func TestConsole_FirstPressStartsASimulator(t *testing.T) {
 		"operator.web.refractory_ms=0", "run.duration_s=0", "run.episode_s=0")
 	output := startShared(t, cmd)
 	p := rigtest.PairPhone(t, output)
-	waitFor(t, output, "the robot waits for you: press good in the browser to start it")
+	waitFor(t, output, "the robot waits for you: press any key or Good in the browser to start it")
 	if got := p.Press("good"); got != "refused" {
 		t.Errorf("the first press was %s, want refused: it starts the robot", got)
 	}

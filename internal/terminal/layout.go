@@ -276,7 +276,7 @@ func (s *screenDisplay) drawBelief(p *panel, rows int) {
 	default:
 		p.text(p.x, p.y, inkDim, fmt.Sprintf("asks from %.3g (κ)", t.Kappa))
 	}
-	p.right(p.x+p.w, p.y, inkDim, fmt.Sprintf("knows %.2f (log det V)", t.LogDet))
+	p.right(p.x+p.w, p.y, inkDim, fmt.Sprintf("gained %.1f (log det V)", t.LogDet-s.firstLogDet))
 	p.y++
 	s.history.drawGap(p.canvas, p.x, p.y, p.w, rows, kappa)
 	p.y += rows
@@ -422,7 +422,7 @@ func (s *screenDisplay) drawRequest(c *canvas, y int) {
 	case s.request != 0:
 		c.text(1, y, inkAsk, "label requested from the simulated operator")
 	case s.person() && t.Flags.Has(controller.FlagUnreachable):
-		c.text(1, y, inkAsk, "no question while you are away; you are back? "+FirstInput(s.session.File.Operator))
+		c.text(1, y, inkAsk, "no question while you are away; back? "+FirstInput(s.session.File.Operator))
 	case s.session.File.Controller.Gate.Off:
 		c.text(1, y, inkDim, "the label gate is off: the robot never asks")
 	case t.Flags.Has(controller.FlagGateOpen):

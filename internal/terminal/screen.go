@@ -39,8 +39,9 @@ type screenDisplay struct {
 	channels *channels // of any other robot
 	history  history
 
-	details atomic.Bool // shown instead of words
-	keys    bool        // DetailsKey works
+	firstLogDet float64     // of the run, or since a switch of the task
+	details     atomic.Bool // shown instead of words
+	keys        bool        // DetailsKey works
 
 	request   uint64        // open request, 0 for none
 	asked     time.Duration // its moment
@@ -113,6 +114,9 @@ func (s *screenDisplay) Outcome(t *controller.Tick, l *controller.AppliedLabel) 
 func (s *screenDisplay) Tick(t *controller.Tick) {
 	at := s.elapsed()
 	s.given.keep(t)
+	if s.stats.Ticks == 1 || t.Flags.Has(controller.FlagSwitched) {
+		s.firstLogDet = t.LogDet
+	}
 	s.history.add(at, t.DGap, t.Flags.Has(controller.FlagAsked), s.applied)
 	s.applied = 0
 	s.noteRequest(t, at)

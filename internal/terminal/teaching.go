@@ -167,11 +167,12 @@ func (s *screenDisplay) drawKnown(p *panel) {
 	if s.stats.Last.Counted == 1 {
 		labels = "1 label"
 	}
-	p.heading("HOW WELL IT KNOWS", labels)
 	if !s.person() {
+		p.heading("HOW WELL IT DOES", labels)
 		s.drawRewards(p)
 		return
 	}
+	p.heading("HOW WELL IT KNOWS", labels)
 	k, text, part := s.progress()
 	p.text(p.x, p.y, k, text)
 	p.progress(p.x, p.y+1, p.w, part)
@@ -227,9 +228,11 @@ func (s *screenDisplay) drawGiven(p *panel) {
 func (s *screenDisplay) advice() []string {
 	t, file := &s.stats.Last, s.session.File
 	switch {
-	case !s.person():
+	case !s.person() && file.Robot.Driver == configs.DriverRover && file.Run.EpisodeS > 0:
 		return []string{"Watch: later episodes should give more reward. At the end each is compared with the best known " +
 			"behaviour from the same start. Ctrl-C ends the run."}
+	case !s.person():
+		return []string{"Watch. Ctrl-C ends the run."}
 	case t.Flags.Has(controller.FlagLearnt):
 		return []string{"Watch it. A label that contradicts what it does makes it ask again."}
 	case t.Counted > 0:

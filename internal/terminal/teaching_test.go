@@ -251,7 +251,7 @@ func TestScreenDisplay_WaitsForThePerson(t *testing.T) {
 			t.Errorf("%s: before the first input:\n%s", source, frame)
 		}
 		s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagUnreachable })
-		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "no question while you are away; you are back? p"+how) {
+		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "no question while you are away; back? p"+how) {
 			t.Errorf("%s: away:\n%s", source, frame)
 		}
 	}
