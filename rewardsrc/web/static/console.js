@@ -593,6 +593,7 @@ function renderRequest() {
   const left = r ? Math.max(0, r.left_ms - since) : 0;
   const open = Boolean(r) && left > 0 && connected();
   $('request').dataset.open = open;
+  $('request').dataset.waiting = Boolean(state.view?.waiting);
   $('ring').style.strokeDasharray = `${open ? Math.min(100, 100 * left / Math.max(r.total_ms, 1)) : 0} 100`;
   $('ring-text').textContent = open ? Math.ceil(left / 1000) : '';
   const stopped = Boolean(state.view?.fault || state.stopped);
