@@ -446,7 +446,7 @@ func (s *screenDisplay) question(t *controller.Tick) string {
 	return fmt.Sprintf("how good was it %.1f s ago?", since)
 }
 
-// startText tells a person how to start a robot that waits.
+// startText returns how a person starts a robot that waits.
 func startText(o configs.Operator) string {
 	how := FirstInput(o)
 	return strings.ToUpper(how[:1]) + how[1:] + " to start."

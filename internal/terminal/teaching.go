@@ -9,11 +9,10 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// given are the labels that a person gave in this run and to this task. The tick has the number of labels in the belief;
-// the others are from before.
+// given holds the labels that a person gave to this task in this run. Other labels in the belief are earlier ones.
 type given struct {
-	newest []givenLabel // at most undoable
-	older  [numGiven]int
+	newest []givenLabel  // at most undoable
+	older  [numGiven]int // that an undo cannot reach, of each kind
 }
 
 // givenLabel is a label in the row of the newest ones.
@@ -82,8 +81,12 @@ func (g *given) keep(t *controller.Tick) {
 		return
 	}
 	g.older = [numGiven]int{}
+	n := uint64(0)
 	for i := len(g.newest) - 1; i >= 0; i-- {
-		if _, n := (&given{newest: g.newest[i:]}).counts(); n > t.Counted {
+		if g.newest[i].undone {
+			continue
+		}
+		if n++; n > t.Counted {
 			g.newest = slices.Delete(g.newest, 0, i+1)
 			return
 		}
@@ -124,7 +127,7 @@ func (s *screenDisplay) drawWords(p *panel) {
 	}
 }
 
-// doing tells what the robot does.
+// doing describes what the robot does.
 func (s *screenDisplay) doing() string {
 	t, k := &s.stats.Last, s.session.File.Controller
 	switch mode := t.Mode(); {
@@ -179,7 +182,7 @@ func (s *screenDisplay) drawKnown(p *panel) {
 	p.y += 2
 }
 
-// progress tells a person how well the robot knows the task. part is the filled part of the bar, in [0, 1].
+// progress describes to a person how well the robot knows the task. part is the filled part of the bar, in [0, 1].
 func (s *screenDisplay) progress() (k ink, text string, part float64) {
 	t := &s.stats.Last
 	predicted, of := t.Predicted.Labels, t.Predicted.Of
@@ -224,7 +227,7 @@ func (s *screenDisplay) drawGiven(p *panel) {
 	s.drawRequests(p, p.x)
 }
 
-// advice tells the person what to do, a paragraph each.
+// advice returns what the person should do, a paragraph each.
 func (s *screenDisplay) advice() []string {
 	t, file := &s.stats.Last, s.session.File
 	switch {

@@ -593,7 +593,7 @@ function renderRequest() {
   const left = r ? Math.max(0, r.left_ms - since) : 0;
   const open = Boolean(r) && left > 0 && connected();
   $('request').dataset.open = open;
-  $('request').dataset.waiting = Boolean(state.view?.waiting);
+  $('request').dataset.waiting = mine && Boolean(state.view?.waiting);
   $('ring').style.strokeDasharray = `${open ? Math.min(100, 100 * left / Math.max(r.total_ms, 1)) : 0} 100`;
   $('ring-text').textContent = open ? Math.ceil(left / 1000) : '';
   const stopped = Boolean(state.view?.fault || state.stopped);
@@ -615,10 +615,9 @@ function idleQuestion() {
   if (!connected()) return 'Not connected';
   if (state.view?.mode === 'starting') return 'The robot moves to its start pose';
   if (state.view?.mode === 'resting') return 'The robot moves to its rest pose';
-  return state.view?.waiting ? startText : 'No question';
+  if (!state.view?.waiting || !canLabel()) return 'No question';
+  return hello.mode === 'continuous' ? 'Press any key or move the slider to start.' : 'Press any key or the Good button to start.';
 }
-
-const startText = 'Press any key or the Good button to start.';
 
 /** What a press does while no question is open. */
 function idleDetail(mine, stopped) {
@@ -713,7 +712,7 @@ function renderView() {
   const points = history.shown();
   chart('dgap', points, { lines: [{ index: 1, colour: '--blue', fill: true }], limit: v.kappa, zero: true, root: true,
     marks: [{ counter: 8, on: 1, colour: '--amber', hollow: true }, { counter: 7, on: 1, colour: '--green' }] },
-    `${short(v.dgap)} nats${v.kappa === null ? '' : `  κ ${short(v.kappa)}`}`, `Worth of a label now: ${short(v.dgap)} nats` + (v.kappa === null ? '' : `; a label is asked for at ${short(v.kappa)}`));
+    `${short(v.dgap)} nats${v.kappa === null ? '' : `; asks from ${short(v.kappa)} (κ)`}`, `Worth of a label now: ${short(v.dgap)} nats` + (v.kappa === null ? '' : `; a label is asked for at ${short(v.kappa)}`));
   chart('estimate', points, { lines: [{ index: 3, colour: '--dim', width: 1.5 }, { index: 2, colour: '--green' }] },
     short(v.estimate), `Expected reward ${short(v.estimate)}` + (v.reward === null ? '' : `; the simulator’s is ${short(v.reward)}`));
   chart('information', points, { lines: [{ index: 4, colour: '--blue', fill: true }], zero: true }, `${short(v.information)} nats`, `Knowledge ${short(v.information)} nats`);
