@@ -162,7 +162,7 @@ func (m *Summary) Print(out io.Writer) {
 		}
 		line("compare", "mean return %.1f; oracle %.1f, random %.1f", mean(m.Returns), m.Oracle.Mean, m.Random.Mean)
 	}
-	line("labels", "%d count; asked %d, answered %d, expired %d; undone %d, refused %d",
+	line("labels", "%d used; asked %d, answered %d, expired %d; undone %d, refused %d",
 		m.Labels, m.Asked, m.Answered, m.Expired, m.Undone, m.Refused)
 	if m.Refused > 0 {
 		line("", "refused: %s", m.RefusedReason)

@@ -3,6 +3,7 @@ package terminal
 import (
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -67,6 +68,9 @@ func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *reco
 		line = line.Str("task", plaintext.Clean(task))
 	}
 	line.Str("strategy", s.File.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run started")
+	if s.File.Operator.Source == configs.SourceKeyboard {
+		d.log.Info().Msg("keys: " + strings.Join(fewKeysOf(s.File), ", "))
+	}
 	if s.File.Safety.Arm == configs.ArmOperator {
 		d.log.Info().Msg("disarmed; to enable motion: " + plaintext.Clean(s.Invoked.OperatorCommand("arm")))
 	}
