@@ -146,6 +146,10 @@ type Operator struct {
 	Web web.Config `yaml:"web"`
 	// View is the pictures of the robot in the console.
 	View frames.Config `yaml:"view"`
+	// Suggestions are tasks that the screen and the console propose to the
+	// person who labels, each with a rule: "stand up: good while the head is
+	// high". At most 5, of at most 80 characters.
+	Suggestions []string `yaml:"suggestions"`
 }
 
 // NeverAsks reports whether the label mode has no requests.
@@ -269,6 +273,8 @@ func Default() File {
 			GPIO:      gpio.DefaultConfig(),
 			Web:       web.DefaultConfig(),
 			View:      frames.DefaultConfig(),
+
+			Suggestions: []string{},
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1, FramesDays: 7},
 		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 60, FormerTasks: true},

@@ -100,6 +100,7 @@ type Process struct {
 	attend   attendance          // of the operator
 	awaited  bool                // the robot stood still for the first input
 	web      *web.Server         // may be nil
+	keys     *keyboard.Keyboard  // of the screen, beside another label device; may be nil
 	pictures *frames.Store       // nil: the robot has none
 	logPath  string
 	notes    []string // events of the start
@@ -148,6 +149,7 @@ func Open(out io.Writer) (*Process, error) {
 	if err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
+	h.keys = terminal.OpenKeys(h.Display, h.Config.Show, h.Session.File.Operator.Source)
 	h.logPath = path
 	h.notes = append(h.notes, h.Session.LogNotices...)
 	h.Connect(log, source)
@@ -336,6 +338,8 @@ func (h *Process) Key(k keyboard.Key) {
 	switch k {
 	case 'q', keyboard.CtrlC:
 		h.Link.Stop.Store(link.StopOperator)
+	case terminal.DetailsKey:
+		h.Display.ToggleDetails()
 	case ' ': // the largest key
 		h.Link.Stop.CompareAndSwap(link.StopNone, link.StopRobot)
 	default:
@@ -638,6 +642,9 @@ func (h *Process) beat(stop <-chan struct{}) {
 // Close releases the operator's device and closes the log.
 func (h *Process) Close() error {
 	err := errors.Join(h.Intake.Source.Halt(), h.haltWeb())
+	if h.keys != nil {
+		err = errors.Join(err, h.keys.Halt())
+	}
 	log := h.Recorder.Log
 	if log == nil {
 		return err
