@@ -832,6 +832,7 @@ func TestPage_SmallPhonesShowThePictureWhileAsking(t *testing.T) {
 				d.do <- func() { d.Ask(rewardsrc.Request{ID: request - 1, State: rewardsrc.Expired}) }
 			}
 			p.until("document.getElementById('then').hidden", fmt.Sprint(!asks))
+			p.until("document.getElementById('"+at+"').width", "^64$") // it is drawn
 			for _, theme := range []string{"light", "dark"} {
 				p.theme(theme)
 				p.picture(fmt.Sprintf("small-%dx%d-%s-%v", s.width, s.height, theme, asks))
@@ -1221,6 +1222,7 @@ func TestPage_ShowsTheMomentToLabel(t *testing.T) {
 	album.add(shot(t, red))
 	p.until(colourOf("picture"), "red")
 	p.until("document.getElementById('recorded').checkVisibility()", "true")
+	album.add(shot(t, red)) // near the moment, also on a busy computer
 	d.ask(1, 20*time.Second)
 	p.untilText("moment-note", `Label this: \d\.\d s ago`)
 	album.add(shot(t, green))
