@@ -1,0 +1,286 @@
+package unitree
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"optibfm/hal"
+)
+
+// Config describes a robot. A list of numbers for joints has one element for all joints, or one for each in the
+// order of the robot's messages.
+type Config struct {
+	// Model is go2 or g1 (29 joints).
+	Model string `yaml:"model"`
+	// Interface is the network interface to the robot, such as eth0. lo is for
+	// simulators.
+	Interface string `yaml:"interface"`
+	// PhysicalRobot must be true for every interface but lo: it states that a
+	// robot hangs or stands behind it.
+	PhysicalRobot bool `yaml:"physical_robot"`
+	// Domain is the DDS domain: 0 on robots.
+	Domain int `yaml:"domain"`
+	// Library is the file or folder of libddsc 0.10. Empty: that of
+	// OPTIBFM_LIBDDSC, then what the system's loader finds.
+	Library string `yaml:"library"`
+	// Writer is the program optibfm-unitree. Empty: beside this program, then
+	// in PATH.
+	Writer string `yaml:"writer"`
+	// Kp and Kd are the gains of the motors: N·m/rad, N·m·s/rad. They belong to
+	// the model bundle.
+	Kp []float64 `yaml:"kp"`
+	Kd []float64 `yaml:"kd"`
+	// DampingKd is the gain that damps the motors after a stop, with kp 0:
+	// N·m·s/rad.
+	DampingKd []float64 `yaml:"damping_kd"`
+	// Pose is what readings and actions of positions are relative to, rad.
+	// Empty: zeros.
+	Pose []float64 `yaml:"pose"`
+	// ActionScale is how far an action of 1 moves the goal of a joint from its
+	// pose, rad. Empty: actions are in rad.
+	ActionScale []float64 `yaml:"action_scale"`
+	// MaxRate limits the speed of the goal of a joint, rad/s.
+	MaxRate []float64 `yaml:"max_rate"`
+	// MaxTorque limits what a command may ask of a motor, kp Δq + kd Δq̇, N·m.
+	// Empty: the limits of the motors.
+	MaxTorque []float64 `yaml:"max_torque"`
+	// DeadmanMS is the silence of the control process after which the writer
+	// damps the motors.
+	DeadmanMS float64 `yaml:"deadman_ms"`
+	// StandbyMS is the silence of the writer after which the standby writer
+	// damps the motors.
+	StandbyMS float64 `yaml:"standby_ms"`
+	// StaleMS is the age of a state that stops the robot.
+	StaleMS float64 `yaml:"stale_ms"`
+	// ModeMachine is the number of the G1's variant that its states must have.
+	// 0: any, the first one counts.
+	ModeMachine int `yaml:"mode_machine"`
+	// OtherWriters is refuse (another publisher of rt/lowcmd stops the robot) or
+	// silent (only one that sends).
+	OtherWriters string `yaml:"other_writers"`
+	// Battery has the thresholds of the Go2's state of charge.
+	Battery Battery `yaml:"battery"`
+	// Temperature has the thresholds of the motors.
+	Temperature Temperature `yaml:"temperature"`
+	// MaxTiltDeg is the angle of the trunk or pelvis to the vertical beyond which
+	// the robot has fallen. 0: none.
+	MaxTiltDeg float64 `yaml:"max_tilt_deg"`
+	// Remote is the robot's remote control.
+	Remote Remote `yaml:"remote"`
+	// SimulatorQuirks accepts states whose crc and tick are 0, as unitree_mujoco
+	// sends them. Only for lo.
+	SimulatorQuirks bool `yaml:"simulator_quirks"`
+	// RealTimePriority is the SCHED_FIFO priority of the writers' threads. 0: the
+	// ordinary scheduler.
+	RealTimePriority int `yaml:"fifo_priority"`
+}
+
+// Battery has thresholds in percent. 0: none.
+type Battery struct {
+	WarnPercent   float64 `yaml:"warn_percent"`
+	RefusePercent float64 `yaml:"refuse_percent"` // arming
+	StopPercent   float64 `yaml:"stop_percent"`
+}
+
+// Temperature has thresholds in °C. 0: none.
+type Temperature struct {
+	WarnC   float64 `yaml:"warn_c"`
+	RefuseC float64 `yaml:"refuse_c"` // arming
+	StopC   float64 `yaml:"stop_c"`
+}
+
+// Remote describes what the remote control does. A combination is buttons with plus signs, such as L2+B.
+type Remote struct {
+	// Use is required (without the remote the robot does not arm and stops) or
+	// optional.
+	Use string `yaml:"use"`
+	// Stop are combinations, each of which stops the robot.
+	Stop []string `yaml:"stop"`
+	// Arm is the combination that arms the robot when it is held for a second.
+	// Empty: none.
+	Arm string `yaml:"arm"`
+}
+
+// The values of Remote.Use and Config.OtherWriters.
+const (
+	Required = "required"
+	Optional = "optional"
+	Refuse   = "refuse"
+	Silent   = "silent"
+)
+
+// Loopback is the interface of simulators.
+const Loopback = "lo"
+
+// DefaultConfig has no model and no gains.
+func DefaultConfig() Config {
+	return Config{
+		DeadmanMS: 80, StandbyMS: 20, StaleMS: 20, OtherWriters: Refuse, MaxTiltDeg: 60, RealTimePriority: 85,
+		Battery:     Battery{WarnPercent: 30, RefusePercent: 20, StopPercent: 10},
+		Temperature: Temperature{WarnC: 65, RefuseC: 70, StopC: 85},
+		Remote:      Remote{Use: Required, Stop: []string{"L2+B"}, Arm: "L1+start"},
+	}
+}
+
+// Validate returns an error for each invalid setting, "unitree: KEY ...".
+func (c Config) Validate() error {
+	joints := Joints(c.Model)
+	if joints == nil {
+		return fmt.Errorf("unitree: model: unknown (%q); set it to %s or %s", c.Model, Go2, G1)
+	}
+	errs := []error{c.checkInterface(), c.Remote.validate()}
+	for _, l := range c.lists() {
+		errs = append(errs, l.check(len(joints)))
+	}
+	if c.DeadmanMS+c.StandbyMS > 100 {
+		errs = append(errs, fmt.Errorf("unitree: deadman_ms: %g and standby_ms %g are more than 100 together; "+
+			"lower one of them", c.DeadmanMS, c.StandbyMS))
+	}
+	if c.Model == Go2 && c.ModeMachine != 0 {
+		errs = append(errs, fmt.Errorf("unitree: mode_machine: %d, but a Go2 has none; remove it", c.ModeMachine))
+	}
+	if c.OtherWriters != Refuse && c.OtherWriters != Silent {
+		errs = append(errs, fmt.Errorf("unitree: other_writers: unknown (%q); set it to %s or %s", c.OtherWriters, Refuse, Silent))
+	}
+	errs = append(errs, ordered("battery", -1, c.Battery.WarnPercent, c.Battery.RefusePercent, c.Battery.StopPercent),
+		ordered("temperature", 1, c.Temperature.WarnC, c.Temperature.RefuseC, c.Temperature.StopC))
+	return errors.Join(errs...)
+}
+
+func (c Config) checkInterface() error {
+	switch {
+	case c.Interface == "":
+		return errors.New("unitree: interface: empty; set it to the network interface of the robot's cable, see `ip link`")
+	case c.Interface != Loopback && !c.PhysicalRobot:
+		return fmt.Errorf("unitree: physical_robot: false, but %s may lead to a robot: set it to true if the robot hangs "+
+			"or stands free of people, or interface to lo for a simulator", c.Interface)
+	case c.Interface == Loopback && c.PhysicalRobot:
+		return errors.New("unitree: physical_robot: true, but no robot is behind lo; set interface to the robot's")
+	case c.Interface != Loopback && c.SimulatorQuirks:
+		return errors.New("unitree: simulator_quirks: true, but a robot has checksums and ticks; remove it")
+	}
+	return nil
+}
+
+// ordered checks thresholds that become more serious in the direction of sign. 0 is none.
+func ordered(key string, sign float64, thresholds ...float64) error {
+	last := math.Inf(-1)
+	for _, t := range thresholds {
+		if t == 0 {
+			continue
+		}
+		if sign*t < last {
+			return fmt.Errorf("unitree: %s: %g is less serious than the one before; order them: warn, refuse, stop", key, t)
+		}
+		last = sign * t
+	}
+	return nil
+}
+
+// list is a list of numbers for joints.
+type list struct {
+	key      string
+	values   []float64
+	needed   bool
+	low, top float64 // exclusive, inclusive
+}
+
+func (c Config) lists() []list {
+	return []list{
+		{"kp", c.Kp, true, 0, 500}, {"kd", c.Kd, true, -1e-9, 50}, {"damping_kd", c.DampingKd, true, 0, 50},
+		{"pose", c.Pose, false, -math.Pi - 1e-9, math.Pi}, {"action_scale", c.ActionScale, false, 0, 10},
+		{"max_rate", c.MaxRate, true, 0, 50}, {"max_torque", c.MaxTorque, false, 0, 200},
+	}
+}
+
+func (l list) check(joints int) error {
+	if len(l.values) == 0 && l.needed {
+		return fmt.Errorf("unitree: %s: empty; give one number for all joints, or %d", l.key, joints)
+	}
+	if n := len(l.values); n > 1 && n != joints {
+		return fmt.Errorf("unitree: %s: %d numbers; give one for all joints, or %d", l.key, n, joints)
+	}
+	for i, v := range l.values {
+		if !(v > l.low && v <= l.top) {
+			return fmt.Errorf("unitree: %s: [%d] is out of range (%g); choose a number up to %g", l.key, i, v, l.top)
+		}
+	}
+	return nil
+}
+
+// each returns a list with one number for each of n joints.
+func each(values []float64, n int, otherwise float64) []float64 {
+	all := make([]float64, n)
+	for i := range all {
+		switch len(values) {
+		case 0:
+			all[i] = otherwise
+		case 1:
+			all[i] = values[0]
+		default:
+			all[i] = values[i]
+		}
+	}
+	return all
+}
+
+// Each returns a list of a configuration with one number for each of n joints: 0 for an empty list.
+func Each(values []float64, n int) []float64 { return each(values, n, 0) }
+
+func ms(v float64) time.Duration { return time.Duration(math.Round(v * float64(time.Millisecond))) }
+
+// mapping converts between the units of the channels and those of the robot.
+type mapping struct {
+	joints []Joint
+	pose   []float64 // rad
+	scale  []float64 // rad for one unit of an action
+	unit   string    // of actions
+}
+
+func (c Config) mapping() mapping {
+	m := mapping{joints: Joints(c.Model)}
+	n := len(m.joints)
+	m.pose, m.scale = each(c.Pose, n, 0), each(c.ActionScale, n, 1)
+	if len(c.ActionScale) == 0 {
+		m.unit = "rad"
+	}
+	return m
+}
+
+// Spec describes the channels of a robot. The period is that of the control loop.
+func (c Config) Spec(period time.Duration) (hal.Spec, error) {
+	if err := c.Validate(); err != nil {
+		return hal.Spec{}, err
+	}
+	m := c.mapping()
+	rate := each(c.MaxRate, len(m.joints), 0)
+	spec := hal.Spec{Name: "unitree " + c.Model, Period: period}
+	for _, kind := range []struct{ prefix, unit string }{{"position_", "rad"}, {"velocity_", "rad/s"}} {
+		for _, j := range m.joints {
+			spec.Obs = append(spec.Obs, hal.Channel{Name: kind.prefix + j.Name, Unit: kind.unit})
+		}
+	}
+	for _, kind := range []struct{ prefix, unit string }{
+		{"gravity_", ""}, {"gyro_", "rad/s"}, {"accelerometer_", "m/s^2"},
+	} {
+		for _, axis := range []string{"x", "y", "z"} {
+			spec.Obs = append(spec.Obs, hal.Channel{Name: kind.prefix + axis, Unit: kind.unit})
+		}
+	}
+	if c.Model == Go2 {
+		for _, leg := range legs {
+			spec.Obs = append(spec.Obs, hal.Channel{Name: "foot_force_" + leg})
+		}
+	}
+	for i, j := range m.joints {
+		low, high := j.Min-Slack, j.Max+Slack
+		spec.Action = append(spec.Action, hal.Channel{
+			Name: j.Name, Unit: m.unit, Min: (low - m.pose[i]) / m.scale[i], Max: (high - m.pose[i]) / m.scale[i],
+			MaxRate:  rate[i] / m.scale[i],
+			Measured: hal.Measured{Obs: "position_" + j.Name, Scale: 1 / m.scale[i]},
+		})
+	}
+	return spec, spec.Validate()
+}
