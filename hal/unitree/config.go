@@ -275,10 +275,10 @@ func (c Config) Spec(period time.Duration) (hal.Spec, error) {
 		}
 	}
 	for i, j := range m.joints {
-		low, high := j.Min-Slack, j.Max+Slack
+		low, high := (j.Min-Slack-m.pose[i])/m.scale[i], (j.Max+Slack-m.pose[i])/m.scale[i]
 		spec.Action = append(spec.Action, hal.Channel{
-			Name: j.Name, Unit: m.unit, Min: (low - m.pose[i]) / m.scale[i], Max: (high - m.pose[i]) / m.scale[i],
-			MaxRate:  rate[i] / m.scale[i],
+			Name: j.Name, Unit: m.unit, Min: low, Max: high, MaxRate: rate[i] / m.scale[i],
+			Failsafe: min(max(0, low), high), // for the record: Halt damps, it does not move to a position
 			Measured: hal.Measured{Obs: "position_" + j.Name, Scale: 1 / m.scale[i]},
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -32,6 +33,7 @@ type Library struct {
 	Path    string // of the loaded file
 	Version string // such as 0.10.2
 	call    functions
+	pinner  runtime.Pinner // of what the library keeps: a few texts and descriptors for each participant
 }
 
 // functions are the addresses of the used part of dds/dds.h.

@@ -24,13 +24,12 @@ type Participant struct {
 	lib    *Library
 	entity int32
 	topics map[string]int32
-	pinner runtime.Pinner // of what the library keeps
 }
 
 // Join opens a participant in a domain, on one interface. A process has at most one for each domain.
 func (l *Library) Join(domain uint32, networkInterface string) (*Participant, error) {
 	p := &Participant{lib: l, topics: map[string]int32{}}
-	config := p.text(configuration(networkInterface))
+	config := l.text(configuration(networkInterface))
 	if _, err := l.entity("domain", l.call.createDomain, uintptr(domain), config); err != nil {
 		return nil, fmt.Errorf("%w; check that the network interface %q exists and has an address", err, networkInterface)
 	}
@@ -85,10 +84,10 @@ func goString(address uintptr) string {
 // pointer returns an address that is not on Go's heap.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// text returns a text for C, which stays while the participant is used.
-func (p *Participant) text(s string) uintptr {
+// text returns a text for C, which stays.
+func (l *Library) text(s string) uintptr {
 	b := append([]byte(s), 0)
-	p.pinner.Pin(&b[0])
+	l.pinner.Pin(&b[0])
 	return uintptr(unsafe.Pointer(&b[0]))
 }
 
@@ -111,11 +110,11 @@ func (p *Participant) topic(name string, d idl.Descriptor) (int32, error) {
 	}
 	c := &topicDescriptor{
 		size: d.Size, align: d.Align, flags: d.Flags, operations: d.Operations,
-		name: p.text(d.Name), words: &d.Words[0], meta: p.text(""),
+		name: p.lib.text(d.Name), words: &d.Words[0], meta: p.lib.text(""),
 	}
-	p.pinner.Pin(c)
-	p.pinner.Pin(c.words)
-	t, err := p.lib.entity(name, p.lib.call.createTopic, uintptr(p.entity), uintptr(unsafe.Pointer(c)), p.text(name), 0, 0)
+	p.lib.pinner.Pin(c)
+	p.lib.pinner.Pin(c.words)
+	t, err := p.lib.entity(name, p.lib.call.createTopic, uintptr(p.entity), uintptr(unsafe.Pointer(c)), p.lib.text(name), 0, 0)
 	if err == nil {
 		p.topics[name] = t
 	}
@@ -160,5 +159,4 @@ func (p *Participant) GUID() (g GUID, err error) {
 // Close leaves the domain.
 func (p *Participant) Close() {
 	purego.SyscallN(p.lib.call.delete, uintptr(p.entity))
-	p.pinner.Unpin()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -184,8 +185,7 @@ func (f *Faults) imu(s *State, quaternion *[4]float32, gyro, acc *[3]float32) {
 		gyro[i], acc[i] = float32(s.Gyro[i]), float32(s.Accelerometer[i])
 	}
 	if f.NaN {
-		gyro[0] /= 0
-		gyro[0] -= gyro[0]
+		gyro[0] = float32(math.NaN())
 	}
 }
 
