@@ -82,6 +82,12 @@ type ArmInput interface {
 	ArmRequested() bool
 }
 
+// Warner is implemented by robots that report what may soon be a fault, such as a low battery. Warning returns it, nil
+// for none. Any goroutine may call it.
+type Warner interface {
+	Warning() error
+}
+
 // LabelInput is implemented by robots with buttons for labels. Presses moves the presses up to the last Sense to dst
 // and returns their number; it takes no time. The control process passes them to the operator's device in the host
 // process, and does nothing else with them.

@@ -49,8 +49,8 @@ type Config struct {
 	// DeadmanMS is the silence of the control process after which the writer
 	// damps the motors.
 	DeadmanMS float64 `yaml:"deadman_ms"`
-	// StandbyMS is the silence of the writer after which the standby writer
-	// damps the motors.
+	// StandbyMS is the silence of one writer after which the other one damps the
+	// motors.
 	StandbyMS float64 `yaml:"standby_ms"`
 	// StaleMS is the age of a state that stops the robot.
 	StaleMS float64 `yaml:"stale_ms"`
@@ -79,16 +79,22 @@ type Config struct {
 
 // Battery has thresholds in percent. 0: none.
 type Battery struct {
-	WarnPercent   float64 `yaml:"warn_percent"`
-	RefusePercent float64 `yaml:"refuse_percent"` // arming
-	StopPercent   float64 `yaml:"stop_percent"`
+	// WarnPercent is the charge below which the program warns.
+	WarnPercent float64 `yaml:"warn_percent"`
+	// RefusePercent is the charge below which the robot does not arm.
+	RefusePercent float64 `yaml:"refuse_percent"`
+	// StopPercent is the charge below which an armed robot stops.
+	StopPercent float64 `yaml:"stop_percent"`
 }
 
 // Temperature has thresholds in °C. 0: none.
 type Temperature struct {
-	WarnC   float64 `yaml:"warn_c"`
-	RefuseC float64 `yaml:"refuse_c"` // arming
-	StopC   float64 `yaml:"stop_c"`
+	// WarnC is the temperature above which the program warns.
+	WarnC float64 `yaml:"warn_c"`
+	// RefuseC is the temperature above which the robot does not arm.
+	RefuseC float64 `yaml:"refuse_c"`
+	// StopC is the temperature above which an armed robot stops.
+	StopC float64 `yaml:"stop_c"`
 }
 
 // Remote describes what the remote control does. A combination is buttons with plus signs, such as L2+B.
@@ -134,9 +140,9 @@ func (c Config) Validate() error {
 	for _, l := range c.lists() {
 		errs = append(errs, l.check(len(joints)))
 	}
-	if c.DeadmanMS+c.StandbyMS > 100 {
-		errs = append(errs, fmt.Errorf("unitree: deadman_ms: %g and standby_ms %g are more than 100 together; "+
-			"lower one of them", c.DeadmanMS, c.StandbyMS))
+	if most := 100.0; c.PhysicalRobot && c.DeadmanMS+c.StandbyMS > most {
+		errs = append(errs, fmt.Errorf("unitree: deadman_ms: %g, and standby_ms %g, are more than %g together, after which "+
+			"a robot must be damped; lower one of them", c.DeadmanMS, c.StandbyMS, most))
 	}
 	if c.Model == Go2 && c.ModeMachine != 0 {
 		errs = append(errs, fmt.Errorf("unitree: mode_machine: %d, but a Go2 has none; remove it", c.ModeMachine))

@@ -103,7 +103,8 @@ func TestDeadman_DampsAfterTheEndOfEachProcess(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("OPTIBFM_TEST_TIMES")); err == nil {
 		times = n
 	}
-	c := newConfig(t, unitree.G1)
+	c := newConfig(unitree.G1)
+	c.DeadmanMS, c.StandbyMS = 80, 20 // those of a robot
 	sim := newRig(t, c)
 	for _, signal := range []unix.Signal{unix.SIGKILL, unix.SIGSTOP} {
 		for _, who := range []string{"control", "writer", "standby"} {

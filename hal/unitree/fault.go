@@ -25,6 +25,7 @@ const (
 	FaultWrite             // the library cannot write
 	FaultGoal              // an impossible goal
 	FaultTakeover          // the standby writer damps
+	FaultStandby           // the standby writer is silent
 	faultCount
 )
 
@@ -49,6 +50,7 @@ var errorsOf = [faultCount]error{
 	FaultWrite:    fmt.Errorf("unitree: %w: the writer cannot send commands", hal.ErrBus),
 	FaultGoal:     fmt.Errorf("unitree: %w: the writer got an impossible goal", hal.ErrProtocol),
 	FaultTakeover: fmt.Errorf("unitree: %w: the writer died or hung, and the standby writer damps; start again", hal.ErrDevice),
+	FaultStandby:  fmt.Errorf("unitree: %w: the standby writer died or hung; start again", hal.ErrDevice),
 }
 
 // faults makes errors from what a writer reports.

@@ -34,7 +34,7 @@ type WriterConfig struct {
 
 const (
 	writersStart = 10 * time.Second // until a writer has joined the network
-	writersEnd   = 3 * time.Second  // until a writer has damped and ended
+	writersEnd   = 8 * time.Second  // until a writer has damped and ended
 )
 
 // FindProgram returns the path of the program of the writers.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,15 +63,18 @@ func library(t *testing.T) *dds.Library {
 	return nil
 }
 
-// domain is one that no other test process uses.
-func domain(t *testing.T) int { return 10 + (os.Getpid()+len(t.Name()))%200 }
+// domains counts the rigs of this process.
+var domains atomic.Int64
 
-// newConfig returns a configuration for a simulator, which shares its processors with other tests: stale_ms is long.
-func newConfig(t *testing.T, model string) unitree.Config {
+// domain returns one that no other test uses, most likely.
+func domain() int { return 10 + (os.Getpid()+int(domains.Add(1)))%200 }
+
+// newConfig returns a configuration for a simulator, which shares its processors with other tests: times are long.
+func newConfig(model string) unitree.Config {
 	c := unitree.DefaultConfig()
-	c.Model, c.Interface, c.Domain, c.Writer = model, unitree.Loopback, domain(t), program
+	c.Model, c.Interface, c.Domain, c.Writer = model, unitree.Loopback, domain(), program
 	c.Kp, c.Kd, c.DampingKd, c.MaxRate = []float64{30}, []float64{1}, []float64{4}, []float64{6}
-	c.DeadmanMS, c.StandbyMS, c.StaleMS = 80, 20, 500
+	c.DeadmanMS, c.StandbyMS, c.StaleMS = 800, 400, 1000
 	return c
 }
 

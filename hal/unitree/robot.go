@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +20,6 @@ const (
 	armTimeout  = 150 * time.Millisecond
 	haltTimeout = 30 * time.Millisecond
 	askEvery    = 500 * time.Microsecond // while Arm and Halt wait
-	// beatLimit is the silence of a writer process that counts as its end.
-	beatLimit = 100 * time.Millisecond
 )
 
 // Robot is a Go2 or a G1. One goroutine, the control thread, uses it. Sense, Act and Halt make no system call except
@@ -34,6 +33,8 @@ type Robot struct {
 	reports *shm.MailboxReader
 	writers io.Closer // the processes; nil in tests
 	now     func() int64
+	// beatLimit is the silence of both writers, ns: longer than that of one, which the other notices.
+	beatLimit int64
 
 	report   Report // newest
 	known    bool
@@ -49,17 +50,19 @@ type Robot struct {
 }
 
 var (
-	_ hal.Robot     = (*Robot)(nil)
-	_ hal.StopInput = (*Robot)(nil)
-	_ hal.Guarded   = (*Robot)(nil)
-	_ hal.Bounded   = (*Robot)(nil)
-	_ hal.Backstop  = (*Robot)(nil)
-	_ io.Closer     = (*Robot)(nil)
+	_ hal.Robot      = (*Robot)(nil)
+	_ hal.StopInput  = (*Robot)(nil)
+	_ hal.Guarded    = (*Robot)(nil)
+	_ hal.Bounded    = (*Robot)(nil)
+	_ hal.Backstop   = (*Robot)(nil)
+	_ hal.ArmInput   = (*Robot)(nil)
+	_ hal.Warner     = (*Robot)(nil)
+	_ hal.LabelInput = (*Robot)(nil)
+	_ io.Closer      = (*Robot)(nil)
 )
 
 // The errors of Act and Arm besides those of the writers.
 var (
-	errStandby  = fmt.Errorf("unitree: %w: the standby writer died or hangs; start again", hal.ErrDevice)
 	errPrimary  = fmt.Errorf("unitree: %w: the writer died or hangs; start again", hal.ErrDevice)
 	errNotArmed = fmt.Errorf("unitree: %w: the writer does not follow; arm again", hal.ErrDevice)
 	errNoAnswer = fmt.Errorf("unitree: %w: the writer did not begin", hal.ErrTimeout)
@@ -94,7 +97,7 @@ func Open(ctx context.Context, config Config, period time.Duration) (*Robot, err
 func newRobot(config Config, spec hal.Spec, shared *Shared, now func() int64) (*Robot, error) {
 	r := &Robot{
 		spec: spec, config: config, mapping: config.mapping(), shared: shared, now: now, halted: true,
-		position: make([]float32, len(spec.Action)),
+		position: make([]float32, len(spec.Action)), beatLimit: int64(100*time.Millisecond + ms(config.StandbyMS)),
 	}
 	var err1, err2, err3 error
 	r.goals, err1 = shared.segment.MailboxWriter("goals")
@@ -216,10 +219,8 @@ func (r *Robot) check() error {
 	switch {
 	case r.shared.Takeover.Load() != 0:
 		return errorsOf[FaultTakeover]
-	case now-s.At > int64(beatLimit):
+	case now-s.At > r.beatLimit:
 		return errPrimary
-	case r.silent(r.shared.StandbyBeat.Load(), now):
-		return errStandby
 	case s.Epoch != r.epoch || s.Mode != ModeHolding && s.Mode != ModeFollowing:
 		if err := r.faults.of(s.Fault, s.FaultDetail); err != nil {
 			return err
@@ -228,9 +229,6 @@ func (r *Robot) check() error {
 	}
 	return r.alarms.stop
 }
-
-// silent reports whether the beat of a writer process is too old.
-func (r *Robot) silent(beat uint64, now int64) bool { return now-int64(beat) > int64(beatLimit) }
 
 func (r *Robot) send(command Command) {
 	g := r.shared.goals.At(r.goals.Buffer())
@@ -244,18 +242,15 @@ func (r *Robot) Arm() error {
 	if err := r.alarms.refuse; err != nil {
 		return err
 	}
-	now := r.now()
-	switch {
-	case r.silent(r.shared.StandbyBeat.Load(), now):
-		return errStandby
-	case r.shared.Takeover.Load() != 0:
-		return errorsOf[FaultTakeover]
-	}
 	r.epoch++
 	r.began = true
 	r.send(CommandHold)
 	if err := r.await(armTimeout, func() bool { return r.report.Epoch == r.epoch }); err != nil {
-		return errors.Join(errNoAnswer, r.Halt())
+		err = errNoAnswer
+		if r.shared.Takeover.Load() != 0 {
+			err = errorsOf[FaultTakeover]
+		}
+		return errors.Join(err, r.Halt())
 	}
 	if r.report.Mode != ModeHolding {
 		return errors.Join(r.faults.of(r.report.Fault, r.report.FaultDetail), r.Halt())
@@ -304,9 +299,9 @@ func (r *Robot) Damp() error {
 // damped reports whether a writer damps the motors.
 func (r *Robot) damped() bool {
 	if r.shared.Takeover.Load() != 0 {
-		return !r.silent(r.shared.StandbyBeat.Load(), r.now())
+		return r.now()-int64(r.shared.StandbyBeat.Load()) < r.beatLimit
 	}
-	return r.report.Epoch == r.epoch && r.report.Mode == ModeDamping && r.now()-r.report.At < int64(beatLimit)
+	return r.report.Epoch == r.epoch && r.report.Mode == ModeDamping && r.now()-r.report.At < r.beatLimit
 }
 
 // HaltBeside implements hal.Backstop: the standby writer damps, and the other one never writes again.
@@ -329,8 +324,13 @@ func (r *Robot) Bounds() hal.Bounds {
 	return hal.Bounds{Arm: armTimeout + haltTimeout, Halt: haltTimeout}
 }
 
-// Warnings returns what is not yet a reason to stop: a low battery, a warm motor, other writers; nil: nothing.
-func (r *Robot) Warnings() error { return r.alarms.warn }
+// Warning implements hal.Warner: a low battery, a warm motor.
+func (r *Robot) Warning() error {
+	if w := r.alarms.warn.Load(); w != nil {
+		return *w
+	}
+	return nil
+}
 
 // Report returns the newest report of the writer.
 func (r *Robot) Report() Report {
@@ -352,7 +352,8 @@ func (r *Robot) Close() error {
 type alarms struct {
 	config             Config
 	cosTilt            float64
-	warn, refuse, stop error // of the newest state
+	warn               atomic.Pointer[error] // of the newest state; another goroutine reads it
+	refuse, stop       error                 // the same, for the control thread
 	low, charge, empty error
 	warm, hot, burning [MaxJoints]error
 	fallen             error
@@ -384,21 +385,27 @@ func raise(kept *error, err error, found bool) {
 }
 
 func (a *alarms) update(s *Report, joints int) {
-	a.warn, a.refuse, a.stop = nil, nil, nil
+	var warn *error
+	a.refuse, a.stop = nil, nil
 	if _, _, z := gravity(&s.Quaternion); float64(-z) < a.cosTilt {
 		a.refuse, a.stop = a.fallen, a.fallen
 	}
 	b, percent := a.config.Battery, float64(s.Battery)
 	if s.Battery >= 0 {
-		raise(&a.warn, a.low, percent < b.WarnPercent)
+		if percent < b.WarnPercent {
+			warn = &a.low
+		}
 		raise(&a.refuse, a.charge, percent < b.RefusePercent)
 		raise(&a.stop, a.empty, percent < b.StopPercent)
 	}
 	t := a.config.Temperature
 	for i := range joints {
 		c := float64(s.Temperature[i])
-		raise(&a.warn, a.warm[i], t.WarnC > 0 && c > t.WarnC)
+		if warn == nil && t.WarnC > 0 && c > t.WarnC {
+			warn = &a.warm[i]
+		}
 		raise(&a.refuse, a.hot[i], t.RefuseC > 0 && c > t.RefuseC)
 		raise(&a.stop, a.burning[i], t.StopC > 0 && c > t.StopC)
 	}
+	a.warn.Store(warn)
 }

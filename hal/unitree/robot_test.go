@@ -10,7 +10,7 @@ import (
 func TestRobot_FollowsGoalsAndDampsWhenHalted(t *testing.T) {
 	for _, model := range []string{unitree.Go2, unitree.G1} {
 		t.Run(model, func(t *testing.T) {
-			c := newConfig(t, model)
+			c := newConfig(model)
 			sim := newRig(t, c)
 			r := open(t, c)
 			stop := sim.watch(t, model)

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/hal"
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
 )
 
 // segmentVersion changes with the sections and their meaning. shm checks the sizes.
-const segmentVersion = controller.LayoutVersion<<16 | 6
+const segmentVersion = controller.LayoutVersion<<16 | 7
 
 // The sections of the segment between the control and the host process.
 const (
@@ -24,6 +25,7 @@ const (
 	sectionLabels   = "labels"   // ring, host to control: durable labels; full: the press is refused
 	sectionStops    = "stops"    // mailbox, control to host: the newest stopReport
 	sectionSwitches = "switches" // ring, control to host: switches of the task; full: the switch is refused
+	sectionPresses  = "presses"  // ring, control to host: presses of the robot's buttons; full: dropped
 
 	// The host also has a word for each activity.
 	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns
@@ -76,12 +78,14 @@ const (
 	LabelSlots   = 64 // capacity of the label ring
 	requestSlots = 64
 	switchSlots  = 2
+	pressSlots   = 16
 )
 
 var (
 	labelView   = mustView[rewardsrc.Label]()
 	requestView = mustView[rewardsrc.Request]()
 	stopView    = mustView[StopReport]()
+	pressView   = mustView[hal.Press]()
 )
 
 func mustView[T any]() shm.View[T] {
@@ -134,6 +138,7 @@ func layout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionLabels, Kind: shm.KindRing, Size: labelView.Size(), Slots: LabelSlots},
 		{Name: sectionStops, Kind: shm.KindMailbox, Size: stopView.Size()},
 		{Name: sectionSwitches, Kind: shm.KindRing, Size: switchSize(s), Slots: switchSlots},
+		{Name: sectionPresses, Kind: shm.KindRing, Size: pressView.Size(), Slots: pressSlots},
 	}
 	for _, name := range []string{
 		wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage, wordWaited, wordTickWake, wordStateWake,

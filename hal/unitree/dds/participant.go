@@ -22,6 +22,7 @@ type GUID [16]byte
 // Participant is this process in a DDS domain, on one network interface.
 type Participant struct {
 	lib    *Library
+	domain int32
 	entity int32
 	topics map[string]int32
 }
@@ -29,13 +30,16 @@ type Participant struct {
 // Join opens a participant in a domain, on one interface. A process has at most one for each domain.
 func (l *Library) Join(domain uint32, networkInterface string) (*Participant, error) {
 	p := &Participant{lib: l, topics: map[string]int32{}}
+	var err error
 	config := l.text(configuration(networkInterface))
-	if _, err := l.entity("domain", l.call.createDomain, uintptr(domain), config); err != nil {
+	if p.domain, err = l.entity("domain", l.call.createDomain, uintptr(domain), config); err != nil {
 		return nil, fmt.Errorf("%w; check that the network interface %q exists and has an address", err, networkInterface)
 	}
-	var err error
-	p.entity, err = l.entity("participant", l.call.createParticipant, uintptr(domain), 0, 0)
-	return p, err
+	if p.entity, err = l.entity("participant", l.call.createParticipant, uintptr(domain), 0, 0); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
 }
 
 // configuration returns the settings of Cyclone DDS. They replace those of CYCLONEDDS_URI. The loopback interface has
@@ -156,7 +160,7 @@ func (p *Participant) GUID() (g GUID, err error) {
 	return *mem, nil
 }
 
-// Close leaves the domain.
+// Close leaves the domain. No endpoint may be used after it.
 func (p *Participant) Close() {
-	purego.SyscallN(p.lib.call.delete, uintptr(p.entity))
+	purego.SyscallN(p.lib.call.delete, uintptr(p.domain))
 }

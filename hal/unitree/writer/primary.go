@@ -14,9 +14,6 @@ const (
 	lingerLost    = 5 * time.Second
 	// lookEvery is the number of cycles between two looks for other writers.
 	lookEvery = 25
-	// standbyLimit is the silence of the standby writer after which the primary does not rely on it.
-	standbyLimit = 50 * time.Millisecond
-	futureGoal   = time.Millisecond // that a goal's time may be ahead
 )
 
 // primary is the writer that follows the control process.
@@ -30,6 +27,7 @@ type primary struct {
 	gone    func() bool // the control process has ended
 	period  int64       // of goals
 	deadman int64
+	limit   int64 // of the standby's silence
 
 	report      unitree.Report
 	mode        unitree.Mode
@@ -52,7 +50,7 @@ type primary struct {
 func newPrimary(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func() bool) (*primary, error) {
 	p := &primary{
 		states: newStates(c.Config, b), shared: shared, gone: gone, limiter: newLimiter(c.Config),
-		period: int64(c.Period), deadman: int64(c.Config.DeadmanMS * float64(time.Millisecond)),
+		period: int64(c.Period), deadman: inNs(c.Config.DeadmanMS), limit: inNs(c.Config.StandbyMS),
 	}
 	p.damping = unitree.Each(c.Config.DampingKd, p.joints)
 	var err error
@@ -133,9 +131,10 @@ func (p *primary) follow(now int64) {
 
 // valid checks a goal: the control process may be defective.
 func (p *primary) valid(g *unitree.Goal, now int64) bool {
-	if g.Command > unitree.CommandEnd || int(g.Joints) != p.joints || g.At > now+int64(futureGoal) {
+	if g.Command > unitree.CommandEnd || int(g.Joints) != p.joints {
 		return false
 	}
+	g.At = min(g.At, now) // it may have arrived within this cycle; no time from the future extends the deadman
 	if g.Command != unitree.CommandFollow {
 		return true
 	}
@@ -163,6 +162,8 @@ func (p *primary) begin(now int64) {
 		fault, detail = unitree.FaultForeign, uint32(p.foreign)
 	case p.bus.readers() == 0:
 		fault = unitree.FaultNoReader
+	case p.alone(now):
+		fault = unitree.FaultStandby
 	}
 	p.fault, p.detail = fault, detail
 	if fault != unitree.FaultNone {
@@ -196,10 +197,17 @@ func (p *primary) guard(now int64) {
 		fault, detail = unitree.FaultModeMachine, uint32(p.states.last.modeMachine)
 	case p.contested(now):
 		fault, detail = unitree.FaultForeign, uint32(p.foreign)
+	case p.alone(now):
+		fault = unitree.FaultStandby
 	}
 	if fault != unitree.FaultNone {
 		p.damp(fault, detail)
 	}
+}
+
+// alone reports whether the standby writer is silent.
+func (p *primary) alone(now int64) bool {
+	return now-int64(p.shared.StandbyBeat.Load()) > p.limit
 }
 
 // damp damps the motors if they are commanded. The first cause stays.
@@ -232,7 +240,7 @@ func (p *primary) write(now int64) {
 	if p.mode == unitree.ModeIdle {
 		return
 	}
-	if p.shared.Takeover.Load() != 0 && now-int64(p.shared.StandbyBeat.Load()) < int64(standbyLimit) {
+	if p.shared.Takeover.Load() != 0 && !p.alone(now) {
 		return
 	}
 	s := &p.states.last

@@ -1,10 +1,6 @@
 package writer
 
-import (
-	"time"
-
-	"optibfm/hal/unitree"
-)
+import "optibfm/hal/unitree"
 
 // standby damps the motors when the primary writer dies or hangs.
 type standby struct {
@@ -20,7 +16,7 @@ type standby struct {
 func newStandby(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func() bool) *standby {
 	s := &standby{
 		states: newStates(c.Config, b), shared: shared, gone: gone,
-		limit: int64(c.Config.StandbyMS * float64(time.Millisecond)),
+		limit: inNs(c.Config.StandbyMS),
 	}
 	s.damping = unitree.Each(c.Config.DampingKd, s.joints)
 	return s

@@ -38,9 +38,11 @@ type states struct {
 func newStates(c unitree.Config, b bus) *states {
 	return &states{
 		config: c, joints: len(unitree.Joints(c.Model)), bus: b, lossy: -1,
-		stale: int64(c.StaleMS * float64(time.Millisecond)),
+		stale: inNs(c.StaleMS),
 	}
 }
+
+func inNs(ms float64) int64 { return int64(ms * float64(time.Millisecond)) }
 
 // read takes all states that have arrived.
 func (s *states) read(now int64) error {
