@@ -53,6 +53,16 @@ var errorsOf = [faultCount]error{
 	FaultStandby:  fmt.Errorf("unitree: %w: the standby writer died or hung; start again", hal.ErrDevice),
 }
 
+// FaultError returns the error of a fault, nil for none. That of FaultMotor does not name the motor.
+func FaultError(f Fault) error {
+	if f == FaultMotor {
+		return errMotor
+	}
+	return newFaults(nil).of(f, 0)
+}
+
+var errMotor = fmt.Errorf("unitree: %w: a motor loses packets or reports a fault", hal.ErrDevice)
+
 // faults makes errors from what a writer reports.
 type faults struct {
 	motor [MaxJoints]error

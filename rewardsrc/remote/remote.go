@@ -77,40 +77,38 @@ const every = 10 * time.Millisecond
 
 // Open implements panel.Device.
 func (d *device) Open(p *panel.Panel) (panel.Conn, error) {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("timerfd: %w", err)
-	}
-	tick := unix.NsecToTimespec(int64(every))
-	if err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Interval: tick, Value: tick}, nil); err != nil {
-		return nil, errors.Join(fmt.Errorf("timerfd: %w", err), unix.Close(fd))
+		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	return &conn{d, p, fd}, nil
 }
 
-// conn is a panel.Conn.
+// conn is a panel.Conn without events: it looks for presses where other devices look after their lamp.
 type conn struct {
 	*device
 	panel *panel.Panel
-	timer int
+	never int // an eventfd that is never readable
 }
 
 // Fd implements panel.Conn.
-func (c *conn) Fd() int { return c.timer }
+func (c *conn) Fd() int { return c.never }
 
 // Close implements panel.Conn.
-func (c *conn) Close() error { return unix.Close(c.timer) }
+func (c *conn) Close() error { return unix.Close(c.never) }
 
-// Read implements panel.Conn. A press is complete: the release does not matter.
-func (c *conn) Read() error {
-	var expired [8]byte
-	if _, err := unix.Read(c.timer, expired[:]); err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-		return err
-	}
+// Read implements panel.Conn.
+func (c *conn) Read() error { return nil }
+
+// Signal implements panel.Lamp. The remote control has no lamp.
+func (c *conn) Signal(panel.Signal, int64) {}
+
+// Tick implements panel.Lamp. A press is complete: its release does not matter.
+func (c *conn) Tick(now int64) (next int64) {
 	for {
 		letter, at, ok := c.presses.NextPress()
 		if !ok {
-			return nil
+			return now + int64(every)
 		}
 		for _, r := range panel.Roles() {
 			if *c.config.Button(r) == string(letter) {

@@ -51,7 +51,7 @@ type bus interface {
 type link[S, C idl.Message] struct {
 	states     *dds.Reader[S]
 	commands   *dds.Writer[C]
-	overheard  *dds.Reader[C] // nil for a standby writer
+	overheard  *dds.Reader[C] // nil for a standby writer, as commands are for a check
 	stateSum   *idl.Summer[S]
 	commandSum *idl.Summer[C]
 
@@ -63,18 +63,25 @@ type link[S, C idl.Message] struct {
 // commandDepth is the number of commands that are kept between two cycles.
 const commandDepth = 8
 
-func newLink[S, C idl.Message](
-	p *dds.Participant, state, command idl.Descriptor, overhear bool, ours func(dds.GUID) bool,
-) (*link[S, C], error) {
-	l := &link[S, C]{stateSum: idl.NewSummer[S](), commandSum: idl.NewSummer[C](), ours: ours}
+// use is what a process does with commands.
+type use struct {
+	write    bool                // an optibfm that runs takes even a silent writer for another program
+	overhear bool                // those of others
+	ours     func(dds.GUID) bool // participants whose commands are not of others
+}
+
+func newLink[S, C idl.Message](p *dds.Participant, state, command idl.Descriptor, u use) (*link[S, C], error) {
+	l := &link[S, C]{stateSum: idl.NewSummer[S](), commandSum: idl.NewSummer[C](), ours: u.ours}
 	var err error
 	if l.states, err = dds.NewReader[S](p, TopicState, state, 1); err != nil {
 		return nil, err
 	}
-	if l.commands, err = dds.NewWriter[C](p, TopicCommand, command); err != nil {
-		return nil, err
+	if u.write {
+		if l.commands, err = dds.NewWriter[C](p, TopicCommand, command); err != nil {
+			return nil, err
+		}
 	}
-	if overhear {
+	if u.overhear {
 		l.overheard, err = dds.NewReader[C](p, TopicCommand, command, commandDepth)
 	}
 	l.writers = make([]dds.WriterOf, 0, 16)
@@ -131,12 +138,12 @@ func (l *link[S, C]) readers() int {
 }
 
 // newBus joins the network of a robot.
-func newBus(p *dds.Participant, model string, overhear bool, ours func(dds.GUID) bool) (bus, error) {
+func newBus(p *dds.Participant, model string, u use) (bus, error) {
 	if model == unitree.Go2 {
-		l, err := newLink[idl.Go2State, idl.Go2Command](p, idl.Go2StateType, idl.Go2CommandType, overhear, ours)
+		l, err := newLink[idl.Go2State, idl.Go2Command](p, idl.Go2StateType, idl.Go2CommandType, u)
 		return &go2Bus{l}, err
 	}
-	l, err := newLink[idl.G1State, idl.G1Command](p, idl.G1StateType, idl.G1CommandType, overhear, ours)
+	l, err := newLink[idl.G1State, idl.G1Command](p, idl.G1StateType, idl.G1CommandType, u)
 	return &g1Bus{l}, err
 }
 

@@ -81,13 +81,14 @@ func newCycle(
 		for i := range shared.StandbyGUID {
 			shared.StandbyGUID[i].Store(binary.LittleEndian.Uint64(own[8*i:]))
 		}
-		b, err := newBus(p, c.Config.Model, false, nil)
+		b, err := newBus(p, c.Config.Model, use{write: true})
 		if err != nil {
 			return nil, err
 		}
 		return newStandby(c, b, shared, gone).cycle, nil
 	}
-	b, err := newBus(p, c.Config.Model, true, func(g dds.GUID) bool { return g == own || g == standbyOf(shared) })
+	ours := func(g dds.GUID) bool { return g == own || g == standbyOf(shared) }
+	b, err := newBus(p, c.Config.Model, use{write: true, overhear: true, ours: ours})
 	if err != nil {
 		return nil, err
 	}
