@@ -11,6 +11,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal/bno055"
 	"optibfm/hal/bridge"
+	"optibfm/hal/composite"
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/feetech"
 	"optibfm/hal/mit"
@@ -143,6 +144,7 @@ func robotLimits() map[string]limit {
 		"robot.composite.action[].measured_offset": finite(),
 		"robot.composite.action[].failsafe":        finite(),
 		"robot.composite.action[].disarmed":        finite(),
+		"robot.composite.action[].halt":            oneOf(composite.HaltHold, composite.HaltFailsafe, ""),
 	}
 }
 
