@@ -152,6 +152,7 @@ func unitreeLimits() map[string]limit {
 	all := map[string]limit{}
 	for key, l := range map[string]limit{
 		"model":          oneOf(unitree.Go2, unitree.G1, ""),
+		"channels":       oneOf(unitree.Absolute, unitree.Relative),
 		"domain":         within(0, 232),
 		"kp[]":           above(0, 500),
 		"kd[]":           within(0, 50),

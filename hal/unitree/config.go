@@ -35,11 +35,14 @@ type Config struct {
 	// DampingKd is the gain that damps the motors after a stop, with kp 0:
 	// N·m·s/rad.
 	DampingKd []float64 `yaml:"damping_kd"`
-	// Pose is what readings and actions of positions are relative to, rad.
-	// Empty: zeros.
+	// Channels is absolute (positions and goals in rad) or relative (positions in
+	// rad from the pose, goals from -1 to 1 times action_scale from it). It belongs
+	// to the model bundle, as pose and action_scale do.
+	Channels string `yaml:"channels"`
+	// Pose is the middle of the goals, rad. Empty: zeros.
 	Pose []float64 `yaml:"pose"`
-	// ActionScale is how far an action of 1 moves the goal of a joint from its
-	// pose, rad. Empty: actions are in rad.
+	// ActionScale is how far goals go from the pose, rad: the policy's actions
+	// from -1 to 1 are goals in this range. Empty: the range of each joint.
 	ActionScale []float64 `yaml:"action_scale"`
 	// MaxRate limits the speed of the goal of a joint, rad/s.
 	MaxRate []float64 `yaml:"max_rate"`
@@ -117,13 +120,19 @@ const (
 	Silent   = "silent"
 )
 
+// The values of Config.Channels.
+const (
+	Absolute = "absolute"
+	Relative = "relative"
+)
+
 // Loopback is the interface of simulators.
 const Loopback = "lo"
 
 // DefaultConfig has no model and no gains.
 func DefaultConfig() Config {
 	return Config{
-		DeadmanMS: 80, StandbyMS: 20, StaleMS: 20, OtherWriters: Refuse, MaxTiltDeg: 60, RealTimePriority: 85,
+		Channels: Absolute, DeadmanMS: 80, StandbyMS: 20, StaleMS: 20, OtherWriters: Refuse, MaxTiltDeg: 60, RealTimePriority: 85,
 		Battery:     Battery{WarnPercent: 30, RefusePercent: 20, StopPercent: 10},
 		Temperature: Temperature{WarnC: 65, RefuseC: 70, StopC: 85},
 		Remote:      Remote{Use: Required, Stop: []string{"L2+B"}, Arm: "L1+start"},
@@ -143,6 +152,12 @@ func (c Config) Validate() error {
 	if most := 100.0; c.PhysicalRobot && c.DeadmanMS+c.StandbyMS > most {
 		errs = append(errs, fmt.Errorf("unitree: deadman_ms: %g, and standby_ms %g, are more than %g together, after which "+
 			"a robot must be damped; lower one of them", c.DeadmanMS, c.StandbyMS, most))
+	}
+	if c.Channels != Absolute && c.Channels != Relative {
+		errs = append(errs, fmt.Errorf("unitree: channels: unknown (%q); set it to %s or %s", c.Channels, Absolute, Relative))
+	}
+	if c.Channels == Relative && len(c.ActionScale) == 0 {
+		errs = append(errs, errors.New("unitree: action_scale: empty, but channels is relative; give the scale of the model"))
 	}
 	if c.Model == Go2 && c.ModeMachine != 0 {
 		errs = append(errs, fmt.Errorf("unitree: mode_machine: %d, but a Go2 has none; remove it", c.ModeMachine))
@@ -237,22 +252,39 @@ func Each(values []float64, n int) []float64 { return each(values, n, 0) }
 
 func ms(v float64) time.Duration { return time.Duration(math.Round(v * float64(time.Millisecond))) }
 
-// mapping converts between the units of the channels and those of the robot.
+// mapping converts between the units of the channels and those of the robot, for each joint.
 type mapping struct {
-	joints []Joint
-	pose   []float64 // rad
-	scale  []float64 // rad for one unit of an action
-	unit   string    // of actions
+	joints    []Joint
+	origin    []float64 // of readings and goals, rad
+	scale     []float64 // rad for one unit of a goal
+	low, high []float64 // of goals, in their unit
+	unit      string    // of goals
 }
 
 func (c Config) mapping() mapping {
-	m := mapping{joints: Joints(c.Model)}
+	m := mapping{joints: Joints(c.Model), unit: "rad"}
 	n := len(m.joints)
-	m.pose, m.scale = each(c.Pose, n, 0), each(c.ActionScale, n, 1)
-	if len(c.ActionScale) == 0 {
-		m.unit = "rad"
+	m.origin, m.scale = make([]float64, n), each(nil, n, 1)
+	m.low, m.high = each(nil, n, -1), each(nil, n, 1)
+	pose, scale := each(c.Pose, n, 0), each(c.ActionScale, n, 0)
+	if c.Channels == Relative {
+		m.origin, m.scale, m.unit = pose, scale, ""
+		return m
+	}
+	for i, j := range m.joints {
+		m.low[i], m.high[i] = pose[i]-scale[i], pose[i]+scale[i]
+		if scale[i] == 0 {
+			m.low[i], m.high[i] = j.Min-Slack, j.Max+Slack
+		}
 	}
 	return m
+}
+
+// goal returns the goal of joint i in rad, within its range.
+func (m *mapping) goal(i int, action float32) float32 {
+	j := &m.joints[i]
+	q := m.origin[i] + float64(m.scale[i]*float64(action))
+	return float32(min(max(q, j.Min-Slack), j.Max+Slack))
 }
 
 // Spec describes the channels of a robot. The period is that of the control loop.
@@ -281,10 +313,9 @@ func (c Config) Spec(period time.Duration) (hal.Spec, error) {
 		}
 	}
 	for i, j := range m.joints {
-		low, high := (j.Min-Slack-m.pose[i])/m.scale[i], (j.Max+Slack-m.pose[i])/m.scale[i]
 		spec.Action = append(spec.Action, hal.Channel{
-			Name: j.Name, Unit: m.unit, Min: low, Max: high, MaxRate: rate[i] / m.scale[i],
-			Failsafe: min(max(0, low), high), // for the record: Halt damps, it does not move to a position
+			Name: j.Name, Unit: m.unit, Min: m.low[i], Max: m.high[i], MaxRate: rate[i] / m.scale[i],
+			Failsafe: (m.low[i] + m.high[i]) / 2, // for the record: Halt damps, it does not move to a position
 			Measured: hal.Measured{Obs: "position_" + j.Name, Scale: 1 / m.scale[i]},
 		})
 	}

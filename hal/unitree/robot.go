@@ -176,7 +176,7 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 func (r *Robot) fill(obs []float32, s *Report) {
 	n := len(r.mapping.joints)
 	for i := range n {
-		obs[i] = float32(float64(s.Position[i]) - r.mapping.pose[i])
+		obs[i] = float32(float64(s.Position[i]) - r.mapping.origin[i])
 		obs[n+i] = s.Velocity[i]
 	}
 	rest := obs[2*n:]
@@ -205,7 +205,7 @@ func (r *Robot) Act(action []float32) error {
 		return err
 	}
 	for i, a := range action {
-		r.position[i] = float32(r.mapping.pose[i] + float64(r.mapping.scale[i]*float64(a)))
+		r.position[i] = r.mapping.goal(i, a)
 	}
 	r.send(CommandFollow)
 	return r.goals.Err()
