@@ -63,6 +63,10 @@ type Config struct {
 	// OtherWriters is refuse (another publisher of rt/lowcmd stops the robot) or
 	// silent (only one that sends).
 	OtherWriters string `yaml:"other_writers"`
+	// BodyZeros adds the readings body_* of BFM-Zero's privileged_state, which a
+	// G1 does not measure, with the value 0. The policy does not read them;
+	// labels and plans do and become meaningless: follow a saved task only.
+	BodyZeros bool `yaml:"body_zeros"`
 	// Battery has the thresholds of the Go2's state of charge.
 	Battery Battery `yaml:"battery"`
 	// Temperature has the thresholds of the motors.
@@ -159,6 +163,9 @@ func (c Config) Validate() error {
 	if c.Channels == Relative && len(c.ActionScale) == 0 {
 		errs = append(errs, errors.New("unitree: action_scale: empty, but channels is relative; give the scale of the model"))
 	}
+	if c.Model == Go2 && c.BodyZeros {
+		errs = append(errs, errors.New("unitree: body_zeros: true, but these readings are those of a G1; remove it"))
+	}
 	if c.Model == Go2 && c.ModeMachine != 0 {
 		errs = append(errs, fmt.Errorf("unitree: mode_machine: %d, but a Go2 has none; remove it", c.ModeMachine))
 	}
@@ -252,6 +259,36 @@ func Each(values []float64, n int) []float64 { return each(values, n, 0) }
 
 func ms(v float64) time.Duration { return time.Duration(math.Round(v * float64(time.Millisecond))) }
 
+// bodyChannels are those of scripts/g1_bridge.py: height, positions, axes, velocities and angular velocities of the
+// 30 links and the head.
+func bodyChannels(joints []Joint) []hal.Channel {
+	links := []string{"pelvis"}
+	for _, j := range joints {
+		if j.Name == "waist_pitch" {
+			j.Name = "torso"
+		}
+		links = append(links, j.Name+"_link")
+	}
+	links = append(links, "head")
+	xyz := []string{"x", "y", "z"}
+	channels := []hal.Channel{{Name: "body_height", Unit: "m"}}
+	for _, kind := range []struct {
+		name, unit string
+		of         []string
+		parts      []string
+	}{
+		{"position", "m", links[1:], xyz}, {"axes", "", links, []string{"xx", "xy", "xz", "zx", "zy", "zz"}},
+		{"velocity", "m/s", links, xyz}, {"spin", "rad/s", links, xyz},
+	} {
+		for _, link := range kind.of {
+			for _, part := range kind.parts {
+				channels = append(channels, hal.Channel{Name: "body_" + kind.name + "_" + link + "_" + part, Unit: kind.unit})
+			}
+		}
+	}
+	return channels
+}
+
 // mapping converts between the units of the channels and those of the robot, for each joint.
 type mapping struct {
 	joints    []Joint
@@ -311,6 +348,9 @@ func (c Config) Spec(period time.Duration) (hal.Spec, error) {
 		for _, leg := range legs {
 			spec.Obs = append(spec.Obs, hal.Channel{Name: "foot_force_" + leg})
 		}
+	}
+	if c.BodyZeros {
+		spec.Obs = append(spec.Obs, bodyChannels(m.joints)...)
 	}
 	for i, j := range m.joints {
 		spec.Action = append(spec.Action, hal.Channel{

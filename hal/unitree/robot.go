@@ -183,7 +183,11 @@ func (r *Robot) fill(obs []float32, s *Report) {
 	rest[0], rest[1], rest[2] = gravity(&s.Quaternion)
 	copy(rest[3:6], s.Gyro[:])
 	copy(rest[6:9], s.Accelerometer[:])
-	copy(rest[9:], s.Foot[:])
+	if r.config.Model == Go2 {
+		copy(rest[9:], s.Foot[:])
+		return
+	}
+	clear(rest[9:]) // body_zeros
 }
 
 // gravity returns the direction of gravity in the body whose orientation is a unit quaternion, w x y z.

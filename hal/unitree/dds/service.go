@@ -92,7 +92,11 @@ func NewClient(p *Participant, service string) (*Client, error) {
 // callEvery is the time between two looks for a response.
 const callEvery = 5 * time.Millisecond
 
-// Call sends a request and waits for its response. code is 0 for success.
+// repeatAfter is the time without a response after which a request is repeated.
+const repeatAfter = 400 * time.Millisecond
+
+// Call sends a request and waits for its response. It repeats a request without one: the service may have found this
+// client's requests before its responses. code is 0 for success.
 func (c *Client) Call(ctx context.Context, api int64, parameter string) (code int, data string, err error) {
 	for c.requests.Readers() == 0 {
 		select {
@@ -101,6 +105,19 @@ func (c *Client) Call(ctx context.Context, api int64, parameter string) (code in
 		case <-time.After(callEvery):
 		}
 	}
+	for {
+		answered, code, data, err := c.try(ctx, api, parameter)
+		if answered || err != nil {
+			return code, data, err
+		}
+		if ctx.Err() != nil {
+			return 0, "", fmt.Errorf("dds: service %s: no response: %w", c.name, context.Cause(ctx))
+		}
+	}
+}
+
+// try sends a request once and waits a while for the response.
+func (c *Client) try(ctx context.Context, api int64, parameter string) (answered bool, code int, data string, err error) {
 	text := append([]byte(parameter), 0)
 	var pins runtime.Pinner
 	defer pins.Unpin()
@@ -108,27 +125,22 @@ func (c *Client) Call(ctx context.Context, api int64, parameter string) (code in
 	c.next++
 	*c.requests.Message() = request{id: c.next, api: api, parameter: unsafe.Pointer(&text[0])}
 	if err := c.requests.Write(); err != nil {
-		return 0, "", err
+		return false, 0, "", err
 	}
-	for {
-		found := false
+	for repeat := time.Now().Add(repeatAfter); ctx.Err() == nil && time.Now().Before(repeat); {
 		ok, err := c.responses.borrow(func(r *response) {
-			if found = r.id == c.next; found {
+			if answered = r.id == c.next; answered {
 				code, data = int(r.code), goString(uintptr(r.data))
 			}
 		})
-		if err != nil || found {
-			return code, data, err
+		if err != nil || answered {
+			return answered, code, data, err
 		}
-		if ok {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return 0, "", fmt.Errorf("dds: service %s: no response: %w", c.name, context.Cause(ctx))
-		case <-time.After(callEvery):
+		if !ok {
+			time.Sleep(callEvery)
 		}
 	}
+	return false, 0, "", nil
 }
 
 // Serve answers the requests of a service until ctx ends: a simulated robot.

@@ -14,7 +14,7 @@ import (
 const (
 	listenFor  = 3 * time.Second // for the first state
 	measureFor = time.Second     // of states
-	serviceFor = 2 * time.Second
+	serviceFor = 5 * time.Second
 )
 
 // Check looks at the robot's network. It writes no command.
