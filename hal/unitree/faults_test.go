@@ -36,6 +36,9 @@ var faults = []struct {
 func TestRobot_StopsAfterEachFault(t *testing.T) {
 	for _, model := range []string{unitree.Go2, unitree.G1} {
 		for _, fault := range faults {
+			if testing.Short() && model == unitree.G1 {
+				continue
+			}
 			if model == unitree.Go2 && fault.name == "mode_machine" || model == unitree.G1 && fault.name == "battery" {
 				continue // it does not have them
 			}
