@@ -80,7 +80,7 @@ func startWriters(ctx context.Context, c Config, shared *Shared, period time.Dur
 	}
 	var all writers
 	for _, role := range []string{RoleStandby, RolePrimary} {
-		w, err := startWriter(program, role, append(line, '\n'), shared.segment.File())
+		w, err := startWriter(program, role, append(line, '\n'), shared.File())
 		if err != nil {
 			return nil, errors.Join(err, all.Close())
 		}

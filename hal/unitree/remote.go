@@ -167,8 +167,9 @@ func (r *remote) notePresses(fresh, now Buttons, at int64) {
 	}
 }
 
-// lost forgets the state: none is known any more.
-func (r *remote) lost() { r.known, r.armSince, r.zeroAt = false, 0, 0 }
+// lost ends the hold of a combination to arm: no state is known. The loss of the states is a fault of its own, so that
+// the remote control does not count as off.
+func (r *remote) lost() { r.armSince, r.armGiven, r.armAsked, r.zeroAt = 0, false, false, 0 }
 
 // stopped reports whether a combination to stop is held, or a required remote is off.
 func (r *remote) stopped() bool {

@@ -71,30 +71,34 @@ var (
 
 // Open starts the writers and waits for the first state of the robot. The robot is halted: nothing is written to it.
 func Open(ctx context.Context, config Config, period time.Duration) (*Robot, error) {
-	spec, err := config.Spec(period)
-	if err != nil {
+	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	shared, err := createShared()
+	shared, err := CreateShared()
 	if err != nil {
 		return nil, fmt.Errorf("unitree: %w", err)
 	}
+	r, err := Attach(config, period, shared, monotonic.Now)
+	if err != nil {
+		return nil, errors.Join(err, shared.Close())
+	}
 	writers, err := startWriters(ctx, config, shared, period)
 	if err != nil {
-		return nil, errors.Join(err, shared.segment.Close())
+		return nil, errors.Join(err, shared.Close())
 	}
-	r, err := newRobot(config, spec, shared, monotonic.Now)
-	if err == nil {
-		r.writers = writers
-		err = r.awaitState(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, writers.Close(), shared.segment.Close())
+	r.writers = writers
+	if err := r.awaitState(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-func newRobot(config Config, spec hal.Spec, shared *Shared, now func() int64) (*Robot, error) {
+// Attach returns the robot of a segment whose writers the caller runs. now is the clock, CLOCK_MONOTONIC ns.
+func Attach(config Config, period time.Duration, shared *Shared, now func() int64) (*Robot, error) {
+	spec, err := config.Spec(period)
+	if err != nil {
+		return nil, err
+	}
 	r := &Robot{
 		spec: spec, config: config, mapping: config.mapping(), shared: shared, now: now, halted: true,
 		position: make([]float32, len(spec.Action)), beatLimit: int64(100*time.Millisecond + ms(config.StandbyMS)),
@@ -349,7 +353,7 @@ func (r *Robot) Close() error {
 	if r.writers != nil {
 		err = r.writers.Close()
 	}
-	return errors.Join(err, r.shared.segment.Close())
+	return errors.Join(err, r.shared.Close())
 }
 
 // alarms judges battery, temperatures and tilt. Its errors are allocated in advance.

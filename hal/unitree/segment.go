@@ -143,8 +143,8 @@ func (s *Shared) bind(segment *shm.Segment) (err error) {
 	return err
 }
 
-// create returns the segment of a control process.
-func createShared() (*Shared, error) {
+// CreateShared returns the segment of a control process.
+func CreateShared() (*Shared, error) {
 	s, err := newShared()
 	if err != nil {
 		return nil, err
@@ -156,6 +156,12 @@ func createShared() (*Shared, error) {
 	return s, s.bind(segment)
 }
 
+// File returns the descriptor for OpenShared in another process.
+func (s *Shared) File() *os.File { return s.segment.File() }
+
+// Close unmaps the segment. No end may be used after it.
+func (s *Shared) Close() error { return s.segment.Close() }
+
 // OpenShared maps the segment of an inherited descriptor.
 func OpenShared(file *os.File) (*Shared, error) {
 	s, err := newShared()
@@ -163,19 +169,6 @@ func OpenShared(file *os.File) (*Shared, error) {
 		return nil, err
 	}
 	segment, err := shm.Open(file, sharedLayout(s))
-	if err != nil {
-		return nil, err
-	}
-	return s, s.bind(segment)
-}
-
-// newLocalShared returns a segment in the memory of this process, for tests.
-func newLocalShared() (*Shared, error) {
-	s, err := newShared()
-	if err != nil {
-		return nil, err
-	}
-	segment, err := shm.New(sharedLayout(s))
 	if err != nil {
 		return nil, err
 	}

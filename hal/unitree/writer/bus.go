@@ -94,7 +94,7 @@ func (l *link[S, C]) others(look bool) (count int, sent bool, err error) {
 			return 0, false, err
 		}
 	}
-	for {
+	for range 2 * commandDepth {
 		m, writer, err := l.overheard.Take()
 		if err != nil || m == nil {
 			return l.foreign, sent, err
@@ -107,6 +107,7 @@ func (l *link[S, C]) others(look bool) (count int, sent bool, err error) {
 		}
 		sent = sent || !l.isOurs(writer)
 	}
+	return l.foreign, sent, nil
 }
 
 func (l *link[S, C]) findWriters() (err error) {

@@ -44,9 +44,12 @@ func newStates(c unitree.Config, b bus) *states {
 
 func inNs(ms float64) int64 { return int64(ms * float64(time.Millisecond)) }
 
-// read takes all states that have arrived.
+// most is the number of states that one cycle takes: a flood of them must not delay the next command.
+const most = 8
+
+// read takes the states that have arrived.
 func (s *states) read(now int64) error {
-	for {
+	for range most {
 		ok, err := s.bus.take(&s.next)
 		if err != nil || !ok {
 			return err
@@ -59,6 +62,7 @@ func (s *states) read(now int64) error {
 		s.last, s.at = s.next, now
 		s.received++
 	}
+	return nil
 }
 
 // judge returns why a state is bad.
