@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"optibfm/hal"
 	"optibfm/hal/monotonic"
 	"optibfm/hal/unitree"
 	"optibfm/hal/unitree/dds"
 	"optibfm/hal/unitree/idl"
 	"optibfm/hal/unitree/simulator"
+	"optibfm/rtloop"
 )
 
 const period = 20 * time.Millisecond
@@ -245,35 +245,54 @@ func control(text string) error {
 	if err != nil {
 		return err
 	}
-	spec := r.Spec()
-	obs, action := make([]float32, len(spec.Obs)), make([]float32, len(spec.Action))
-	for ticks, armed := 0, false; ; ticks++ {
-		time.Sleep(period)
-		if _, err := r.Sense(obs); err != nil {
-			if armed {
-				return errors.Join(err, r.Halt())
-			}
-			continue
-		}
-		if !armed {
-			if err := r.Arm(); err != nil {
-				if ticks > 200 {
-					return err
-				}
-				continue
-			}
-			for i, ch := range spec.Action {
-				action[i] = obs[i] * float32(ch.Measured.Scale)
-			}
-			armed = true
-			fmt.Println("armed")
-		}
-		action[0] += 0.0001
-		if err := r.Act(action); err != nil && !errors.Is(err, hal.ErrHalted) {
-			fmt.Println("stopped:", err)
-			return errors.Join(err, r.Halt(), wait())
-		}
+	loop := rtloop.DefaultConfig()
+	loop.MaxMissed, loop.WatchdogMS = rtloop.NoLimit, 0
+	thread, _, err := rtloop.Prepare(loop)
+	if err != nil {
+		return err
 	}
+	body := newBody(r)
+	_, err = thread.Run(context.Background(), func(rtloop.Beat) error { return body.tick() })
+	return errors.Join(err, r.Halt(), wait())
+}
+
+// body is what the control thread of a control process does.
+type body struct {
+	*unitree.Robot
+	obs, action []float32
+	ticks       int
+	armed       bool
+}
+
+func newBody(r *unitree.Robot) *body {
+	spec := r.Spec()
+	return &body{Robot: r, obs: make([]float32, len(spec.Obs)), action: make([]float32, len(spec.Action))}
+}
+
+func (b *body) tick() error {
+	b.ticks++
+	if _, err := b.Sense(b.obs); err != nil {
+		if b.armed {
+			return err
+		}
+		return nil
+	}
+	if b.armed {
+		b.action[0] += 0.0001
+		return b.Act(b.action)
+	}
+	if err := b.Arm(); err != nil {
+		if b.ticks > 200 {
+			return err
+		}
+		return nil
+	}
+	for i, c := range b.Spec().Action {
+		b.action[i] = b.obs[i] * float32(c.Measured.Scale)
+	}
+	b.armed = true
+	fmt.Println("armed")
+	return nil
 }
 
 // wait keeps a stopped control process alive.
