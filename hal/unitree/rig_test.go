@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -82,6 +83,7 @@ func newConfig(model string) unitree.Config {
 type rig struct {
 	*simulator.Robot
 	participant *dds.Participant
+	end         func()
 }
 
 // newRig starts a simulated robot, on another participant than the driver's.
@@ -102,14 +104,15 @@ func newRig(t *testing.T, c unitree.Config) *rig {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()
-	t.Cleanup(func() {
+	end := sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 		p.Close()
 	})
-	return &rig{r, p}
+	t.Cleanup(end)
+	return &rig{r, p, end}
 }
 
 // open opens the driver.
@@ -253,6 +256,7 @@ func control(text string) error {
 	}
 	body := newBody(r)
 	_, err = thread.Run(context.Background(), func(rtloop.Beat) error { return body.tick() })
+	fmt.Fprintln(os.Stderr, "stopped:", err)
 	return errors.Join(err, r.Halt(), wait())
 }
 

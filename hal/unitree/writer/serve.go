@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"optibfm/hal/unitree"
 	"optibfm/hal/unitree/dds"
@@ -49,7 +49,7 @@ func Serve(role string) error {
 }
 
 // readConfig reads the line with the configuration. gone reports that the input has ended since.
-func readConfig(input io.Reader) (c unitree.WriterConfig, gone func() bool, err error) {
+func readConfig(input *os.File) (c unitree.WriterConfig, gone func() bool, err error) {
 	lines := bufio.NewReader(input)
 	line, err := lines.ReadBytes('\n')
 	if err != nil {
@@ -61,12 +61,18 @@ func readConfig(input io.Reader) (c unitree.WriterConfig, gone func() bool, err 
 	if err := c.Config.Validate(); err != nil {
 		return c, nil, err
 	}
-	ended := new(atomic.Bool)
-	go func() {
-		_, _ = io.Copy(io.Discard, lines) // until the control process ends
-		ended.Store(true)
-	}()
-	return c, ended.Load, nil
+	l := &lifeline{[1]unix.PollFd{{Fd: int32(input.Fd()), Events: unix.POLLIN}}}
+	return c, l.cut, nil
+}
+
+// lifeline is the pipe whose other end closes when the control process ends. The thread of the cycles looks at it
+// itself: a goroutine that waits for its end has no real-time priority.
+type lifeline struct{ fds [1]unix.PollFd }
+
+// cut reports whether the other end is closed.
+func (l *lifeline) cut() bool {
+	n, err := unix.Poll(l.fds[:], 0)
+	return err == nil && n > 0 && l.fds[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0
 }
 
 // newCycle returns the function that runs once a period.
