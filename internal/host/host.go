@@ -28,6 +28,8 @@ import (
 	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/rewardsrc/panel"
+	"optibfm/rewardsrc/remote"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
@@ -268,6 +270,8 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		return evdev.Open(o.Evdev, evdev.Options{System: setup.InputDevices, Display: h.Notice})
 	case configs.SourceGPIO:
 		return gpio.Open(o.GPIO, gpio.Options{Display: h.Notice})
+	case configs.SourceRemote:
+		return remote.Open(o.Remote, h.Link, panel.Options{Display: h.Notice})
 	case configs.SourceConsole:
 		if h.Config.JSON { // standard output is for the summary
 			return openConsole(o.Keyboard, os.Stderr), nil
