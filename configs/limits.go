@@ -18,6 +18,7 @@ import (
 	"optibfm/hal/pca9685"
 	"optibfm/hal/rover"
 	"optibfm/hal/serial"
+	"optibfm/hal/unitree"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/scripted"
@@ -66,6 +67,7 @@ var limits = allLimits()
 
 func allLimits() map[string]limit {
 	all := robotLimits()
+	maps.Copy(all, unitreeLimits())
 	maps.Copy(all, deviceLimits())
 	maps.Copy(all, controlLimits())
 	maps.Copy(all, operatorLimits())
@@ -101,7 +103,7 @@ func robotLimits() map[string]limit {
 	}
 	hour := within(0, 3_600_000)
 	return map[string]limit{
-		"robot.driver":                             oneOf(DriverRover, DriverBridge, DriverComposite),
+		"robot.driver":                             oneOf(DriverRover, DriverBridge, DriverComposite, DriverUnitree),
 		"robot.hold":                               oneOf(controller.HoldFailsafe, controller.HoldLast, ""),
 		"robot.rover.task":                         oneOf(tasks...),
 		"robot.rover.seed":                         atLeast(0),
@@ -144,6 +146,37 @@ func robotLimits() map[string]limit {
 		"robot.composite.action[].disarmed":        finite(),
 		"robot.composite.action[].halt":            oneOf(composite.HaltHold, composite.HaltFailsafe, ""),
 	}
+}
+
+func unitreeLimits() map[string]limit {
+	all := map[string]limit{}
+	for key, l := range map[string]limit{
+		"model":          oneOf(unitree.Go2, unitree.G1, ""),
+		"channels":       oneOf(unitree.Absolute, unitree.Relative),
+		"domain":         within(0, 232),
+		"kp[]":           above(0, 500),
+		"kd[]":           within(0, 50),
+		"damping_kd[]":   above(0, 50),
+		"pose[]":         within(-math.Pi, math.Pi),
+		"action_scale[]": above(0, 10),
+		"max_rate[]":     above(0, 50),
+		"max_torque[]":   above(0, 200),
+		"deadman_ms":     within(40, 2000),
+		"standby_ms":     within(10, 2000),
+		"stale_ms":       within(6, 2000),
+		"mode_machine":   within(0, 255),
+		"other_writers":  oneOf(unitree.Refuse, unitree.Silent),
+		"max_tilt_deg":   within(0, 180),
+		"remote.use":     oneOf(unitree.Required, unitree.Optional),
+		"fifo_priority":  within(0, 98),
+	} {
+		all["robot.unitree."+key] = l
+	}
+	for _, level := range []string{"warn", "refuse", "stop"} {
+		all["robot.unitree.battery."+level+"_percent"] = within(0, 100)
+		all["robot.unitree.temperature."+level+"_c"] = within(0, 150)
+	}
+	return all
 }
 
 func deviceLimits() map[string]limit {
@@ -282,7 +315,7 @@ func operatorLimits() map[string]limit {
 	value, refractory, reaction := within(-1000, 1000), within(0, 5000), within(0, 2000)
 	all := map[string]limit{
 		"operator.source": oneOf(SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceWeb,
-			SourceNone),
+			SourceRemote, SourceNone),
 		"operator.label_mode":             oneOf(ModeAny, ModePerRequest, ModeEvents, ModeContinuous),
 		"operator.keyboard.good_value":    value,
 		"operator.keyboard.neutral_value": value,
@@ -305,7 +338,7 @@ func operatorLimits() map[string]limit {
 		"operator.view.rate_hz":           within(0.1, 60),
 		"operator.view.delay_ms":          within(0, 10_000),
 	}
-	for _, source := range []string{"evdev", "gpio"} {
+	for _, source := range []string{"evdev", "gpio", "remote"} {
 		labels := "operator." + source + ".labels."
 		all[labels+"good_value"] = value
 		all[labels+"bad_value"] = value

@@ -54,6 +54,7 @@ type Header struct {
 	Zero    float64 // mean of the operator's zero after this tick's labels; 0 without an offset
 	Request uint64  // ID of the request that is open after this tick, or 0
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
+	Counted uint64  // labels in the belief after this tick's labels
 
 	PlanTick      uint64  // the tick of the state and belief that Z was planned for
 	PlanConfirmed uint64  // the newest tick for which the planner kept Z; Index minus this is the age of z
@@ -256,7 +257,7 @@ func (f Fault) String() string {
 func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 6
+const LayoutVersion = 7
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

@@ -8,7 +8,6 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal"
-	"optibfm/hal/rover"
 	"optibfm/internal/plaintext"
 	"optibfm/rtloop"
 	"optibfm/simulate"
@@ -61,24 +60,12 @@ func CheckStart(file configs.File) (impossible, cannotArm error) {
 	if file.Robot.Driver == configs.DriverBridge {
 		return nil, nil
 	}
-	spec, err := specOf(file)
+	spec, _, err := specUnopened(file)
 	if err != nil {
 		return err, nil
 	}
-	composite := file.Robot.Driver == configs.DriverComposite
-	rules := file.Rules(!composite || file.Run.Shadow)
+	rules := file.Rules(Simulated(file.Robot) || file.Run.Shadow)
 	return rules.CheckPoses(spec), rules.Unstartable(spec.Action)
-}
-
-func specOf(file configs.File) (hal.Spec, error) {
-	if file.Robot.Driver == configs.DriverComposite {
-		return file.Robot.Composite.Spec(file.Loop.Period())
-	}
-	robot, err := rover.New(file.Robot.Rover)
-	if err != nil {
-		return hal.Spec{}, err
-	}
-	return robot.Spec(), nil
 }
 
 // CheckHostUser reports a host process with the rights of the control process of a physical robot: a program that took
