@@ -333,7 +333,8 @@ func TestRun_SimulatorSurvivesPausesOfItsProcesses(t *testing.T) {
 			cmd := program(t, append(set, "loop.max_missed_ticks=5", "controller.max_plan_age_ticks=5",
 				"run.host_timeout_s=0.2")...)
 			output := startToFile(t, cmd)
-			if !rigtest.WaitUntil(rigtest.ExitTimeout, func() bool { return strings.Contains(output.String(), "run started") }) {
+			started := func() bool { return strings.Contains(output.String(), "run started") }
+			if !rigtest.WaitUntil(rigtest.ExitTimeout, started) {
 				t.Fatalf("it did not start:\n%s", output)
 			}
 			time.Sleep(300 * time.Millisecond) // it moves
@@ -343,7 +344,8 @@ func TestRun_SimulatorSurvivesPausesOfItsProcesses(t *testing.T) {
 				rigtest.Must(t, syscall.Kill(pid, syscall.SIGCONT))
 				time.Sleep(300 * time.Millisecond)
 			}
-			if state := interrupt(t, cmd, output); state.ExitCode() != 0 || strings.Contains(output.String(), "HALTED") {
+			state := interrupt(t, cmd, output)
+			if state.ExitCode() != 0 || strings.Contains(output.String(), "HALTED") {
 				t.Errorf("it ended with %v:\n%s", state, output)
 			}
 		})

@@ -85,7 +85,9 @@ func newRunCommand() *cobra.Command {
 	fl.BoolVar(&f.plain, "plain", false, "print lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "print lines of JSON for a log collector; the last is the summary")
 	fl.BoolVar(&f.json, "json", false, "print only the summary, as JSON without baselines")
-	completeStart := func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	completeStart := func(
+		cmd *cobra.Command, _ []string, prefix string,
+	) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return completeTask(&tasks.Options{Config: f.config, Set: f.set}, true)(cmd, nil, prefix)
 	}
 	completeSimulated := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
