@@ -10,7 +10,7 @@ import (
 const (
 	// changedAt is the log Bayes factor, nats, at which a task counts as changed. After the operator refused a
 	// change it is twice as large.
-	changedAt = 7
+	changedAt = 8
 	// suspected is the largest number of labels after which a change is no longer suspected.
 	suspected = 60
 	// discounted is the weight that is left to the former belief when it is to follow new labels quickly.

@@ -156,9 +156,10 @@ func (s *tally) addLabels(t *controller.Tick) (applied uint64) {
 		if a.Outcome != controller.Applied {
 			continue
 		}
-		if a.Kind == rewardsrc.Undo {
+		switch {
+		case a.Kind == rewardsrc.Undo:
 			s.Undone++
-		} else {
+		case a.Kind.Teaches():
 			applied++
 		}
 	}

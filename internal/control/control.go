@@ -44,6 +44,7 @@ type controlProcess struct {
 	server     *Server // nil without safety.socket
 
 	switched *link.TaskBelief // to which the run switched since the last tick; nil: none
+	former   link.TaskBelief  // scratch: before a changed task
 
 	recalled string // where the initial belief comes from, for the host
 
@@ -239,6 +240,7 @@ func newControlProcess(
 		autoArm:     s.File.Safety.Arm == configs.ArmAutomatic,
 		awaits:      setup.AwaitsOperator(robot, s.File),
 		holdStops:   s.File.Safety.AfterStop == configs.AfterStopHold,
+		former:      newFormer(s.Shape()),
 		abandoned:   make(chan struct{}),
 		after:       time.After,
 	}

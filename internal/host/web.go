@@ -308,7 +308,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		Tick: t.Index, ElapsedS: web.Number(float64(t.Index) * v.period.Seconds()),
 		Mode: t.Mode().String(), Waiting: v.attend.starts(),
 		Pose: v.poseOf(t), Learnt: t.Flags.Has(controller.FlagLearnt),
-		Predicted: t.Predicted.Labels, PredictedOf: t.Predicted.Of,
+		Predicted: t.Predicted.Labels, PredictedOf: t.Predicted.Of, Keepable: t.Flags.Has(controller.FlagKeepable),
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),

@@ -42,6 +42,9 @@ var givenKinds = [numGiven]struct {
 }
 
 func (g *given) add(l *controller.AppliedLabel) {
+	if l.Kind == rewardsrc.Keep {
+		return
+	}
 	if l.Kind == rewardsrc.Undo {
 		if i := slices.IndexFunc(g.newest, func(x givenLabel) bool { return x.id == l.Undoes }); i >= 0 {
 			g.counts[g.newest[i].kind]--
@@ -76,6 +79,8 @@ func (s *screenDisplay) drawLearnt(p *panel) {
 	part := float64(predicted) / 10
 	k, text := inkPlain, "no labels yet"
 	switch {
+	case t.Flags.Has(controller.FlagKeepable):
+		k, text = inkAccent, "It seems that the task changed. k: keep the former one"
 	case t.Flags.Has(controller.FlagLearnt):
 		k, text, part = inkGood, "learnt: you may stop", 1
 	case of > 1:

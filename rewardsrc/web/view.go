@@ -54,7 +54,8 @@ type View struct {
 	// Predicted is the number of the last PredictedOf labels, at most ten, that the belief predicted.
 	Predicted   uint32 `json:"predicted"`
 	PredictedOf uint32 `json:"predicted_of"`
-	Learnt      bool   `json:"learnt"` // the task is learnt
+	Learnt      bool   `json:"learnt"`   // the task is learnt
+	Keepable    bool   `json:"keepable"` // the task seems to have changed: a press of kind keep takes that back
 
 	Task string `json:"task,omitempty"` // saved, to which the run switched
 

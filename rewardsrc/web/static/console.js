@@ -214,7 +214,7 @@ const canLabel = () => Boolean(state && hello && !hello.watch_only && !state.end
 /* ---- presses ------------------------------------------------------------- */
 
 const words = {
-  good: 'Good', bad: 'Bad', value: 'Slider', better: 'Better', worse: 'Worse', goal: 'This is it', cant_tell: 'Can’t tell', undo: 'Undo',
+  good: 'Good', bad: 'Bad', value: 'Slider', better: 'Better', worse: 'Worse', goal: 'This is it', cant_tell: 'Can’t tell', undo: 'Undo', keep: 'Keep',
 };
 const answers = ['good', 'bad', 'value', 'cant_tell'];
 
@@ -319,12 +319,13 @@ button('worse', 'worse');
 button('better', 'better');
 button('goal', 'goal');
 button('cant', 'cant_tell');
+button('keep-task', 'keep');
 button('undo', 'undo');
 
 document.addEventListener('keydown', (e) => {
   if (e.repeat || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || e.target.tagName === 'INPUT') return;
   const kind = {
-    '+': 'good', '=': 'good', '-': 'bad', '>': 'better', '<': 'worse', g: 'goal', '?': 'cant_tell', t: 'cant_tell', u: 'undo',
+    '+': 'good', '=': 'good', '-': 'bad', '>': 'better', '<': 'worse', g: 'goal', '?': 'cant_tell', t: 'cant_tell', u: 'undo', k: 'keep',
   }[e.key];
   if (!kind || document.body.dataset.view !== 'console' || hello?.mode === 'continuous' && (kind === 'good' || kind === 'bad')) return;
   presses.make(kind, moment(e));
@@ -613,7 +614,9 @@ function idleDetail(mine, stopped) {
 function renderLearning() {
   const v = state.view;
   if (!v) return;
-  const text = v.learnt ? 'Learnt: you may stop.'
+  $('keep-task').hidden = !v.keepable;
+  const text = v.keepable ? 'It seems that the task changed: it learns the new one.'
+    : v.learnt ? 'Learnt: you may stop.'
     : v.predicted_of > 1 ? `It predicted ${v.predicted} of your last ${v.predicted_of} labels.`
     : v.labels > 3 ? 'Your labels changed: it learns again.'
     : v.labels ? 'First labels.' : v.task ? `It follows the task ${v.task}. Your labels change it.` : 'No labels yet.';
