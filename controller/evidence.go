@@ -43,6 +43,22 @@ type Evidence struct {
 	Skill, SkillError float64
 }
 
+// well is the skill of a belief that predicts an operator well: right in seven of ten labels of each kind.
+const well = 0.4
+
+// Words compares the belief's predictions with those of a constant.
+func (e Evidence) Words() string {
+	switch {
+	case e.SkillError == 0:
+		return "no labels yet"
+	case e.Skill-e.SkillError <= 0:
+		return "no better than guessing"
+	case e.Skill-e.SkillError < well:
+		return "better than guessing"
+	}
+	return "predicts you well"
+}
+
 // evidence computes Evidence. It is a cumulative sum test (Page, "Continuous Inspection Schemes", 1954): where the log
 // Bayes factor falls to 0, a change is suspected from the next label on. No change is suspected while the belief does not
 // predict labels of both kinds better than a constant.

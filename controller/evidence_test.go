@@ -270,3 +270,16 @@ func TestAgent_BeginsAChangedTaskAgainAndKeepsItOnRequest(t *testing.T) {
 		t.Error("the planner does not begin with the former belief")
 	}
 }
+
+func TestEvidence_Words(t *testing.T) {
+	for want, e := range map[string]Evidence{
+		"no labels yet":           {},
+		"no better than guessing": {Skill: 0.2, SkillError: 0.25},
+		"better than guessing":    {Skill: 0.45, SkillError: 0.15},
+		"predicts you well":       {Skill: 0.6, SkillError: 0.15},
+	} {
+		if got := e.Words(); got != want {
+			t.Errorf("%+v: %s, want %s", e, got, want)
+		}
+	}
+}

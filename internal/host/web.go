@@ -309,6 +309,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		Mode: t.Mode().String(), Waiting: v.attend.starts(),
 		Pose: v.poseOf(t), Learnt: t.Flags.Has(controller.FlagLearnt),
 		Predicted: t.Predicted.Labels, PredictedOf: t.Predicted.Of, Keepable: t.Flags.Has(controller.FlagKeepable),
+		Skill: web.Number(t.Evidence.Skill), Judged: t.Evidence.Words(), Known: web.Number(t.Known),
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),

@@ -464,7 +464,7 @@ func (c *canvas) banner(y int, k ink, text, introduction, right string) {
 
 // labelKeys are the keys of a person who labels at this terminal, the most important first.
 var labelKeys = []string{
-	"+ good", "- bad", "> better", "< worse", "g goal", "u undo", "k keep task", "? can't tell", "q quit", "0 neither", "1..9 graded",
+	"+ good", "- bad", "> better", "< worse", "g goal", "u undo", "? can't tell", "q quit", "0 neither", "1..9 graded",
 }
 
 // neededKeys is the number of labelKeys that every screen shows.

@@ -74,17 +74,16 @@ const undoable = 256
 // drawLearnt shows in words what the robot has learnt.
 func (s *screenDisplay) drawLearnt(p *panel) {
 	t := &s.stats.Last
-	p.heading("LEARNT", "")
-	predicted, of := t.Predicted.Labels, t.Predicted.Of
-	part := float64(predicted) / 10
+	p.heading("LEARNT", learntNote(t))
+	part := max(0, min(t.Evidence.Skill, 1))
 	k, text := inkPlain, "no labels yet"
 	switch {
 	case t.Flags.Has(controller.FlagKeepable):
-		k, text = inkAccent, "It seems that the task changed. k: keep the former one"
+		k, text = inkAccent, "It seems that the task changed"
 	case t.Flags.Has(controller.FlagLearnt):
 		k, text, part = inkGood, "learnt: you may stop", 1
-	case of > 1:
-		text = fmt.Sprintf("predicted %d of your last %d labels", predicted, of)
+	case t.Predicted.Of > 1:
+		text = t.Evidence.Words()
 	case s.stats.Applied == 1:
 		text = "the first label counts"
 	case s.stats.Applied > 1:
@@ -93,6 +92,18 @@ func (s *screenDisplay) drawLearnt(p *panel) {
 	p.text(p.x, p.y, k, text)
 	p.progress(p.x, p.y+1, p.w, part)
 	p.y += 2
+}
+
+// learntNote tells how to keep a task that seems to have changed, or which share of the attainable reward the robot
+// reaches, as it appraises itself.
+func learntNote(t *controller.Tick) string {
+	switch {
+	case t.Flags.Has(controller.FlagKeepable):
+		return "k: keep the former task"
+	case t.Known > 0:
+		return fmt.Sprintf("reaches at least %.0f %%", 100*t.Known)
+	}
+	return ""
 }
 
 // drawGiven shows the tally of a person's labels and the newest ones.

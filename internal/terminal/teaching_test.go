@@ -121,6 +121,17 @@ func TestScreenDisplay_MarksWhatALabelCountsFor(t *testing.T) {
 	}
 }
 
+func TestScreenDisplay_AsksWhetherTheTaskChanged(t *testing.T) {
+	s := newTeaching(t, rigtest.RoverSpec(t), nil)
+	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagKeepable })
+	frame := paintText(t, s, 80, 24)
+	for _, want := range []string{"It seems that the task changed", "k: keep the former task"} {
+		if !strings.Contains(frame, want) {
+			t.Errorf("want %q in\n%s", want, frame)
+		}
+	}
+}
+
 func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	s := newTeaching(t, rigtest.RoverSpec(t), nil)
 	give := func(id uint64, kind rewardsrc.Kind, value float64, undoes uint64) {
@@ -129,6 +140,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 				ID: id, Kind: kind, Value: value, Undoes: undoes, Outcome: controller.Applied,
 			}
 			k.Predicted = controller.Predicted{Labels: 3, Of: 5}
+			k.Evidence, k.Known = controller.Evidence{Skill: 0.3, SkillError: 0.1}, 0.55
 		})
 	}
 	if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "  no labels yet\n") {
@@ -141,9 +153,10 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 		give(uint64(100+i), l.Kind, l.Value, 0)
 	}
 	give(200, rewardsrc.Undo, 1, 102)
+	give(201, rewardsrc.Keep, 0, 0)
 	frame := paintText(t, s, 80, 24)
 	for _, want := range []string{
-		"predicted 3 of your last 5 labels", " 1 good  1 bad  1 better  1 goal\n", " +->g\n", "undone 1",
+		"better than guessing\n", "reaches at least 55 %", " 1 good  1 bad  1 better  1 goal\n", " +->g\n", "undone 1",
 	} {
 		if !strings.Contains(frame, want) {
 			t.Errorf("want %q in\n%s", want, frame)

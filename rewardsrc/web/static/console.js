@@ -617,12 +617,12 @@ function renderLearning() {
   $('keep-task').hidden = !v.keepable;
   const text = v.keepable ? 'It seems that the task changed: it learns the new one.'
     : v.learnt ? 'Learnt: you may stop.'
-    : v.predicted_of > 1 ? `It predicted ${v.predicted} of your last ${v.predicted_of} labels.`
+    : v.predicted_of > 1 ? `Its predictions: ${v.judged}.${v.known ? ` It reaches at least ${Math.round(100 * v.known)} %.` : ''}`
     : v.labels > 3 ? 'Your labels changed: it learns again.'
     : v.labels ? 'First labels.' : v.task ? `It follows the task ${v.task}. Your labels change it.` : 'No labels yet.';
   if ($('learnt').textContent !== text) $('learnt').textContent = text;
   $('learning').dataset.learnt = Boolean(v.learnt);
-  $('learnt-bar').style.width = `${v.learnt ? 100 : 10 * v.predicted}%`;
+  $('learnt-bar').style.width = `${v.learnt ? 100 : 100 * Math.max(0, Math.min(v.skill, 1))}%`;
   const count = (n, one, many) => (n ? `${n} ${n === 1 ? one : many}` : '');
   $('tally').textContent = [
     count(v.labels, 'label counts', 'labels count'), count(v.undone, 'undone', 'undone'),
