@@ -152,7 +152,6 @@ func changedTask(t *testing.T, change func(*Config)) *labelling {
 func TestLearner_KeepRestoresTheFormerBeliefWithAllLabels(t *testing.T) {
 	exact := func(c *Config) { c.Noise, c.Rho, c.ExactRestore = NoiseConfig{}, 0.9999, true }
 	s, never := changedTask(t, exact), changedTask(t, exact)
-	noise := s.learner.Noise()
 	s.learner.Relearn(s.tick)
 	mean := make([]float64, rigLatent)
 	if s.learner.belief.Mean(mean); mean[0] > 0 {
@@ -176,8 +175,8 @@ func TestLearner_KeepRestoresTheFormerBeliefWithAllLabels(t *testing.T) {
 			t.Fatalf("state[%d] is %g, want %g", i, x, want[i])
 		}
 	}
-	if s.learner.Noise() != noise {
-		t.Error("the noise is another one")
+	if noise := never.learner.Noise(); s.learner.Noise() != noise {
+		t.Errorf("the noise is %+v, want %+v", s.learner.Noise(), noise)
 	}
 	old := rewardsrc.Label{ID: 3e6, Kind: rewardsrc.Undo, Undoes: 50 * 30} // from the former task
 	if got := s.learner.Apply(old, 0); got.Outcome != Applied {

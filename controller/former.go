@@ -51,6 +51,7 @@ func (l *Learner) Relearn(tick uint64) {
 	l.former.noise = l.noise.state
 	l.former.open, l.former.fresh, l.former.until = true, true, tick+l.former.lasts
 	l.noise.state = e.noise
+	l.noise.state.Labels = 0
 	l.trackPrior()
 	l.belief.Restart()
 	for i := undoable - 1; i >= 0; i-- {
@@ -63,6 +64,9 @@ func (l *Learner) Relearn(tick uint64) {
 		entry.former = entry.weight
 		entry.weight = entry.full
 		entry.active = entry.order >= e.first && l.belief.Update(entry.phi, entry.reward, entry.full) == nil
+		if entry.active {
+			l.noise.state.Labels++
+		}
 	}
 	l.unsettled = SettlingTicks
 	l.predictions = predictions{}
@@ -109,6 +113,7 @@ func (l *Learner) learnFormer(reward, weight float64) float64 {
 	if !l.former.open || l.former.belief.Update(l.phi, reward, weight) != nil {
 		return 0
 	}
+	l.former.noise.Labels++
 	return weight
 }
 
@@ -116,6 +121,7 @@ func (l *Learner) learnFormer(reward, weight float64) float64 {
 func (l *Learner) forgetFormer(e *entry) {
 	if l.former.open && e.former > 0 {
 		_ = l.former.belief.Downdate(e.phi, e.reward, e.former) // an error leaves a label that rounding kept
+		l.former.noise.Labels -= min(l.former.noise.Labels, 1)
 	}
 	e.former = 0
 }

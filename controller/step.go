@@ -143,6 +143,7 @@ func (a *Agent) run(t *Tick) {
 	t.Revised = a.learner.Settle(t.Index)
 	t.Sigma, t.Zero, t.Predicted = a.learner.Sigma(), a.learner.Zero(), a.learner.Predicted()
 	t.Evidence = a.learner.Evidence()
+	t.Counted = a.learner.Noise().Labels
 	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
 		t.Hash = a.learner.belief.Hash()
 		a.trip(t, FaultBelief, errBelief)

@@ -101,7 +101,7 @@ func TestVerify_FollowsAChangedTaskAndBothAnswers(t *testing.T) {
 	cfg := simulationConfig()
 	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
 	for _, keeps := range []uint64{0, 20} {
-		run := simulation{cfg: cfg, ticks: 3000, every: 5000, turn: 1500, keeps: keeps, labels: func(i uint64) bool {
+		run := simulation{cfg: cfg, ticks: 4000, every: 5000, turn: 1500, keeps: keeps, keep: true, labels: func(i uint64) bool {
 			return i%30 == 0
 		}}
 		changed, answers := 0, uint64(0)

@@ -63,7 +63,7 @@ func (d *taskDesk) Save(name string, replace bool) error {
 	if belief.Belief, belief.Noise, err = d.belief.since(rtloop.Now()); err != nil {
 		return err
 	}
-	if belief.Belief.Weight() == 0 {
+	if belief.Labels() == 0 {
 		return errors.New("the task has no label; give labels first")
 	}
 	belief.SavedAt = time.Now().UTC()
