@@ -188,6 +188,23 @@ func TestLearner_KeepRestoresTheFormerBeliefWithAllLabels(t *testing.T) {
 	}
 }
 
+// The beliefs that compare the moments of presses follow each change of the task.
+func TestLearner_MomentsFollowAChangedTask(t *testing.T) {
+	s := changedTask(t, func(c *Config) { c.Credit.Answers = Estimated })
+	follow := func(when string) {
+		t.Helper()
+		for i, b := range s.learner.reaction.beliefs {
+			if b.LogDet() != s.learner.belief.LogDet() || b.Hash() != s.learner.belief.Hash() {
+				t.Errorf("%s: moment %d has another belief", when, i)
+			}
+		}
+	}
+	s.learner.Relearn(s.tick)
+	follow("changed")
+	s.learner.keep()
+	follow("kept")
+}
+
 func TestLearner_KeepEndsAfterAMinute(t *testing.T) {
 	s := changedTask(t, nil)
 	s.learner.Relearn(s.tick)

@@ -70,6 +70,7 @@ func (l *Learner) Relearn(tick uint64) {
 	}
 	l.unsettled = SettlingTicks
 	l.predictions = predictions{}
+	l.reaction.restart(l.belief)
 	e.restart(e.limit)
 }
 
@@ -103,6 +104,7 @@ func (l *Learner) keep() Outcome {
 	}
 	l.unsettled = SettlingTicks
 	l.predictions = predictions{}
+	l.reaction.restart(l.belief)
 	l.evidence.restart(2 * changedAt)
 	return Applied
 }
