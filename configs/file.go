@@ -154,6 +154,10 @@ type Operator struct {
 	Web web.Config `yaml:"web"`
 	// View is the pictures of the robot in the console.
 	View frames.Config `yaml:"view"`
+	// Suggestions are tasks that the screen and the console propose to the
+	// person who labels, each with a rule: "stand up: good while the head is
+	// high". At most 5, of at most 80 characters.
+	Suggestions []string `yaml:"suggestions"`
 }
 
 // NeverAsks reports whether the label mode has no requests.
@@ -213,10 +217,14 @@ type Run struct {
 	// HostTimeoutS is the longest silence of the host process. After it the
 	// control process halts the robot.
 	HostTimeoutS float64 `yaml:"host_timeout_s"`
-	// SimulatorWaitS is how long a simulated robot waits for a live but slow
-	// host process before it is halted, in [0, 2]. Its time stops meanwhile. It
-	// applies only to simulated time (robot.driver rover, or bridge in mode
-	// lockstep). 0: no wait.
+	// SimulatorWaitS is the shortest deadline of a simulator, a robot that can be
+	// reset: a busy computer delays it, but nothing moves. In simulated time
+	// (robot.driver rover, or bridge in mode lockstep) the robot and its time stand
+	// still for so long while a live host process is silent or its plan too old. In
+	// mode free, run.host_timeout_s, controller.max_plan_age_ticks,
+	// safety.max_sample_age_ms and robot.bridge.stale_ms are at least as long. In
+	// both, loop.max_missed_ticks and loop.watchdog_ms are. 0: the deadlines of a
+	// physical robot.
 	SimulatorWaitS float64 `yaml:"simulator_wait_s"`
 	// StateDir is the folder of the saved belief. The program saves it after
 	// every label and every log.snapshot_s; the next run starts with it. The
@@ -277,8 +285,10 @@ func Default() File {
 			Remote:    remote.DefaultConfig(),
 			Web:       web.DefaultConfig(),
 			View:      frames.DefaultConfig(),
+
+			Suggestions: []string{},
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1, FramesDays: 7},
-		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 2, FormerTasks: true},
+		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 60, FormerTasks: true},
 	}
 }

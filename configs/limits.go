@@ -91,7 +91,7 @@ func allLimits() map[string]limit {
 		"run.episode_s":                     within(0, 1e9),
 		"run.seed":                          atLeast(0),
 		"run.host_timeout_s":                within(0.05, 60),
-		"run.simulator_wait_s":              within(0, 2),
+		"run.simulator_wait_s":              within(0, 3600),
 	})
 	return all
 }

@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"optibfm/controller"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
+	"optibfm/internal/plaintext"
 	"optibfm/rewardsrc/scripted"
 )
 
@@ -82,6 +84,7 @@ func (c *checker) check(f File) {
 	c.addErrors("operator.remote.labels", f.Operator.Remote.Labels.Validate())
 	c.addErrors("operator.web", f.Operator.Web.Validate())
 	c.addErrors("operator.view", f.Operator.View.Validate())
+	c.checkSuggestions(f.Operator.Suggestions)
 	switch f.Robot.Driver {
 	case DriverRover:
 		c.addErrors("robot.rover", f.Robot.Rover.Validate())
@@ -96,6 +99,22 @@ func (c *checker) check(f File) {
 	c.checkLockstep(f)
 	c.checkConflicts(f)
 	c.checkLabelMode(f.Operator)
+}
+
+// The limits of operator.suggestions: they are for the first screen of a phone.
+const maxSuggestions, maxSuggestion = 5, 80
+
+func (c *checker) checkSuggestions(all []string) {
+	if len(all) > maxSuggestions {
+		c.add("operator.suggestions", " has %d entries; keep at most %d", len(all), maxSuggestions)
+	}
+	for i, s := range all {
+		if n := utf8.RuneCountInString(s); n == 0 || n > maxSuggestion || plaintext.Clean(s) != s {
+			c.add(fmt.Sprintf("operator.suggestions[%d]", i),
+				" is not a line of 1 to %d characters; write a task and its rule, such as "+
+					"\"stand up: good while the head is high\"", maxSuggestion)
+		}
+	}
 }
 
 // checkController checks the section controller. With a start task, fixed_z may be missing: the task has it.

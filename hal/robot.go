@@ -115,8 +115,9 @@ type Viewer interface {
 	View() string
 }
 
-// Resetter is implemented by simulators: Reset starts a new episode. The same
-// seed gives the same initial state. It neither arms nor halts.
+// Resetter is implemented by simulators, never by physical robots: one that can be
+// reset is armed without an operator and has deadlines of a minute. Reset starts a new
+// episode. The same seed gives the same initial state. It neither arms nor halts.
 type Resetter interface {
 	Reset(seed uint64) error
 }

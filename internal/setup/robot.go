@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"optibfm/configs"
 	"optibfm/hal"
@@ -53,6 +54,7 @@ func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 		r.Rover.Now = now
 		return rover.New(r.Rover)
 	case configs.DriverBridge:
+		r.Bridge.SimulatorWait = time.Duration(f.Run.SimulatorWaitS * float64(time.Second))
 		return bridge.Dial(ctx, r.Bridge)
 	case configs.DriverComposite:
 		robot, err := OpenDevices(ctx, LocalHardware, r.Composite, f.Loop.Period(), now)
