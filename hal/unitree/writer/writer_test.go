@@ -277,6 +277,23 @@ func TestWriter_NeverWritesAfterTheStandbyTookOver(t *testing.T) {
 	}
 }
 
+// TestWriters_DoNotBlameEachOtherAfterAPause has a pause of the whole computer, shorter than the deadman.
+func TestWriters_DoNotBlameEachOtherAfterAPause(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	action := r.arm()
+	for range 3 {
+		r.now += 40 * ms // above standby_ms
+		r.next = r.now
+		r.run(3 * ms)
+		r.tick(action)
+	}
+	for _, c := range r.net.written {
+		if c.damps() {
+			t.Fatal("a writer damped")
+		}
+	}
+}
+
 func TestWriter_WritesNothingToARobotThatWasNeverArmed(t *testing.T) {
 	r := newRig(t, unitree.Go2, nil)
 	if err := r.robot.Halt(); err != nil {
