@@ -15,6 +15,7 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
+	"optibfm/internal/keys"
 )
 
 // Composite is a robot made of devices; see package hal/composite. Its period
@@ -23,7 +24,7 @@ type Composite struct {
 	// Name of the robot.
 	Name string `yaml:"name"`
 	// I2CTimeoutMS is the longest transfer on an I²C bus, rounded up to 10 ms.
-	I2CTimeoutMS float64 `yaml:"i2c_timeout_ms"`
+	I2CTimeoutMS float64 `yaml:"i2c_timeout_ms" rule:"[10, 1000]"`
 	// Devices are read, written and halted in this order.
 	Devices []Device `yaml:"devices"`
 	// Odometry computes the position of a robot on two wheels.
@@ -34,7 +35,7 @@ type Composite struct {
 	StopInput string `yaml:"stop_input"`
 	// History is the number of ticks in an observation, the oldest first.
 	// 0: 1.
-	History int `yaml:"history"`
+	History int `yaml:"history" rule:"[0, inf)"`
 	// Observation lists what fills the model's observation, in its order.
 	Observation []composite.Observation `yaml:"observation"`
 	// Action lists what the model's action drives, in its order.
@@ -47,12 +48,12 @@ type Device struct {
 	// Name of the device in observation and action.
 	Name string `yaml:"name"`
 	// Driver is the name of a section below.
-	Driver string `yaml:"driver"`
+	Driver string `yaml:"driver" rule:"bno055|mpu6050|pca9685|mcu|dynamixel|feetech|mit"`
 	// StaleMS is the age at which a sample is refused. 0: three periods.
-	StaleMS float64 `yaml:"stale_ms"`
+	StaleMS float64 `yaml:"stale_ms" rule:"[0, 60000]"`
 	// FrozenTicks is the number of bit-identical new samples that make the
 	// device count as frozen. 0: no limit.
-	FrozenTicks int `yaml:"frozen_ticks"`
+	FrozenTicks int `yaml:"frozen_ticks" rule:"[0, 1e6]"`
 
 	// BNO055 is Bosch's IMU with fusion.
 	BNO055 bno055.Config `yaml:"bno055,omitempty"`
@@ -69,6 +70,7 @@ type Device struct {
 	// MIT is the motors of a CAN interface with mini cheetah frames.
 	MIT mit.Config `yaml:"mit,omitempty"`
 }
+
 
 // DeviceConfig is the section of a driver.
 type DeviceConfig interface {
@@ -114,8 +116,8 @@ func (c Composite) Shares() []composite.Share {
 
 // Section returns the section of the device's driver, nil for an unknown driver.
 func (d Device) Section() DeviceConfig {
-	if field, ok := fieldOf(reflect.ValueOf(d), d.Driver); ok {
-		section, _ := field.Interface().(DeviceConfig)
+	if field, ok := keys.Find(reflect.ValueOf(d), d.Driver); ok {
+		section, _ := field.Value.Interface().(DeviceConfig)
 		return section
 	}
 	return nil
@@ -123,7 +125,7 @@ func (d Device) Section() DeviceConfig {
 
 // deviceDrivers lists the keys of the sections.
 func deviceDrivers() (names []string) {
-	for _, key := range keysOf(reflect.TypeFor[Device]()) {
+	for _, key := range keys.Of(reflect.ValueOf(Device{})) {
 		if (Device{Driver: key}).Section() != nil {
 			names = append(names, key)
 		}

@@ -58,7 +58,7 @@ const EmbeddedRover = "embedded:rover"
 // File is a whole configuration. Start from [Default] or [Load].
 type File struct {
 	// Version of the format: 1.
-	Version int `yaml:"version"`
+	Version int `yaml:"version" rule:"[1, 1]"`
 	// Robot is the controlled robot.
 	Robot Robot `yaml:"robot"`
 	// Model is the behaviour foundation model.
@@ -91,7 +91,12 @@ type Robot struct {
 	// a request is open: failsafe (the failsafe output of each action channel,
 	// for commands of speed) or last_command (for commands of position). Empty:
 	// it cannot stand still, except the rover, which has failsafe.
-	Hold string `yaml:"hold"`
+	Hold string `yaml:"hold" rule:"failsafe|last_command|"`
+}
+
+// Choices lists the values of a key that has choices.
+func (Robot) Choices(key string) []string {
+	return map[string][]string{"driver": {DriverRover, DriverBridge, DriverComposite}}[key]
 }
 
 // HoldWith returns how the robot stands still; empty if it cannot.
@@ -117,7 +122,7 @@ type Model struct {
 	// control thread always uses native. Without TensorFlow, loop.posture
 	// decides: warn continues with native, strict refuses to start. TensorFlow
 	// always evaluates a SavedModel, also on the control thread.
-	Backend string `yaml:"backend"`
+	Backend string `yaml:"backend" rule:"native|tensorflow"`
 	// TensorFlow is used if backend is tensorflow or the bundle is a
 	// SavedModel.
 	TensorFlow tensorflow.Config `yaml:"tensorflow"`
@@ -126,13 +131,13 @@ type Model struct {
 // Operator chooses a label source; only the section of that source is used.
 type Operator struct {
 	// Source is scripted, keyboard, console, evdev, gpio, web or none.
-	Source string `yaml:"source"`
+	Source string `yaml:"source" rule:"scripted|keyboard|console|evdev|gpio|web|none"`
 	// LabelMode sets what labels are about. any: a press answers the open
 	// request; without one it is about the last moments. per_request: a press
 	// without an open request is refused. events: no requests, each press is
 	// about the last moments. continuous: no requests, an axis, a held button
 	// or the slider of the source web gives a stream of labels.
-	LabelMode string `yaml:"label_mode"`
+	LabelMode string `yaml:"label_mode" rule:"any|per_request|events|continuous"`
 	// Scripted is the simulated operator.
 	Scripted scripted.Config `yaml:"scripted"`
 	// Keyboard sets the values of keys; console uses them too.
@@ -163,25 +168,25 @@ type Log struct {
 	// Dir is the folder for logs. The program creates it.
 	Dir string `yaml:"dir"`
 	// FlushMS is the longest time of ticks that a crash can lose.
-	FlushMS float64 `yaml:"flush_ms"`
+	FlushMS float64 `yaml:"flush_ms" rule:"[1, 60000]"`
 	// SnapshotS is the time between snapshots of the belief, in the log and in
 	// run.state_dir.
-	SnapshotS float64 `yaml:"snapshot_s"`
+	SnapshotS float64 `yaml:"snapshot_s" rule:"[0.1, 3600]"`
 	// KeepGB is the limit for all logs and pictures in dir, in GB of 10⁹ bytes. At its
 	// start and once a minute, a run removes pictures, then marked logs, above the
 	// limit, the oldest first.
 	// It never removes a log that was neither replayed nor released. 0: no limit.
-	KeepGB float64 `yaml:"keep_gb"`
+	KeepGB float64 `yaml:"keep_gb" rule:"[0, 1e6]"`
 	// MinFreeGB is the free space that a run needs on the disk of dir, in GB of
 	// 10⁹ bytes. The program removes pictures and logs in the same way, at the start
 	// and every minute. If that is not enough, a run does not start, and a
 	// running one reports it. 0: no limit.
-	MinFreeGB float64 `yaml:"min_free_gb"`
+	MinFreeGB float64 `yaml:"min_free_gb" rule:"[0, 1e6]"`
 	// FramesHz records the pictures of operator.view in files beside the log, at most
 	// so many a second. It keeps their source open. 0: pictures are not recorded.
-	FramesHz float64 `yaml:"frames_hz"`
+	FramesHz float64 `yaml:"frames_hz" rule:"[0, 60]"`
 	// FramesDays is the age at which a run removes pictures from dir. 0: no limit.
-	FramesDays float64 `yaml:"frames_days"`
+	FramesDays float64 `yaml:"frames_days" rule:"[0, 36500]"`
 }
 
 // Run sets the length of a run, whose first limit ends it, and its processes.
@@ -190,26 +195,26 @@ type Run struct {
 	// planner inside the tick. It is for simulators.
 	Lockstep bool `yaml:"lockstep"`
 	// DurationS ends the run. 0: no limit.
-	DurationS float64 `yaml:"duration_s"`
+	DurationS float64 `yaml:"duration_s" rule:"[0, 1e9]"`
 	// Episodes is the number of episodes after which the run ends. 0: no limit.
-	Episodes int `yaml:"episodes"`
+	Episodes int `yaml:"episodes" rule:"[0, 1e9]"`
 	// EpisodeS is the length of an episode, rounded to periods. 0: one
 	// endless episode.
-	EpisodeS float64 `yaml:"episode_s"`
+	EpisodeS float64 `yaml:"episode_s" rule:"[0, 1e9]"`
 	// Seed of the initial states of episodes.
-	Seed uint64 `yaml:"seed"`
+	Seed uint64 `yaml:"seed" rule:"[0, inf)"`
 	// HostUser is the user of the host process, for a control process of root or
 	// of the packaged service. Empty: the user of the control process, which
 	// loop.posture strict refuses for a physical robot.
 	HostUser string `yaml:"host_user"`
 	// HostTimeoutS is the longest silence of the host process. After it the
 	// control process halts the robot.
-	HostTimeoutS float64 `yaml:"host_timeout_s"`
+	HostTimeoutS float64 `yaml:"host_timeout_s" rule:"[0.05, 60]"`
 	// SimulatorWaitS is how long a simulated robot waits for a live but slow
 	// host process before it is halted, in [0, 2]. Its time stops meanwhile. It
 	// applies only to simulated time (robot.driver rover, or bridge in mode
 	// lockstep). 0: no wait.
-	SimulatorWaitS float64 `yaml:"simulator_wait_s"`
+	SimulatorWaitS float64 `yaml:"simulator_wait_s" rule:"[0, 2]"`
 	// StateDir is the folder of the saved belief. The program saves it after
 	// every label and every log.snapshot_s; the next run starts with it. The
 	// model, controller.lambda, rho and sigma must be the same. Empty: each

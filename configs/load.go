@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"optibfm/controller"
+	"optibfm/internal/keys"
 	"optibfm/internal/redact"
 	"optibfm/internal/regular"
 )
@@ -152,7 +153,7 @@ func unknownPath(section reflect.Value, sectionPath, path string) string {
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(path, sectionPath), ".")
 	key, _, _ := strings.Cut(rest, ".")
-	return unknownKey(path, key, joinPath(sectionPath, key), keysOf(section.Type()))
+	return unknownKey(path, key, joinPath(sectionPath, key), keys.Of(section))
 }
 
 // YAML returns a configuration in full, without comments. Parse reads it back.

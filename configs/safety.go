@@ -23,11 +23,11 @@ type Safety struct {
 	// Arm is automatic (as soon as there is a plan) or operator (when a
 	// person runs `optibfm arm`). With loop.posture strict, only simulators can
 	// have automatic.
-	Arm string `yaml:"arm"`
+	Arm string `yaml:"arm" rule:"automatic|operator"`
 	// AfterStop is what follows a stop: end (the run ends) or hold (the loop
 	// continues with the robot halted: it senses, learns and records until it
 	// is reset and armed).
-	AfterStop string `yaml:"after_stop"`
+	AfterStop string `yaml:"after_stop" rule:"end|hold"`
 	// Socket is the Unix socket for `optibfm arm`, disarm, stop, reset and
 	// status. Empty: none.
 	Socket string `yaml:"socket"`
@@ -40,10 +40,10 @@ type Safety struct {
 	// a deadman or this is not empty.
 	ExternalDeadman string `yaml:"external_deadman"`
 	// MaxSampleAgeMS is the age of a sample that stops the robot; 0: no limit.
-	MaxSampleAgeMS float64 `yaml:"max_sample_age_ms"`
+	MaxSampleAgeMS float64 `yaml:"max_sample_age_ms" rule:"[0, 60000]"`
 	// FrozenTicks is the number of ticks with bit-identical observations that
 	// stops the robot; 0: no limit.
-	FrozenTicks uint64 `yaml:"frozen_ticks"`
+	FrozenTicks uint64 `yaml:"frozen_ticks" rule:"[0, 1e9]"`
 	// FrozenChannels are the observation channels that frozen_ticks checks one
 	// by one. Empty: it checks only the whole observation.
 	FrozenChannels []string `yaml:"frozen_channels"`

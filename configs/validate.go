@@ -11,6 +11,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
+	"optibfm/internal/keys"
 	"optibfm/rewardsrc/scripted"
 )
 
@@ -61,7 +62,7 @@ type checker struct {
 }
 
 func (c *checker) check(f File) {
-	c.checkLimits(c.file, "", "")
+	c.checkRules(c.file, "", keys.Rule{}, false)
 	if f.Model.Bundle == "" {
 		c.add("model.bundle", " is empty; give the folder of a model bundle, or %s", EmbeddedRover)
 	}

@@ -18,39 +18,53 @@ import (
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
 	"optibfm/hal/serial"
+	"optibfm/internal/keys"
 )
 
-func TestLimits_CoverEveryNumber(t *testing.T) {
-	unused := maps.Clone(limits)
-	var walk func(reflect.Type, string)
-	walk = func(typ reflect.Type, path string) {
-		switch typ.Kind() {
-		case reflect.Struct:
-			v := reflect.New(typ).Elem()
-			for _, key := range keysOf(typ) {
-				field, _ := fieldOf(v, key)
-				walk(field.Type(), joinPath(path, key))
+// rules returns the rule of each key of a configuration; [] stands for each element of a list, * for each name of a
+// table.
+func rules() map[string]keys.Rule {
+	all := map[string]keys.Rule{}
+	walk(reflect.ValueOf(Default()), "", keys.Field{}, func(path string, f keys.Field, _ reflect.Value) {
+		if f.HasRule {
+			all[path] = f.Rule
+		}
+	})
+	return all
+}
+
+// walk visits every text, number and boolean of a configuration.
+func walk(v reflect.Value, path string, f keys.Field, visit func(string, keys.Field, reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, f := range keys.Fields(v) {
+			walk(f.Value, joinPath(path, f.Key), f, visit)
+		}
+	case reflect.Slice:
+		walk(reflect.New(v.Type().Elem()).Elem(), path+"[]", f, visit)
+	case reflect.Map:
+		walk(reflect.New(v.Type().Elem()).Elem(), path+anyName, f, visit)
+	default:
+		visit(path, f, v)
+	}
+}
+
+// anyName stands for the names of a table.
+const anyName = ".*"
+
+func TestRules_CoverEveryNumber(t *testing.T) {
+	walk(reflect.ValueOf(Default()), "", keys.Field{}, func(path string, f keys.Field, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Bool, reflect.String:
+			if f.HasRule && (v.Kind() == reflect.Bool || f.Rule.Choices == nil) {
+				t.Errorf("%s: a %s with %v", path, v.Type(), f.Rule)
 			}
-			return
-		case reflect.Slice:
-			walk(typ.Elem(), path+"[]")
-			return
-		case reflect.Map:
-			walk(typ.Elem(), path+anyName)
-			return
+		default:
+			if !f.HasRule {
+				t.Errorf("%s has no rule: add the tag rule to its field", path)
+			}
 		}
-		l, ok := limits[path]
-		if isNumber := typ.Kind() != reflect.String && typ.Kind() != reflect.Bool; isNumber && !ok {
-			t.Errorf("%s has no limit: add one to limits.go", path)
-		} else if ok && isNumber != (l.choices == nil) {
-			t.Errorf("%s: a %s with %v", path, typ, l)
-		}
-		delete(unused, path)
-	}
-	walk(reflect.TypeFor[File](), "")
-	for path := range unused {
-		t.Errorf("%s: a limit of an unknown key", path)
-	}
+	})
 }
 
 // narrowed are keys with a narrower range, depending on other keys or on a
@@ -74,12 +88,12 @@ var narrowed = map[string]string{
 	"operator.web.good_value":                        "above bad_value",
 }
 
-func TestLimits_ValidateAndSchemaAgree(t *testing.T) {
+func TestRules_ValidateAndSchemaAgree(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(Schema(), &root); err != nil {
 		t.Fatal(err)
 	}
-	for _, pattern := range slices.Sorted(maps.Keys(limits)) {
+	for _, pattern := range slices.Sorted(maps.Keys(rules())) {
 		if strings.HasSuffix(pattern, anyName) { // any finite number, like the loader
 			continue
 		}
@@ -89,7 +103,7 @@ func TestLimits_ValidateAndSchemaAgree(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: the example has no such key", path)
 		}
-		inside, outside := samples(field, limits[pattern])
+		inside, outside := samples(field, rules()[pattern])
 		for _, value := range outside {
 			if !setValue(field, value) {
 				continue // the type of the field has the limit
@@ -97,7 +111,7 @@ func TestLimits_ValidateAndSchemaAgree(t *testing.T) {
 			if !newProblem(cfg, path, before) {
 				t.Errorf("%s: Validate accepts %v", path, value)
 			}
-			if !schemaRefuses(schemaOf(root, pattern), value) {
+			if !schemaRefuses(schemaAt(root, pattern), value) {
 				t.Errorf("%s: the schema accepts %v", path, value)
 			}
 		}
@@ -112,7 +126,7 @@ func TestLimits_ValidateAndSchemaAgree(t *testing.T) {
 					t.Errorf("%s: Validate refuses %v", path, value)
 				}
 			}
-			if schemaRefuses(schemaOf(root, pattern), value) {
+			if schemaRefuses(schemaAt(root, pattern), value) {
 				t.Errorf("%s: the schema refuses %v", path, value)
 			}
 		}
@@ -123,9 +137,15 @@ func TestLimits_ValidateAndSchemaAgree(t *testing.T) {
 }
 
 // samples returns the values at a limit and those just outside.
-func samples(field reflect.Value, l limit) (inside, outside []any) {
-	if l.choices != nil {
-		for _, choice := range l.choices {
+func samples(field reflect.Value, l keys.Rule) (inside, outside []any) {
+	if l.Choices != nil && field.Kind() != reflect.String {
+		for _, number := range l.Numbers() {
+			inside = append(inside, number)
+		}
+		return inside, []any{slices.Max(l.Numbers()) + 1, -1.0}
+	}
+	if l.Choices != nil {
+		for _, choice := range l.Choices {
 			inside = append(inside, choice)
 		}
 		return inside, []any{"no such choice"}
@@ -136,16 +156,16 @@ func samples(field reflect.Value, l limit) (inside, outside []any) {
 		}
 		return 1
 	}
-	if l.above {
-		outside = append(outside, l.min)
-		inside = append(inside, l.min+step(l.min))
-	} else if l.hasMin() {
-		outside = append(outside, l.min-step(l.min))
-		inside = append(inside, l.min)
+	if l.Above {
+		outside = append(outside, l.Min)
+		inside = append(inside, l.Min+step(l.Min))
+	} else if l.HasMin() {
+		outside = append(outside, l.Min-step(l.Min))
+		inside = append(inside, l.Min)
 	}
-	if l.hasMax() {
-		outside = append(outside, l.max+step(l.max))
-		inside = append(inside, l.max)
+	if l.HasMax() {
+		outside = append(outside, l.Max+step(l.Max))
+		inside = append(inside, l.Max)
 	}
 	return inside, outside
 }
@@ -179,8 +199,8 @@ func newProblem(cfg File, path string, before []problem) bool {
 	})
 }
 
-// schemaOf returns the schema of a key.
-func schemaOf(root map[string]any, pattern string) map[string]any {
+// schemaAt returns the schema of a key.
+func schemaAt(root map[string]any, pattern string) map[string]any {
 	for step := range strings.SplitSeq(pattern, ".") {
 		key, isList := strings.CutSuffix(step, "[]")
 		root = root["properties"].(map[string]any)[key].(map[string]any)

@@ -1,0 +1,106 @@
+package keys
+
+import (
+	"reflect"
+	"strings"
+)
+
+// keyOf returns a field's key in a file, "" for a field that files do not have.
+func keyOf(f reflect.StructField) string {
+	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	if key == "-" {
+		return ""
+	}
+	return key
+}
+
+// Field is a field of a struct that files have.
+type Field struct {
+	Key       string
+	Value     reflect.Value // settable if its struct is
+	Rule      Rule
+	HasRule   bool
+	OmitEmpty bool         // files leave out its zero value
+	Owner     reflect.Type // the struct that declares it
+	Name      string       // in that struct; "" for a held section
+	Doc       string       // of a held section, or the tag doc
+}
+
+// Holder is an embedded field whose keys are not fields but sections of registered drivers. Its pointer
+// implements it.
+type Holder interface {
+	// HeldKeys lists the keys in their order.
+	HeldKeys() []string
+	// Held returns the section of a key, settable. It changes no copy of the holder.
+	Held(key string) reflect.Value
+	// HeldDoc describes the section of a key.
+	HeldDoc(key string) string
+	// OmitsEmpty reports whether files leave out sections that are zero.
+	OmitsEmpty() bool
+}
+
+// Fields lists the fields of a struct in their order, including those of embedded structs.
+func Fields(v reflect.Value) []Field {
+	var fields []Field
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			if h := holderOf(v.Field(i)); h != nil {
+				fields = append(fields, held(h)...)
+			} else {
+				fields = append(fields, Fields(v.Field(i))...)
+			}
+			continue
+		}
+		key := keyOf(f)
+		if key == "" {
+			continue
+		}
+		rule, has := ruleOf(v.Type(), f)
+		_, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		fields = append(fields, Field{
+			Key: key, Value: v.Field(i), Rule: rule, HasRule: has, OmitEmpty: options == "omitempty",
+			Owner: v.Type(), Name: f.Name, Doc: f.Tag.Get("doc"),
+		})
+	}
+	return fields
+}
+
+func held(h Holder) (fields []Field) {
+	for _, key := range h.HeldKeys() {
+		fields = append(fields, Field{Key: key, Value: h.Held(key), OmitEmpty: h.OmitsEmpty(), Doc: h.HeldDoc(key)})
+	}
+	return fields
+}
+
+// holderOf returns the holder in a field, nil for another embedded struct. Of a field that is not settable it is
+// a copy.
+func holderOf(v reflect.Value) Holder {
+	if !reflect.PointerTo(v.Type()).Implements(reflect.TypeFor[Holder]()) {
+		return nil
+	}
+	if !v.CanAddr() {
+		settable := reflect.New(v.Type()).Elem()
+		settable.Set(v)
+		v = settable
+	}
+	return v.Addr().Interface().(Holder)
+}
+
+// Of lists the keys of a struct in their order.
+func Of(v reflect.Value) (keys []string) {
+	for _, f := range Fields(v) {
+		keys = append(keys, f.Key)
+	}
+	return keys
+}
+
+// Find finds the field of a key.
+func Find(v reflect.Value, key string) (Field, bool) {
+	for _, f := range Fields(v) {
+		if f.Key == key {
+			return f, true
+		}
+	}
+	return Field{}, false
+}
