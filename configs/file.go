@@ -2,11 +2,12 @@ package configs
 
 import (
 	"math"
+	"reflect"
 	"time"
 
 	"optibfm/controller"
-	"optibfm/hal/bridge"
-	"optibfm/hal/rover"
+	"optibfm/internal/keys"
+	"optibfm/internal/registry"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/gpio"
@@ -19,13 +20,6 @@ import (
 
 // Version is the version of the configuration format that this package reads.
 const Version = 1
-
-// The values of robot.driver.
-const (
-	DriverRover     = "rover"     // the built-in simulator
-	DriverBridge    = "bridge"    // a robot in another process
-	DriverComposite = "composite" // a robot made of devices
-)
 
 // The values of operator.source.
 const (
@@ -52,9 +46,6 @@ const (
 	ModeContinuous = "continuous"  // no requests; a stream of labels while a control is held
 )
 
-// EmbeddedRover is the model.bundle of the rover's model in the program.
-const EmbeddedRover = "embedded:rover"
-
 // File is a whole configuration. Start from [Default] or [Load].
 type File struct {
 	// Version of the format: 1.
@@ -79,14 +70,11 @@ type File struct {
 
 // Robot chooses a driver; only the section of that driver is used.
 type Robot struct {
-	// Driver is rover, bridge or composite.
+	// Driver is the name of a section below.
 	Driver string `yaml:"driver"`
-	// Rover is the built-in simulated robot.
-	Rover rover.Config `yaml:"rover"`
-	// Bridge is a robot in another process.
-	Bridge bridge.Config `yaml:"bridge"`
-	// Composite is a robot made of devices on this computer's buses.
-	Composite Composite `yaml:"composite"`
+
+	registry.Sections[registry.RobotKind] `yaml:",inline"`
+
 	// Hold is how the robot stands still while controller.gate.pause is hold and
 	// a request is open: failsafe (the failsafe output of each action channel,
 	// for commands of speed) or last_command (for commands of position). Empty:
@@ -95,14 +83,49 @@ type Robot struct {
 }
 
 // Choices lists the values of a key that has choices.
-func (Robot) Choices(key string) []string {
-	return map[string][]string{"driver": {DriverRover, DriverBridge, DriverComposite}}[key]
+func (Robot) Choices(key string) []string { return map[string][]string{"driver": Drivers()}[key] }
+
+// Drivers lists the values of robot.driver.
+func Drivers() []string { return registry.RobotKind{}.List().Names() }
+
+// Chosen returns the section of the driver, nil for an unknown driver.
+func (r Robot) Chosen() any { return r.Section(r.Driver) }
+
+// Task returns the task of a simulated robot: the key task of its section, "" without one.
+func (r Robot) Task() string {
+	task, _ := r.task()
+	return task.Value.String()
+}
+
+// Tasks lists the tasks of a robot that has only some; nil for others.
+func (r Robot) Tasks() []string {
+	task, _ := r.task()
+	return task.Rule.Named()
+}
+
+func (r Robot) task() (keys.Field, bool) {
+	if section := r.Chosen(); section != nil {
+		if f, ok := keys.Find(reflect.ValueOf(section), "task"); ok && f.Value.Kind() == reflect.String {
+			return f, true
+		}
+	}
+	return keys.Field{Value: reflect.ValueOf("")}, false
+}
+
+// HasKey reports whether the section of the driver has a key.
+func (r Robot) HasKey(key string) bool {
+	section := r.Chosen()
+	if section == nil {
+		return false
+	}
+	_, ok := keys.Find(reflect.ValueOf(section), key)
+	return ok
 }
 
 // HoldWith returns how the robot stands still; empty if it cannot.
 func (r Robot) HoldWith() string {
-	if r.Hold == "" && r.Driver == DriverRover {
-		return controller.HoldFailsafe
+	if h, ok := r.Chosen().(registry.Holding); ok && r.Hold == "" {
+		return h.StandsStill()
 	}
 	return r.Hold
 }
@@ -245,16 +268,25 @@ func (r Run) Steps(period time.Duration) int {
 	return max(1, int(math.Round(r.EpisodeS/period.Seconds())))
 }
 
-// Default returns the configuration of the embedded rover with a scripted
+// Default returns the configuration of the first registered robot with the first embedded model and a scripted
 // operator. Files and overrides change it.
 func Default() File {
-	robot := rover.DefaultConfig()
+	var robot Robot
+	if names := Drivers(); len(names) > 0 {
+		robot.Driver = names[0]
+	}
 	loop := rtloop.DefaultConfig()
-	loop.PeriodMS = robot.PeriodMS
+	if p, ok := robot.Chosen().(registry.Periodic); ok {
+		loop.PeriodMS = p.LoopPeriodMS()
+	}
+	bundle := ""
+	if models := registry.Models(); len(models) > 0 {
+		bundle = models[0]
+	}
 	return File{
 		Version:    Version,
-		Robot:      Robot{Driver: DriverRover, Rover: robot, Composite: Composite{Name: "robot", I2CTimeoutMS: 10}},
-		Model:      Model{Bundle: EmbeddedRover, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
+		Robot:      robot,
+		Model:      Model{Bundle: bundle, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
 		Controller: controller.PersonConfig(),
 		Loop:       loop,
 		Safety: Safety{

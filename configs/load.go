@@ -158,11 +158,42 @@ func unknownPath(section reflect.Value, sectionPath, path string) string {
 
 // YAML returns a configuration in full, without comments. Parse reads it back.
 func (f File) YAML() ([]byte, error) {
-	text, err := yaml.Marshal(f)
+	text, err := yaml.Marshal(tree(reflect.ValueOf(f)))
 	if err != nil {
 		return nil, fmt.Errorf("configs: %w", err)
 	}
 	return text, nil
+}
+
+// tree returns a configuration for the YAML writer: structs with sections of drivers as ordered maps.
+func tree(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Struct:
+		if !keys.Hold(v.Type()) {
+			break
+		}
+		section := yaml.MapSlice{}
+		for _, f := range keys.Fields(v) {
+			omit := f.OmitEmpty && f.Value.IsZero()
+			if h := f.Holder; h != nil {
+				omit = h.OmitsDefault() && h.HasDefault(f.Key)
+			}
+			if !omit {
+				section = append(section, yaml.MapItem{Key: f.Key, Value: tree(f.Value)})
+			}
+		}
+		return section
+	case reflect.Slice:
+		if !keys.Hold(v.Type()) {
+			break
+		}
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = tree(v.Index(i))
+		}
+		return list
+	}
+	return v.Interface()
 }
 
 // Redacted returns a copy without the secrets of addresses, for people and for the log.
@@ -177,10 +208,13 @@ func redactStrings(v reflect.Value) {
 	case reflect.String:
 		v.SetString(redact.Text(v.String()))
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				redactStrings(v.Field(i))
+		for _, f := range keys.Fields(v) {
+			if f.Holder != nil {
+				f.Holder.Detach()
 			}
+		}
+		for _, f := range keys.Fields(v) {
+			redactStrings(f.Value)
 		}
 	case reflect.Slice:
 		v.Set(reflect.AppendSlice(reflect.Zero(v.Type()), v))

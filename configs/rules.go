@@ -13,10 +13,9 @@ import (
 func (c *checker) checkRules(v reflect.Value, path string, rule keys.Rule, ruled bool) {
 	switch v.Kind() {
 	case reflect.Struct:
-		d, isDevice := v.Interface().(Device)
 		for _, f := range keys.Fields(v) {
-			if isDevice && f.Value.Kind() == reflect.Struct && f.Key != d.Driver && f.Value.IsZero() {
-				continue // the section of another driver
+			if f.Unused(v) {
+				continue
 			}
 			c.checkRules(f.Value, joinPath(path, f.Key), f.Rule, f.HasRule)
 		}

@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"optibfm/controller"
+	"optibfm/hal/assembly"
 	"optibfm/hal/bno055"
+	"optibfm/hal/bridge"
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/feetech"
 	"optibfm/hal/mcu"
@@ -19,6 +21,7 @@ import (
 	"optibfm/hal/pca9685"
 	"optibfm/hal/serial"
 	"optibfm/internal/keys"
+	"optibfm/internal/registry"
 )
 
 // rules returns the rule of each key of a configuration; [] stands for each element of a list, * for each name of a
@@ -236,31 +239,33 @@ func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
 	}
 	switch {
 	case strings.HasPrefix(pattern, "robot.rover"):
-		cfg.Robot.Driver = DriverRover
+		cfg.Robot.Driver = "rover"
 	case strings.HasPrefix(pattern, "robot.bridge"):
-		cfg.Robot.Driver, cfg.Robot.Bridge.Address = DriverBridge, "unix:/r"
+		cfg.Robot.Driver = "bridge"
+		registry.Edit(&cfg.Robot.Sections, func(c *bridge.Config) { c.Address = "unix:/r" })
 	}
 	cfg.Controller.FixedZ, cfg.Loop.CPUs = []float64{1}, []int{0}
 	cfg.Model.Groups = []controller.Group{{Name: "state", Terms: []controller.Term{{LastAction: true}}}}
 	cfg.Safety.Limits = []controller.StopLimit{{Channel: "pitch", Min: -1, Max: 1}}
 	port := serial.Config{Path: "/dev/ttyACM0"}
-	devices := []Device{
-		{Driver: "bno055", BNO055: bno055.Config{Bus: "/dev/i2c-3"}},
-		{Driver: "mpu6050", MPU6050: mpu6050.Config{Bus: "/dev/i2c-4"}},
-		{Driver: "pca9685", PCA9685: pca9685.Config{Bus: "/dev/i2c-5", Channels: []pca9685.Channel{{Name: "left"}}}},
-		{Driver: "mcu", MCU: mcu.Config{Port: port}},
-		{Driver: "dynamixel", Dynamixel: dynamixel.Config{Port: port, Servos: []dynamixel.Servo{{Name: "pan", ID: 1}}}},
-		{Driver: "feetech", Feetech: feetech.Config{Port: port, Servos: []feetech.Servo{{Name: "pan", ID: 1}}}},
-		{Driver: "mit", MIT: mit.Config{Interface: "can0", Dialect: mit.Damiao, Motors: []mit.Motor{{
+	devices := []assembly.Device{
+		device("", "bno055", bno055.Config{Bus: "/dev/i2c-3"}),
+		device("", "mpu6050", mpu6050.Config{Bus: "/dev/i2c-4"}),
+		device("", "pca9685", pca9685.Config{Bus: "/dev/i2c-5", Channels: []pca9685.Channel{{Name: "left"}}}),
+		device("", "mcu", mcu.Config{Port: port}),
+		device("", "dynamixel", dynamixel.Config{Port: port, Servos: []dynamixel.Servo{{Name: "pan", ID: 1}}}),
+		device("", "feetech", feetech.Config{Port: port, Servos: []feetech.Servo{{Name: "pan", ID: 1}}}),
+		device("", "mit", mit.Config{Interface: "can0", Dialect: mit.Damiao, Motors: []mit.Motor{{
 			Name: "hip", ID: 1, ReplyID: 2, Mode: mit.Torque, Kp: 1, Kd: 1, PMax: 12, VMax: 30, TMax: 10,
-		}}}},
+		}}}),
 	}
 	const inDevice = "robot.composite.devices[]."
 	if key, ok := strings.CutPrefix(pattern, inDevice); ok {
 		driver, _, _ := strings.Cut(key, ".")
-		cfg.Robot.Composite.Devices = slices.DeleteFunc(devices, func(d Device) bool {
+		devices = slices.DeleteFunc(devices, func(d assembly.Device) bool {
 			return d.Driver != driver && strings.Contains(key, ".")
 		})
+		registry.Edit(&cfg.Robot.Sections, func(c *assembly.Config) { c.Devices = devices })
 	}
 	return cfg, strings.ReplaceAll(pattern, "[]", "[0]")
 }

@@ -1,8 +1,13 @@
 package configs
 
 import (
+	"fmt"
+	"reflect"
+	"time"
+
 	"optibfm/controller"
-	"optibfm/hal/bridge"
+	"optibfm/internal/keys"
+	"optibfm/internal/registry"
 	"optibfm/rtloop"
 )
 
@@ -88,7 +93,26 @@ const positionPeriods = 5
 
 // simulatedTime reports whether the time of a sample is not CLOCK_MONOTONIC.
 func (f File) simulatedTime() bool {
-	return f.Run.Lockstep || f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode != bridge.Free
+	return f.Run.Lockstep || registry.HasOwnTime(f.Robot.Chosen())
+}
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// robotKeys are the keys that decide whether the robot and its time are simulated.
+func robotKeys(f File) []string {
+	if f.Robot.HasKey("mode") {
+		return []string{"robot.driver", "robot." + f.Robot.Driver + ".mode"}
+	}
+	return []string{"robot.driver"}
+}
+
+// robotMode describes the robot by these keys.
+func robotMode(f File) string {
+	if !f.Robot.HasKey("mode") {
+		return "robot.driver: " + f.Robot.Driver
+	}
+	mode, _ := keys.Find(reflect.ValueOf(f.Robot.Chosen()), "mode")
+	return fmt.Sprintf("robot.%s.mode: %v", f.Robot.Driver, mode.Value)
 }
 
 // maxSocketPath is the size of sun_path in sockaddr_un, less its final zero.
@@ -118,9 +142,9 @@ func (c *checker) checkSafety(f File) {
 
 // checkSafetyConflicts checks safety against the other sections.
 func (c *checker) checkSafetyConflicts(f File) {
-	c.addConflict(f.Safety.MaxSampleAgeMS > 0 && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode != bridge.Free,
-		[]string{"safety.max_sample_age_ms", "robot.driver", "robot.bridge.mode"},
-		" is given, but the robot's time is simulated (robot.bridge.mode: lockstep); set it to 0, or the mode to free")
+	c.addConflict(f.Safety.MaxSampleAgeMS > 0 && registry.HasOwnTime(f.Robot.Chosen()),
+		append([]string{"safety.max_sample_age_ms"}, robotKeys(f)...),
+		" is given, but the robot's time is simulated (%s); set it to 0, or the mode to free", robotMode(f))
 	c.addConflict(f.Run.Lockstep && f.Safety.Arm == ArmOperator, []string{"safety.arm", "run.lockstep"},
 		" is operator, but run.lockstep does not wait for a person; use automatic")
 	c.addConflict(f.Run.Lockstep && f.Safety.AfterStop == AfterStopHold, []string{"safety.after_stop", "run.lockstep"},

@@ -9,9 +9,8 @@ import (
 	"strings"
 
 	"optibfm/controller"
-	"optibfm/hal/bridge"
-	"optibfm/hal/rover"
 	"optibfm/internal/keys"
+	"optibfm/internal/registry"
 	"optibfm/rewardsrc/scripted"
 )
 
@@ -64,7 +63,7 @@ type checker struct {
 func (c *checker) check(f File) {
 	c.checkRules(c.file, "", keys.Rule{}, false)
 	if f.Model.Bundle == "" {
-		c.add("model.bundle", " is empty; give the folder of a model bundle, or %s", EmbeddedRover)
+		c.add("model.bundle", " is empty; give the folder of a model bundle%s", orOneOf(registry.Models()))
 	}
 	if f.Log.Enabled && f.Log.Dir == "" {
 		c.add("log.dir", " is empty; give a folder, or set log.enabled to false")
@@ -81,18 +80,35 @@ func (c *checker) check(f File) {
 	c.addErrors("operator.gpio.labels", f.Operator.GPIO.Labels.Validate())
 	c.addErrors("operator.web", f.Operator.Web.Validate())
 	c.addErrors("operator.view", f.Operator.View.Validate())
-	switch f.Robot.Driver {
-	case DriverRover:
-		c.addErrors("robot.rover", f.Robot.Rover.Validate())
-	case DriverBridge:
-		c.addErrors("robot.bridge", f.Robot.Bridge.Validate())
-	case DriverComposite:
-		c.checkComposite(f)
-	}
+	c.checkRobot(f)
 	c.checkSafetyConflicts(f)
 	c.checkLockstep(f)
 	c.checkConflicts(f)
 	c.checkLabelMode(f.Operator)
+}
+
+// orOneOf continues a sentence with choices, if there are any.
+func orOneOf(choices []string) string {
+	if len(choices) == 0 {
+		return ""
+	}
+	return ", or " + strings.Join(choices, ", ")
+}
+
+// checkRobot checks the section of the robot, of a robot with devices first each of them, then what is connected to
+// them.
+func (c *checker) checkRobot(f File) {
+	section, key := f.Robot.Chosen(), "robot."+f.Robot.Driver
+	if p, ok := section.(registry.Parted); ok {
+		p.CheckParts(func(part string, err error) { c.addErrors(joinPath(key, part), err) })
+	}
+	if v, ok := section.(registry.Validator); ok {
+		c.addErrors(key, v.Validate())
+	}
+	if d, ok := section.(registry.Describer); ok && c.sound(key, "loop.period_ms") {
+		_, err := d.Describe(f.Loop.Period())
+		c.addErrors(key, err)
+	}
 }
 
 // checkController checks the section controller. With a start task, fixed_z may be missing: the task has it.
@@ -172,9 +188,6 @@ func (c *checker) locate(section string, err error) (path, text string) {
 	if errors.As(err, &field) {
 		return joinPath(section, field.Key), joinPath(section, field.Error())
 	}
-	if errors.Is(err, rover.ErrUnknownTask) {
-		return "robot.rover.task", "robot.rover.task: " + err.Error()
-	}
 	_, text, _ = strings.Cut(err.Error(), ": ") // without the package
 	key := text[:strings.IndexAny(text+" ", " :")]
 	path = joinPath(section, key)
@@ -193,25 +206,30 @@ func (c *checker) addConflict(found bool, keys []string, format string, args ...
 }
 
 func (c *checker) checkConflicts(f File) {
-	c.addConflict(f.Robot.Driver == DriverRover && math.Abs(f.Loop.PeriodMS-f.Robot.Rover.PeriodMS) > 1e-9,
-		[]string{"loop.period_ms", "robot.driver", "robot.rover.period_ms"},
-		" is not the rover's period (%g ms, not %g ms); give loop.period_ms and robot.rover.period_ms the same value",
-		f.Loop.PeriodMS, f.Robot.Rover.PeriodMS)
+	if p, ok := f.Robot.Chosen().(registry.Periodic); ok {
+		key := "robot." + f.Robot.Driver + ".period_ms"
+		c.addConflict(math.Abs(f.Loop.PeriodMS-p.LoopPeriodMS()) > 1e-9,
+			[]string{"loop.period_ms", "robot.driver", key},
+			" is not the %s's period (%g ms, not %g ms); give loop.period_ms and %s the same value",
+			f.Robot.Driver, f.Loop.PeriodMS, p.LoopPeriodMS(), key)
+	}
 	c.addConflict(f.Operator.Source == SourceWeb && f.Operator.Web.WatchOnly,
 		[]string{"operator.web.watch_only", "operator.source"},
 		" is true, but operator.source web needs the console for labels; set it to false, or choose another source")
 	c.addConflict(f.Log.FramesHz > 0 && !f.Log.Enabled, []string{"log.frames_hz", "log.enabled"},
 		" is %g, but log.enabled is false; set log.frames_hz to 0, or enable the log", f.Log.FramesHz)
 	c.addConflict(f.Log.FramesHz > 0 && f.simulatedTime(),
-		[]string{"log.frames_hz", "run.lockstep", "robot.driver", "robot.bridge.mode"},
+		append([]string{"log.frames_hz", "run.lockstep"}, robotKeys(f)...),
 		" is %g, but the robot's time is simulated and that of pictures is not; set log.frames_hz to 0, or set "+
-			"run.lockstep to false and robot.bridge.mode to free", f.Log.FramesHz)
+			"run.lockstep to false and the mode of a bridge to free", f.Log.FramesHz)
 	c.addConflict(f.Controller.Gate.Pause == controller.PauseHold && f.Robot.HoldWith() == "",
 		[]string{"controller.gate.pause", "robot.hold"},
 		" is hold, but robot.hold does not say how this robot stands still; set robot.hold to one of %s, "+
 			"or leave gate.pause empty", strings.Join(controller.Holds(), ", "))
-	c.addConflict(f.Robot.Driver == DriverRover && f.Robot.Hold == controller.HoldLast,
-		[]string{"robot.hold", "robot.driver"}, " is last_command, but the rover's commands are speeds; use failsafe")
+	if h, ok := f.Robot.Chosen().(registry.Holding); ok && f.Robot.Hold != "" {
+		c.addConflict(f.Robot.Hold != h.StandsStill(), []string{"robot.hold", "robot.driver"},
+			" is %s, but the %s stands still only with %s; use that", f.Robot.Hold, f.Robot.Driver, h.StandsStill())
+	}
 	waits := f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked
 	c.addConflict(waits && (f.Controller.Gate.Off || f.Operator.NeverAsks()),
 		[]string{"operator.scripted.mode", "operator.source", "operator.label_mode", "controller.gate.off"},
@@ -226,12 +244,8 @@ func (c *checker) checkLockstep(f File) {
 		keys  []string
 		text  string
 	}{
-		{f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free,
-			[]string{"run.lockstep", "robot.driver", "robot.bridge.mode"},
-			" is true, but the robot runs in real time (robot.bridge.mode: free); " +
-				"set it to false, or the mode to lockstep"},
-		{f.Robot.Driver == DriverComposite, []string{"run.lockstep", "robot.driver"},
-			" is true, but the robot runs in real time (robot.driver: composite); set it to false"},
+		{!registry.IsSimulated(f.Robot.Chosen()), append([]string{"run.lockstep"}, robotKeys(f)...),
+			" is true, but the robot runs in real time (" + robotMode(f) + "); set it to false"},
 		{f.Run.StateDir != "", []string{"run.state_dir", "run.lockstep"},
 			" is " + f.Run.StateDir + ", but a run in lockstep depends only on its configuration, model and seed; " +
 				"leave it empty, or set run.lockstep to false"},

@@ -89,6 +89,11 @@ type Viewer interface {
 	View() string
 }
 
+// SlowResetter is implemented by simulators whose Reset may take longer than a period.
+type SlowResetter interface {
+	ResetTimeout() time.Duration
+}
+
 // Resetter is implemented by simulators: Reset starts a new episode. The same
 // seed gives the same initial state. It neither arms nor halts.
 type Resetter interface {

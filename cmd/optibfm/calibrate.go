@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"optibfm/hal/assembly"
 	"optibfm/internal/calibration"
-	"optibfm/internal/setup"
 )
 
 func newCalibrateCommand() *cobra.Command {
@@ -30,7 +30,7 @@ robot must not be running.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return calibration.Run(ctx, o, setup.LocalHardware, cmd.OutOrStdout())
+			return calibration.Run(ctx, o, assembly.LocalHardware, cmd.OutOrStdout())
 		},
 	}
 	fl := cmd.Flags()

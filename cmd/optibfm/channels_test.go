@@ -14,12 +14,11 @@ import (
 
 	"periph.io/x/conn/v3/i2c"
 
-	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/hal/assembly"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
 	"optibfm/internal/rigtest"
-	"optibfm/internal/setup"
 )
 
 // armable is a simulator with the rover's channels that records whether it was armed.
@@ -64,14 +63,14 @@ func TestRun_RefusesAModelWithOtherChannels(t *testing.T) {
 	for name, c := range rigtest.MismatchedModels {
 		bundle := "model.bundle=" + rigtest.RoverBundle(t, c.Change)
 		for mode, flags := range modes {
-			for _, driver := range []string{configs.DriverRover, configs.DriverBridge} {
+			for _, driver := range []string{"rover", "bridge"} {
 				t.Run(name+", "+mode+", "+driver, func(t *testing.T) {
 					f := flags
 					f.config, f.plain, f.operator = embeddedConfig, true, "none"
 					f.set = append(f.set[:len(f.set):len(f.set)], bundle, "safety.socket=", "log.enabled=false",
 						"run.duration_s=0.1")
 					var robot *armable
-					if driver == configs.DriverBridge {
+					if driver == "bridge" {
 						var settings []string
 						robot, settings = serveArmable(t)
 						f.set = append(f.set, settings...)
@@ -92,12 +91,12 @@ func TestRun_RefusesAModelWithOtherChannels(t *testing.T) {
 }
 
 func TestRun_RefusesUnnamedChannelsWithStrictPostureOnly(t *testing.T) {
-	for _, driver := range []string{configs.DriverRover, configs.DriverBridge} {
+	for _, driver := range []string{"rover", "bridge"} {
 		t.Run(driver, func(t *testing.T) {
 			f := runFlags{config: embeddedConfig, fast: true, plain: true, operator: "none"}
 			bundle := rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
 			f.set = []string{"model.bundle=" + bundle, "run.duration_s=0.1", "run.episodes=0", "log.enabled=false"}
-			if driver == configs.DriverBridge {
+			if driver == "bridge" {
 				_, settings := serveArmable(t)
 				f.set = append(f.set, settings...)
 			}
@@ -114,9 +113,9 @@ func TestRun_RefusesUnnamedChannelsWithStrictPostureOnly(t *testing.T) {
 }
 
 func TestRun_ComparesChannelsBeforeItOpensADevice(t *testing.T) {
-	computer := setup.LocalHardware
-	defer func() { setup.LocalHardware = computer }()
-	setup.LocalHardware.OpenI2C = func(string, time.Duration) (i2c.BusCloser, error) {
+	computer := assembly.LocalHardware
+	defer func() { assembly.LocalHardware = computer }()
+	assembly.LocalHardware.OpenI2C = func(string, time.Duration) (i2c.BusCloser, error) {
 		t.Error("a bus was opened")
 		return nil, os.ErrPermission
 	}

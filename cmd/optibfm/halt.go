@@ -14,7 +14,6 @@ import (
 	"optibfm/internal/halt"
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/setup"
 )
 
 // haltTimeout bounds a halt. The slowest device is a bridge whose server must answer.
@@ -59,7 +58,7 @@ ends after 20 s. It is not an emergency stop: use the button that cuts the power
 			ctx, cancel := context.WithTimeout(ctx, haltTimeout)
 			defer cancel()
 			warnings := plaintext.NewWriter(journal.For(cmd.ErrOrStderr(), journal.Warning))
-			return halt.Robot(ctx, cmd.OutOrStdout(), warnings, setup.LocalHardware, file)
+			return halt.Robot(ctx, cmd.OutOrStdout(), warnings, file)
 		},
 	}
 	fl := cmd.Flags()

@@ -3,11 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"optibfm/configs"
 	"optibfm/internal/inference"
+	"optibfm/internal/registry"
 )
 
 func newInferCommand() *cobra.Command {
@@ -40,7 +41,7 @@ the weight w = 1, the one before ρ, then ρ², ... The prior does not decay.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.Model, "model", "", "model bundle: a folder, or "+configs.EmbeddedRover)
+	flags.StringVar(&o.Model, "model", "", "model bundle: a folder, or "+strings.Join(registry.Models(), ", "))
 	flags.Float64Var(&o.Lambda, "lambda", 1, "prior precision, above 0")
 	flags.Float64Var(&o.Rho, "rho", 1, "weight that a label keeps per period, in (0, 1]")
 	return cmd

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/hal/bridge"
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/hal/serial/serialtest"
@@ -131,7 +132,7 @@ func serveFaulty(t *testing.T, free bool, at bridgetest.Kind, fault string) *bri
 
 func bridgeSettings(server *bridgetest.Server, mode string) []string {
 	return []string{
-		"robot.driver=" + configs.DriverBridge, "robot.bridge.address=" + server.Address, "robot.bridge.mode=" + mode,
+		"robot.driver=" + "bridge", "robot.bridge.address=" + server.Address, "robot.bridge.mode=" + mode,
 		"robot.bridge.stale_ms=5000", "robot.bridge.timeout_ms=20000", "robot.bridge.deadman_ms=3000",
 		"loop.period_ms=20", "loop.watchdog_ms=0", "operator.source=none", "run.duration_s=0", "run.episode_s=0",
 	}
@@ -151,7 +152,7 @@ func inLockstep(at bridgetest.Kind) func(*testing.T) (*exec.Cmd, <-chan struct{}
 // waitingForTheServer returns a run with a bridge server that does not listen.
 func waitingForTheServer(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	started := filepath.Join(t.TempDir(), "started")
-	cmd := program(t, "robot.driver="+configs.DriverBridge, "robot.bridge.mode=free", "operator.source=none",
+	cmd := program(t, "robot.driver="+"bridge", "robot.bridge.mode=free", "operator.source=none",
 		`robot.bridge.command=["sh", "-c", "echo >`+started+`; exec sleep 1000"]`)
 	return cmd, exists(started)
 }
@@ -203,7 +204,8 @@ func (unloadable) Evaluator(configs.File) (tflite.Evaluator, error) { return nil
 // While a model is loaded, a signal ends the process without a halt: no device may be open.
 func TestRun_LoadsItsModelBeforeItOpensTheRobot(t *testing.T) {
 	s := rigtest.NewSession(t, func(f *configs.File) {
-		f.Robot.Driver, f.Robot.Bridge.Address = configs.DriverBridge, "unix:/nonexistent"
+		f.Robot.Driver = "bridge"
+		rigtest.EditRobot(f, func(c *bridge.Config) { c.Address = "unix:/nonexistent" })
 		f.Operator.Source = configs.SourceNone
 	})
 	s.Model = unloadable{s.Model.(setup.NativeModel)}

@@ -26,10 +26,11 @@ func invocation(path string, f runFlags, file configs.File) shell.Invocation {
 	for _, s := range f.set {
 		i.Save = append(i.Save, "--set", s)
 	}
-	if file.Robot.Driver != configs.DriverRover {
+	others := setup.OtherTasks(file)
+	if len(others) == 0 {
 		return i
 	}
-	task := f.with("robot.rover.task", func(g *runFlags) { g.task = setup.OtherTasks(file)[0] })
+	task := f.with("robot."+file.Robot.Driver+".task", func(g *runFlags) { g.task = others[0] })
 	if _, err := task.load(); err == nil {
 		i.Task = task.args()
 	}

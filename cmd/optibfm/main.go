@@ -14,6 +14,7 @@ import (
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/usage"
+	_ "optibfm/standard" // every driver
 )
 
 // exitDamaged is the exit status for a damaged log; that of other errors is 1.

@@ -23,10 +23,10 @@ import (
 	"testing"
 	"time"
 
-	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/hal/assembly"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
 	"optibfm/internal/beliefstore"
@@ -51,7 +51,7 @@ const inputFolder = "OPTIBFM_TEST_INPUT"
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
 		if orders := os.Getenv(rigtest.RigVariable); orders != "" {
-			setup.LocalHardware = rigtest.RigFromJSON(orders).Hardware()
+			assembly.LocalHardware = rigtest.RigFromJSON(orders).Hardware()
 		}
 		if os.Getenv(tidyOften) != "" {
 			host.TidyEvery = 20 * time.Millisecond
@@ -195,7 +195,7 @@ func serveWatched(t *testing.T) (*watched, []string) {
 		}
 	})
 	return w, []string{
-		"robot.driver=" + configs.DriverBridge, "robot.bridge.address=" + address, "robot.bridge.mode=free",
+		"robot.driver=" + "bridge", "robot.bridge.address=" + address, "robot.bridge.mode=free",
 		"robot.bridge.stale_ms=5000", "robot.bridge.timeout_ms=1000", "robot.bridge.deadman_ms=60000",
 		"loop.period_ms=20", "loop.watchdog_ms=0", "operator.source=none", "run.duration_s=0", "run.episode_s=0",
 		"run.host_timeout_s=30",

@@ -69,7 +69,7 @@ func newRunCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVarP(&f.config, "config", "c", embeddedConfig, "a `CONFIG`: a file, or a name (optibfm config list)")
 	addSetFlag(cmd, &f.set)
-	fl.StringVar(&f.task, "task", "", "task of a simulated robot; rover: "+strings.Join(setup.RoverTasks(), ", "))
+	fl.StringVar(&f.task, "task", "", "task of a simulated robot"+taskList())
 	fl.StringVar(&f.start, "start", "", "start from the task `NAME` (optibfm task); move the saved belief aside")
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
 	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, web, none")
@@ -93,14 +93,14 @@ func newRunCommand() *cobra.Command {
 }
 
 // overrides returns the configuration overrides of the given flags.
-func (f runFlags) overrides(driver string) []string {
+func (f runFlags) overrides(r configs.Robot) []string {
 	var o []string
 	add := func(given bool, key string, value any) {
 		if given {
 			o = append(o, fmt.Sprintf("%s=%v", key, value))
 		}
 	}
-	add(f.task != "", "robot."+driver+".task", f.task)
+	add(f.task != "", "robot."+r.Driver+".task", f.task)
 	add(f.start != "", "run.start_task", f.start)
 	add(f.strategy != "", "controller.strategy", f.strategy)
 	add(f.operator != "", "operator.source", f.operator)
@@ -108,10 +108,23 @@ func (f runFlags) overrides(driver string) []string {
 	for _, key := range []string{"run.seed", "controller.seed", "operator.scripted.seed"} {
 		add(f.seedGiven, key, f.seed)
 	}
-	add(f.seedGiven && driver == configs.DriverRover, "robot.rover.seed", f.seed)
+	add(f.seedGiven && r.HasKey("seed"), "robot."+r.Driver+".seed", f.seed)
 	add(f.fast, "run.lockstep", true)
 	add(f.shadow, "run.shadow", true)
 	return append(o, f.set...)
+}
+
+// taskList lists the tasks of the simulated robots that have only some.
+func taskList() string {
+	text := ""
+	for _, driver := range configs.Drivers() {
+		r := configs.Default().Robot
+		r.Driver = driver
+		if tasks := r.Tasks(); len(tasks) > 0 {
+			text += "; " + driver + ": " + strings.Join(tasks, ", ")
+		}
+	}
+	return text
 }
 
 // lanOverrides returns the overrides that open a console to the network.
@@ -143,7 +156,7 @@ func run(ctx context.Context, f runFlags, out io.Writer) error {
 	}
 	s.Invoked = invocation(os.Args[0], f, s.File)
 	if f.oracle {
-		if err := summary.FollowOracle(s); err != nil {
+		if err := summary.FollowOracle(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -201,7 +214,7 @@ func (f runFlags) load() (configs.File, error) {
 	if err != nil {
 		return configs.File{}, err
 	}
-	set := f.overrides(base.Robot.Driver)
+	set := f.overrides(base.Robot)
 	if !f.lan {
 		return configs.Load(f.config, set...)
 	}

@@ -19,6 +19,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/link"
 	"optibfm/internal/record"
+	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
 	"optibfm/internal/terminal"
@@ -320,7 +321,8 @@ func (h *Process) showsMoments() bool {
 	if h.web != nil && (file.Operator.View.Enabled() || h.Config.View != "" || poseChannels(h.Config.Spec) != nil) {
 		return true
 	}
-	return file.Robot.Driver == configs.DriverRover && terminal.TakesScreen(h.Config.Show)
+	_, drawn := file.Robot.Chosen().(registry.Arena)
+	return drawn && terminal.TakesScreen(h.Config.Show)
 }
 
 // Key handles a key that gives no label.

@@ -24,6 +24,7 @@ type Field struct {
 	Owner     reflect.Type // the struct that declares it
 	Name      string       // in that struct; "" for a held section
 	Doc       string       // of a held section, or the tag doc
+	Holder    Holder       // of a held section
 }
 
 // Holder is an embedded field whose keys are not fields but sections of registered drivers. Its pointer
@@ -31,12 +32,18 @@ type Field struct {
 type Holder interface {
 	// HeldKeys lists the keys in their order.
 	HeldKeys() []string
-	// Held returns the section of a key, settable. It changes no copy of the holder.
+	// Held returns the section of a key, settable. Copies of the holder may share it.
 	Held(key string) reflect.Value
 	// HeldDoc describes the section of a key.
 	HeldDoc(key string) string
-	// OmitsEmpty reports whether files leave out sections that are zero.
-	OmitsEmpty() bool
+	// HasDefault reports whether a section has its default.
+	HasDefault(key string) bool
+	// OmitsDefault reports whether files leave out sections that have their default.
+	OmitsDefault() bool
+	// Detach makes changes of the sections invisible in copies of the holder.
+	Detach()
+	// ChosenBy is the key beside the sections that names the chosen one.
+	ChosenBy() string
 }
 
 // Fields lists the fields of a struct in their order, including those of embedded structs.
@@ -68,7 +75,7 @@ func Fields(v reflect.Value) []Field {
 
 func held(h Holder) (fields []Field) {
 	for _, key := range h.HeldKeys() {
-		fields = append(fields, Field{Key: key, Value: h.Held(key), OmitEmpty: h.OmitsEmpty(), Doc: h.HeldDoc(key)})
+		fields = append(fields, Field{Key: key, Value: h.Held(key), Doc: h.HeldDoc(key), Holder: h})
 	}
 	return fields
 }
@@ -85,6 +92,33 @@ func holderOf(v reflect.Value) Holder {
 		v = settable
 	}
 	return v.Addr().Interface().(Holder)
+}
+
+// Hold reports whether values of a type have held sections of their own or within.
+func Hold(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Slice:
+		return Hold(t.Elem())
+	case reflect.Struct:
+		if reflect.PointerTo(t).Implements(reflect.TypeFor[Holder]()) {
+			return true
+		}
+		for i := range t.NumField() {
+			if Hold(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Unused reports whether a field is the section of a driver that is not chosen and has its default.
+func (f Field) Unused(owner reflect.Value) bool {
+	if f.Holder == nil || !f.Holder.HasDefault(f.Key) {
+		return false
+	}
+	choice, ok := Find(owner, f.Holder.ChosenBy())
+	return ok && choice.Value.String() != f.Key
 }
 
 // Of lists the keys of a struct in their order.

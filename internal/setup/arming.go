@@ -8,8 +8,8 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal"
-	"optibfm/hal/rover"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/registry"
 	"optibfm/rtloop"
 	"optibfm/simulate"
 )
@@ -54,31 +54,16 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// CheckStart checks safety.start and safety.rest of a configuration without opening the robot; the channels of a
-// bridge are not known before. impossible is a pose that no run accepts, cannotArm a position channel whose first
+// CheckStart checks safety.start and safety.rest of a configuration without opening the robot, if its channels are
+// known before. impossible is a pose that no run accepts, cannotArm a position channel whose first
 // command could be a leap.
 func CheckStart(file configs.File) (impossible, cannotArm error) {
-	if file.Robot.Driver == configs.DriverBridge {
-		return nil, nil
-	}
-	spec, err := specOf(file)
-	if err != nil {
+	spec, known, err := specUnopened(file)
+	if err != nil || !known {
 		return err, nil
 	}
-	composite := file.Robot.Driver == configs.DriverComposite
-	rules := file.Rules(!composite || file.Run.Shadow)
+	rules := file.Rules(Simulated(file.Robot) || file.Run.Shadow)
 	return rules.CheckPoses(spec), rules.Unstartable(spec.Action)
-}
-
-func specOf(file configs.File) (hal.Spec, error) {
-	if file.Robot.Driver == configs.DriverComposite {
-		return file.Robot.Composite.Spec(file.Loop.Period())
-	}
-	robot, err := rover.New(file.Robot.Rover)
-	if err != nil {
-		return hal.Spec{}, err
-	}
-	return robot.Spec(), nil
 }
 
 // CheckHostUser reports a host process with the rights of the control process of a physical robot: a program that took
@@ -102,8 +87,8 @@ func SharesUser(host, own string) bool { return host == "" || host == own || hos
 
 // withoutDeadman names the parts of a robot that have no deadman, if that is known before arming.
 func withoutDeadman(robot hal.Robot, file configs.File) string {
-	if file.Robot.Driver == configs.DriverComposite {
-		return strings.Join(file.Robot.Composite.Unguarded(file.Loop.Period()), ", ")
+	if p, ok := file.Robot.Chosen().(registry.Parted); ok {
+		return strings.Join(p.Unguarded(file.Loop.Period()), ", ")
 	}
 	if _, ok := robot.(hal.Guarded); ok {
 		return ""

@@ -10,9 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal"
-	"optibfm/hal/bridge"
 	"optibfm/internal/rigtest"
-	"optibfm/internal/setup"
 )
 
 func TestCreateLog_NameIsSafeForAnyRobotName(t *testing.T) {
@@ -59,17 +57,6 @@ func TestCreateLog_UnwritableFolderHasAFix(t *testing.T) {
 		_, _, err := s.CreateLog(hal.Spec{Name: "rover", Period: 1}, "", true)
 		if err == nil || !strings.Contains(err.Error(), "set log.dir to a writable folder") {
 			t.Errorf("%s: %v", dir, err)
-		}
-	}
-}
-
-func TestBridgeScript_IgnoresScriptsOfOtherComputers(t *testing.T) {
-	for _, command := range [][]string{
-		{"ssh", "robot", "python3", "/home/pi/dmc_bridge.py"}, {"bash", "-c", "exec python3 dmc_bridge.py"},
-	} {
-		robot := configs.Robot{Driver: configs.DriverBridge, Bridge: bridge.Config{Command: command}}
-		if script := setup.BridgeScript(robot); script != "" {
-			t.Errorf("%q: looks for %s here", command, script)
 		}
 	}
 }

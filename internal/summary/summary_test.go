@@ -61,7 +61,7 @@ func TestPrint_OfATaughtRun(t *testing.T) {
 		"simulated operator, halted": {configs.SourceScripted, "stopped", "logs/a.mcap", 3,
 			[]string{"optibfm replay"}, []string{"You are the operator", "Another task"}},
 	} {
-		s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source, f.Robot.Rover.Task = c.operator, "corner" })
+		s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source = c.operator })
 		s.Invoked = shell.Invocation{
 			Program: "optibfm", Save: []string{"task", "save", "NAME", "-c", "mine.yaml"},
 			Keyboard: []string{"run", "--operator", "keyboard"}, Task: []string{"run", "--task", "spin"},

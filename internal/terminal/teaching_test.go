@@ -54,7 +54,7 @@ func TestScreenDisplay_ShowsTheMomentOfARequest(t *testing.T) {
 		{"held", rover, func(f *configs.File) {
 			f.Controller.Credit.Answers, f.Controller.Gate.Pause = controller.UntilPress, controller.PauseHold
 		}, controller.FlagHeld, "how good was it 1.5 s ago? The robot waits", 1},
-		{"no arena", dogSpec(8), func(f *configs.File) { f.Robot.Driver = configs.DriverBridge }, 0,
+		{"no arena", dogSpec(8), func(f *configs.File) { f.Robot.Driver = "bridge" }, 0,
 			"how good was it 0.3 s ago?", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestDisplays_HideTheTaskFromAPerson(t *testing.T) {
 	for source, hidden := range map[string]bool{
 		configs.SourceKeyboard: true, configs.SourceEvdev: true, configs.SourceWeb: true, configs.SourceScripted: false,
 	} {
-		file := testFile(func(f *configs.File) { f.Operator.Source, f.Robot.Rover.Task = source, "corner" })
+		file := testFile(func(f *configs.File) { f.Operator.Source = source })
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 300)
 		for _, size := range [][2]int{{80, 24}, {160, 50}, {60, 20}} {
 			frame := paintText(t, s, size[0], size[1])

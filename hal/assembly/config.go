@@ -1,26 +1,17 @@
-package configs
+package assembly
 
 import (
 	"fmt"
-	"reflect"
 	"time"
 
 	"optibfm/hal"
-	"optibfm/hal/bno055"
 	"optibfm/hal/composite"
-	"optibfm/hal/dynamixel"
-	"optibfm/hal/feetech"
 	"optibfm/hal/i2cbus"
-	"optibfm/hal/mcu"
-	"optibfm/hal/mit"
-	"optibfm/hal/mpu6050"
-	"optibfm/hal/pca9685"
-	"optibfm/internal/keys"
+	"optibfm/internal/registry"
 )
 
-// Composite is a robot made of devices; see package hal/composite. Its period
-// is that of the loop.
-type Composite struct {
+// Config is a robot made of devices; see package hal/composite. Its period is that of the loop.
+type Config struct {
 	// Name of the robot.
 	Name string `yaml:"name"`
 	// I2CTimeoutMS is the longest transfer on an I²C bus, rounded up to 10 ms.
@@ -48,29 +39,20 @@ type Device struct {
 	// Name of the device in observation and action.
 	Name string `yaml:"name"`
 	// Driver is the name of a section below.
-	Driver string `yaml:"driver" rule:"bno055|mpu6050|pca9685|mcu|dynamixel|feetech|mit"`
+	Driver string `yaml:"driver"`
 	// StaleMS is the age at which a sample is refused. 0: three periods.
 	StaleMS float64 `yaml:"stale_ms" rule:"[0, 60000]"`
 	// FrozenTicks is the number of bit-identical new samples that make the
 	// device count as frozen. 0: no limit.
 	FrozenTicks int `yaml:"frozen_ticks" rule:"[0, 1e6]"`
 
-	// BNO055 is Bosch's IMU with fusion.
-	BNO055 bno055.Config `yaml:"bno055,omitempty"`
-	// MPU6050 is InvenSense's IMU.
-	MPU6050 mpu6050.Config `yaml:"mpu6050,omitempty"`
-	// PCA9685 is NXP's PWM for servos, speed controllers and motor drivers.
-	PCA9685 pca9685.Config `yaml:"pca9685,omitempty"`
-	// MCU is a microcontroller that speaks the protocol of hal/mcu/PROTOCOL.md.
-	MCU mcu.Config `yaml:"mcu,omitempty"`
-	// Dynamixel is a chain of ROBOTIS X series servos.
-	Dynamixel dynamixel.Config `yaml:"dynamixel,omitempty"`
-	// Feetech is a chain of Feetech STS servos.
-	Feetech feetech.Config `yaml:"feetech,omitempty"`
-	// MIT is the motors of a CAN interface with mini cheetah frames.
-	MIT mit.Config `yaml:"mit,omitempty"`
+	registry.Sections[DeviceKind] `yaml:",inline"`
 }
 
+// Choices lists the values of a key that has choices.
+func (Device) Choices(key string) []string {
+	return map[string][]string{"driver": deviceList.Names()}[key]
+}
 
 // DeviceConfig is the section of a driver.
 type DeviceConfig interface {
@@ -91,9 +73,9 @@ type guarded interface{ Deadman() time.Duration }
 
 // Unguarded names the devices with outputs and without a deadman longer than a
 // period: if the control process dies, nothing stops them.
-func (c Composite) Unguarded(period time.Duration) (names []string) {
+func (c Config) Unguarded(period time.Duration) (names []string) {
 	for _, d := range c.Devices {
-		section := d.Section()
+		section := d.Chosen()
 		if len(section.Outputs()) == 0 {
 			continue
 		}
@@ -105,42 +87,29 @@ func (c Composite) Unguarded(period time.Duration) (names []string) {
 }
 
 // Shares returns each device's part of the longest duration of the robot's calls.
-func (c Composite) Shares() []composite.Share {
-	shares := make([]composite.Share, len(c.Devices))
+func (c Config) Shares() []hal.Share {
+	shares := make([]hal.Share, len(c.Devices))
 	transaction := i2cbus.TransactionTimeout(i2cbus.Granted(c.I2CTimeout()))
 	for i, d := range c.Devices {
-		shares[i] = d.Part().Share(d.Section().Bounds(transaction))
+		shares[i] = d.Part().Share(d.Chosen().Bounds(transaction))
 	}
 	return shares
 }
 
-// Section returns the section of the device's driver, nil for an unknown driver.
-func (d Device) Section() DeviceConfig {
-	if field, ok := keys.Find(reflect.ValueOf(d), d.Driver); ok {
-		section, _ := field.Value.Interface().(DeviceConfig)
-		return section
-	}
-	return nil
-}
-
-// deviceDrivers lists the keys of the sections.
-func deviceDrivers() (names []string) {
-	for _, key := range keys.Of(reflect.ValueOf(Device{})) {
-		if (Device{Driver: key}).Section() != nil {
-			names = append(names, key)
-		}
-	}
-	return names
+// Chosen returns the section of the device's driver, nil for an unknown driver.
+func (d Device) Chosen() DeviceConfig {
+	section, _ := d.Section(d.Driver).(DeviceConfig)
+	return section
 }
 
 // Part describes a device without opening it.
 func (d Device) Part() composite.Part {
-	s := d.Section()
+	s := d.Chosen()
 	return composite.Part{Name: d.Name, Inputs: s.Inputs(), Outputs: s.Outputs()}
 }
 
-// Config returns the robot's description without its devices.
-func (c Composite) Config(period time.Duration) composite.Config {
+// describe returns the robot's description without its devices.
+func (c Config) describe(period time.Duration) composite.Config {
 	return composite.Config{
 		Name: c.Name, Period: period, History: c.History, Odometry: c.Odometry, StopInput: c.StopInput,
 		Observation: c.Observation, Action: c.Action,
@@ -148,26 +117,26 @@ func (c Composite) Config(period time.Duration) composite.Config {
 }
 
 // I2CTimeout returns I2CTimeoutMS.
-func (c Composite) I2CTimeout() time.Duration { return milliseconds(c.I2CTimeoutMS) }
+func (c Config) I2CTimeout() time.Duration { return milliseconds(c.I2CTimeoutMS) }
 
 // Stale returns StaleMS.
 func (d Device) Stale() time.Duration { return milliseconds(d.StaleMS) }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// Spec describes the robot without opening a device. The configuration must be
+// Describe describes the robot without opening a device. The configuration must be
 // valid.
-func (c Composite) Spec(period time.Duration) (hal.Spec, error) {
-	return c.Config(period).Spec(c.parts())
+func (c Config) Describe(period time.Duration) (hal.Spec, error) {
+	return c.describe(period).Spec(c.parts())
 }
 
 // Failsafe returns the outputs of each device that Halt commands. The
 // configuration must be valid.
-func (c Composite) Failsafe(period time.Duration) ([][]float64, error) {
-	return c.Config(period).Failsafe(c.parts())
+func (c Config) Failsafe(period time.Duration) ([][]float64, error) {
+	return c.describe(period).Failsafe(c.parts())
 }
 
-func (c Composite) parts() []composite.Part {
+func (c Config) parts() []composite.Part {
 	parts := make([]composite.Part, len(c.Devices))
 	for i, d := range c.Devices {
 		parts[i] = d.Part()
@@ -175,27 +144,22 @@ func (c Composite) parts() []composite.Part {
 	return parts
 }
 
-// checkComposite checks first each device, then what is connected to them.
-func (c *checker) checkComposite(f File) {
-	const section = "robot.composite"
-	r := f.Robot.Composite
+// CheckParts implements registry.Parted.
+func (c Config) CheckParts(report func(key string, err error)) {
 	places := map[string]int{}
-	for i, d := range r.Devices {
-		options := d.Section()
-		if options == nil {
+	for i, d := range c.Devices {
+		section := d.Chosen()
+		if section == nil {
 			continue // the driver is unknown
 		}
-		key := fmt.Sprintf("%s.devices[%d].%s", section, i, d.Driver)
-		c.addErrors(key, options.Validate())
-		if p, ok := options.(placed); ok {
+		key := fmt.Sprintf("devices[%d].%s", i, d.Driver)
+		report(key, section.Validate())
+		if p, ok := section.(placed); ok {
 			if first, taken := places[p.Place()]; taken {
-				c.add(key, " has the place of devices[%d] (%s); give every device its own", first, p.Place())
+				report(key, fmt.Errorf("assembly: has the place of devices[%d] (%s); give every device its own",
+					first, p.Place()))
 			}
 			places[p.Place()] = i
 		}
-	}
-	if c.sound(section, "loop.period_ms") {
-		_, err := r.Spec(f.Loop.Period())
-		c.addErrors(section, err)
 	}
 }

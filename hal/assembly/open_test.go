@@ -1,4 +1,4 @@
-package setup_test
+package assembly_test
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/hal/assembly"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/internal/rigtest"
-	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
 
@@ -35,7 +35,7 @@ func TestOpenDevices_NamesTheFaultyDeviceAndClosesTheBus(t *testing.T) {
 			c.inject(r)
 			f, err := configs.Load("composite")
 			rigtest.Must(t, err)
-			_, err = setup.OpenDevices(t.Context(), r.Hardware(), f.Robot.Composite, f.Loop.Period(), rtloop.Now)
+			_, err = assembly.OpenDevices(t.Context(), r.Hardware(), rigtest.Section[assembly.Config](f), f.Loop.Period(), rtloop.Now)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("want %q: %v", c.want, err)
 			}
@@ -66,7 +66,7 @@ func TestOpenDevices_HaltsOpenDevicesAfterAnError(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			inject(w, cancel)
-			_, err = setup.OpenDevices(ctx, w.Hardware(), f.Robot.Composite, f.Loop.Period(), rtloop.Now)
+			_, err = assembly.OpenDevices(ctx, w.Hardware(), rigtest.Section[assembly.Config](f), f.Loop.Period(), rtloop.Now)
 			if err == nil || !strings.Contains(err.Error(), "devices[3] (arm)") ||
 				errors.Is(err, context.Canceled) != (ctx.Err() != nil) {
 				t.Errorf("error %v", err)
