@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -27,22 +28,52 @@ var embedded embed.FS
 // ready-made configuration nor a file.
 var ErrUnknownName = errors.New("no such configuration")
 
-// Names lists the ready-made configurations.
-func Names() []string {
+// ready is a ready-made configuration of a program.
+type ready struct{ name, text string }
+
+var registered []ready
+
+// Register adds a ready-made configuration. The first one is the default of the program.
+func Register(name, text string) { registered = append(registered, ready{name, text}) }
+
+// DefaultName is the ready-made configuration of a run without any: the first registered one, else rover.
+func DefaultName() string {
+	if len(registered) > 0 {
+		return registered[0].name
+	}
+	return "rover"
+}
+
+// Names lists the ready-made configurations of the program's drivers.
+func Names() (names []string) {
 	entries, err := embedded.ReadDir(".")
 	if err != nil {
 		panic(err) // the files are in the program
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = strings.TrimSuffix(e.Name(), ".yaml")
+	for _, r := range registered {
+		names = append(names, r.name)
+	}
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".yaml")
+		text, _ := embedded.ReadFile(e.Name())
+		if driver := driverLine.FindSubmatch(text); driver == nil || slices.Contains(Drivers(), string(driver[1])) {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
+
+// driverLine is the line of robot.driver in a ready-made configuration.
+var driverLine = regexp.MustCompile(`(?m)^  driver: +([a-z0-9_]+)`)
 
 // Text returns the text of a ready-made configuration, with comments.
 func Text(name string) ([]byte, error) {
+	for _, r := range registered {
+		if r.name == name {
+			return []byte(r.text), nil
+		}
+	}
 	text, err := embedded.ReadFile(path.Base(name) + ".yaml")
 	if err != nil || path.Base(name) != name {
 		return nil, fmt.Errorf("configs: %w (%q); %s", ErrUnknownName, name, suggest(name, Names()))

@@ -38,6 +38,10 @@ robot must not be running.
 	fl.StringVar(&o.Device, "device", "", "name of the device (default: the only BNO055)")
 	fl.StringVarP(&o.Out, "out", "o", "", "file to write, which must not exist")
 	fl.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "the time for the whole calibration")
-	requireFlags(cmd, "config", "out")
+	for _, flag := range []string{"config", "out"} {
+		if err := cmd.MarkFlagRequired(flag); err != nil {
+			panic(err) // no such flag
+		}
+	}
 	return cmd
 }

@@ -1,0 +1,39 @@
+package optibfm
+
+import (
+	"context"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"optibfm/configs"
+	"optibfm/hal"
+	"optibfm/internal/cli"
+	"optibfm/internal/registry"
+)
+
+// Main runs the command line and ends the process: os.Args are a command such as run, arm or replay, and its flags.
+func Main() { cli.Main() }
+
+// RegisterRobot registers a driver of a robot: the value name of robot.driver. The section robot.NAME has the type C
+// and, without a file, the values of defaults. open returns the robot halted; the control process calls it.
+func RegisterRobot[C any](name string, defaults C, open func(C) (hal.Robot, error)) {
+	registry.AddRobot(name, "Settings of the driver "+name+".", defaults,
+		func(_ context.Context, c C, _ registry.Opening) (hal.Robot, error) { return open(c) })
+}
+
+// RegisterModel registers a model bundle that is part of the program: the value name of model.bundle, which begins
+// with "embedded:". The first one is the default.
+func RegisterModel(name string, bundle fs.FS) { registry.AddModel(name, bundle) }
+
+// RegisterConfig registers a ready-made configuration, as text. The first one is the default of `run`.
+func RegisterConfig(name, text string) { configs.Register(name, text) }
+
+// RegisterCommand adds a command.
+func RegisterCommand(command func() *cobra.Command) { cli.Add(command) }
+
+// Finding is the result of a check of `optibfm doctor`: see [Computer].
+type Finding = registry.Finding
+
+// Computer is what a section's method Check(context.Context, Computer) Finding may ask about this computer.
+type Computer = registry.Computer
