@@ -56,7 +56,11 @@ func Names() (names []string) {
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".yaml")
 		text, _ := embedded.ReadFile(e.Name())
-		if driver := driverLine.FindSubmatch(text); driver == nil || slices.Contains(Drivers(), string(driver[1])) {
+		driver := "rover" // without the key
+		if line := driverLine.FindSubmatch(text); line != nil {
+			driver = string(line[1])
+		}
+		if slices.Contains(Drivers(), driver) {
 			names = append(names, name)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // its driver.
 type DeviceKind struct{}
 
-var deviceList = registry.NewList("device")
+var deviceList = registry.NewList("device", "name", "driver", "stale_ms", "frozen_ticks")
 
 // List implements registry.Kind.
 func (DeviceKind) List() *registry.List { return deviceList }

@@ -59,8 +59,15 @@ func newOperateCommand(word, short, long string) *cobra.Command {
 
 // findSocket returns the path of the robot's control socket.
 func findSocket(socket, config string) (string, error) {
-	if socket != "" || config == "" {
-		return cmp.Or(socket, defaultSocket), nil
+	if socket != "" {
+		return socket, nil
+	}
+	if config == "" {
+		file, err := configs.Load(configs.DefaultName())
+		if err != nil { // a program without the rover and without a configuration of its own
+			return defaultSocket, nil
+		}
+		return cmp.Or(file.Safety.Socket, defaultSocket), nil
 	}
 	file, err := configs.Load(config)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Setenv("XDG_STATE_HOME", "/nonexistent") // no saved tasks of the user
-	os.Exit(m.Run())
+	os.Exit(rigtest.RunInTurn(m))
 }
 
 // program returns the command `optibfm run` with these overrides, a log folder and an

@@ -12,10 +12,10 @@ import (
 // RobotKind is the kind of drivers of whole robots: the sections of robot, chosen by robot.driver.
 type RobotKind struct{}
 
-var robotList = List{kind: "robot"}
+var robotList = NewList("robot", "driver", "hold")
 
 // List implements Kind.
-func (RobotKind) List() *List { return &robotList }
+func (RobotKind) List() *List { return robotList }
 
 // ChosenBy implements Kind.
 func (RobotKind) ChosenBy() string { return "driver" }

@@ -18,18 +18,20 @@ type Section struct {
 // List is the sections of the drivers of one kind, in the order of their registration.
 type List struct {
 	kind     string
+	reserved []string // other keys beside the sections
 	sections []Section
 }
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 
-// NewList returns an empty list. kind is the word of its drivers in messages.
-func NewList(kind string) *List { return &List{kind: kind} }
+// NewList returns an empty list. kind is the word of its drivers in messages; reserved are the other keys beside
+// the sections.
+func NewList(kind string, reserved ...string) *List { return &List{kind: kind, reserved: reserved} }
 
 // Add adds a section. It panics if another one has its name or its type.
 func (l *List) Add(s Section) {
-	if !validName.MatchString(s.Name) {
-		panic(fmt.Sprintf("optibfm: register %s: bad name (%q); use lower case letters, digits and _", l.kind, s.Name))
+	if !validName.MatchString(s.Name) || slices.Contains(l.reserved, s.Name) {
+		panic(fmt.Sprintf("optibfm: register %s: bad name (%q); use lower case letters, digits and _, and none of %v", l.kind, s.Name, l.reserved))
 	}
 	if t := reflect.TypeOf(s.Default); t == nil || t.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("optibfm: register %s %s: the section is no struct (%v)", l.kind, s.Name, t))
