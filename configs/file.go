@@ -97,8 +97,11 @@ func (r Robot) Task() string {
 	return task.Value.String()
 }
 
-// Tasks lists the tasks of a robot that has only some; nil for others.
+// Tasks lists the tasks of a robot that are known before it is opened; nil for others.
 func (r Robot) Tasks() []string {
+	if t, ok := r.Chosen().(registry.Tasked); ok {
+		return t.Tasks()
+	}
 	task, _ := r.task()
 	return task.Rule.Named()
 }
@@ -233,11 +236,15 @@ type Run struct {
 	// HostTimeoutS is the longest silence of the host process. After it the
 	// control process halts the robot.
 	HostTimeoutS float64 `yaml:"host_timeout_s" rule:"[0.05, 60]"`
-	// SimulatorWaitS is how long a simulated robot waits for a live but slow
-	// host process before it is halted, in [0, 2]. Its time stops meanwhile. It
-	// applies only to simulated time (robot.driver rover, or bridge in mode
-	// lockstep). 0: no wait.
-	SimulatorWaitS float64 `yaml:"simulator_wait_s" rule:"[0, 2]"`
+	// SimulatorWaitS is the shortest deadline of a simulator, a robot that can be
+	// reset: a busy computer delays it, but nothing moves. In simulated time
+	// (robot.driver rover, or bridge in mode lockstep) the robot and its time stand
+	// still for so long while a live host process is silent or its plan too old. In
+	// mode free, run.host_timeout_s, controller.max_plan_age_ticks,
+	// safety.max_sample_age_ms and robot.bridge.stale_ms are at least as long. In
+	// both, loop.max_missed_ticks and loop.watchdog_ms are. 0: the deadlines of a
+	// physical robot.
+	SimulatorWaitS float64 `yaml:"simulator_wait_s" rule:"[0, 3600]"`
 	// StateDir is the folder of the saved belief. The program saves it after
 	// every label and every log.snapshot_s; the next run starts with it. The
 	// model, controller.lambda, rho and sigma must be the same. Empty: each
@@ -304,6 +311,6 @@ func Default() File {
 			View:      frames.DefaultConfig(),
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1, FramesDays: 7},
-		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 2, FormerTasks: true},
+		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 60, FormerTasks: true},
 	}
 }

@@ -73,6 +73,7 @@ func TestRules_CoverEveryNumber(t *testing.T) {
 // narrowed are keys with a narrower range, depending on other keys or on a
 // list of values that their package has.
 var narrowed = map[string]string{
+	"robot.composite.action[].halt":                  "of the driver",
 	"controller.gate.backoff_max_s":                  "at least backoff_s",
 	"controller.gate.labels_per_minute":              "at most requests_per_minute",
 	"controller.gate.pause":                          "with robot.hold",

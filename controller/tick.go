@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"optibfm/posterior"
@@ -27,6 +28,9 @@ type Tick struct {
 const MaxLabels = 8
 
 // Header is the part of a Tick that has a fixed size. It has no pointers.
+// FaultNamed returns the fault that String describes so, FaultNone for none.
+func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
+
 // LayoutVersion is the version of its memory layout.
 type Header struct {
 	Index   uint64 // periods since the start of the run; skipped periods count

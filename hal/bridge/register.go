@@ -13,7 +13,10 @@ import (
 // Register registers the driver bridge.
 func Register() {
 	registry.AddRobot("bridge", "Bridge is a robot in another process.", Config{},
-		func(ctx context.Context, c Config, _ registry.Opening) (hal.Robot, error) { return Dial(ctx, c) })
+		func(ctx context.Context, c Config, o registry.Opening) (hal.Robot, error) {
+			c.SimulatorWait = o.SimulatorWait
+			return Dial(ctx, c)
+		})
 }
 
 // Simulated reports whether the robot's time waits for the program.
@@ -40,3 +43,12 @@ func (c Config) script() string {
 
 // ResetTimeout is the longest duration of Reset in free mode, and the shortest limit in lockstep.
 func (*Robot) ResetTimeout() time.Duration { return resetTimeout }
+
+// Tasks returns the tasks of the script of Command, nil for another server.
+func (c Config) Tasks() []string {
+	script := c.script()
+	if script == "" {
+		return nil
+	}
+	return ScriptTasks(filepath.Base(script), c.Command[2:])
+}

@@ -476,9 +476,6 @@ func TestRun_JSONIsTheOnlyOutput(t *testing.T) {
 
 func TestRun_RefusesBeforeTheRobotMoves(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	rigtest.Must(t, err)
-	t.Cleanup(func() { l.Close() }) // after the parallel subtests
 	damaged := t.TempDir()
 	rigtest.Must(t, os.WriteFile(beliefstore.Path(damaged), []byte("{}\nnot a belief"), 0o600))
 	for name, c := range map[string]struct {
@@ -487,8 +484,8 @@ func TestRun_RefusesBeforeTheRobotMoves(t *testing.T) {
 	}{
 		"log folder": {[]string{"log.dir=/dev/null/logs"}, []string{"log.dir", "nothing moved"}},
 		"full disk":  {[]string{"log.min_free_gb=1000000"}, []string{"log.min_free_gb", "nothing moved"}},
-		"console address": {[]string{"operator.source=web", "operator.web.listen=" + l.Addr().String()},
-			[]string{"operator.web.listen"}},
+		"malformed console address": {[]string{"operator.source=web", "operator.web.listen=here"},
+			[]string{"listen is not an address"}},
 		"slow driver": {[]string{"robot.bridge.timeout_ms=100", "loop.watchdog_ms=150"},
 			[]string{"Sense and Act may take 200ms together"}},
 		"damaged belief": {[]string{"run.state_dir=" + damaged, "controller.rho=1"}, []string{"damaged file"}},

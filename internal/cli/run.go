@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"optibfm/internal/journal"
 	"optibfm/internal/link"
 	"optibfm/internal/lockstep"
+	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
 	"optibfm/internal/tasks"
@@ -53,6 +55,7 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs,
 		Short: "Run a robot: by default the built-in rover with a simulated operator",
+		Long:  "Run a robot: by default the built-in rover with a simulated operator.\n\n" + simulatorTasks(),
 		Example: `  optibfm run                                    the rover finds its task
   optibfm run --operator keyboard --task spin    you give the labels
   optibfm run --fast --json                      in simulated time, without waiting
@@ -67,7 +70,7 @@ func newRunCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVarP(&f.config, "config", "c", configs.DefaultName(), "a `CONFIG`: a file, or a name (optibfm config list)")
 	addSetFlag(cmd, &f.set)
-	fl.StringVar(&f.task, "task", "", "task of a simulated robot"+taskList())
+	fl.StringVar(&f.task, "task", "", "task of a simulated robot, which its simulated operator rewards")
 	fl.StringVar(&f.start, "start", "", "start from the task `NAME` (optibfm task); move the saved belief aside")
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
 	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, web, none")
@@ -81,13 +84,40 @@ func newRunCommand() *cobra.Command {
 	fl.BoolVar(&f.plain, "plain", false, "print lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "print lines of JSON for a log collector; the last is the summary")
 	fl.BoolVar(&f.json, "json", false, "print only the summary, as JSON without baselines")
-	complete := func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return completeTask(&tasks.Options{Config: f.config, Set: f.set})(cmd, nil, prefix)
+	completeStart := func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeTask(&tasks.Options{Config: f.config, Set: f.set}, true)(cmd, nil, prefix)
 	}
-	if err := cmd.RegisterFlagCompletionFunc("start", complete); err != nil {
+	completeSimulated := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		file, err := configs.Load(f.config, f.set...)
+		if err != nil { // a completion reports no errors
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return file.Robot.Tasks(), cobra.ShellCompDirectiveNoFileComp
+	}
+	err := errors.Join(cmd.RegisterFlagCompletionFunc("start", completeStart),
+		cmd.RegisterFlagCompletionFunc("task", completeSimulated))
+	if err != nil {
 		panic(err) // no such flag
 	}
 	return cmd
+}
+
+// simulatorTasks lists the tasks of each simulated robot among the ready-made configurations.
+func simulatorTasks() string {
+	var b strings.Builder
+	b.WriteString("The tasks of simulated robots (--task):\n")
+	for _, name := range []string{"rover", "walker", "cheetah", "quadruped", "antmaze", "g1"} {
+		if !slices.Contains(configs.Names(), name) {
+			continue // the program does not have its driver
+		}
+		file, err := configs.Load(name)
+		if err != nil {
+			panic(err) // they are embedded
+		}
+		b.WriteString(plaintext.Wrap("  " + name + ": " + strings.Join(file.Robot.Tasks(), ", ")))
+	}
+	b.WriteString("A wrong name lists those of another robot, such as humenv.")
+	return b.String()
 }
 
 // overrides returns the configuration overrides of the given flags.
@@ -110,19 +140,6 @@ func (f runFlags) overrides(r configs.Robot) []string {
 	add(f.fast, "run.lockstep", true)
 	add(f.shadow, "run.shadow", true)
 	return append(o, f.set...)
-}
-
-// taskList lists the tasks of the simulated robots that have only some.
-func taskList() string {
-	text := ""
-	for _, driver := range configs.Drivers() {
-		r := configs.Default().Robot
-		r.Driver = driver
-		if tasks := r.Tasks(); len(tasks) > 0 {
-			text += "; " + driver + ": " + strings.Join(tasks, ", ")
-		}
-	}
-	return text
 }
 
 // lanOverrides returns the overrides that open a console to the network.

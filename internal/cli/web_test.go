@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -54,6 +55,45 @@ func TestConsole_LabelCountsAndStopHalts(t *testing.T) {
 		if !strings.Contains(output.String(), want) {
 			t.Errorf("no %q in\n%s", want, output)
 		}
+	}
+}
+
+func TestConsole_WithoutAnAddressNeverKeepsTheRobotFromRunning(t *testing.T) {
+	t.Parallel()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	rigtest.Must(t, err)
+	defer other.Close()
+	for name, listen := range map[string]string{"absent": "203.0.113.77:8642", "in use": other.Addr().String()} {
+		t.Run(name, func(t *testing.T) {
+			w, set := serveWatched(t)
+			cmd := program(t, append(set, "operator.source=web", "operator.web.max_late_s=60",
+				"operator.web.listen="+listen)...)
+			output := startShared(t, cmd)
+			waitFor(t, output, "no console")
+			if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return w.acts.Load() >= 3 }) {
+				t.Fatalf("the robot did not move:\n%s", output)
+			}
+			if name == "in use" {
+				rigtest.Must(t, other.Close())
+				waitFor(t, output, "the console is at http://"+listen)
+				p := rigtest.PairPhone(t, output)
+				if got := p.Press("good"); got != "counted" {
+					t.Errorf("the press was %s, want counted", got)
+				}
+			}
+			rigtest.Must(t, cmd.Process.Signal(os.Interrupt))
+			rigtest.Must(t, cmd.Wait())
+			found := 0
+			for r, err := range onlyLog(t, cmd).Records() {
+				rigtest.Must(t, err)
+				if r.Event != nil && strings.Contains(r.Event.Text, "no console") {
+					found++
+				}
+			}
+			if found != 1 {
+				t.Errorf("the log has %d events of the console without an address, want 1", found)
+			}
+		})
 	}
 }
 

@@ -52,7 +52,7 @@ type controlProcess struct {
 	hostSilent  uint64 // periods since hostBeat changed
 	hostTimeout uint64 // periods
 
-	simulatorWait uint64 // periods that a simulated robot waits for the host; 0: none
+	simulatorWait uint64 // periods that a robot in simulated time waits for the host; 0: none
 	waitedNow     uint64 // periods of the present wait
 	waited        uint64 // periods of all waits
 
@@ -69,8 +69,11 @@ type controlProcess struct {
 const stuckGrace = time.Second
 
 // lastTickMargin is how long a tick may take after a signal, in addition to two periods and the
-// bounds of the driver, before the robot is halted beside the driver.
-const lastTickMargin = 400 * time.Millisecond
+// bounds of the driver, before the robot is halted beside the driver. A simulator on a busy computer has longer.
+const (
+	lastTickMargin      = 400 * time.Millisecond
+	simulatorTickMargin = 5 * time.Second
+)
 
 // errDone ends the loop without a fault.
 var errDone = errors.New("control: the run is over")
@@ -113,6 +116,7 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 	if err := checkRealTime(robot, s.File); err != nil {
 		return err
 	}
+	s.File = setup.RelaxDeadlines(robot, s.File)
 	if c, err = newControlProcess(ctx, s, network, robot, segment); err != nil {
 		return err
 	}
@@ -288,6 +292,7 @@ func (c *controlProcess) startServer(loop *rtloop.Loop) {
 	}
 	spec := c.robot.Spec()
 	c.server.mailbox, c.server.live, c.server.haltStuck = &c.mailbox, loop.Live, c.haltStuck
+	c.server.console = c.link.Console
 	c.server.period, c.server.robot, c.server.tasks = spec.Period, spec.Name, c.taskSwitch()
 	c.server.deadman = setup.DescribeDeadman(c.robot, c.session.File.Safety)
 	go c.server.serve()
@@ -327,6 +332,9 @@ func maxStopTime(robot hal.Robot) time.Duration {
 // thread only if that makes no progress: a slow thread is not stuck.
 func (c *controlProcess) waitStopped(loop *rtloop.Loop, over <-chan error) (ended bool, err error) {
 	timeout := 2*c.robot.Spec().Period + maxStopTime(c.robot) + lastTickMargin
+	if setup.IsSimulator(c.robot) {
+		timeout += simulatorTickMargin - lastTickMargin
+	}
 	for progress := c.progress(loop); ; {
 		select {
 		case err := <-over:
@@ -480,6 +488,7 @@ func (c *controlProcess) planTooOld() bool {
 
 var (
 	errHostGone   = errors.New("the host process died: it printed the reason, or it was killed")
-	errHostSilent = errors.New("the host process made no progress for run.host_timeout_s; " +
+	errHostSilent = errors.New("the host process made no progress for run.host_timeout_s (a simulator: " +
+		"run.simulator_wait_s); " +
 		"give it processor time, or raise the limit")
 )

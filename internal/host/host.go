@@ -297,13 +297,21 @@ func (h *Process) Notice(n rewardsrc.Notice) {
 	}
 }
 
-// updateReachable reports to the control process whether an operator can be asked.
+// updateReachable reports to the control process whether an operator can be asked, and the state of the console.
 func (h *Process) updateReachable() {
 	away := uint64(0)
 	if h.operator != nil && !h.operator.Reachable() || h.attend.away(rtloop.Now()) {
 		away = 1
 	}
 	h.Link.Away.Store(away)
+	if h.web == nil {
+		return
+	}
+	console := link.ConsoleWaits
+	if h.web.Pairing().URL != "" {
+		console = link.ConsoleListens
+	}
+	h.Link.Console.Store(console)
 }
 
 // openConsole reads labels as lines of standard input.
@@ -402,7 +410,7 @@ func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
 	}
 }
 
-var errOrphaned = errors.New("host: the control process died; " +
+var errOrphaned = errors.New(flightlog.OrphanedEvent + "; " +
 	"the robot stopped only if it has its own deadman: check the robot first")
 
 // serve records until the control process has ended the run. A wake of the control process starts each round.
@@ -454,7 +462,7 @@ func (h *Process) drain() {
 	h.Intake.Flush()
 	h.takeStop()
 	if h.fault() != controller.FaultNone {
-		h.event(flightlog.Error, "robot halted: "+h.halted.String())
+		h.event(flightlog.Error, flightlog.HaltedEvent+h.halted.String())
 	}
 	if n := h.Link.Waited.Load(); n > 0 {
 		h.event(flightlog.Warn, fmt.Sprintf("the simulated robot, and its time, stood still for %d ticks "+

@@ -45,6 +45,7 @@ func (h *Process) openWeb() error {
 	operator := h.Session.File.Operator
 	options := web.Options{
 		About: h.aboutRun(), Period: h.Config.Spec.Period, Mode: webMode(operator.LabelMode), Stop: h.stopFromWeb(),
+		Report: h.reportFromWeb,
 	}
 	if h.pictures != nil {
 		options.Pictures = h.pictures
@@ -140,6 +141,15 @@ func (h *Process) stopFromWeb() func(by string, first bool) {
 			At: rtloop.Now(), Level: flightlog.Warn, Text: "STOP was pressed in the web console, on " + by,
 		})
 	}
+}
+
+// reportFromWeb records and shows a report of the console.
+func (h *Process) reportFromWeb(level web.Level, text string) {
+	e := flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: text}
+	if level != web.Info {
+		e.Level = flightlog.Warn
+	}
+	record.Offer(h.Planner.Events, e)
 }
 
 // ending returns why the run ended, for the browsers.
@@ -261,7 +271,7 @@ func (v *webView) Tick(t *controller.Tick) {
 		v.expected = 0
 	}
 	if t.Flags.Has(controller.FlagSwitched) {
-		v.earlier, v.share = v.tally.Applied-v.tally.Undone, 0
+		v.earlier, v.share = v.tally.Used(), 0
 	}
 	if t.Flags.Has(controller.FlagArmed) && !math.IsNaN(estimate) {
 		v.expected += estimate

@@ -13,7 +13,7 @@ import (
 )
 
 // segmentVersion changes with the sections and their meaning. shm checks the sizes.
-const segmentVersion = controller.LayoutVersion<<16 | 6
+const segmentVersion = controller.LayoutVersion<<16 | 7
 
 // The sections of the segment between the control and the host process.
 const (
@@ -30,6 +30,7 @@ const (
 	wordReady    = "ready"     // the host is ready: 1
 	wordStop     = "stop"      // the host asks for an end or a stop: a stopReason
 	wordAway     = "away"      // the operator's device is missing: 1
+	wordConsole  = "console"   // state of the web console: a ConsoleState
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
 	wordStage    = "stage"     // of the control thread: a controller.Stage
 	wordWaited   = "waited"    // periods for which a simulated robot has waited for the host
@@ -40,8 +41,8 @@ const (
 
 // Words are the counters and flags that both processes see.
 type Words struct {
-	HostBeat, Ready, Stop, Away, Ended, Stage, Waited *atomic.Uint64
-	Steps                                             HostSteps
+	HostBeat, Ready, Stop, Away, Console, Ended, Stage, Waited *atomic.Uint64
+	Steps                                                      HostSteps
 
 	// TickWake and StateWake wake the recorder and the planner of the host process.
 	TickWake, StateWake Wake
@@ -49,7 +50,7 @@ type Words struct {
 
 // OpenWords opens all words.
 func OpenWords(segment *shm.Segment) (w Words, err error) {
-	var errs [10]error
+	var errs [11]error
 	w.HostBeat, errs[0] = segment.Word(wordHostBeat)
 	w.Ready, errs[1] = segment.Word(wordReady)
 	w.Stop, errs[2] = segment.Word(wordStop)
@@ -60,6 +61,7 @@ func OpenWords(segment *shm.Segment) (w Words, err error) {
 	w.Steps, errs[7] = openHostSteps(segment)
 	w.TickWake.word, errs[8] = segment.Word(wordTickWake)
 	w.StateWake.word, errs[9] = segment.Word(wordStateWake)
+	w.Console, errs[10] = segment.Word(wordConsole)
 	return w, errors.Join(errs[:]...)
 }
 
@@ -70,6 +72,15 @@ const (
 	StopNone     stopReason = iota
 	StopOperator            // the operator ends the run
 	StopRobot               // the operator stops the robot; cleared when the robot is stopped
+)
+
+// ConsoleState is the state of the web console.
+type ConsoleState = uint64
+
+const (
+	ConsoleNone    ConsoleState = iota // the run has none
+	ConsoleListens                     // browsers can reach it
+	ConsoleWaits                       // it has no address, and tries again
 )
 
 const (
@@ -136,7 +147,8 @@ func layout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionSwitches, Kind: shm.KindRing, Size: switchSize(s), Slots: switchSlots},
 	}
 	for _, name := range []string{
-		wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage, wordWaited, wordTickWake, wordStateWake,
+		wordHostBeat, wordReady, wordStop, wordAway, wordConsole, wordEnded, wordStage, wordWaited,
+		wordTickWake, wordStateWake,
 	} {
 		sections = append(sections, shm.Section{Name: name, Kind: shm.KindWord})
 	}

@@ -133,6 +133,9 @@ func (y *Statistics) addLabel(l *controller.AppliedLabel) {
 	}
 }
 
+// Used returns the number of labels in the belief: those that were applied and not undone.
+func (y *Statistics) Used() uint64 { return y.Applied - min(y.Undone, y.Applied) }
+
 // refuse counts a refused label.
 func (y *Statistics) refuse(why string) {
 	y.Refused++

@@ -28,6 +28,8 @@ type Opening struct {
 	Period time.Duration // of the loop
 	// Now is the clock of the samples, CLOCK_MONOTONIC nanoseconds. Nil: simulated time.
 	Now func() int64
+	// SimulatorWait is the shortest deadline of a simulator (run.simulator_wait_s).
+	SimulatorWait time.Duration
 }
 
 var openers = map[string]func(context.Context, any, Opening) (hal.Robot, error){}
@@ -74,6 +76,9 @@ type Periodic interface{ LoopPeriodMS() float64 }
 
 // Holding is implemented by sections of robots that stand still in one way: a value of robot.hold.
 type Holding interface{ StandsStill() string }
+
+// Tasked is implemented by sections whose key task has values that are known before the robot is opened.
+type Tasked interface{ Tasks() []string }
 
 // Filed is implemented by sections that name files of this computer: the path of each key with one.
 type Filed interface{ Files() map[string]string }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"optibfm/configs"
 	"optibfm/hal"
@@ -46,7 +47,10 @@ func OpenRobot(ctx context.Context, s *Session, now func() int64) (hal.Robot, er
 
 // OpenDriver opens the robot of a configuration, halted, without a model.
 func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
-	return registry.OpenRobot(ctx, f.Robot.Driver, f.Robot.Chosen(), registry.Opening{Period: f.Loop.Period(), Now: now})
+	return registry.OpenRobot(ctx, f.Robot.Driver, f.Robot.Chosen(), registry.Opening{
+		Period: f.Loop.Period(), Now: now,
+		SimulatorWait: time.Duration(f.Run.SimulatorWaitS * float64(time.Second)),
+	})
 }
 
 // imported are the models that the ready-made configurations name and this repository does not contain.

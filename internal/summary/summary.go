@@ -134,7 +134,7 @@ func suggestions(s *setup.Session, o record.Outcome) string {
 // SaveCommand returns the command that saves what a person taught in a run, however it ended, or "" if there is
 // nothing to save.
 func SaveCommand(s *setup.Session, y *record.Statistics, logPath string) string {
-	if !s.File.Operator.ByPerson() || y.Applied == 0 || logPath == "" || s.Invoked.Save == nil {
+	if !s.File.Operator.ByPerson() || y.Used() == 0 || logPath == "" || s.Invoked.Save == nil {
 		return ""
 	}
 	args := append([]string{}, s.Invoked.Save...)
@@ -160,7 +160,7 @@ func (m *Summary) Print(out io.Writer) {
 			last, shareOf(last, m.Oracle.Mean), m.Oracle.Mean, m.Random.Mean)
 	}
 	line("labels", "%d used; asked %d, answered %d, expired %d; undone %d, refused %d",
-		m.Labels, m.Asked, m.Answered, m.Expired, m.Undone, m.Refused)
+		m.Labels-min(m.Undone, m.Labels), m.Asked, m.Answered, m.Expired, m.Undone, m.Refused)
 	if m.Refused > 0 {
 		line("", "refused: %s", m.RefusedReason)
 	}

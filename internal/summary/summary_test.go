@@ -46,19 +46,21 @@ func TestSummary_TitleWithoutATask(t *testing.T) {
 func TestPrint_OfATaughtRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		operator, fault, log string
-		labels               uint64
+		labels, undone       uint64
 		want, not            []string
 	}{
-		"taught": {configs.SourceWeb, "", "logs/a.mcap", 3,
+		"taught": {configs.SourceWeb, "", "logs/a.mcap", 3, 0,
 			[]string{"\nrover, strategy", "optibfm task save NAME -c mine.yaml --from logs/a.mcap\n", "optibfm replay"},
 			[]string{"corner", "returns", "You are the operator", "Another task"}},
-		"halted": {configs.SourceKeyboard, "stopped", "logs/a.mcap", 3,
+		"halted": {configs.SourceKeyboard, "stopped", "logs/a.mcap", 3, 0,
 			[]string{"HALTED", "optibfm task save NAME"}, []string{"You are the operator"}},
-		"no label": {configs.SourceWeb, "", "logs/a.mcap", 0, []string{"optibfm replay"}, []string{"task save"}},
-		"no log":   {configs.SourceWeb, "", "", 3, nil, []string{"task save", "replay"}},
-		"simulated operator": {configs.SourceScripted, "", "logs/a.mcap", 3,
+		"undone":     {configs.SourceWeb, "", "logs/a.mcap", 3, 1, []string{"2 used; ", "undone 1,", "task save"}, nil},
+		"all undone": {configs.SourceWeb, "", "logs/a.mcap", 3, 3, []string{"0 used; "}, []string{"task save"}},
+		"no label":   {configs.SourceWeb, "", "logs/a.mcap", 0, 0, []string{"optibfm replay"}, []string{"task save"}},
+		"no log":     {configs.SourceWeb, "", "", 3, 0, nil, []string{"task save", "replay"}},
+		"simulated operator": {configs.SourceScripted, "", "logs/a.mcap", 3, 0,
 			[]string{"task corner", "You are the operator", "Another task"}, []string{"task save"}},
-		"simulated operator, halted": {configs.SourceScripted, "stopped", "logs/a.mcap", 3,
+		"simulated operator, halted": {configs.SourceScripted, "stopped", "logs/a.mcap", 3, 0,
 			[]string{"optibfm replay"}, []string{"You are the operator", "Another task"}},
 	} {
 		s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source = c.operator })
@@ -67,7 +69,7 @@ func TestPrint_OfATaughtRun(t *testing.T) {
 			Keyboard: []string{"run", "--operator", "keyboard"}, Task: []string{"run", "--task", "spin"},
 		}
 		o := record.Outcome{Robot: "rover", Tally: record.NewStatistics(s.Shape()), Fault: c.fault, LogPath: c.log}
-		o.Tally.Applied = c.labels
+		o.Tally.Applied, o.Tally.Undone = c.labels, c.undone
 		if c.operator != configs.SourceScripted {
 			o.Tally.Returns = []float64{1}
 		}

@@ -272,7 +272,7 @@ func TestLabel_AcceptsACutLogAndRefusesADamagedOne(t *testing.T) {
 	if !errors.Is(err, flightlog.ErrDamaged) {
 		t.Errorf("a damaged log: %v", err)
 	}
-	if names := Names(b.Options); !slices.Equal(names, []string{"turn"}) {
+	if names := Names(b.Options, false); !slices.Equal(names, []string{"turn"}) {
 		t.Errorf("tasks %q", names)
 	}
 }
@@ -408,7 +408,7 @@ func TestLabel_ReportsRowsThatDoNotCount(t *testing.T) {
 	}
 	err := Label(&bytes.Buffer{}, b.Options, New{Name: "none"}, log, writeCSV(t, "tick,label", "20,1"))
 	wantError(t, err, "no label counts (line 2, tick 20: the robot was stopped or starting)")
-	if names := Names(b.Options); !slices.Equal(names, []string{"turn"}) {
+	if names := Names(b.Options, false); !slices.Equal(names, []string{"turn"}) {
 		t.Errorf("tasks %q", names)
 	}
 }
@@ -473,7 +473,7 @@ func TestLabel_SavesNothingFromABadFile(t *testing.T) {
 	wantError(t, Label(&bytes.Buffer{}, b.Options, New{Name: "../x"}, log, good), "not a name")
 	wantError(t, Label(&bytes.Buffer{}, Options{"rover", b.Set[1:]}, New{Name: "x"}, log, good), "another model")
 	wantError(t, Label(&bytes.Buffer{}, b.Options, New{Name: "x"}, log, t.TempDir()), "not a regular file")
-	if names := Names(b.Options); len(names) != 0 {
+	if names := Names(b.Options, false); len(names) != 0 {
 		t.Errorf("tasks %q", names)
 	}
 }

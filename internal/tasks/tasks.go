@@ -175,13 +175,25 @@ func Delete(out io.Writer, o Options, name string) error {
 	return nil
 }
 
-// Names lists the names of the saved tasks, for the completion of a shell.
-func Names(o Options) (names []string) {
+// Names lists the names of the saved tasks, for the completion of a shell. ofModel: only those of the configuration's
+// model, if it can be read. A completion reports no errors.
+func Names(o Options, ofModel bool) (names []string) {
 	w, err := o.open()
 	if err != nil {
 		return nil
 	}
-	names, _ = w.folder.Names() // a completion reports no errors
+	hash := ""
+	if ofModel {
+		if model, err := setup.ConfiguredModel(w.file); err == nil {
+			hash = model.Fingerprint()
+		}
+	}
+	entries, _ := w.folder.Heads()
+	for _, e := range entries {
+		if hash == "" || e.Task.ModelHash == hash {
+			names = append(names, e.Name)
+		}
+	}
 	return names
 }
 

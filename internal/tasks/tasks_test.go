@@ -138,7 +138,7 @@ func TestSave_RefusesWhatNoRunCanStartFrom(t *testing.T) {
 	rigtest.Must(t, os.Truncate(beliefstore.Path(b.state), 100))
 	wantError(t, save("turn", b.state), "damaged")
 	wantError(t, save("turn", rewrite(t, b.record(t), func(tick *controller.Tick) { tick.Hash++ })), "replay")
-	if names := Names(b.Options); len(names) != 0 {
+	if names := Names(b.Options, false); len(names) != 0 {
 		t.Errorf("tasks %q", names)
 	}
 }
@@ -360,7 +360,7 @@ func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 	if err := make(b.Options, damage(t, log), Span{1, 2}); !errors.Is(err, flightlog.ErrDamaged) {
 		t.Errorf("a damaged log: %v", err)
 	}
-	if names := Names(b.Options); len(names) != 0 {
+	if names := Names(b.Options, false); len(names) != 0 {
 		t.Errorf("tasks %q", names)
 	}
 }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -49,12 +50,17 @@ func (s *screenDisplay) drawSmall(c *canvas) {
 	t := &s.stats.Last
 	c.text(0, 0, inkBold, s.title())
 	s.drawRequest(c, 1)
-	c.text(0, 2, inkPlain, fmt.Sprintf("labels %d  asked %d  D-gap %.3g", s.stats.Applied, s.stats.Asked, t.DGap))
+	c.text(0, 2, inkPlain, fmt.Sprintf("labels %d  asked %d  D-gap %.3g", s.stats.Used(), s.stats.Asked, t.DGap))
 	if !s.person() {
 		c.text(0, 3, inkPlain, fmt.Sprintf("reward %+.2f  return %.1f", t.Reward, s.stats.Running))
 	}
 	c.text(0, 4, s.lastEvent.ink, s.lastEvent.text)
-	c.text(0, c.h-1, inkDim, fmt.Sprintf("enlarge the window to %d x %d", screenWidth, screenHeight))
+	if c.h > 6 {
+		c.text(0, c.h-2, inkDim, fmt.Sprintf("enlarge the window to %d x %d", screenWidth, screenHeight))
+	}
+	c.repeat(0, c.h-1, c.w, inkPlain, ' ')
+	keys := fewKeysOf(s.session.File)
+	c.drawKeys(c.h-1, keys, min(4, len(keys)))
 }
 
 func (s *screenDisplay) title() string {
@@ -257,7 +263,7 @@ func (s *screenDisplay) drawBelief(p *panel, rows int) {
 
 func (s *screenDisplay) drawLabels(p *panel) {
 	p.heading("LABELS", s.labelRate())
-	s.drawRequests(p, p.pairs(p.x, inkPlain, "used", s.stats.Applied))
+	s.drawRequests(p, p.pairs(p.x, inkPlain, "used", s.stats.Used()))
 }
 
 // labelRate is the rate of labels in the last minute.
@@ -341,7 +347,11 @@ func (s *screenDisplay) drawFoot(c *canvas, y int) {
 		c.text(1, y+1, inkDim, "no label yet")
 	}
 	s.drawEvent(c, y+2)
-	s.drawKeys(c, y+3)
+	keys, needed := keysOf(s.session.File)
+	x := c.drawKeys(y+3, keys, needed)
+	if s.arena != nil && s.arena.shades != nil && c.palette.shaded {
+		c.text(x+1, y+3, inkDim, "light background: high reward")
+	}
 }
 
 func ago(d time.Duration) string {
@@ -452,15 +462,29 @@ var labelKeys = []string{
 // neededKeys is the number of labelKeys that every screen shows.
 const neededKeys = 8
 
-// drawKeys shows the label keys that fit if a person labels at this terminal. The terminal is then raw.
-func (s *screenDisplay) drawKeys(c *canvas, y int) {
-	keys, needed := labelKeys, neededKeys
+// keysOf returns the keys of this terminal, the most important first, and the number of them that every full screen
+// shows. If a person labels at the terminal, it is raw.
+func keysOf(f configs.File) (keys []string, needed int) {
 	switch {
-	case s.session.File.Operator.Source != configs.SourceKeyboard:
-		keys, needed = []string{"Ctrl-C ends the run"}, 1
-	case s.session.File.Safety.Attended():
-		keys, needed = append([]string{"SPACE STOP"}, labelKeys...), neededKeys+1
+	case f.Operator.Source != configs.SourceKeyboard:
+		return []string{"Ctrl-C ends the run"}, 1
+	case f.Safety.Attended():
+		return append([]string{"SPACE STOP"}, labelKeys...), neededKeys + 1
 	}
+	return labelKeys, neededKeys
+}
+
+// fewKeysOf returns the keys for little room, those that stop or end the run first.
+func fewKeysOf(f configs.File) []string {
+	keys, _ := keysOf(f)
+	first := func(k string) bool { return k == "SPACE STOP" || k == "q quit" }
+	return append(slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return !first(k) }),
+		slices.DeleteFunc(slices.Clone(keys), first)...)
+}
+
+// drawKeys shows the keys that fit, at least those that are needed if the row is wide enough, and returns the column
+// after them.
+func (c *canvas) drawKeys(y int, keys []string, needed int) int {
 	gap := 2
 	if utf8.RuneCountInString(strings.Join(keys[:needed], "  ")) > c.w-2 {
 		gap = 1
@@ -474,7 +498,5 @@ func (s *screenDisplay) drawKeys(c *canvas, y int) {
 		x = c.text(x, y, inkBold, name+" ")
 		x = c.text(x, y, inkDim, meaning) + gap
 	}
-	if s.arena != nil && s.arena.shades != nil && c.palette.shaded {
-		c.text(x+1, y, inkDim, "light background: high reward")
-	}
+	return x
 }

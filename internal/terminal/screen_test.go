@@ -315,6 +315,31 @@ func TestScreenDisplay_ShowsKeysThatFit(t *testing.T) {
 	}
 }
 
+func TestScreenDisplay_ShowsKeysThatStopFirstInASmallWindow(t *testing.T) {
+	person := testFile(func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard })
+	attended := person
+	attended.Safety.Arm = configs.ArmOperator
+	const labels, enlarge = "+ good - bad", "enlarge the window to 80 x 24"
+	for _, c := range []struct {
+		file configs.File
+		w, h int
+		want string // the last row
+	}{
+		{attended, 79, 23, " SPACE STOP  q quit  + good  - bad  > better  < worse  g goal  u undo"},
+		{attended, 34, 10, " SPACE STOP q quit " + labels},
+		{attended, 12, 3, " SPACE STOP"},
+		{attended, 40, 1, " SPACE STOP  q quit  + good  - bad"},
+		{person, 30, 8, " q quit + good - bad > better"},
+		{testFile(nil), 40, 8, " Ctrl-C ends the run"},
+	} {
+		frame := paintText(t, newTestScreen(t, c.file, rigtest.RoverSpec(t), 2), c.w, c.h)
+		rows := strings.Split(strings.TrimSuffix(frame, "\n"), "\n")
+		if got := rows[len(rows)-1]; got != c.want || strings.Contains(frame, enlarge) != (c.h > 6) {
+			t.Errorf("%d x %d: the last row is %q, want %q, in\n%s", c.w, c.h, got, c.want, frame)
+		}
+	}
+}
+
 func TestDisplays_RemoveEscapeSequences(t *testing.T) {
 	const evil = "\x1b]0;owned\a\x1b[2J\r\n\u202e\u009b31m\xff日本e\u0301\u0903"
 	file := testFile(func(f *configs.File) {

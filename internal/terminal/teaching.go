@@ -80,10 +80,15 @@ func (s *screenDisplay) drawLearnt(p *panel) {
 		k, text, part = inkGood, "learnt: you may stop", 1
 	case of > 1:
 		text = fmt.Sprintf("predicted %d of your last %d labels", predicted, of)
-	case s.stats.Applied == 1:
+	case s.stats.Used() == 1:
 		text = "the first label counts"
-	case s.stats.Applied > 1:
-		text = fmt.Sprintf("%d labels count", s.stats.Applied)
+		if s.stats.Undone > 0 {
+			text = "1 label counts"
+		}
+	case s.stats.Used() > 1:
+		text = fmt.Sprintf("%d labels count", s.stats.Used())
+	case s.stats.Undone > 0:
+		text = "no label counts: all are undone"
 	}
 	p.text(p.x, p.y, k, text)
 	p.progress(p.x, p.y+1, p.w, part)

@@ -673,6 +673,7 @@ func TestPage_ShowsLostConnection(t *testing.T) {
 	p.untilText("banner", "Connection lost")
 	p.tap("good")
 	p.untilText("presses", `Good · not connected\s+LOST`)
+	p.untilText("banner", "open the one on its terminal") // its address may have changed
 	p.picture("phone-lost")
 	d.setClosing(false)
 	p.untilText("link", `\d ms`)

@@ -3,7 +3,7 @@ import { Film, Live, Loop, Photo, Arena } from '/film.js';
 import { Tasks } from '/tasks.js';
 
 const $ = (id) => document.getElementById(id);
-const staleAfter = 1500, deadAfter = 4000; // ms without a state
+const staleAfter = 1500, deadAfter = 4000, movedAfter = 8000; // ms without a state
 const firstRetry = 250, longestRetry = 5000;
 
 let socket = null, hello = null, state = null, history = new History();
@@ -553,7 +553,10 @@ function renderBanner() {
     return banner.set('STOP was pressed, but the halt is NOT confirmed: use the emergency stop now.', 'bad');
   }
   if (state?.stopped) return banner.set(`STOP was pressed on ${state.stopped}.`, 'bad');
-  if (hello && !connected()) return banner.set('Connection lost: trying again. Presses made now are lost, and STOP may not reach the robot.', 'bad');
+  if (hello && !connected()) {
+    const moved = now - stateAt > movedAfter ? ' If the robot’s address changed, open the one on its terminal.' : '';
+    return banner.set(`Connection lost: trying again. Presses made now are lost, and STOP may not reach the robot.${moved}`, 'bad');
+  }
   if (stale) return banner.set('No data from the robot’s computer.', 'bad');
   if (now < banner.until) return banner.set(banner.text);
   if (hello && !hello.about.record && !hello.watch_only) return banner.set('The log is off: labels are not kept on disk.');
