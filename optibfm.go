@@ -10,6 +10,7 @@ import (
 	"optibfm/hal"
 	"optibfm/internal/cli"
 	"optibfm/internal/registry"
+	"optibfm/rewardsrc"
 )
 
 // Main runs the command line and ends the process: os.Args are a command such as run, arm or replay, and its flags.
@@ -20,6 +21,15 @@ func Main() { cli.Main() }
 func RegisterRobot[C any](name string, defaults C, open func(C) (hal.Robot, error)) {
 	registry.AddRobot(name, "Settings of the driver "+name+".", defaults,
 		func(_ context.Context, c C, _ registry.Opening) (hal.Robot, error) { return open(c) })
+}
+
+// RegisterSource registers a label device: the value name of operator.source, with the section operator.NAME. The
+// host process, which has no real-time rights, calls open. notice may be called from any goroutine: it shows the
+// operator a message, such as a lost device.
+func RegisterSource[C any](
+	name string, defaults C, open func(c C, notice func(rewardsrc.Notice)) (rewardsrc.Source, error),
+) {
+	registry.AddSource(name, "Settings of the label device "+name+".", defaults, open)
 }
 
 // RegisterModel registers a model bundle that is part of the program: the value name of model.bundle, which begins

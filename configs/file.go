@@ -3,14 +3,13 @@ package configs
 import (
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"optibfm/controller"
 	"optibfm/internal/keys"
 	"optibfm/internal/registry"
-	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/frames"
-	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/scripted"
 	"optibfm/rewardsrc/web"
@@ -26,8 +25,6 @@ const (
 	SourceScripted = "scripted" // a simulated operator, for robots with a reward
 	SourceKeyboard = "keyboard" // a person at the terminal
 	SourceConsole  = "console"  // lines on standard input
-	SourceEvdev    = "evdev"    // a gamepad, pedal, clicker or remote
-	SourceGPIO     = "gpio"     // buttons on the computer's pins
 	SourceWeb      = "web"      // a person with a browser
 	SourceNone     = "none"     // no labels
 )
@@ -156,8 +153,8 @@ type Model struct {
 
 // Operator chooses a label source; only the section of that source is used.
 type Operator struct {
-	// Source is scripted, keyboard, console, evdev, gpio, web or none.
-	Source string `yaml:"source" rule:"scripted|keyboard|console|evdev|gpio|web|none"`
+	// Source is scripted, keyboard, console, web, none or the name of a label device.
+	Source string `yaml:"source"`
 	// LabelMode sets what labels are about. any: a press answers the open
 	// request; without one it is about the last moments. per_request: a press
 	// without an open request is refused. events: no requests, each press is
@@ -168,16 +165,27 @@ type Operator struct {
 	Scripted scripted.Config `yaml:"scripted"`
 	// Keyboard sets the values of keys; console uses them too.
 	Keyboard keyboard.Config `yaml:"keyboard"`
-	// Evdev is a gamepad, pedal, clicker, remote or another input device.
-	Evdev evdev.Config `yaml:"evdev"`
-	// GPIO is buttons on the computer's pins.
-	GPIO gpio.Config `yaml:"gpio"`
+
+	registry.Sections[registry.SourceKind] `yaml:",inline"`
+
 	// Web is the console in a browser; with watch_only it runs beside any
 	// other source.
 	Web web.Config `yaml:"web"`
 	// View is the pictures of the robot in the console.
 	View frames.Config `yaml:"view"`
 }
+
+// Choices lists the values of a key that has choices.
+func (Operator) Choices(key string) []string {
+	if key != "source" {
+		return nil
+	}
+	devices := registry.SourceKind{}.List().Names()
+	return slices.Concat([]string{SourceScripted, SourceKeyboard, SourceConsole}, devices, []string{SourceWeb, SourceNone})
+}
+
+// Chosen returns the section of a registered label device, nil for another source.
+func (o Operator) Chosen() any { return o.Section(o.Source) }
 
 // NeverAsks reports whether the label mode has no requests.
 func (o Operator) NeverAsks() bool {
@@ -305,8 +313,6 @@ func Default() File {
 			LabelMode: ModeAny,
 			Scripted:  scripted.DefaultConfig(),
 			Keyboard:  keyboard.DefaultConfig(),
-			Evdev:     evdev.DefaultConfig(),
-			GPIO:      gpio.DefaultConfig(),
 			Web:       web.DefaultConfig(),
 			View:      frames.DefaultConfig(),
 		},

@@ -74,10 +74,9 @@ func (c *checker) check(f File) {
 	c.addErrors("loop", f.Loop.Validate())
 	c.addErrors("operator.scripted", f.Operator.Scripted.Validate())
 	c.addErrors("operator.keyboard", f.Operator.Keyboard.Validate())
-	c.addErrors("operator.evdev", f.Operator.Evdev.Validate())
-	c.addErrors("operator.evdev.labels", f.Operator.Evdev.Labels.Validate())
-	c.addErrors("operator.gpio", f.Operator.GPIO.Validate())
-	c.addErrors("operator.gpio.labels", f.Operator.GPIO.Labels.Validate())
+	for _, device := range (registry.SourceKind{}).List().Names() {
+		c.checkSection("operator."+device, f.Operator.Section(device))
+	}
 	c.addErrors("operator.web", f.Operator.Web.Validate())
 	c.addErrors("operator.view", f.Operator.View.Validate())
 	c.checkRobot(f)
@@ -99,15 +98,20 @@ func orOneOf(choices []string) string {
 // them.
 func (c *checker) checkRobot(f File) {
 	section, key := f.Robot.Chosen(), "robot."+f.Robot.Driver
-	if p, ok := section.(registry.Parted); ok {
+	c.checkSection(key, section)
+	if d, ok := section.(registry.Describer); ok && c.sound(key, "loop.period_ms") {
+		_, err := d.Describe(f.Loop.Period())
+		c.addErrors(key, err)
+	}
+}
+
+// checkSection checks the section of a driver.
+func (c *checker) checkSection(key string, section any) {
+	if p, ok := section.(registry.PartChecker); ok {
 		p.CheckParts(func(part string, err error) { c.addErrors(joinPath(key, part), err) })
 	}
 	if v, ok := section.(registry.Validator); ok {
 		c.addErrors(key, v.Validate())
-	}
-	if d, ok := section.(registry.Describer); ok && c.sound(key, "loop.period_ms") {
-		_, err := d.Describe(f.Loop.Period())
-		c.addErrors(key, err)
 	}
 }
 
@@ -264,26 +268,14 @@ func (c *checker) checkLockstep(f File) {
 
 // checkLabelMode checks that the source suits the label mode.
 func (c *checker) checkLabelMode(o Operator) {
-	streams := false
-	switch o.Source {
-	case SourceEvdev:
-		if c.sound("operator.source", "operator.evdev") {
-			c.addErrors("operator.evdev", o.Evdev.Bound())
-		}
-		streams = o.Evdev.Axis.Code != "" || o.Evdev.Labels.HoldAfterMS > 0
-	case SourceGPIO:
-		if c.sound("operator.source", "operator.gpio") {
-			c.addErrors("operator.gpio", o.GPIO.Bound())
-		}
-		streams = o.GPIO.Labels.HoldAfterMS > 0
-	case SourceWeb:
-		streams = true // a slider
+	key := "operator." + o.Source
+	if b, ok := o.Chosen().(registry.Bound); ok && c.sound("operator.source", key) {
+		c.addErrors(key, b.Bound())
 	}
+	device, ok := o.Chosen().(registry.Streaming)
+	streams := o.Source == SourceWeb || ok && device.Streams() // the console has a slider
 	c.addConflict(o.LabelMode == ModeContinuous && !streams,
-		[]string{
-			"operator.label_mode", "operator.source", "operator.evdev.axis", "operator.evdev.labels",
-			"operator.gpio.labels",
-		},
+		[]string{"operator.label_mode", "operator.source", key},
 		" is continuous, but the source %s has no axis or held button; bind operator.evdev.axis, "+
 			"give labels.hold_after_ms of evdev or gpio, or use the source web", o.Source)
 	c.addConflict(o.LabelMode == ModePerRequest && o.Source == SourceScripted && o.Scripted.Mode == scripted.EveryTick,

@@ -16,6 +16,8 @@ import (
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
 	"optibfm/hal/rover"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/gpio"
 )
 
 // The order is that of the keys in a configuration.
@@ -30,4 +32,6 @@ func init() {
 	dynamixel.Register()
 	feetech.Register()
 	mit.Register()
+	evdev.Register()
+	gpio.Register()
 }

@@ -144,7 +144,7 @@ func (c Config) parts() []composite.Part {
 	return parts
 }
 
-// CheckParts implements registry.Parted.
+// CheckParts implements registry.PartChecker.
 func (c Config) CheckParts(report func(key string, err error)) {
 	places := map[string]int{}
 	for i, d := range c.Devices {

@@ -34,8 +34,8 @@ import (
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
-	"optibfm/internal/setup"
 	"optibfm/internal/summary"
+	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
 	"optibfm/rtloop"
 	"optibfm/tflite"
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 			host.TidyEvery = 20 * time.Millisecond
 		}
 		if dir := os.Getenv(inputFolder); dir != "" {
-			setup.InputDevices = evdevtest.Machine{Dir: dir}
+			evdev.Local = evdevtest.Machine{Dir: dir}
 		}
 		if spoil := os.Getenv(spoiledHost); spoil != "" && len(os.Args) > 1 && os.Args[1] == "host" {
 			runSpoiledHost(spoil)

@@ -21,7 +21,6 @@ import (
 	"optibfm/internal/jitter"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/registry"
-	"optibfm/internal/setup"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rtloop"
 )
@@ -80,7 +79,7 @@ func thisMachine() machine {
 		},
 		space: func(path string) (s unix.Statfs_t, err error) { return s, unix.Statfs(path, &s) },
 		link:  can.LinkState, line: readLine,
-		inputs: setup.InputDevices, program: runProgram,
+		inputs: evdev.Local, program: runProgram,
 	}
 }
 

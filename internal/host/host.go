@@ -25,9 +25,7 @@ import (
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
-	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/frames"
-	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
@@ -263,10 +261,6 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		return setup.OpenScripted(o)
 	case configs.SourceKeyboard:
 		return keyboard.Open(o.Keyboard, keyboard.Options{Display: h.Notice, OnKey: h.Key})
-	case configs.SourceEvdev:
-		return evdev.Open(o.Evdev, evdev.Options{System: setup.InputDevices, Display: h.Notice})
-	case configs.SourceGPIO:
-		return gpio.Open(o.GPIO, gpio.Options{Display: h.Notice})
 	case configs.SourceConsole:
 		if h.Config.JSON { // standard output is for the summary
 			return openConsole(o.Keyboard, os.Stderr), nil
@@ -276,7 +270,10 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		err := h.openWeb()
 		return h.web, err
 	}
-	return setup.NoOperator{}, nil
+	if o.Source == configs.SourceNone {
+		return setup.NoOperator{}, nil
+	}
+	return registry.OpenSource(o.Source, o.Chosen(), h.Notice)
 }
 
 // Notice shows a message of the operator's device and records the important ones.

@@ -47,37 +47,53 @@ type Holder interface {
 }
 
 // Fields lists the fields of a struct in their order, including those of embedded structs.
-func Fields(v reflect.Value) []Field {
-	var fields []Field
+func Fields(v reflect.Value) []Field { return fields(v, "") }
+
+// Find finds the field of a key.
+func Find(v reflect.Value, key string) (Field, bool) {
+	if key == "" {
+		return Field{}, false
+	}
+	found := fields(v, key)
+	if len(found) == 0 {
+		return Field{}, false
+	}
+	return found[0], true
+}
+
+// fields lists the fields with a key; "": all.
+func fields(v reflect.Value, only string) (list []Field) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		if f.Anonymous {
 			if h := holderOf(v.Field(i)); h != nil {
-				fields = append(fields, held(h)...)
+				list = append(list, held(h, only)...)
 			} else {
-				fields = append(fields, Fields(v.Field(i))...)
+				list = append(list, fields(v.Field(i), only)...)
 			}
 			continue
 		}
 		key := keyOf(f)
-		if key == "" {
+		if key == "" || only != "" && key != only {
 			continue
 		}
 		rule, has := ruleOf(v.Type(), f)
 		_, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		fields = append(fields, Field{
+		list = append(list, Field{
 			Key: key, Value: v.Field(i), Rule: rule, HasRule: has, OmitEmpty: options == "omitempty",
 			Owner: v.Type(), Name: f.Name, Doc: f.Tag.Get("doc"),
 		})
 	}
-	return fields
+	return list
 }
 
-func held(h Holder) (fields []Field) {
+func held(h Holder, only string) (list []Field) {
 	for _, key := range h.HeldKeys() {
-		fields = append(fields, Field{Key: key, Value: h.Held(key), Doc: h.HeldDoc(key), Holder: h})
+		if only == "" || key == only {
+			list = append(list, Field{Key: key, Value: h.Held(key), Doc: h.HeldDoc(key), Holder: h})
+		}
 	}
-	return fields
+	return list
 }
 
 // holderOf returns the holder in a field, nil for another embedded struct. Of a field that is not settable it is
@@ -127,14 +143,4 @@ func Of(v reflect.Value) (keys []string) {
 		keys = append(keys, f.Key)
 	}
 	return keys
-}
-
-// Find finds the field of a key.
-func Find(v reflect.Value, key string) (Field, bool) {
-	for _, f := range Fields(v) {
-		if f.Key == key {
-			return f, true
-		}
-	}
-	return Field{}, false
 }

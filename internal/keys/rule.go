@@ -16,8 +16,8 @@ type Rule struct {
 	Choices  []string
 }
 
-// Chooser is implemented by structs whose choices are not known when they are compiled. Choices returns those of a
-// key, nil for other keys.
+// Chooser is implemented by structs with texts whose choices are not in a tag. Choices returns those of a key, nil for
+// other keys.
 type Chooser interface{ Choices(key string) []string }
 
 // HasMin reports whether the range has a lower bound.
@@ -68,12 +68,11 @@ func (r Rule) String() string {
 
 // ruleOf returns the rule of a field of a struct.
 func ruleOf(owner reflect.Type, f reflect.StructField) (r Rule, ok bool) {
-	if chooser, is := reflect.Zero(owner).Interface().(Chooser); is {
-		if choices := chooser.Choices(keyOf(f)); choices != nil {
-			return Rule{Choices: choices}, true
-		}
-	}
 	tag, ok := f.Tag.Lookup("rule")
+	if !ok && f.Type.Kind() == reflect.String && owner.Implements(reflect.TypeFor[Chooser]()) {
+		choices := reflect.Zero(owner).Interface().(Chooser).Choices(keyOf(f))
+		return Rule{Choices: choices}, choices != nil
+	}
 	if !ok {
 		return Rule{}, false
 	}

@@ -95,10 +95,14 @@ func MissingFile(key, path string) string {
 	return RepositoryAdvice + " in " + key
 }
 
+// PartChecker is implemented by sections whose parts have rules of their own. CheckParts reports the mistakes of each
+// part under its key, such as devices[0].mcu.
+type PartChecker interface {
+	CheckParts(report func(key string, err error))
+}
+
 // Parted is implemented by sections of robots with several devices.
 type Parted interface {
-	// CheckParts reports the mistakes of each device under its key, such as devices[0].mcu.
-	CheckParts(report func(key string, err error))
 	// Shares returns each device's part of the longest duration of the robot's calls.
 	Shares() []hal.Share
 	// Unguarded names the devices with outputs and without a deadman longer than a period.

@@ -18,12 +18,8 @@ import (
 	"optibfm/internal/link"
 	"optibfm/internal/registry"
 	"optibfm/rewardsrc"
-	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/scripted"
 )
-
-// InputDevices is the input system of an evdev source. Tests replace it.
-var InputDevices evdev.System = evdev.Kernel{}
 
 // OpenRobot opens the robot of a session, halted, and compares its channels with those of the model. In a
 // shadow run no action reaches its actuators. now is the clock of the robot in ns; nil means simulated time.

@@ -14,6 +14,7 @@ import (
 	"optibfm/configs"
 	"optibfm/flightlog"
 	"optibfm/internal/decimal"
+	"optibfm/internal/registry"
 	"optibfm/internal/regular"
 )
 
@@ -65,13 +66,12 @@ type scale struct{ good, bad float64 }
 
 // scaleOf returns the values of the good and the bad button of the operator's device.
 func scaleOf(o configs.Operator) scale {
-	switch o.Source {
-	case configs.SourceEvdev:
-		return scale{o.Evdev.Labels.GoodValue, o.Evdev.Labels.BadValue}
-	case configs.SourceGPIO:
-		return scale{o.GPIO.Labels.GoodValue, o.GPIO.Labels.BadValue}
-	case configs.SourceWeb:
+	if o.Source == configs.SourceWeb {
 		return scale{o.Web.GoodValue, o.Web.BadValue}
+	}
+	if device, ok := o.Chosen().(registry.Scaled); ok {
+		good, bad := device.Scale()
+		return scale{good, bad}
 	}
 	return scale{o.Keyboard.GoodValue, o.Keyboard.BadValue}
 }

@@ -157,7 +157,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 
 func TestDisplays_HideTheTaskFromAPerson(t *testing.T) {
 	for source, hidden := range map[string]bool{
-		configs.SourceKeyboard: true, configs.SourceEvdev: true, configs.SourceWeb: true, configs.SourceScripted: false,
+		configs.SourceKeyboard: true, "evdev": true, configs.SourceWeb: true, configs.SourceScripted: false,
 	} {
 		file := testFile(func(f *configs.File) { f.Operator.Source = source })
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 300)
@@ -187,7 +187,7 @@ func TestDisplays_HideTheTaskFromAPerson(t *testing.T) {
 func TestScreenDisplay_WaitsForThePerson(t *testing.T) {
 	for source, how := range map[string]string{
 		configs.SourceKeyboard: "press Enter", configs.SourceWeb: "press good in the browser",
-		configs.SourceGPIO: "press a button of your device",
+		"gpio": "press a button of your device",
 	} {
 		s := newTeaching(t, rigtest.RoverSpec(t), func(f *configs.File) { f.Operator.Source = source })
 		s.show(t, func(k *controller.Tick) { k.Flags = controller.FlagUnreachable })
