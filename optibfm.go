@@ -10,6 +10,7 @@ import (
 	"optibfm/hal"
 	"optibfm/internal/cli"
 	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc"
 )
 
@@ -29,7 +30,7 @@ func RegisterRobot[C any](name string, defaults C, open func(C) (hal.Robot, erro
 func RegisterSource[C any](
 	name string, defaults C, open func(c C, notice func(rewardsrc.Notice)) (rewardsrc.Source, error),
 ) {
-	registry.AddSource(name, "Settings of the label device "+name+".", defaults, open)
+	sections.AddSource(name, "Settings of the label device "+name+".", defaults, open)
 }
 
 // RegisterModel registers a model bundle that is part of the program: the value name of model.bundle, which begins

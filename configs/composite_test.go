@@ -12,7 +12,7 @@ import (
 	"optibfm/hal/feetech"
 	"optibfm/hal/mit"
 	"optibfm/hal/rover"
-	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	_ "optibfm/standard"
 	"optibfm/tflite"
 )
@@ -82,8 +82,8 @@ func TestLoad_OverridesAnElementOfAList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := registry.Get[assembly.Config](cfg.Robot.Sections)
-	if bus := registry.Get[bno055.Config](c.Devices[0].Sections).Bus; bus != "/dev/i2c-7" || c.Action[1].Max != 0.5 {
+	c := sections.Get[assembly.Config](cfg.Robot.Sections)
+	if bus := sections.Get[bno055.Config](c.Devices[0].Sections).Bus; bus != "/dev/i2c-7" || c.Action[1].Max != 0.5 {
 		t.Errorf("%+v", c)
 	}
 	unknown := []string{"devices[2].name", "devices[-1].name", "devices[x].name", "devices[0.name", "name[0]"}
@@ -114,7 +114,7 @@ func checkRoverModel(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := registry.Get[assembly.Config](cfg.Robot.Sections).Describe(cfg.Loop.Period())
+	spec, err := sections.Get[assembly.Config](cfg.Robot.Sections).Describe(cfg.Loop.Period())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestComposite_UnguardedNamesDevicesWithoutDeadman(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(registry.Get[assembly.Config](cfg.Robot.Sections).Unguarded(cfg.Loop.Period())); got != c.want {
+		if got := fmt.Sprint(sections.Get[assembly.Config](cfg.Robot.Sections).Unguarded(cfg.Loop.Period())); got != c.want {
 			t.Errorf("%s with %s: %s, want %s", c.name, c.change, got, c.want)
 		}
 	}
@@ -170,7 +170,7 @@ func TestComposite_UnguardedNamesDevicesWithoutDeadman(t *testing.T) {
 // device returns a device of a driver.
 func device[C any](name, driver string, section C) assembly.Device {
 	d := assembly.Device{Name: name, Driver: driver}
-	registry.Edit(&d.Sections, func(c *C) { *c = section })
+	sections.Edit(&d.Sections, func(c *C) { *c = section })
 	return d
 }
 

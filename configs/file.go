@@ -9,6 +9,7 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/keys"
 	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/scripted"
@@ -70,7 +71,7 @@ type Robot struct {
 	// Driver is the name of a section below.
 	Driver string `yaml:"driver"`
 
-	registry.Sections[registry.RobotKind] `yaml:",inline"`
+	sections.Sections[registry.RobotKind] `yaml:",inline"`
 
 	// Hold is how the robot stands still while controller.gate.pause is hold and
 	// a request is open: failsafe (the failsafe output of each action channel,
@@ -166,7 +167,7 @@ type Operator struct {
 	// Keyboard sets the values of keys; console uses them too.
 	Keyboard keyboard.Config `yaml:"keyboard"`
 
-	registry.Sections[registry.SourceKind] `yaml:",inline"`
+	sections.Sections[sections.SourceKind] `yaml:",inline"`
 
 	// Web is the console in a browser; with watch_only it runs beside any
 	// other source.
@@ -180,7 +181,7 @@ func (Operator) Choices(key string) []string {
 	if key != "source" {
 		return nil
 	}
-	devices := registry.SourceKind{}.List().Names()
+	devices := sections.SourceKind{}.List().Names()
 	return slices.Concat([]string{SourceScripted, SourceKeyboard, SourceConsole}, devices, []string{SourceWeb, SourceNone})
 }
 

@@ -15,7 +15,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal/bridge"
 	"optibfm/internal/keys"
-	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/scripted"
 )
 
@@ -149,7 +149,7 @@ func TestError_HidesSecretsOfAddresses(t *testing.T) {
 func TestFile_RedactedLeavesTheOriginal(t *testing.T) {
 	f := Default()
 	f.Operator.View.URL = "http://me:s3cret@cam/"
-	registry.Edit(&f.Robot.Sections, func(c *bridge.Config) {
+	sections.Edit(&f.Robot.Sections, func(c *bridge.Config) {
 		c.Command = []string{"bridge", "--camera=http://me:s3cret@cam/"}
 	})
 	shown, err := f.Redacted().YAML()
@@ -159,7 +159,7 @@ func TestFile_RedactedLeavesTheOriginal(t *testing.T) {
 	if _, err := Parse("shown", shown); err != nil {
 		t.Error(err)
 	}
-	command := registry.Get[bridge.Config](f.Robot.Sections).Command
+	command := sections.Get[bridge.Config](f.Robot.Sections).Command
 	if !strings.Contains(f.Operator.View.URL+command[1], "s3cret@cam/--camera=http://me:s3cret") {
 		t.Error("the configuration itself lost its password")
 	}

@@ -21,7 +21,7 @@ import (
 	"optibfm/hal/pca9685"
 	"optibfm/hal/serial"
 	"optibfm/internal/keys"
-	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 )
 
 // rules returns the rule of each key of a configuration; [] stands for each element of a list, * for each name of a
@@ -243,7 +243,7 @@ func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
 		cfg.Robot.Driver = "rover"
 	case strings.HasPrefix(pattern, "robot.bridge"):
 		cfg.Robot.Driver = "bridge"
-		registry.Edit(&cfg.Robot.Sections, func(c *bridge.Config) { c.Address = "unix:/r" })
+		sections.Edit(&cfg.Robot.Sections, func(c *bridge.Config) { c.Address = "unix:/r" })
 	}
 	cfg.Controller.FixedZ, cfg.Loop.CPUs = []float64{1}, []int{0}
 	cfg.Model.Groups = []controller.Group{{Name: "state", Terms: []controller.Term{{LastAction: true}}}}
@@ -266,7 +266,7 @@ func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
 		devices = slices.DeleteFunc(devices, func(d assembly.Device) bool {
 			return d.Driver != driver && strings.Contains(key, ".")
 		})
-		registry.Edit(&cfg.Robot.Sections, func(c *assembly.Config) { c.Devices = devices })
+		sections.Edit(&cfg.Robot.Sections, func(c *assembly.Config) { c.Devices = devices })
 	}
 	return cfg, strings.ReplaceAll(pattern, "[]", "[0]")
 }

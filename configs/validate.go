@@ -11,6 +11,7 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/keys"
 	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/scripted"
 )
 
@@ -74,7 +75,7 @@ func (c *checker) check(f File) {
 	c.addErrors("loop", f.Loop.Validate())
 	c.addErrors("operator.scripted", f.Operator.Scripted.Validate())
 	c.addErrors("operator.keyboard", f.Operator.Keyboard.Validate())
-	for _, device := range (registry.SourceKind{}).List().Names() {
+	for _, device := range (sections.SourceKind{}).List().Names() {
 		c.checkSection("operator."+device, f.Operator.Section(device))
 	}
 	c.addErrors("operator.web", f.Operator.Web.Validate())
@@ -269,10 +270,10 @@ func (c *checker) checkLockstep(f File) {
 // checkLabelMode checks that the source suits the label mode.
 func (c *checker) checkLabelMode(o Operator) {
 	key := "operator." + o.Source
-	if b, ok := o.Chosen().(registry.Bound); ok && c.sound("operator.source", key) {
+	if b, ok := o.Chosen().(sections.Bound); ok && c.sound("operator.source", key) {
 		c.addErrors(key, b.Bound())
 	}
-	device, ok := o.Chosen().(registry.Streaming)
+	device, ok := o.Chosen().(sections.Streaming)
 	streams := o.Source == SourceWeb || ok && device.Streams() // the console has a slider
 	c.addConflict(o.LabelMode == ModeContinuous && !streams,
 		[]string{"operator.label_mode", "operator.source", key},

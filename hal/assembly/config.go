@@ -7,7 +7,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/composite"
 	"optibfm/hal/i2cbus"
-	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 )
 
 // Config is a robot made of devices; see package hal/composite. Its period is that of the loop.
@@ -46,7 +46,7 @@ type Device struct {
 	// device count as frozen. 0: no limit.
 	FrozenTicks int `yaml:"frozen_ticks" rule:"[0, 1e6]"`
 
-	registry.Sections[DeviceKind] `yaml:",inline"`
+	sections.Sections[DeviceKind] `yaml:",inline"`
 }
 
 // Choices lists the values of a key that has choices.

@@ -8,6 +8,7 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/pca9685"
 	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/rtloop"
 	_ "optibfm/standard"
 )
@@ -15,13 +16,13 @@ import (
 func TestHaltTasks_DevicesOfOneBusShareALine(t *testing.T) {
 	pwm := func(name string, address int) assembly.Device {
 		d := assembly.Device{Name: name, Driver: "pca9685"}
-		registry.Edit(&d.Sections, func(c *pca9685.Config) {
+		sections.Edit(&d.Sections, func(c *pca9685.Config) {
 			*c = pca9685.Config{Bus: "/dev/i2c-1", Address: address, Channels: []pca9685.Channel{{Name: "it"}}}
 		})
 		return d
 	}
 	motors := assembly.Device{Name: "legs", Driver: "mit"}
-	registry.Edit(&motors.Sections, func(c *mit.Config) {
+	sections.Edit(&motors.Sections, func(c *mit.Config) {
 		*c = mit.Config{Interface: "can0", Motors: []mit.Motor{
 			{Name: "hip", ID: 1, ReplyID: 2, Mode: mit.Torque, PMax: 1, VMax: 1, TMax: 1},
 		}}

@@ -5,21 +5,22 @@ import (
 
 	"optibfm/hal"
 	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 )
 
 // DeviceKind is the kind of drivers of devices: the sections of an element of robot.composite.devices, chosen by
 // its driver.
 type DeviceKind struct{}
 
-var deviceList = registry.NewList("device", "name", "driver", "stale_ms", "frozen_ticks")
+var deviceList = sections.NewList("device", "name", "driver", "stale_ms", "frozen_ticks")
 
-// List implements registry.Kind.
-func (DeviceKind) List() *registry.List { return deviceList }
+// List implements sections.Kind.
+func (DeviceKind) List() *sections.List { return deviceList }
 
-// ChosenBy implements registry.Kind.
+// ChosenBy implements sections.Kind.
 func (DeviceKind) ChosenBy() string { return "driver" }
 
-// OmitsDefault implements registry.Kind.
+// OmitsDefault implements sections.Kind.
 func (DeviceKind) OmitsDefault() bool { return true }
 
 // device is a registered driver of a device.
@@ -33,7 +34,7 @@ var devices = map[string]device{}
 // AddDevice registers a driver of a device. open returns it halted.
 func AddDevice[C DeviceConfig](name, doc string, open func(context.Context, C, *Opener) (hal.Device, error)) {
 	var defaults C
-	deviceList.Add(registry.Section{Name: name, Doc: doc, Default: defaults})
+	deviceList.Add(sections.Section{Name: name, Doc: doc, Default: defaults})
 	devices[name] = device{open: func(ctx context.Context, section any, o *Opener) (hal.Device, error) {
 		d, err := open(ctx, section.(C), o)
 		if err != nil { // d may be a nil pointer in an interface

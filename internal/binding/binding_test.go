@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"optibfm/configs"
-	"optibfm/internal/registry"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
 	"optibfm/rewardsrc/panel"
@@ -34,8 +34,8 @@ func TestYAML_IsAConfiguration(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		if file.Operator.Source != "evdev" || registry.Get[evdev.Config](file.Operator.Sections) != c {
-			t.Errorf("read back as %+v\nwant %+v", registry.Get[evdev.Config](file.Operator.Sections), c)
+		if file.Operator.Source != "evdev" || sections.Get[evdev.Config](file.Operator.Sections) != c {
+			t.Errorf("read back as %+v\nwant %+v", sections.Get[evdev.Config](file.Operator.Sections), c)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"optibfm/hal/assembly"
 	"optibfm/hal/bno055"
 	"optibfm/internal/control"
-	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/internal/shell"
 	"optibfm/rtloop"
 )
@@ -89,7 +89,7 @@ func calibrate(
 	ctx context.Context, o Options, h assembly.Hardware, cfg configs.File, d assembly.Device, out io.Writer,
 ) (profile bno055.Profile, err error) {
 	// A calibration from the configuration would make the chip report itself as calibrated.
-	registry.Edit(&d.Sections, func(c *bno055.Config) {
+	sections.Edit(&d.Sections, func(c *bno055.Config) {
 		c.Read, c.Calibration, c.CalibrationFile = []string{"calibration"}, "", ""
 	})
 	opener := assembly.NewOpener(h, cfg.Robot.Chosen().(assembly.Config), rtloop.Now)
@@ -102,7 +102,7 @@ func calibrate(
 	defer func() { err = errors.Join(err, imu.Close()) }()
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	if err := wait(ctx, imu, registry.Get[bno055.Config](d.Sections).Mode, o.Interval, out); err != nil {
+	if err := wait(ctx, imu, sections.Get[bno055.Config](d.Sections).Mode, o.Interval, out); err != nil {
 		return profile, err
 	}
 	return imu.Profile()

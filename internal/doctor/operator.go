@@ -11,8 +11,8 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/registry"
 	"optibfm/internal/regular"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/panel"
@@ -41,7 +41,7 @@ func (d *doctor) operatorChecks() []check {
 // checkInputDevice finds the reward device and its keys. It does not open the device, which would
 // wake a sleeping one.
 func (d *doctor) checkInputDevice() finding {
-	cfg := registry.Get[evdev.Config](d.file.Operator.Sections)
+	cfg := sections.Get[evdev.Config](d.file.Operator.Sections)
 	devices, err := d.inputs.List()
 	if err != nil {
 		return fail("see `ls /dev/input`", "%v", err)
@@ -83,7 +83,7 @@ func missingKey(cfg evdev.Config, info evdev.Info) string {
 
 // checkButtons checks the GPIO lines of buttons, light and buzzer.
 func (d *doctor) checkButtons(context.Context) (found []finding) {
-	g := registry.Get[gpio.Config](d.file.Operator.Sections)
+	g := sections.Get[gpio.Config](d.file.Operator.Sections)
 	check := func(role, line string) {
 		if line != "" {
 			found = append(found, d.checkLine(g.Chip, line).about(role))

@@ -15,8 +15,8 @@ import (
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/mcu"
-	"optibfm/internal/registry"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/sections"
 )
 
 // load returns a configuration with a socket in a new folder.
@@ -87,7 +87,7 @@ func TestHalt_HaltsABoardThatDoesNotAnswer(t *testing.T) {
 	w := rigtest.NewWagon(t)
 	const board = "robot.composite.devices[1].mcu."
 	file := load(t, rigtest.WagonFile, append(w.Set, board+"deadman_ms=60000", board+"start_timeout_ms=300")...)
-	base, err := mcu.Open(t.Context(), registry.Get[mcu.Config](rigtest.DevicesOf(file)[1].Sections))
+	base, err := mcu.Open(t.Context(), sections.Get[mcu.Config](rigtest.DevicesOf(file)[1].Sections))
 	rigtest.Must(t, err)
 	rigtest.Must(t, errors.Join(base.Arm(), base.Write([]float64{5, 5}), base.Close()))
 	w.Base.Mute(true)

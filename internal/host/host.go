@@ -20,6 +20,7 @@ import (
 	"optibfm/internal/link"
 	"optibfm/internal/record"
 	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
 	"optibfm/internal/terminal"
@@ -273,7 +274,7 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 	if o.Source == configs.SourceNone {
 		return setup.NoOperator{}, nil
 	}
-	return registry.OpenSource(o.Source, o.Chosen(), h.Notice)
+	return sections.OpenSource(o.Source, o.Chosen(), h.Notice)
 }
 
 // Notice shows a message of the operator's device and records the important ones.

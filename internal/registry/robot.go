@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/sections"
 )
 
 // RobotKind is the kind of drivers of whole robots: the sections of robot, chosen by robot.driver.
 type RobotKind struct{}
 
-var robotList = NewList("robot", "driver", "hold")
+var robotList = sections.NewList("robot", "driver", "hold")
 
 // List implements Kind.
-func (RobotKind) List() *List { return robotList }
+func (RobotKind) List() *sections.List { return robotList }
 
 // ChosenBy implements Kind.
 func (RobotKind) ChosenBy() string { return "driver" }
@@ -36,7 +37,7 @@ var openers = map[string]func(context.Context, any, Opening) (hal.Robot, error){
 
 // AddRobot registers a driver of a whole robot. open returns it halted.
 func AddRobot[C any](name, doc string, defaults C, open func(context.Context, C, Opening) (hal.Robot, error)) {
-	robotList.Add(Section{Name: name, Doc: doc, Default: defaults})
+	robotList.Add(sections.Section{Name: name, Doc: doc, Default: defaults})
 	openers[name] = func(ctx context.Context, section any, o Opening) (hal.Robot, error) {
 		robot, err := open(ctx, section.(C), o)
 		if err != nil { // robot may be a nil pointer in an interface

@@ -12,7 +12,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/rover"
-	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -183,7 +183,7 @@ func testdata(name string) string {
 }
 
 // Section returns the section of a robot's driver by its type.
-func Section[C any](f configs.File) C { return registry.Get[C](f.Robot.Sections) }
+func Section[C any](f configs.File) C { return sections.Get[C](f.Robot.Sections) }
 
 // EditRobot changes the section of a robot's driver.
-func EditRobot[C any](f *configs.File, change func(*C)) { registry.Edit(&f.Robot.Sections, change) }
+func EditRobot[C any](f *configs.File, change func(*C)) { sections.Edit(&f.Robot.Sections, change) }

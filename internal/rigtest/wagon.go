@@ -16,7 +16,7 @@ import (
 	"optibfm/hal/mcu/mcutest"
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
-	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	_ "optibfm/standard" // the drivers of configurations
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -60,7 +60,7 @@ func NewWagon(t *testing.T) *Wagon {
 	w.Neck, err = dynamixeltest.New(dynamixeltest.NewServo(1, 1020, 3), dynamixeltest.NewServo(2, 1060, 3))
 	Must(t, err)
 	t.Cleanup(func() { w.Unplug("neck") })
-	if w.Arm, err = mittest.New(registry.Get[mit.Config](DevicesOf(cfg)[3].Sections)); err != nil {
+	if w.Arm, err = mittest.New(sections.Get[mit.Config](DevicesOf(cfg)[3].Sections)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Unplug("arm") })

@@ -25,8 +25,8 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/serial"
-	"optibfm/internal/registry"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
@@ -301,7 +301,7 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 		Port: serial.Config{Path: chain.Path}, Servos: []feetech.Servo{{Name: "s", ID: 1}}, TimeoutMs: 100,
 	}
 	arm := assembly.Device{Driver: "feetech"}
-	registry.Edit(&arm.Sections, func(c *feetech.Config) { *c = servo })
+	sections.Edit(&arm.Sections, func(c *feetech.Config) { *c = servo })
 	devices := append(rigtest.DevicesOf(file), rigtest.DevicesOf(base)[1],
 		arm)
 	o := assembly.NewOpener(w.Hardware(), rigtest.Section[assembly.Config](base), rtloop.Now)
@@ -309,7 +309,7 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 	found := map[string]hal.Bounds{}
 	for _, d := range devices {
 		if d.Driver == "mit" {
-			registry.Edit(&d.Sections, func(c *mit.Config) { c.Motors = c.Motors[:1] })
+			sections.Edit(&d.Sections, func(c *mit.Config) { c.Motors = c.Motors[:1] })
 		}
 		device, err := o.Open(t.Context(), d)
 		if err != nil {

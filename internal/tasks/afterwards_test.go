@@ -14,8 +14,8 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/registry"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
 )
@@ -504,8 +504,8 @@ func TestScale_IsThatOfTheOperatorsDevice(t *testing.T) {
 	rigtest.Must(t, err)
 	o := file.Operator
 	o.Keyboard.GoodValue, o.Web.GoodValue = 1, 4
-	registry.Edit(&o.Sections, func(c *evdev.Config) { c.Labels.GoodValue = 2 })
-	registry.Edit(&o.Sections, func(c *gpio.Config) { c.Labels.GoodValue = 3 })
+	sections.Edit(&o.Sections, func(c *evdev.Config) { c.Labels.GoodValue = 2 })
+	sections.Edit(&o.Sections, func(c *gpio.Config) { c.Labels.GoodValue = 3 })
 	for source, want := range map[string]float64{
 		configs.SourceKeyboard: 1, configs.SourceConsole: 1, "evdev": 2, "gpio": 3,
 		configs.SourceWeb: 4,

@@ -14,8 +14,8 @@ import (
 	"optibfm/configs"
 	"optibfm/flightlog"
 	"optibfm/internal/decimal"
-	"optibfm/internal/registry"
 	"optibfm/internal/regular"
+	"optibfm/internal/sections"
 )
 
 // A file of moments is CSV with these columns, in any order. Propose and the replay page write it. Only tick and label
@@ -69,7 +69,7 @@ func scaleOf(o configs.Operator) scale {
 	if o.Source == configs.SourceWeb {
 		return scale{o.Web.GoodValue, o.Web.BadValue}
 	}
-	if device, ok := o.Chosen().(registry.Scaled); ok {
+	if device, ok := o.Chosen().(sections.Scaled); ok {
 		good, bad := device.Scale()
 		return scale{good, bad}
 	}

@@ -1,7 +1,7 @@
 package evdev
 
 import (
-	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc"
 )
 
@@ -10,7 +10,7 @@ var Local System = Kernel{}
 
 // Register registers the label device evdev.
 func Register() {
-	registry.AddSource("evdev", "Evdev is a gamepad, pedal, clicker, remote or another input device.", DefaultConfig(),
+	sections.AddSource("evdev", "Evdev is a gamepad, pedal, clicker, remote or another input device.", DefaultConfig(),
 		func(c Config, notice func(rewardsrc.Notice)) (rewardsrc.Source, error) {
 			return Open(c, Options{System: Local, Display: notice})
 		})

@@ -1,13 +1,13 @@
 package gpio
 
 import (
-	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc"
 )
 
 // Register registers the label device gpio.
 func Register() {
-	registry.AddSource("gpio", "GPIO is buttons on the computer's pins.", DefaultConfig(),
+	sections.AddSource("gpio", "GPIO is buttons on the computer's pins.", DefaultConfig(),
 		func(c Config, notice func(rewardsrc.Notice)) (rewardsrc.Source, error) {
 			return Open(c, Options{Display: notice})
 		})
