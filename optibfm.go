@@ -43,8 +43,13 @@ func RegisterConfig(name, text string) { configs.Register(name, text) }
 // RegisterCommand adds a command.
 func RegisterCommand(command func() *cobra.Command) { cli.Add(command) }
 
-// Finding is the result of a check of `optibfm doctor`: see [Computer].
+// RegisterCheck gives a driver a check of `optibfm doctor`. It opens and moves nothing, and ends within a minute.
+func RegisterCheck[C any](driver string, check func(context.Context, C, Computer) []Finding) {
+	registry.AddCheck(driver, check)
+}
+
+// Finding is the result of a check.
 type Finding = registry.Finding
 
-// Computer is what a section's method Check(context.Context, Computer) Finding may ask about this computer.
+// Computer is what a check may ask about this computer.
 type Computer = registry.Computer

@@ -12,6 +12,7 @@ import (
 	"optibfm/internal/sections"
 	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/rewardsrc/remote"
 	"optibfm/rewardsrc/scripted"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
@@ -27,6 +28,7 @@ const (
 	SourceKeyboard = "keyboard" // a person at the terminal
 	SourceConsole  = "console"  // lines on standard input
 	SourceWeb      = "web"      // a person with a browser
+	SourceRemote   = "remote"   // the remote control of the robot (robot.driver: unitree)
 	SourceNone     = "none"     // no labels
 )
 
@@ -154,7 +156,7 @@ type Model struct {
 
 // Operator chooses a label source; only the section of that source is used.
 type Operator struct {
-	// Source is scripted, keyboard, console, web, none or the name of a label device.
+	// Source is scripted, keyboard, console, web, remote, none or the name of a label device.
 	Source string `yaml:"source"`
 	// LabelMode sets what labels are about. any: a press answers the open
 	// request; without one it is about the last moments. per_request: a press
@@ -169,11 +171,17 @@ type Operator struct {
 
 	sections.Sections[sections.SourceKind] `yaml:",inline"`
 
+	// Remote is the remote control of the robot itself.
+	Remote remote.Config `yaml:"remote"`
 	// Web is the console in a browser; with watch_only it runs beside any
 	// other source.
 	Web web.Config `yaml:"web"`
 	// View is the pictures of the robot in the console.
 	View frames.Config `yaml:"view"`
+	// Suggestions are tasks that the screen and the console propose to the
+	// person who labels, each with a rule: "stand up: good while the head is
+	// high". At most 5, of at most 80 characters.
+	Suggestions []string `yaml:"suggestions"`
 }
 
 // Choices lists the values of a key that has choices.
@@ -182,7 +190,8 @@ func (Operator) Choices(key string) []string {
 		return nil
 	}
 	devices := sections.SourceKind{}.List().Names()
-	return slices.Concat([]string{SourceScripted, SourceKeyboard, SourceConsole}, devices, []string{SourceWeb, SourceNone})
+	return slices.Concat([]string{SourceScripted, SourceKeyboard, SourceConsole}, devices,
+		[]string{SourceWeb, SourceRemote, SourceNone})
 }
 
 // Chosen returns the section of a registered label device, nil for another source.
@@ -314,8 +323,11 @@ func Default() File {
 			LabelMode: ModeAny,
 			Scripted:  scripted.DefaultConfig(),
 			Keyboard:  keyboard.DefaultConfig(),
+			Remote:    remote.DefaultConfig(),
 			Web:       web.DefaultConfig(),
 			View:      frames.DefaultConfig(),
+
+			Suggestions: []string{},
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1, FramesDays: 7},
 		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 60, FormerTasks: true},

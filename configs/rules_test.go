@@ -20,6 +20,7 @@ import (
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
 	"optibfm/hal/serial"
+	"optibfm/hal/unitree"
 	"optibfm/internal/keys"
 	"optibfm/internal/sections"
 )
@@ -85,11 +86,14 @@ var narrowed = map[string]string{
 	"robot.composite.devices[].pca9685.frequency_hz": "of the oscillator",
 	"operator.scripted.reward_high":                  "above reward_low",
 	"operator.label_mode":                            "of the source",
+	"operator.source":                                "with robot.driver",
 	"operator.web.tls":                               "with cert_file and key_file",
 	"operator.keyboard.good_value":                   "above bad_value",
 	"operator.evdev.labels.good_value":               "above bad_value",
 	"operator.gpio.labels.good_value":                "above bad_value",
 	"operator.web.good_value":                        "above bad_value",
+	"operator.remote.labels.good_value":              "above bad_value",
+	"robot.unitree.model":                            "with a driver that needs it",
 }
 
 func TestRules_ValidateAndSchemaAgree(t *testing.T) {
@@ -244,6 +248,14 @@ func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
 	case strings.HasPrefix(pattern, "robot.bridge"):
 		cfg.Robot.Driver = "bridge"
 		sections.Edit(&cfg.Robot.Sections, func(c *bridge.Config) { c.Address = "unix:/r" })
+	case strings.HasPrefix(pattern, "robot.unitree"):
+		cfg.Robot.Driver = "unitree"
+		sections.Edit(&cfg.Robot.Sections, func(u *unitree.Config) {
+			u.Model, u.Interface = unitree.G1, unitree.Loopback
+			one := []float64{1}
+			u.Kp, u.Kd, u.DampingKd, u.Pose, u.ActionScale, u.MaxRate, u.MaxTorque = one, one, one, one, one, one, one
+			u.Battery, u.Temperature = unitree.Battery{}, unitree.Temperature{}
+		})
 	}
 	cfg.Controller.FixedZ, cfg.Loop.CPUs = []float64{1}, []int{0}
 	cfg.Model.Groups = []controller.Group{{Name: "state", Terms: []controller.Term{{LastAction: true}}}}

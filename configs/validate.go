@@ -7,9 +7,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"optibfm/controller"
 	"optibfm/internal/keys"
+	"optibfm/internal/plaintext"
 	"optibfm/internal/registry"
 	"optibfm/internal/sections"
 	"optibfm/rewardsrc/scripted"
@@ -78,13 +80,32 @@ func (c *checker) check(f File) {
 	for _, device := range (sections.SourceKind{}).List().Names() {
 		c.checkSection("operator."+device, f.Operator.Section(device))
 	}
+	c.addErrors("operator.remote", f.Operator.Remote.Validate())
+	c.addErrors("operator.remote.labels", f.Operator.Remote.Labels.Validate())
 	c.addErrors("operator.web", f.Operator.Web.Validate())
 	c.addErrors("operator.view", f.Operator.View.Validate())
+	c.checkSuggestions(f.Operator.Suggestions)
 	c.checkRobot(f)
 	c.checkSafetyConflicts(f)
 	c.checkLockstep(f)
 	c.checkConflicts(f)
 	c.checkLabelMode(f.Operator)
+}
+
+// The limits of operator.suggestions: they are for the first screen of a phone.
+const maxSuggestions, maxSuggestion = 5, 80
+
+func (c *checker) checkSuggestions(all []string) {
+	if len(all) > maxSuggestions {
+		c.add("operator.suggestions", " has %d entries; keep at most %d", len(all), maxSuggestions)
+	}
+	for i, s := range all {
+		if n := utf8.RuneCountInString(s); n == 0 || n > maxSuggestion || plaintext.Clean(s) != s {
+			c.add(fmt.Sprintf("operator.suggestions[%d]", i),
+				" is not a line of 1 to %d characters; write a task and its rule, such as "+
+					"\"stand up: good while the head is high\"", maxSuggestion)
+		}
+	}
 }
 
 // orOneOf continues a sentence with choices, if there are any.
@@ -235,6 +256,10 @@ func (c *checker) checkConflicts(f File) {
 		c.addConflict(f.Robot.Hold != h.StandsStill(), []string{"robot.hold", "robot.driver"},
 			" is %s, but the %s stands still only with %s; use that", f.Robot.Hold, f.Robot.Driver, h.StandsStill())
 	}
+	remote, ok := f.Robot.Chosen().(registry.RemoteControlled)
+	c.addConflict(f.Operator.Source == SourceRemote && !(ok && remote.HasRemote()),
+		[]string{"operator.source", "robot.driver"}, " is remote, but this robot has no remote control that the program "+
+			"reads (robot.driver: %s); choose another source", f.Robot.Driver)
 	waits := f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked
 	c.addConflict(waits && (f.Controller.Gate.Off || f.Operator.NeverAsks()),
 		[]string{"operator.scripted.mode", "operator.source", "operator.label_mode", "controller.gate.off"},

@@ -145,10 +145,11 @@ func Holds() []string { return []string{HoldFailsafe, HoldLast} }
 const (
 	AtRequest  = "request"     // the state of the request
 	UntilPress = "until_press" // the states between the request and delay_s before the press, at most a second
+	Estimated  = "estimated"   // the request, or a window before the press: what the labels show, see ReactionState
 )
 
 // AnswerMoments lists them.
-func AnswerMoments() []string { return []string{AtRequest, UntilPress} }
+func AnswerMoments() []string { return []string{AtRequest, UntilPress, Estimated} }
 
 // Choices lists the values of a key that has choices.
 func (CreditConfig) Choices(key string) []string {
@@ -158,7 +159,7 @@ func (CreditConfig) Choices(key string) []string {
 // CreditConfig chooses the states that a label is about. An unasked press is about
 // those sensed between delay + width and delay before it.
 type CreditConfig struct {
-	Answers string     `yaml:"answers"`                 // request or until_press; empty: request
+	Answers string     `yaml:"answers"`                 // request, until_press or estimated; empty: request
 	DelayS  float64    `yaml:"delay_s" rule:"[0, 600]"` // shortest reaction time, s, >= 0
 	WidthS  float64    `yaml:"width_s" rule:"[0, 600]"` // length of the window, s, >= 0
 	Held    HeldConfig `yaml:"held"`
@@ -212,6 +213,7 @@ func PersonConfig() Config {
 	c.Prior, c.Offset, c.Sigma, c.Hypotheses = AutoPrior, 0.7, 0.15, true
 	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
 	c.Beta.Value = personBeta
+	c.Credit.Answers = Estimated
 	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10, Dither: 0.14}
 	return c
 }

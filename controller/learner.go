@@ -51,6 +51,7 @@ type Learner struct {
 	rho         float64
 	robust      float64   // surprise above which labels weigh less; 0: off
 	windows     windows   // for labels without a tick
+	reaction    *reaction // nil: the moment of a press is not estimated
 	compared    uint64    // ticks between the moments of a comparison; 0: no comparisons
 	maxGap      int64     // largest gap between an empty window and the state used for it, ns
 	phi         []float64 // scratch: features of a label
@@ -102,6 +103,10 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	moments, err := newReaction(cfg, d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	held, err := historyLen(cfg, belief.Dim(), period)
 	if err != nil {
 		return nil, err
@@ -120,6 +125,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		rho:         cfg.Rho,
 		robust:      cfg.Robust,
 		windows:     newWindows(cfg.Credit),
+		reaction:    moments,
 		compared:    ticks(cfg.Credit.CompareS, period, 0),
 		maxGap:      max(int64(time.Second), 2*int64(period)),
 		phi:         make([]float64, belief.Dim()),
@@ -144,7 +150,11 @@ func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 			})
 		}
 	}
-	longest := slackS + max(cfg.Gate.TimeoutS, credit.DelayS+credit.WidthS+credit.CompareS,
+	delayS := credit.DelayS
+	if credit.Answers == Estimated {
+		delayS = max(delayS, time.Duration(pressDelays[moments-shorter-1]).Seconds())
+	}
+	longest := slackS + max(cfg.Gate.TimeoutS, delayS+credit.WidthS+credit.CompareS,
 		credit.Held.DelayS+credit.Held.WidthS)
 	n := ticks(longest, period, 64)
 	if n > maxHistory/uint64(8*d) {
@@ -196,7 +206,7 @@ func (l *Learner) Gain(phi []float64, obs []float32) float64 {
 	return l.belief.Gain(l.phi, l.labelWeight)
 }
 
-// Noise returns what is known about the noise of labels. Restore sets it.
+// Noise returns what is known about the noise and the number of labels. Restore sets it.
 func (l *Learner) Noise() NoiseState { return l.noise.state }
 
 // Restore sets the belief to a posterior.Belief.State of the same λ and ρ, and what is known about the noise. An
@@ -210,6 +220,7 @@ func (l *Learner) Restore(state []float64, noise NoiseState) error {
 	}
 	l.noise.state = noise
 	l.unsettled = SettlingTicks
+	l.reaction.restart(l.belief)
 	return nil
 }
 
@@ -260,8 +271,11 @@ func (l *Learner) Relearn() {
 		}
 		l.age(e)
 		e.weight = e.full
-		e.active = l.belief.Update(e.phi, e.reward, e.full) == nil
+		if e.active = l.belief.Update(e.phi, e.reward, e.full) == nil; e.active {
+			l.noise.state.Labels++
+		}
 	}
+	l.reaction.restart(l.belief)
 }
 
 // features writes the belief's features of φ [d] and an observation [O] to dst [Belief.Dim]. Without an
@@ -324,6 +338,13 @@ func (l *Learner) ApplyTo(label rewardsrc.Label, from, to uint64) AppliedLabel {
 
 func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint64) {
 	from, to, ok := l.creditedTicks(label, asked)
+	if l.reaction.estimates(label) {
+		a.At, a.Asked = label.At, asked
+		if label.Request == 0 {
+			a.Asked = rewardsrc.NoTick
+		}
+		from, to, ok = l.likelyTicks(a)
+	}
 	if !ok {
 		from, to = rewardsrc.NoTick, rewardsrc.NoTick // not in the history
 	}
@@ -437,11 +458,13 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 	if err := l.belief.Update(l.phi, a.Value, a.Weight); err != nil {
 		return BadLabel
 	}
+	l.considerMoments(a)
 	if l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.apart) {
 		l.predictions.add(surprise/l.Sigma(), l.ledger.added)
 		l.counted = a.About
 	}
 	l.noise.add(surprise)
+	l.noise.state.Labels++
 	l.unsettled = SettlingTicks
 	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.phi)
 	return Applied
@@ -471,6 +494,11 @@ func (l *Learner) answeredTicks(label rewardsrc.Label, asked uint64) (from, to u
 	if !l.windows.untilPress || label.At < 0 {
 		return asked, asked
 	}
+	return l.seenUntil(label, asked)
+}
+
+// seenUntil returns the ticks that the operator saw between the request and an answer, at most a second.
+func (l *Learner) seenUntil(label rewardsrc.Label, asked uint64) (from, to uint64) {
 	_, until := l.windows.interval(label)
 	from, to, ok := l.history.window(until-answerMemory, until, l.maxGap, maxWindow)
 	if !ok || to <= asked {
@@ -500,6 +528,7 @@ func (l *Learner) downdate(a *AppliedLabel, e *entry) Outcome {
 		return NothingToUndo
 	}
 	e.active = false
+	l.noise.state.Labels -= min(l.noise.state.Labels, 1) // a belief of an earlier program has no count
 	l.unsettled = SettlingTicks
 	return Applied
 }
@@ -553,6 +582,9 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 			ErrUnknownFeatures, logged.ID, logged.From, logged.To)
 	}
 	l.setWeight(&own)
+	if l.reaction != nil && logged.At != 0 {
+		own.From, own.To, _ = l.likelyTicks(&logged)
+	}
 	if own.Outcome = l.update(&logged); own.Outcome != Applied {
 		own.Share = 0
 	}
@@ -577,6 +609,8 @@ func (l *Learner) WarmStart(phi, reward []float64) error {
 	if err := l.belief.UpdateBatch(features, reward, weight); err != nil {
 		return fmt.Errorf("controller: warm start: %w", err)
 	}
+	l.reaction.restart(l.belief)
+	l.noise.state.Labels += uint64(len(reward))
 	return nil
 }
 

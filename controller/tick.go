@@ -28,9 +28,6 @@ type Tick struct {
 const MaxLabels = 8
 
 // Header is the part of a Tick that has a fixed size. It has no pointers.
-// FaultNamed returns the fault that String describes so, FaultNone for none.
-func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
-
 // LayoutVersion is the version of its memory layout.
 type Header struct {
 	Index   uint64 // periods since the start of the run; skipped periods count
@@ -57,6 +54,7 @@ type Header struct {
 	Zero    float64 // mean of the operator's zero after this tick's labels; 0 without an offset
 	Request uint64  // ID of the request that is open after this tick, or 0
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
+	Counted uint64  // labels in the belief after this tick's labels
 
 	PlanTick      uint64  // the tick of the state and belief that Z was planned for
 	PlanConfirmed uint64  // the newest tick for which the planner kept Z; Index minus this is the age of z
@@ -68,6 +66,8 @@ type Header struct {
 
 	Known     float64   // Plan.Known
 	Predicted Predicted // after this tick's labels
+
+	Reaction ReactionState // after this tick's labels
 }
 
 // AppliedLabel is the effect of a label on the belief.
@@ -76,6 +76,8 @@ type AppliedLabel struct {
 	Request    uint64  // that it answered, or 0
 	From, To   uint64  // credited ticks (Index), inclusive
 	About      uint64  // the tick that sets the label's age
+	At         int64   // the moment of the press, ns, if the credited ticks were estimated; else 0
+	Asked      uint64  // the tick of the request, NoTick for none, likewise
 	Undoes     uint64  // ID of the label that an Undo removed
 	Value      float64 // the reward
 	Confidence float64 // of the label, in (0, 1]
@@ -255,8 +257,11 @@ func (f Fault) String() string {
 	return fmt.Sprintf("Fault(%d)", uint32(f))
 }
 
+// FaultNamed returns the fault that String describes so, FaultNone for none.
+func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
+
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 6
+const LayoutVersion = 8
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

@@ -148,7 +148,7 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 	p.Flags, p.Fault = uint32(t.Flags), uint32(t.Fault)
 	p.Reward, p.NormSq, p.Dgap, p.Logdet = t.Reward, t.NormSq, t.DGap, t.LogDet
 	p.Request, p.Hash, p.Kappa = t.Request, t.Hash, t.Kappa
-	p.Sigma, p.Zero = t.Sigma, t.Zero
+	p.Sigma, p.Zero, p.Counted = t.Sigma, t.Zero, t.Counted
 	p.Known, p.Predicted = t.Known, nil
 	if n := t.Predicted; n.Of > 0 {
 		p.Predicted = &flightlogpb.Predicted{Labels: n.Labels, Of: n.Of, Last: n.Last}
@@ -158,6 +158,10 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 		p.Revised = &flightlogpb.Revision{Id: r.ID, Before: r.Before, After: r.After}
 	}
 	p.PlanTick, p.PlanConfirmed, p.PlanScore = t.PlanTick, t.PlanConfirmed, t.PlanScore
+	p.Reaction = p.Reaction[:0]
+	if t.Reaction != (controller.ReactionState{}) {
+		p.Reaction = append(p.Reaction, t.Reaction[:]...)
+	}
 	p.Obs, p.Phi, p.Z, p.Action = t.Obs, t.Phi, t.Z, t.Action
 	p.Labels = p.Labels[:0]
 	for i := range min(t.NumLabels, controller.MaxLabels) {
@@ -169,7 +173,7 @@ func appliedMessage(a *controller.AppliedLabel) *flightlogpb.AppliedLabel {
 	return &flightlogpb.AppliedLabel{
 		Id: a.ID, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
 		Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
-		Kind: flightlogpb.Kind(a.Kind), Outcome: uint32(a.Outcome),
+		Kind: flightlogpb.Kind(a.Kind), Outcome: uint32(a.Outcome), AtNs: a.At, Asked: a.Asked,
 	}
 }
 
@@ -185,6 +189,9 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		return fmt.Errorf("%w (obs %d, phi %d, z %d, action %d)",
 			errShape, len(p.Obs), len(p.Phi), len(p.Z), len(p.Action))
 	}
+	if n := len(p.Reaction); n != 0 && n != len(t.Reaction) {
+		return fmt.Errorf("%w (reaction: %d numbers)", errShape, n)
+	}
 	if len(p.Labels) > controller.MaxLabels {
 		return fmt.Errorf("%w (%d, at most %d)", errLabels, len(p.Labels), controller.MaxLabels)
 	}
@@ -197,7 +204,7 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		Request: p.Request, Hash: p.Hash, Kappa: p.Kappa,
 		PlanTick: p.PlanTick, PlanConfirmed: p.PlanConfirmed, PlanScore: p.PlanScore,
 		NumLabels: uint64(len(p.Labels)),
-		Sigma:     p.Sigma, Zero: p.Zero,
+		Sigma:     p.Sigma, Zero: p.Zero, Counted: p.Counted,
 		Revised: controller.Revision{
 			ID: p.Revised.GetId(), Before: p.Revised.GetBefore(), After: p.Revised.GetAfter(),
 		},
@@ -217,9 +224,10 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		t.Labels[i] = controller.AppliedLabel{
 			ID: a.Id, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
 			Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
-			Kind: kind, Outcome: controller.Outcome(a.Outcome),
+			Kind: kind, Outcome: controller.Outcome(a.Outcome), At: a.AtNs, Asked: a.Asked,
 		}
 	}
+	copy(t.Reaction[:], p.Reaction)
 	copy(t.Obs, p.Obs)
 	copy(t.Phi, p.Phi)
 	copy(t.Z, p.Z)
@@ -325,13 +333,13 @@ func decodePercentiles(p *flightlogpb.Percentiles) Percentiles {
 func snapshotMessage(s *Snapshot) *flightlogpb.Snapshot {
 	return &flightlogpb.Snapshot{
 		Next: s.Next, Hash: s.Hash, State: s.State, NoiseSquares: s.Noise.Squares, NoiseCount: s.Noise.Count,
-		Task: s.Task,
+		Task: s.Task, Labels: s.Noise.Labels,
 	}
 }
 
 func decodeSnapshot(p *flightlogpb.Snapshot) *Snapshot {
 	return &Snapshot{
 		Next: p.Next, Hash: p.Hash, State: p.State, Task: p.Task,
-		Noise: controller.NoiseState{Squares: p.NoiseSquares, Count: p.NoiseCount},
+		Noise: controller.NoiseState{Squares: p.NoiseSquares, Count: p.NoiseCount, Labels: p.Labels},
 	}
 }

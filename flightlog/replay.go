@@ -287,6 +287,7 @@ func (p *replay) tick(t *controller.Tick) error {
 	for i := range t.Labels[:t.NumLabels] {
 		p.reapply(t, &t.Labels[i], &c)
 	}
+	p.followReaction(t, &c)
 	p.settle(t, &c)
 	p.judge(t, gap, &c)
 	if !p.synced {
@@ -441,7 +442,23 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 	}
 	c.same(field+"outcome", uint64(logged.Outcome), uint64(own.Outcome))
 	c.same(field+"about", logged.About, own.About)
+	if len(p.result.Gaps) == 0 {
+		c.same(field+"from", logged.From, own.From)
+		c.same(field+"to", logged.To, own.To)
+	}
 	c.bits(field+"weight", logged.Weight, own.Weight)
+}
+
+// followReaction compares what the labels showed about the operator's reaction. After a gap the replay follows the
+// log.
+func (p *replay) followReaction(t *controller.Tick, c *comparison) {
+	if len(p.result.Gaps) > 0 {
+		p.learner.ResumeReaction(t.Reaction)
+		return
+	}
+	for i, own := range p.learner.Reaction() {
+		c.bits("reaction", t.Reaction[i], own)
+	}
 }
 
 // spansMissing reports whether a label was credited to a missing tick. Its mean φ is

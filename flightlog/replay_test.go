@@ -161,6 +161,46 @@ func TestVerify_ReplaysDownweightedLabels(t *testing.T) {
 	}
 }
 
+func TestVerify_ReplaysTheEstimatedMomentsOfPresses(t *testing.T) {
+	cfg := simulationConfig()
+	cfg.Rho, cfg.Credit.Answers = 1, controller.Estimated
+	path, z := simulation{cfg: cfg, ticks: 1000, every: 300, another: 500}.run(t)
+	result := verify(t, path)
+	if !result.OK() || len(result.Gaps) != 0 || result.Verified != 1000 {
+		t.Fatalf("first difference %v; gaps %v", result.First, result.Gaps)
+	}
+	sameVector(t, result.Z, z, 0)
+	first := controller.ReactionState{}
+	for field, change := range map[string]func(t *controller.Tick){
+		"reaction": func(t *controller.Tick) {
+			if t.Index == 700 {
+				t.Reaction[0], first = math.Nextafter(t.Reaction[0], 2), t.Reaction
+			}
+		},
+		"from": func(t *controller.Tick) {
+			if a := &t.Labels[0]; t.Index > 300 && t.NumLabels > 0 && a.Outcome == controller.Applied && a.Asked > 0 {
+				a.From, a.To = a.From-1, a.To+1
+			}
+		},
+	} {
+		path, _ := simulation{cfg: cfg, ticks: 800, change: change}.run(t)
+		if result := verify(t, path); result.OK() || !strings.HasSuffix(result.First.Field, field) {
+			t.Errorf("%s: %v", field, result.First)
+		}
+	}
+	if first[0] == 0 {
+		t.Error("nothing was estimated")
+	}
+	path, z = simulation{
+		cfg: cfg, ticks: 1000, every: 50, drop: func(i uint64) bool { return i >= 400 && i < 430 },
+	}.run(t)
+	result = verify(t, path)
+	if !result.OK() || len(result.Gaps) == 0 {
+		t.Fatalf("with a gap: first difference %v; gaps %v", result.First, result.Gaps)
+	}
+	sameVector(t, result.Z, z, 0)
+}
+
 func TestVerify_ResumesAtTheNextSnapshot(t *testing.T) {
 	path, z := simulation{
 		cfg: simulationConfig(), ticks: 1000, every: 7,

@@ -127,6 +127,7 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	r.deliver(tick)
 	tick.Revised = r.learner.Settle(tick.Index)
 	tick.Sigma, tick.Zero, tick.Predicted = r.learner.Sigma(), r.learner.Zero(), r.learner.Predicted()
+	tick.Reaction = r.learner.Reaction()
 	if tick.Known = 1; r.learnt.Advance(elapsed, tick.Known, tick.Predicted) {
 		tick.Flags |= controller.FlagLearnt
 	}

@@ -16,6 +16,7 @@ import (
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
 	"optibfm/hal/rover"
+	"optibfm/hal/unitree/probe"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
 )
@@ -25,6 +26,7 @@ func init() {
 	rover.Register()
 	bridge.Register()
 	assembly.Register()
+	probe.Register()
 	bno055.Register()
 	mpu6050.Register()
 	pca9685.Register()

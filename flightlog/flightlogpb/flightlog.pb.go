@@ -15,11 +15,12 @@
 package flightlogpb
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -225,6 +226,8 @@ type Tick struct {
 	Revised       *Revision              `protobuf:"bytes,28,opt,name=revised,proto3" json:"revised,omitempty"`
 	Known         float64                `protobuf:"fixed64,29,opt,name=known,proto3" json:"known,omitempty"` // lower bound of the share of the attainable value that the mean attains
 	Predicted     *Predicted             `protobuf:"bytes,30,opt,name=predicted,proto3" json:"predicted,omitempty"`
+	Reaction      []float64              `protobuf:"fixed64,40,rep,packed,name=reaction,proto3" json:"reaction,omitempty"` // probability of each moment of a press, see controller.ReactionState; else empty
+	Counted       uint64                 `protobuf:"varint,31,opt,name=counted,proto3" json:"counted,omitempty"`           // labels in the belief after this tick's labels; 0 in logs of earlier programs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -469,6 +472,20 @@ func (x *Tick) GetPredicted() *Predicted {
 	return nil
 }
 
+func (x *Tick) GetReaction() []float64 {
+	if x != nil {
+		return x.Reaction
+	}
+	return nil
+}
+
+func (x *Tick) GetCounted() uint64 {
+	if x != nil {
+		return x.Counted
+	}
+	return 0
+}
+
 // Predicted says how many of the newest labels the belief predicted.
 type Predicted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -605,7 +622,9 @@ type AppliedLabel struct {
 	Kind          Kind                   `protobuf:"varint,9,opt,name=kind,proto3,enum=optibfm.log.Kind" json:"kind,omitempty"`
 	Outcome       uint32                 `protobuf:"varint,10,opt,name=outcome,proto3" json:"outcome,omitempty"` // controller.Outcome
 	Confidence    float64                `protobuf:"fixed64,11,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Share         float64                `protobuf:"fixed64,12,opt,name=share,proto3" json:"share,omitempty"` // of its weight, in (0, 1]: below 1 where it contradicted the belief; 0 if not an applied value
+	Share         float64                `protobuf:"fixed64,12,opt,name=share,proto3" json:"share,omitempty"`           // of its weight, in (0, 1]: below 1 where it contradicted the belief; 0 if not an applied value
+	AtNs          int64                  `protobuf:"fixed64,20,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"` // the moment of the press, if the credited ticks were estimated; else 0
+	Asked         uint64                 `protobuf:"fixed64,21,opt,name=asked,proto3" json:"asked,omitempty"`           // the tick of its request, likewise; all bits set: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -720,6 +739,20 @@ func (x *AppliedLabel) GetConfidence() float64 {
 func (x *AppliedLabel) GetShare() float64 {
 	if x != nil {
 		return x.Share
+	}
+	return 0
+}
+
+func (x *AppliedLabel) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *AppliedLabel) GetAsked() uint64 {
+	if x != nil {
+		return x.Asked
 	}
 	return 0
 }
@@ -1227,7 +1260,8 @@ type Snapshot struct {
 	State         []float64              `protobuf:"fixed64,3,rep,packed,name=state,proto3" json:"state,omitempty"`
 	NoiseSquares  float64                `protobuf:"fixed64,4,opt,name=noise_squares,json=noiseSquares,proto3" json:"noise_squares,omitempty"` // controller.NoiseState
 	NoiseCount    float64                `protobuf:"fixed64,5,opt,name=noise_count,json=noiseCount,proto3" json:"noise_count,omitempty"`
-	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"` // of a switch: the saved task
+	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"`      // of a switch: the saved task
+	Labels        uint64                 `protobuf:"varint,7,opt,name=labels,proto3" json:"labels,omitempty"` // in the belief; 0 in logs of earlier programs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1304,11 +1338,18 @@ func (x *Snapshot) GetTask() string {
 	return ""
 }
 
+func (x *Snapshot) GetLabels() uint64 {
+	if x != nil {
+		return x.Labels
+	}
+	return 0
+}
+
 var File_flightlog_proto protoreflect.FileDescriptor
 
 const file_flightlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0fflightlog.proto\x12\voptibfm.log\"\xa6\x06\n" +
+	"\x0fflightlog.proto\x12\voptibfm.log\"\xdc\x06\n" +
 	"\x04Tick\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x18\n" +
 	"\aelapsed\x18\x02 \x01(\x04R\aelapsed\x12\x1f\n" +
@@ -1342,7 +1383,9 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x04zero\x18\x1b \x01(\x01R\x04zero\x12/\n" +
 	"\arevised\x18\x1c \x01(\v2\x15.optibfm.log.RevisionR\arevised\x12\x14\n" +
 	"\x05known\x18\x1d \x01(\x01R\x05known\x124\n" +
-	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\"G\n" +
+	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\x12\x1a\n" +
+	"\breaction\x18( \x03(\x01R\breaction\x12\x18\n" +
+	"\acounted\x18\x1f \x01(\x04R\acounted\"G\n" +
 	"\tPredicted\x12\x16\n" +
 	"\x06labels\x18\x01 \x01(\rR\x06labels\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\rR\x02of\x12\x12\n" +
@@ -1350,7 +1393,7 @@ const file_flightlog_proto_rawDesc = "" +
 	"\bRevision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x01R\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\x01R\x05after\"\xaf\x02\n" +
+	"\x05after\x18\x03 \x01(\x01R\x05after\"\xda\x02\n" +
 	"\fAppliedLabel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1366,7 +1409,9 @@ const file_flightlog_proto_rawDesc = "" +
 	"\n" +
 	"confidence\x18\v \x01(\x01R\n" +
 	"confidence\x12\x14\n" +
-	"\x05share\x18\f \x01(\x01R\x05share\"\xdb\x01\n" +
+	"\x05share\x18\f \x01(\x01R\x05share\x12\x13\n" +
+	"\x05at_ns\x18\x14 \x01(\x10R\x04atNs\x12\x14\n" +
+	"\x05asked\x18\x15 \x01(\x06R\x05asked\"\xdb\x01\n" +
 	"\x05Label\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1422,7 +1467,7 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x06p50_ns\x18\x01 \x01(\x03R\x05p50Ns\x12\x15\n" +
 	"\x06p99_ns\x18\x02 \x01(\x03R\x05p99Ns\x12\x17\n" +
 	"\ap999_ns\x18\x03 \x01(\x03R\x06p999Ns\x12\x15\n" +
-	"\x06max_ns\x18\x04 \x01(\x03R\x05maxNs\"\xa2\x01\n" +
+	"\x06max_ns\x18\x04 \x01(\x03R\x05maxNs\"\xba\x01\n" +
 	"\bSnapshot\x12\x12\n" +
 	"\x04next\x18\x01 \x01(\x04R\x04next\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\x12\x14\n" +
@@ -1430,7 +1475,8 @@ const file_flightlog_proto_rawDesc = "" +
 	"\rnoise_squares\x18\x04 \x01(\x01R\fnoiseSquares\x12\x1f\n" +
 	"\vnoise_count\x18\x05 \x01(\x01R\n" +
 	"noiseCount\x12\x12\n" +
-	"\x04task\x18\x06 \x01(\tR\x04task*s\n" +
+	"\x04task\x18\x06 \x01(\tR\x04task\x12\x16\n" +
+	"\x06labels\x18\a \x01(\x04R\x06labels*s\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +

@@ -12,8 +12,12 @@ import (
 	"optibfm/internal/registry"
 )
 
-// Check checks the server. It does not connect, because a server may move its robot for a client.
-func (c Config) Check(ctx context.Context, computer registry.Computer) registry.Finding {
+// checkServer checks the server. It does not connect, because a server may move its robot for a client.
+func checkServer(ctx context.Context, c Config, computer registry.Computer) []registry.Finding {
+	return []registry.Finding{c.check(ctx, computer)}
+}
+
+func (c Config) check(ctx context.Context, computer registry.Computer) registry.Finding {
 	if len(c.Command) > 0 {
 		return c.checkCommand(ctx)
 	}

@@ -17,6 +17,7 @@ func Register() {
 			c.SimulatorWait = o.SimulatorWait
 			return Dial(ctx, c)
 		})
+	registry.AddCheck("bridge", checkServer)
 }
 
 // Simulated reports whether the robot's time waits for the program.

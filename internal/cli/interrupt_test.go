@@ -42,7 +42,8 @@ var startSteps = []startStep{
 	{"lockstep: act is not answered", inLockstep(bridgetest.Act), "act"},
 	{"lockstep: halt is not answered", inLockstep(bridgetest.Halt), "halt: no answer within 100ms"},
 	{"halt is not answered", waitingForTheBridge(bridgetest.Halt, "no answer"), "halt: no answer within 100ms"},
-	{"a simulator's halt is not answered", waitingForTheBridge(bridgetest.Halt, "no answer", "run.simulator_wait_s=0.3"),
+	{"a simulator's halt is not answered",
+		waitingForTheBridge(bridgetest.Halt, "no answer", "run.simulator_wait_s=0.3"),
 		"halt: no answer within 300ms"},
 }
 

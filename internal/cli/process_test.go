@@ -28,6 +28,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/assembly"
 	"optibfm/hal/bridge"
+	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/internal/beliefstore"
 	"optibfm/internal/control"
@@ -35,6 +36,7 @@ import (
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/summary"
+	"optibfm/internal/testturns"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
 	"optibfm/rtloop"
@@ -67,7 +69,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	os.Setenv("XDG_STATE_HOME", "/nonexistent") // no saved tasks of the user
-	os.Exit(rigtest.RunInTurn(m))
+	os.Exit(testturns.Run(m))
 }
 
 // program returns the command `optibfm run` with these overrides, a log folder and an
@@ -312,6 +314,41 @@ func TestRun_HaltsWhenTheHostDiesOrHangs(t *testing.T) {
 				}
 			}
 			onlyLog(t, cmd)
+		})
+	}
+}
+
+// TestRun_SimulatorSurvivesPausesOfItsProcesses stops each process for longer than the deadlines of a physical robot.
+func TestRun_SimulatorSurvivesPausesOfItsProcesses(t *testing.T) {
+	t.Parallel()
+	spec := haltest.Spec(6, 2)
+	spec.Period = 20 * time.Millisecond
+	server := bridgetest.Serve(t, bridgetest.Options{Spec: spec, Free: true})
+	for name, set := range map[string][]string{
+		"simulated time": {"operator.source=none", "run.duration_s=0", "run.episode_s=0"},
+		"real time": append(bridgeSettings(server, "free"), "robot.bridge.stale_ms=100", "robot.bridge.timeout_ms=10",
+			"run.simulator_wait_s=60", "loop.watchdog_ms=200"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := program(t, append(set, "loop.max_missed_ticks=5", "controller.max_plan_age_ticks=5",
+				"run.host_timeout_s=0.2")...)
+			output := startToFile(t, cmd)
+			started := func() bool { return strings.Contains(output.String(), "run started") }
+			if !rigtest.WaitUntil(rigtest.ExitTimeout, started) {
+				t.Fatalf("it did not start:\n%s", output)
+			}
+			time.Sleep(300 * time.Millisecond) // it moves
+			for _, pid := range []int{cmd.Process.Pid, hostOf(t, cmd)} {
+				rigtest.Must(t, syscall.Kill(pid, syscall.SIGSTOP))
+				time.Sleep(time.Second)
+				rigtest.Must(t, syscall.Kill(pid, syscall.SIGCONT))
+				time.Sleep(300 * time.Millisecond)
+			}
+			state := interrupt(t, cmd, output)
+			if state.ExitCode() != 0 || strings.Contains(output.String(), "HALTED") {
+				t.Errorf("it ended with %v:\n%s", state, output)
+			}
 		})
 	}
 }

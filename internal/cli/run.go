@@ -84,7 +84,9 @@ func newRunCommand() *cobra.Command {
 	fl.BoolVar(&f.plain, "plain", false, "print lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "print lines of JSON for a log collector; the last is the summary")
 	fl.BoolVar(&f.json, "json", false, "print only the summary, as JSON without baselines")
-	completeStart := func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	completeStart := func(
+		cmd *cobra.Command, _ []string, prefix string,
+	) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return completeTask(&tasks.Options{Config: f.config, Set: f.set}, true)(cmd, nil, prefix)
 	}
 	completeSimulated := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -210,13 +212,21 @@ func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 // runFast runs a session in lockstep. It handles signals only after the models are
 // loaded, as runRealTime. A second signal changes nothing: every exit halts the robot.
 func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) error {
-	r, err := lockstep.New(s, terminal.NewDisplay(out, f.show()))
+	display := terminal.NewDisplay(out, f.show())
+	r, err := lockstep.New(s, display)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, link.StopSignals...)
 	defer stop()
+	keys := terminal.OpenKeys(display, f.show(), s.File.Operator.Source)
+	if keys != nil {
+		defer func() { _ = keys.Halt() }() // also after a panic
+	}
 	result, err := r.Play(ctx)
+	if keys != nil {
+		err = errors.Join(err, keys.Halt())
+	}
 	if err != nil && result.Tally == nil {
 		return err
 	}

@@ -43,6 +43,13 @@ type controlProcess struct {
 	mailbox    commandMailbox
 	server     *Server // nil without safety.socket
 
+	armInput   hal.ArmInput   // nil: none
+	labelInput hal.LabelInput // nil: none
+	presses    [16]hal.Press
+	warner     hal.Warner            // nil: none
+	screen     bool                  // the host draws a full screen: nothing else may write there
+	refusal    atomic.Pointer[error] // of the newest arming by armInput
+
 	switched *link.TaskBelief // to which the run switched since the last tick; nil: none
 
 	recalled string // where the initial belief comes from, for the host
@@ -157,7 +164,8 @@ func (c *controlProcess) runWithHost(
 		kernel = "PREEMPT_RT"
 	}
 	o.Posture += "\nkernel: " + kernel
-	if !terminal.TakesScreen(o.Show) {
+	c.screen = terminal.TakesScreen(o.Show)
+	if !c.screen {
 		reportPosture(journal.For(os.Stderr, journal.Warning), granted, caveat)
 	}
 	tasks, err := net.FileConn(host.tasks)
@@ -246,6 +254,9 @@ func newControlProcess(
 		abandoned:   make(chan struct{}),
 		after:       time.After,
 	}
+	c.armInput, _ = robot.(hal.ArmInput)
+	c.labelInput, _ = robot.(hal.LabelInput)
+	c.warner, _ = robot.(hal.Warner)
 	if setup.CanWaitForHost(robot, s.File) {
 		c.simulatorWait = setup.Periods(run.SimulatorWaitS, spec.Period)
 	}
@@ -265,6 +276,7 @@ func (c *controlProcess) run(ctx context.Context, loop *rtloop.Loop) error {
 	loop.Halt, loop.OnStuck, loop.OnOverrun = c.halt, c.haltStuck, c.onOverrun
 	c.startServer(loop)
 	endReports := c.reportHeldStops()
+	endWarnings := c.reportWarnings()
 	over := make(chan error, 1)
 	go func() {
 		_, err := loop.Run(ctx, c.onBeat)
@@ -272,6 +284,7 @@ func (c *controlProcess) run(ctx context.Context, loop *rtloop.Loop) error {
 	}()
 	err := c.wait(ctx, loop, over)
 	endReports()
+	endWarnings()
 	if found := c.faultOf(err); found != nil { // also if the Halt hook failed
 		c.noteStop(found)
 	}
@@ -395,6 +408,7 @@ func (c *controlProcess) runTick(b rtloop.Beat) error {
 		return err
 	}
 	err = c.step(t)
+	c.forwardPresses()
 	c.link.Stage.Store(uint64(controller.StageRecord))
 	if first := c.mailbox.cause.Load(); first != nil && t.Fault != controller.FaultNone {
 		t.Fault = first.Fault // a stuck thread may return with another fault

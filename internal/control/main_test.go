@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"optibfm/internal/rigtest"
+	"optibfm/internal/testturns"
 )
 
-func TestMain(m *testing.M) { os.Exit(rigtest.RunInTurn(m)) }
+func TestMain(m *testing.M) { os.Exit(testturns.Run(m)) }

@@ -25,11 +25,17 @@ type connection = registry.Connection
 // deviceChecks returns the checks of the robot's devices.
 func (d *doctor) deviceChecks() []check {
 	section := d.file.Robot.Chosen()
-	if c, ok := section.(registry.Checked); ok {
-		return []check{bounded("device."+d.file.Robot.Driver, time.Minute, func(ctx context.Context) finding {
-			f := c.Check(ctx, d)
-			return finding{Status: f.Status, Found: f.Found, Fix: f.Fix}
-		})}
+	if run := registry.Check(d.file.Robot.Driver); run != nil {
+		list := []check{{id: "device." + d.file.Robot.Driver, limit: time.Minute, run: func(ctx context.Context) (all []finding) {
+			for _, f := range run(ctx, section, d) {
+				all = append(all, finding{Status: f.Status, Found: f.Found, Fix: f.Fix})
+			}
+			return all
+		}}}
+		if _, ok := section.(registry.Describer); ok {
+			list = append(list, single("device.start", d.checkStart))
+		}
+		return list
 	}
 	wired, ok := section.(registry.Wired)
 	if !ok {

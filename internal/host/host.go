@@ -28,6 +28,8 @@ import (
 	"optibfm/rewardsrc/console"
 	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/rewardsrc/panel"
+	"optibfm/rewardsrc/remote"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
@@ -100,6 +102,7 @@ type Process struct {
 	attend   attendance          // of the operator
 	awaited  bool                // the robot stood still for the first input
 	web      *web.Server         // may be nil
+	keys     *keyboard.Keyboard  // of the screen, beside another label device; may be nil
 	pictures *frames.Store       // nil: the robot has none
 	logPath  string
 	notes    []string // events of the start
@@ -148,6 +151,7 @@ func Open(out io.Writer) (*Process, error) {
 	if err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
+	h.keys = terminal.OpenKeys(h.Display, h.Config.Show, h.Session.File.Operator.Source)
 	h.logPath = path
 	h.notes = append(h.notes, h.Session.LogNotices...)
 	h.Connect(log, source)
@@ -191,8 +195,8 @@ func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
 	if h.attend.blind && !h.Config.Awaits && !control.Gate.Off {
 		h.notes = append(h.notes, "questions wait until you are there: "+terminal.FirstInput(operator))
 	}
-	if h.attend.blind && !control.Gate.Off && control.Gate.Pause == "" && control.Credit.Answers != controller.UntilPress {
-		h.notes = append(h.notes, "you do not see the moment of a question: set controller.credit.answers to until_press, "+
+	if h.attend.blind && !control.Gate.Off && control.Gate.Pause == "" && control.Credit.Answers == controller.AtRequest {
+		h.notes = append(h.notes, "you do not see the moment of a question: set controller.credit.answers to estimated, "+
 			"or controller.gate.pause to hold")
 	}
 	h.updateReachable()
@@ -262,6 +266,8 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		return setup.OpenScripted(o)
 	case configs.SourceKeyboard:
 		return keyboard.Open(o.Keyboard, keyboard.Options{Display: h.Notice, OnKey: h.Key})
+	case configs.SourceRemote:
+		return remote.Open(o.Remote, h.Link, panel.Options{Display: h.Notice})
 	case configs.SourceConsole:
 		if h.Config.JSON { // standard output is for the summary
 			return openConsole(o.Keyboard, os.Stderr), nil
@@ -336,6 +342,8 @@ func (h *Process) Key(k keyboard.Key) {
 	switch k {
 	case 'q', keyboard.CtrlC:
 		h.Link.Stop.Store(link.StopOperator)
+	case terminal.DetailsKey:
+		h.Display.ToggleDetails()
 	case ' ': // the largest key
 		h.Link.Stop.CompareAndSwap(link.StopNone, link.StopRobot)
 	default:
@@ -638,6 +646,9 @@ func (h *Process) beat(stop <-chan struct{}) {
 // Close releases the operator's device and closes the log.
 func (h *Process) Close() error {
 	err := errors.Join(h.Intake.Source.Halt(), h.haltWeb())
+	if h.keys != nil {
+		err = errors.Join(err, h.keys.Halt())
+	}
 	log := h.Recorder.Log
 	if log == nil {
 		return err

@@ -22,7 +22,7 @@ func (chosen) Choices(key string) []string {
 type config struct {
 	inner   `yaml:",inline"`
 	Address int     `yaml:"address" rule:"0|0x28|41"`
-	Angle   float64 `yaml:"angle" rule:"[-3.15, inf)"`
+	Angle   float64 `yaml:"angle" rule:"[-pi, inf)"`
 	Offset  float64 `yaml:"offset" rule:"finite"`
 	Mode    string  `yaml:"mode,omitempty" rule:"imu|ndof|"`
 	Free    string  `yaml:"free"`
@@ -46,7 +46,7 @@ func TestCheck_NamesEachKeyThatBreaksItsRule(t *testing.T) {
 	for _, want := range []string{
 		"it: speeds[1] is out of range (0); choose a value above 0, at most 10",
 		"it: address is out of range (42); choose one of 0, 0x28, 41",
-		"it: angle is out of range (NaN); choose a finite number of at least -3.15",
+		"it: angle is out of range (NaN); choose a finite number of at least -3.14159",
 		"it: offset is out of range (+Inf); choose a finite number",
 		`it: mode is unknown ("x"); choose one of imu, ndof`,
 		`it: chosen.task is unknown ("walk"); choose one of spin, drive`,

@@ -96,6 +96,8 @@ func mustNumber(text string) float64 {
 		return math.MaxFloat64
 	case "pi":
 		return math.Pi
+	case "-pi":
+		return -math.Pi
 	}
 	if x, err := strconv.ParseFloat(text, 64); err == nil {
 		return x

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/hal"
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
 )
@@ -24,6 +25,7 @@ const (
 	sectionLabels   = "labels"   // ring, host to control: durable labels; full: the press is refused
 	sectionStops    = "stops"    // mailbox, control to host: the newest stopReport
 	sectionSwitches = "switches" // ring, control to host: switches of the task; full: the switch is refused
+	sectionPresses  = "presses"  // ring, control to host: presses of the robot's buttons; full: dropped
 
 	// The host also has a word for each activity.
 	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns
@@ -87,12 +89,14 @@ const (
 	LabelSlots   = 64 // capacity of the label ring
 	requestSlots = 64
 	switchSlots  = 2
+	pressSlots   = 16
 )
 
 var (
 	labelView   = mustView[rewardsrc.Label]()
 	requestView = mustView[rewardsrc.Request]()
 	stopView    = mustView[StopReport]()
+	pressView   = mustView[hal.Press]()
 )
 
 func mustView[T any]() shm.View[T] {
@@ -145,6 +149,7 @@ func layout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionLabels, Kind: shm.KindRing, Size: labelView.Size(), Slots: LabelSlots},
 		{Name: sectionStops, Kind: shm.KindMailbox, Size: stopView.Size()},
 		{Name: sectionSwitches, Kind: shm.KindRing, Size: switchSize(s), Slots: switchSlots},
+		{Name: sectionPresses, Kind: shm.KindRing, Size: pressView.Size(), Slots: pressSlots},
 	}
 	for _, name := range []string{
 		wordHostBeat, wordReady, wordStop, wordAway, wordConsole, wordEnded, wordStage, wordWaited,

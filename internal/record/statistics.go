@@ -26,7 +26,7 @@ type Statistics struct {
 	rewardSum float64
 
 	Asked, Answered, Expired uint64
-	Applied, Undone, Refused uint64
+	Applied, Undone, Refused uint64 // of the run; Last.Counted has the labels in the belief
 	FirstBad                 string // reason of the first refused label
 
 	Replans uint64
@@ -132,9 +132,6 @@ func (y *Statistics) addLabel(l *controller.AppliedLabel) {
 		y.refuse(l.Outcome.String())
 	}
 }
-
-// Used returns the number of labels in the belief: those that were applied and not undone.
-func (y *Statistics) Used() uint64 { return y.Applied - min(y.Undone, y.Applied) }
 
 // refuse counts a refused label.
 func (y *Statistics) refuse(why string) {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"optibfm/controller"
-	"optibfm/rewardsrc"
 )
 
 func TestStatistics_BoundsTheReturns(t *testing.T) {
@@ -20,21 +19,5 @@ func TestStatistics_BoundsTheReturns(t *testing.T) {
 	newest := y.Returns[len(y.Returns)-1000:]
 	if first := fmt.Sprint(y.Returns[:5]); first != "[0 1 2 3 4]" || newest[0] != n-1000 || newest[999] != n-1 {
 		t.Errorf("first %s, newest %v to %v", first, newest[0], newest[999])
-	}
-}
-
-func TestStatistics_UndoneLabelsAreNotUsed(t *testing.T) {
-	y := NewStatistics(controller.Shape{Obs: 1, Action: 1, Latent: 1})
-	for i, kind := range []rewardsrc.Kind{rewardsrc.Value, rewardsrc.Value, rewardsrc.Undo, rewardsrc.Value} {
-		y.addLabel(&controller.AppliedLabel{Kind: kind, Outcome: controller.Applied})
-		if want := []uint64{1, 2, 1, 2}[i]; y.Used() != want {
-			t.Errorf("%d labels are used after label %d, want %d", y.Used(), i+1, want)
-		}
-	}
-	for range 3 { // also of labels before this run
-		y.addLabel(&controller.AppliedLabel{Kind: rewardsrc.Undo, Outcome: controller.Applied})
-	}
-	if y.Used() != 0 || y.Applied != 3 || y.Undone != 4 {
-		t.Errorf("%d used, %d applied, %d undone", y.Used(), y.Applied, y.Undone)
 	}
 }

@@ -198,8 +198,18 @@ type Computer interface {
 	User() string
 }
 
-// Checked is implemented by sections with a check of `optibfm doctor`. It opens and moves nothing, and ends within
-// a minute.
-type Checked interface {
-	Check(ctx context.Context, c Computer) Finding
+var checks = map[string]func(context.Context, any, Computer) []Finding{}
+
+// AddCheck registers a check of `optibfm doctor` for a driver. It opens and moves nothing, and ends within a minute.
+func AddCheck[C any](driver string, check func(context.Context, C, Computer) []Finding) {
+	checks[driver] = func(ctx context.Context, section any, c Computer) []Finding { return check(ctx, section.(C), c) }
 }
+
+// Check returns the check of a driver, nil if it has none.
+func Check(driver string) func(ctx context.Context, section any, c Computer) []Finding {
+	return checks[driver]
+}
+
+// RemoteControlled is implemented by sections of robots whose driver may read a remote control (operator.source:
+// remote).
+type RemoteControlled interface{ HasRemote() bool }

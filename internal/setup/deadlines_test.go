@@ -30,10 +30,12 @@ func TestRelaxDeadlines_OnlyOfSimulators(t *testing.T) {
 		change func(*configs.File)
 		want   deadlines
 	}{
-		"physical robot":               {physical, nil, tight},
-		"simulator":                    {simulator, nil, deadlines{3000, 60_000, 60, 3000, 60_000, 60}},
-		"simulator in simulated time":  {simulator, simulatedTime, deadlines{3000, 60_000, 1, 25, 100, 60}},
-		"simulator with own deadlines": {simulator, func(f *configs.File) { f.Run.SimulatorWaitS = 0 }, deadlines{5, 200, 1, 25, 100, 0}},
+		"physical robot":              {physical, nil, tight},
+		"simulator":                   {simulator, nil, deadlines{3000, 60_000, 60, 3000, 60_000, 60}},
+		"simulator in simulated time": {simulator, simulatedTime, deadlines{3000, 60_000, 1, 25, 100, 60}},
+		"simulator with own deadlines": {
+			simulator, func(f *configs.File) { f.Run.SimulatorWaitS = 0 }, deadlines{5, 200, 1, 25, 100, 0},
+		},
 		"longer, or none": {simulator, func(f *configs.File) {
 			f.Loop.MaxMissed, f.Loop.WatchdogMS, f.Run.HostTimeoutS = rtloop.NoLimit, 0, 100
 			f.Controller.MaxPlanAge, f.Safety.MaxSampleAgeMS = 9000, 0

@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
 )
 
 func TestCreateLog_NameIsSafeForAnyRobotName(t *testing.T) {
@@ -57,6 +59,28 @@ func TestCreateLog_UnwritableFolderHasAFix(t *testing.T) {
 		_, _, err := s.CreateLog(hal.Spec{Name: "rover", Period: 1}, "", true)
 		if err == nil || !strings.Contains(err.Error(), "set log.dir to a writable folder") {
 			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+func TestOpenSession_AnswersOfWhoSeesTheRequestAreAboutIt(t *testing.T) {
+	for _, c := range []struct {
+		source  string
+		memoryS float64
+		want    string
+	}{
+		{configs.SourceWeb, 0, controller.AtRequest},
+		{configs.SourceKeyboard, 0, controller.Estimated},
+		{"evdev", 0, controller.Estimated},
+		{configs.SourceScripted, 0, controller.AtRequest},
+		{configs.SourceScripted, 0.25, controller.Estimated},
+	} {
+		file := configs.Default()
+		file.Operator.Source, file.Operator.Scripted.MemoryS = c.source, c.memoryS
+		s, err := setup.OpenSession(file, false)
+		rigtest.Must(t, err)
+		if got := s.File.Controller.Credit.Answers; got != c.want {
+			t.Errorf("%s with a memory of %g s: answers %s, want %s", c.source, c.memoryS, got, c.want)
 		}
 	}
 }

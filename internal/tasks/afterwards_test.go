@@ -269,7 +269,7 @@ func TestLabel_AcceptsACutLogAndRefusesADamagedOne(t *testing.T) {
 	task, err := b.folder.Load("turn")
 	rigtest.Must(t, err)
 	if task.Belief.Labels() != 3 || task.Origin.Afterwards != 3 || task.Origin.Log != ended {
-		t.Errorf("%g labels, %+v\n%s", task.Belief.Labels(), task.Origin, out.String())
+		t.Errorf("%d labels, %+v\n%s", task.Belief.Labels(), task.Origin, out.String())
 	}
 	err = Label(&bytes.Buffer{}, b.Options, New{Name: "other"}, damage(t, log), filled)
 	if !errors.Is(err, flightlog.ErrDamaged) {
@@ -369,7 +369,7 @@ func TestLabel_StartsARun(t *testing.T) {
 	more, err := b.folder.Load("more")
 	rigtest.Must(t, err)
 	if n := more.Belief.Labels(); n <= task.Belief.Labels() || !strings.Contains(out.String(), "z        cosine") {
-		t.Errorf("%g labels after %g\n%s", n, task.Belief.Labels(), out.String())
+		t.Errorf("%d labels after %d\n%s", n, task.Belief.Labels(), out.String())
 	}
 }
 

@@ -66,6 +66,9 @@ type scale struct{ good, bad float64 }
 
 // scaleOf returns the values of the good and the bad button of the operator's device.
 func scaleOf(o configs.Operator) scale {
+	if o.Source == configs.SourceRemote {
+		return scale{o.Remote.Labels.GoodValue, o.Remote.Labels.BadValue}
+	}
 	if o.Source == configs.SourceWeb {
 		return scale{o.Web.GoodValue, o.Web.BadValue}
 	}

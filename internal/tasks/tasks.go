@@ -141,7 +141,7 @@ type taskReport struct {
 
 // beliefReport is the JSON of a belief.
 type beliefReport struct {
-	Labels       float64   `json:"labels"` // the sum of their confidences, less what was forgotten
+	Labels       uint64    `json:"labels"`
 	SavedAt      time.Time `json:"saved_at"`
 	Program      string    `json:"program"`
 	Lambda       float64   `json:"lambda"`
@@ -198,14 +198,19 @@ func Names(o Options, ofModel bool) (names []string) {
 }
 
 // labelsText describes the labels of a belief.
-func labelsText(t taskstore.Task) string { return fmt.Sprintf("%s labels", countText(t)) }
+func labelsText(t taskstore.Task) string {
+	if t.Belief.Labels() == 1 {
+		return "1 label"
+	}
+	return countText(t) + " labels"
+}
 
 // countText is the number of labels, or - for a task from a log.
 func countText(t taskstore.Task) string {
 	if t.Belief == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.4g", t.Belief.Labels())
+	return fmt.Sprint(t.Belief.Labels())
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

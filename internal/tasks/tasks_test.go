@@ -66,7 +66,8 @@ func (b bench) saveBelief(t *testing.T, hash string, n int) {
 	store, err := beliefstore.Open(b.state)
 	rigtest.Must(t, err)
 	rigtest.Must(t, store.Save(beliefstore.Record{
-		ModelHash: hash, Sigma: 0.5, Program: "test", Robot: "rover\x1b[2J", SavedAt: time.Unix(1e9, 0), Belief: belief,
+		ModelHash: hash, Sigma: 0.5, Noise: controller.NoiseState{Labels: uint64(n)}, Program: "test",
+		Robot: "rover\x1b[2J", SavedAt: time.Unix(1e9, 0), Belief: belief,
 	}))
 	rigtest.Must(t, store.Close())
 }
@@ -154,7 +155,7 @@ func TestSave_TakesTheBeliefAtTheEndOfALog(t *testing.T) {
 		t.Errorf("a belief with the hash %#x, the last tick has %#x", got, want)
 	}
 	if task.Origin.Log != log || task.Origin.StateDir != "" || task.Belief.Labels() == 0 {
-		t.Errorf("%+v, %g labels", task.Origin, task.Belief.Labels())
+		t.Errorf("%+v, %d labels", task.Origin, task.Belief.Labels())
 	}
 }
 

@@ -94,11 +94,11 @@ func (d *LineDisplay) Tick(*controller.Tick) {
 		if !d.person {
 			line = line.Float64("return", round3(y.Returns[len(y.Returns)-1]))
 		}
-		line.Uint64("labels", y.Used()).Msg("episode finished")
+		line.Uint64("labels", y.Last.Counted).Msg("episode finished")
 	}
 	if now := time.Now(); now.Sub(d.last) >= 5*time.Second {
 		d.last = now
-		d.log.Info().Uint64("tick", y.Last.Index).Uint64("labels", y.Used()).Uint64("asked", y.Asked).
+		d.log.Info().Uint64("tick", y.Last.Index).Uint64("labels", y.Last.Counted).Uint64("asked", y.Asked).
 			Float64("dgap", round3(y.Last.DGap)).Float64("lateness_p99_us", record.Micros(y.Lateness, 99)).
 			Msg("running")
 	}
@@ -125,6 +125,8 @@ func (d *LineDisplay) Event(e flightlog.Event) {
 	}
 	d.log.WithLevel(level).Msg(plaintext.Clean(e.Text))
 }
+
+func (d *LineDisplay) ToggleDetails() {}
 
 func (d *LineDisplay) End() {}
 

@@ -110,6 +110,7 @@ func fillTick(t *controller.Tick, i, steps int) {
 	t.Deadline = int64(i) * 50e6
 	t.Wake, t.Done = t.Deadline+60e3, t.Deadline+150e3
 	t.Reward, t.LogDet, t.PlanConfirmed, t.PlanScore = math.Sin(angle), float64(i)/10, uint64(max(i-3, 0)), 4.25
+	t.Counted = uint64(i+10) / 20
 	t.DGap, t.Kappa = 2/(1+float64(i)/20), 0.2
 	if t.DGap >= 0.2 {
 		t.Flags |= controller.FlagGateOpen
@@ -170,6 +171,12 @@ func goldenCases(t *testing.T) []goldenCase {
 		f.Operator.Source = configs.SourceKeyboard
 		f.Run.DurationS, f.Run.EpisodeS = 0, 0
 	}
+	suggesting := func(f *configs.File) {
+		unlimited(f)
+		f.Operator.Suggestions = []string{
+			"stand up: good while the head is high", "walk: good while it is upright and moves forwards",
+		}
+	}
 	attended := func(f *configs.File) {
 		f.Safety.Arm, f.Safety.AfterStop = configs.ArmOperator, configs.AfterStopHold
 		f.Operator.Source = configs.SourceKeyboard
@@ -183,8 +190,17 @@ func goldenCases(t *testing.T) []goldenCase {
 	return []goldenCase{
 		{"rover", nil, rover, 500, func(s *screenDisplay) {
 			s.Label(rewardsrc.Label{ID: 25, Kind: rewardsrc.Value, Value: 0.5}, nil)
+			s.keys = true
 		}},
-		{"ascii", nil, rover, 500, func(s *screenDisplay) { s.terminal.canvas.glyphs = &asciiGlyphs }},
+		{"ascii", nil, rover, 500, func(s *screenDisplay) {
+			s.terminal.canvas.glyphs = &asciiGlyphs
+			s.ToggleDetails()
+		}},
+		{"details", unlimited, rover, 500, (*screenDisplay).ToggleDetails},
+		{"start", suggesting, rover, 1, func(s *screenDisplay) {
+			s.stats.Last.Flags = controller.FlagUnreachable
+			s.keys = true
+		}},
 		{"wanted", unlimited, rover, 91, func(s *screenDisplay) {
 			s.Label(rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}, errors.New("the disk is full"))
 			s.Notice(keyboard.Notice{Event: keyboard.Ignored, Text: "12 keys ignored"})

@@ -1,4 +1,5 @@
-package rigtest
+// Package testturns lets test packages with deadlines run one after the other.
+package testturns
 
 import (
 	"fmt"
@@ -9,9 +10,9 @@ import (
 	"testing"
 )
 
-// RunInTurn runs the tests of a package whose loops have deadlines, one package after the other: `go test ./...`
+// Run runs the tests of a package whose loops have deadlines, one package after the other: `go test ./...`
 // runs as many packages at once as there are processors. It returns the exit status.
-func RunInTurn(m *testing.M) int {
+func Run(m *testing.M) int {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("optibfm-test-turn-%d", os.Getuid()))
 	turn, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
