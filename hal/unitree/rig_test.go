@@ -18,6 +18,7 @@ import (
 	"optibfm/hal/unitree/dds"
 	"optibfm/hal/unitree/idl"
 	"optibfm/hal/unitree/simulator"
+	"optibfm/internal/testturns"
 	"optibfm/rtloop"
 )
 
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "%v: %s", err, out)
 		os.Exit(1)
 	}
-	code := m.Run()
+	code := testturns.Run(m)
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }

@@ -19,14 +19,14 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/link"
 	"optibfm/internal/record"
+	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
-	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/frames"
-	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/panel"
 	"optibfm/rewardsrc/remote"
@@ -268,10 +268,6 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		return setup.OpenScripted(o)
 	case configs.SourceKeyboard:
 		return keyboard.Open(o.Keyboard, keyboard.Options{Display: h.Notice, OnKey: h.Key})
-	case configs.SourceEvdev:
-		return evdev.Open(o.Evdev, evdev.Options{System: setup.InputDevices, Display: h.Notice})
-	case configs.SourceGPIO:
-		return gpio.Open(o.GPIO, gpio.Options{Display: h.Notice})
 	case configs.SourceRemote:
 		return remote.Open(o.Remote, h.Link, panel.Options{Display: h.Notice})
 	case configs.SourceConsole:
@@ -283,7 +279,10 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		err := h.openWeb()
 		return h.web, err
 	}
-	return setup.NoOperator{}, nil
+	if o.Source == configs.SourceNone {
+		return setup.NoOperator{}, nil
+	}
+	return sections.OpenSource(o.Source, o.Chosen(), h.Notice)
 }
 
 // Notice shows a message of the operator's device and records the important ones.
@@ -336,7 +335,8 @@ func (h *Process) showsMoments() bool {
 	if h.web != nil && (file.Operator.View.Enabled() || h.Config.View != "" || poseChannels(h.Config.Spec) != nil) {
 		return true
 	}
-	return file.Robot.Driver == configs.DriverRover && terminal.TakesScreen(h.Config.Show)
+	_, drawn := file.Robot.Chosen().(registry.Arena)
+	return drawn && terminal.TakesScreen(h.Config.Show)
 }
 
 // Key handles a key that gives no label.

@@ -8,6 +8,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
@@ -41,7 +42,8 @@ func TestRelaxDeadlines_OnlyOfSimulators(t *testing.T) {
 		}, deadlines{rtloop.NoLimit, 0, 100, 9000, 0, 60}},
 	} {
 		f := configs.Default()
-		f.Robot.Driver, f.Robot.Bridge.Mode, f.Safety.MaxSampleAgeMS = configs.DriverBridge, bridge.Free, 100
+		f.Robot.Driver, f.Safety.MaxSampleAgeMS = "bridge", 100
+		rigtest.EditRobot(&f, func(c *bridge.Config) { c.Mode = bridge.Free })
 		if c.change != nil {
 			c.change(&f)
 		}
@@ -56,4 +58,6 @@ func TestRelaxDeadlines_OnlyOfSimulators(t *testing.T) {
 	}
 }
 
-func simulatedTime(f *configs.File) { f.Robot.Bridge.Mode = bridge.Lockstep }
+func simulatedTime(f *configs.File) {
+	rigtest.EditRobot(f, func(c *bridge.Config) { c.Mode = bridge.Lockstep })
+}

@@ -45,13 +45,7 @@ func (s *Session) Shape() controller.Shape {
 
 // Task returns the task of a simulated robot, or "".
 func (s *Session) Task() string {
-	switch s.File.Robot.Driver {
-	case configs.DriverRover:
-		return s.File.Robot.Rover.Task
-	case configs.DriverBridge:
-		return s.File.Robot.Bridge.Task
-	}
-	return ""
+	return s.File.Robot.Task()
 }
 
 // logFix is the fix for a log that cannot be created.

@@ -11,7 +11,6 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
-	"optibfm/hal/bridge"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 )
@@ -72,7 +71,7 @@ func TestOpenSession_AnswersOfWhoSeesTheRequestAreAboutIt(t *testing.T) {
 	}{
 		{configs.SourceWeb, 0, controller.AtRequest},
 		{configs.SourceKeyboard, 0, controller.Estimated},
-		{configs.SourceEvdev, 0, controller.Estimated},
+		{"evdev", 0, controller.Estimated},
 		{configs.SourceScripted, 0, controller.AtRequest},
 		{configs.SourceScripted, 0.25, controller.Estimated},
 	} {
@@ -82,17 +81,6 @@ func TestOpenSession_AnswersOfWhoSeesTheRequestAreAboutIt(t *testing.T) {
 		rigtest.Must(t, err)
 		if got := s.File.Controller.Credit.Answers; got != c.want {
 			t.Errorf("%s with a memory of %g s: answers %s, want %s", c.source, c.memoryS, got, c.want)
-		}
-	}
-}
-
-func TestBridgeScript_IgnoresScriptsOfOtherComputers(t *testing.T) {
-	for _, command := range [][]string{
-		{"ssh", "robot", "python3", "/home/pi/dmc_bridge.py"}, {"bash", "-c", "exec python3 dmc_bridge.py"},
-	} {
-		robot := configs.Robot{Driver: configs.DriverBridge, Bridge: bridge.Config{Command: command}}
-		if script := setup.BridgeScript(robot); script != "" {
-			t.Errorf("%q: looks for %s here", command, script)
 		}
 	}
 }

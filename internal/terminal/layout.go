@@ -9,7 +9,6 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/hal/rover"
 )
 
 // draw draws a frame: a header, the robot at the left, a panel at the right, and the part for the
@@ -396,15 +395,13 @@ func (s *screenDisplay) drawEvent(c *canvas, y int) {
 		c.text(x, y, m.ink, m.text)
 		return
 	}
-	if s.session.File.Robot.Driver != configs.DriverRover {
+	if s.arena == nil {
 		return
 	}
-	for _, t := range rover.Tasks() {
-		if t.Name == s.task() {
-			x := c.text(1, y, inkDim, "task: ")
-			x = c.text(x, y, inkPlain, t.Description)
-			c.text(x, y, inkDim, " (hidden from the robot)")
-		}
+	if description := s.arena.robot.DescribeTask(s.task()); description != "" {
+		x := c.text(1, y, inkDim, "task: ")
+		x = c.text(x, y, inkPlain, description)
+		c.text(x, y, inkDim, " (hidden from the robot)")
 	}
 }
 
@@ -484,7 +481,8 @@ func KeepInput(o configs.Operator) string {
 		return "enter k"
 	case configs.SourceWeb:
 		return "press Keep in the browser (k)"
-	case configs.SourceEvdev, configs.SourceGPIO:
+	}
+	if o.OnButtons() {
 		return "press undo"
 	}
 	return "this operator cannot"

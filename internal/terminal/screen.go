@@ -8,11 +8,11 @@ import (
 
 	"golang.org/x/term"
 
-	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/internal/record"
+	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/keyboard"
@@ -71,8 +71,8 @@ func newScreenDisplay(t *terminal) *screenDisplay {
 func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
 	s.session, s.spec, s.missing, s.stats = of, spec, missing, y
 	s.started, s.keys = s.now(), term.IsTerminal(int(os.Stdin.Fd()))
-	if of.File.Robot.Driver == configs.DriverRover {
-		s.arena = &arena{side: of.File.Robot.Rover.ArenaM}
+	if robot, ok := of.File.Robot.Chosen().(registry.Arena); ok {
+		s.arena = &arena{robot: robot}
 		s.arena.task = s.task()
 	} else {
 		s.channels = newChannels(spec.Obs)

@@ -238,7 +238,7 @@ func (s *screenDisplay) drawGiven(p *panel) {
 func (s *screenDisplay) advice() []string {
 	t, file := &s.stats.Last, s.session.File
 	switch {
-	case !s.person() && file.Robot.Driver == configs.DriverRover && file.Run.EpisodeS > 0:
+	case !s.person() && s.arena != nil && file.Run.EpisodeS > 0:
 		return []string{"Watch: later episodes should give more reward. At the end each is compared with the best known " +
 			"behaviour from the same start. Ctrl-C ends the run."}
 	case !s.person():

@@ -58,7 +58,7 @@ func TestScreenDisplay_ShowsTheMomentOfARequest(t *testing.T) {
 			f.Controller.Credit.Answers, f.Controller.Gate.Pause = controller.UntilPress, controller.PauseHold
 		}, controller.FlagHeld, "how good was it 1.5 s ago? The robot waits", 1},
 		{"no arena", dogSpec(8), func(f *configs.File) {
-			f.Robot.Driver, f.Controller.Credit.Answers = configs.DriverBridge, controller.AtRequest
+			f.Robot.Driver, f.Controller.Credit.Answers = "bridge", controller.AtRequest
 		}, 0, "how good was it 0.3 s ago?", 0},
 		{"estimated", rover, nil, 0,
 			"how good is it now?", 0},
@@ -205,7 +205,7 @@ func TestScreenDisplay_CountsLabelsBeyondThoseThatCanBeUndone(t *testing.T) {
 
 func TestScreenDisplay_WordsBeforeSymbols(t *testing.T) {
 	symbols := []string{"κ", "D-gap", "nats", "log det V", "PLAN", "p99", "thompson", "Hz"}
-	for _, source := range []string{configs.SourceKeyboard, configs.SourceGPIO, configs.SourceScripted} {
+	for _, source := range []string{configs.SourceKeyboard, "gpio", configs.SourceScripted} {
 		s := newTestScreen(t, testFile(func(f *configs.File) { f.Operator.Source = source }), rigtest.RoverSpec(t), 300)
 		for _, size := range [][2]int{{80, 24}, {160, 50}, {60, 20}} {
 			frame := paintText(t, s, size[0], size[1])
@@ -227,9 +227,9 @@ func TestScreenDisplay_WordsBeforeSymbols(t *testing.T) {
 
 func TestDisplays_HideTheTaskFromAPerson(t *testing.T) {
 	for source, hidden := range map[string]bool{
-		configs.SourceKeyboard: true, configs.SourceEvdev: true, configs.SourceWeb: true, configs.SourceScripted: false,
+		configs.SourceKeyboard: true, "evdev": true, configs.SourceWeb: true, configs.SourceScripted: false,
 	} {
-		file := testFile(func(f *configs.File) { f.Operator.Source, f.Robot.Rover.Task = source, "corner" })
+		file := testFile(func(f *configs.File) { f.Operator.Source = source })
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 300)
 		for _, size := range [][2]int{{80, 24}, {160, 50}, {60, 20}} {
 			frame := paintText(t, s, size[0], size[1])
@@ -257,7 +257,7 @@ func TestDisplays_HideTheTaskFromAPerson(t *testing.T) {
 func TestScreenDisplay_WaitsForThePerson(t *testing.T) {
 	for source, how := range map[string]string{
 		configs.SourceKeyboard: "ress any key", configs.SourceWeb: "ress any key or Good in the browser",
-		configs.SourceGPIO: "ress a button of your device",
+		"gpio": "ress a button of your device",
 	} {
 		s := newTeaching(t, rigtest.RoverSpec(t), func(f *configs.File) { f.Operator.Source = source })
 		s.show(t, func(k *controller.Tick) { k.Flags = controller.FlagUnreachable })
