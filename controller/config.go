@@ -124,7 +124,7 @@ type GateConfig struct {
 	BackoffMaxS       float64 `yaml:"backoff_max_s" rule:"[0, 86400]"`       // longest pause
 	LabelsPerMinute   float64 `yaml:"labels_per_minute" rule:"[0, 1000]"`    // the operator's budget: κ adapts to it; 0: κ is kappa
 	StopWhenLearnt    bool    `yaml:"stop_when_learnt"`                      // estimate when the task is learnt; then do not ask
-	Relearn           bool    `yaml:"relearn"`                               // forget the task when most labels contradict it
+	Relearn           bool    `yaml:"relearn"`                               // begin the task again on evidence that it changed
 	Pause             string  `yaml:"pause" rule:"hold|"`                    // hold: the robot stands still while a request is open
 	Off               bool    `yaml:"off,omitempty"`                         // never ask: all labels come unasked
 }
@@ -215,6 +215,7 @@ func PersonConfig() Config {
 	c.Beta.Value = personBeta
 	c.Credit.Answers = Estimated
 	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10, Dither: 0.14}
+	c.Gate.Relearn = true
 	return c
 }
 
