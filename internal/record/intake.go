@@ -43,7 +43,7 @@ func NewLabelIntake(file configs.File, source rewardsrc.Source, r *Recorder, now
 	return &LabelIntake{
 		Source: source, recorder: r, now: now,
 		answersOnly: file.Operator.LabelMode == configs.ModePerRequest,
-		undoKeeps:   file.Operator.Source == configs.SourceEvdev || file.Operator.Source == configs.SourceGPIO,
+		undoKeeps:   file.Operator.Chosen() != nil, // a registered label device
 		halts:       controller.NewStopHistory(file.Controller.Credit),
 	}
 }
