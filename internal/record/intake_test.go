@@ -281,7 +281,7 @@ func (q *quietSource) Refuse(rewardsrc.Label, error) { q.refused++ }
 
 func TestLabelIntake_UndoKeepsAFormerTaskOnADeviceWithoutThatButton(t *testing.T) {
 	for source, want := range map[string]rewardsrc.Kind{
-		configs.SourceEvdev: rewardsrc.Keep, configs.SourceKeyboard: rewardsrc.Undo,
+		"evdev": rewardsrc.Keep, configs.SourceKeyboard: rewardsrc.Undo,
 	} {
 		operator, err := scripted.New(scripted.DefaultConfig())
 		rigtest.Must(t, err)

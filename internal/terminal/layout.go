@@ -481,7 +481,8 @@ func KeepInput(o configs.Operator) string {
 		return "enter k"
 	case configs.SourceWeb:
 		return "press Keep in the browser (k)"
-	case configs.SourceEvdev, configs.SourceGPIO:
+	}
+	if o.Chosen() != nil { // a registered label device
 		return "press undo"
 	}
 	return "this operator cannot"
