@@ -124,7 +124,7 @@ type GateConfig struct {
 	BackoffMaxS       float64 `yaml:"backoff_max_s"`       // longest pause
 	LabelsPerMinute   float64 `yaml:"labels_per_minute"`   // the operator's budget: κ adapts to it; 0: κ is kappa
 	StopWhenLearnt    bool    `yaml:"stop_when_learnt"`    // estimate when the task is learnt; then do not ask
-	Relearn           bool    `yaml:"relearn"`             // forget the task when most labels contradict it
+	Relearn           bool    `yaml:"relearn"`             // begin the task again on evidence that it changed; the operator can take that back
 	Pause             string  `yaml:"pause"`               // hold: the robot stands still while a request is open
 	Off               bool    `yaml:"off,omitempty"`       // never ask: all labels come unasked
 }
@@ -205,6 +205,7 @@ func PersonConfig() Config {
 	c.Beta.Value = personBeta
 	c.Credit.Answers = Estimated
 	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10, Dither: 0.14}
+	c.Gate.Relearn = true
 	return c
 }
 

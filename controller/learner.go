@@ -42,9 +42,11 @@ type Learner struct {
 	noise       noiseModel
 	predicts    bool // count predicted labels
 	predictions predictions
-	apart       uint64 // least number of ticks between the moments of two labels that count as predicted or not
-	counted     uint64 // tick of the newest one
-	unsettled   int    // ticks until Settle has checked all labels
+	apart       uint64    // least number of ticks between the moments of two labels that count as predicted or not
+	counted     uint64    // tick of the newest one
+	evidence    *evidence // nil: none
+	former      formerTask
+	unsettled   int // ticks until Settle has checked all labels
 	history     *history
 	clock       uint64  // armed periods: the time of forgetting
 	labelWeight float64 // 1/σ², the weight of a label of confidence 1
@@ -111,6 +113,14 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if err != nil {
 		return nil, err
 	}
+	weighed, err := newEvidence(cfg, d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	former, err := newFormerTask(cfg, d, period)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	return &Learner{
 		belief:      belief,
 		basis:       cfg.basis(),
@@ -119,6 +129,8 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		noise:       newNoiseModel(cfg),
 		predicts:    cfg.Gate.StopWhenLearnt || cfg.Gate.Relearn,
 		apart:       apart(cfg.Gate, period),
+		evidence:    weighed,
+		former:      former,
 		unsettled:   SettlingTicks,
 		history:     newHistory(held, belief.Dim()),
 		labelWeight: cfg.labelWeight(),
@@ -186,6 +198,9 @@ func (l *Learner) Advance(periods uint64) {
 	}
 	for range periods {
 		l.belief.Forget()
+		if l.former.open {
+			l.former.belief.Forget()
+		}
 	}
 }
 
@@ -232,6 +247,10 @@ func (l *Learner) SwitchTask(state []float64, noise NoiseState) error {
 	}
 	l.ledger.forget()
 	l.predictions = predictions{}
+	l.former.open, l.former.fresh = false, false
+	if l.evidence != nil {
+		l.evidence.restart(changedAt)
+	}
 	l.history.n = 0
 	return nil
 }
@@ -255,9 +274,9 @@ func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisa
 // Relearn. With Relearn, it counts labels half a second apart. An undo does not change it.
 func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
 
-// Relearn forgets all labels before the first of the recent ones that was not predicted: they are about another
-// task. The agent calls it after labels contradicted the task (FlagContradicted). O(d²).
-func (l *Learner) Relearn() {
+// ForgetUnpredicted forgets all labels before the first of the recent ones that was not predicted. Programs up to
+// format 6 of the log did so in the tick after FlagContradicted. Only replay calls it.
+func (l *Learner) ForgetUnpredicted() {
 	l.belief.Reset()
 	l.noise.state = NoiseState{}
 	l.unsettled = SettlingTicks
@@ -307,6 +326,8 @@ func (l *Learner) Apply(label rewardsrc.Label, asked uint64) AppliedLabel {
 		l.applyValue(&a, label, asked)
 	case label.Kind == rewardsrc.Undo:
 		l.undo(&a)
+	case label.Kind == rewardsrc.Keep:
+		a.Outcome = l.keep()
 	case label.Kind == rewardsrc.CantTell:
 		a.Outcome = ClosedRequest
 		if label.Request == 0 {
@@ -455,18 +476,21 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 	if l.noise.Estimate || l.predicts {
 		surprise = l.belief.Surprise(l.phi, a.Value, a.Weight)
 	}
+	counts := l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.apart)
+	l.evidence.add(l, a, counts)
 	if err := l.belief.Update(l.phi, a.Value, a.Weight); err != nil {
+		l.evidence.drop()
 		return BadLabel
 	}
 	l.considerMoments(a)
-	if l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.apart) {
+	if counts {
 		l.predictions.add(surprise/l.Sigma(), l.ledger.added)
 		l.counted = a.About
 	}
 	l.noise.add(surprise)
 	l.noise.state.Labels++
 	l.unsettled = SettlingTicks
-	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.phi)
+	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.learnFormer(a.Value, a.Weight), l.phi)
 	return Applied
 }
 
@@ -527,6 +551,8 @@ func (l *Learner) downdate(a *AppliedLabel, e *entry) Outcome {
 	if err := l.belief.Downdate(e.phi, e.reward, a.Weight); err != nil {
 		return NothingToUndo
 	}
+	l.forgetFormer(e)
+	l.evidence.drop()
 	e.active = false
 	l.noise.state.Labels -= min(l.noise.state.Labels, 1) // a belief of an earlier program has no count
 	l.unsettled = SettlingTicks
@@ -571,6 +597,12 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 		l.age(e)
 		own.Weight = e.weight
 		own.Outcome = l.downdate(&logged, e)
+		return own, nil
+	}
+	if logged.Kind == rewardsrc.Keep {
+		if own.Outcome = l.keep(); own.Outcome != Applied {
+			return own, fmt.Errorf("%w: the former task that label %d keeps", ErrUnknownFeatures, logged.ID)
+		}
 		return own, nil
 	}
 	if !logged.Kind.Teaches() {

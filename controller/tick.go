@@ -64,10 +64,12 @@ type Header struct {
 	NumLabels uint64 // number of valid Labels
 	Revised   Revision
 
-	Known     float64   // Plan.Known
-	Predicted Predicted // after this tick's labels
+	Known float64 // Plan.Known
 
-	Reaction ReactionState // after this tick's labels
+	// After this tick's labels.
+	Predicted Predicted
+	Reaction  ReactionState
+	Evidence  Evidence
 }
 
 // AppliedLabel is the effect of a label on the belief.
@@ -160,13 +162,15 @@ const (
 	FlagUnreachable         // the operator could not be reached: no request was opened
 	FlagStopped             // a stop is latched, see Fault; with FlagArmed: since this tick
 	FlagExplore             // Config.Explore changed Z
-	FlagContradicted        // labels contradict the task: the next tick calls Learner.Relearn
+	FlagContradicted        // only in logs up to format 6: the next tick called Learner.ForgetUnpredicted
 	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
 	FlagSwitched            // Agent.SwitchTask replaced the belief before this tick
 	FlagHeld                // an earlier request is open and Config.Gate.Pause holds the robot: its state teaches nothing
 	FlagUncounted           // with FlagAsked: no label has counted yet, so the request does not count for κ
 	FlagStarting            // the robot moved to its start pose, or from there to the policy: its state teaches nothing
 	FlagResting             // the robot moved to its rest pose: its state teaches nothing
+	FlagChanged             // the task has changed, see Evidence: the next tick calls Learner.Relearn
+	FlagKeepable            // a rewardsrc.Keep would restore the task before the newest change
 )
 
 // Has reports whether all of want are set.
@@ -261,7 +265,7 @@ func (f Fault) String() string {
 func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 8
+const LayoutVersion = 9
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

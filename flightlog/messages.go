@@ -150,6 +150,12 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 	p.Request, p.Hash, p.Kappa = t.Request, t.Hash, t.Kappa
 	p.Sigma, p.Zero, p.Counted = t.Sigma, t.Zero, t.Counted
 	p.Known, p.Predicted = t.Known, nil
+	p.Evidence = nil
+	if e := t.Evidence; e != (controller.Evidence{}) {
+		p.Evidence = &flightlogpb.Evidence{
+			Change: e.Change, Labels: e.Labels, Skill: e.Skill, SkillError: e.SkillError,
+		}
+	}
 	if n := t.Predicted; n.Of > 0 {
 		p.Predicted = &flightlogpb.Predicted{Labels: n.Labels, Of: n.Of, Last: n.Last}
 	}
@@ -211,6 +217,10 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		Known: p.Known,
 		Predicted: controller.Predicted{
 			Labels: p.Predicted.GetLabels(), Of: p.Predicted.GetOf(), Last: p.Predicted.GetLast(),
+		},
+		Evidence: controller.Evidence{
+			Change: p.Evidence.GetChange(), Labels: p.Evidence.GetLabels(),
+			Skill: p.Evidence.GetSkill(), SkillError: p.Evidence.GetSkillError(),
 		},
 	}
 	for i, a := range p.Labels {

@@ -39,6 +39,7 @@ const (
 	Kind_KIND_UNDO        Kind = 3
 	Kind_KIND_COMPARISON  Kind = 4 // better or worse than controller.credit.compare_s before
 	Kind_KIND_GOAL        Kind = 5 // the robot should be in this state
+	Kind_KIND_KEEP        Kind = 6 // the task has not changed: the former belief returns
 )
 
 // Enum value maps for Kind.
@@ -50,6 +51,7 @@ var (
 		3: "KIND_UNDO",
 		4: "KIND_COMPARISON",
 		5: "KIND_GOAL",
+		6: "KIND_KEEP",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -58,6 +60,7 @@ var (
 		"KIND_UNDO":        3,
 		"KIND_COMPARISON":  4,
 		"KIND_GOAL":        5,
+		"KIND_KEEP":        6,
 	}
 )
 
@@ -137,7 +140,7 @@ func (x Request_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Request_State.Descriptor instead.
 func (Request_State) EnumDescriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{5, 0}
+	return file_flightlog_proto_rawDescGZIP(), []int{6, 0}
 }
 
 type Event_Level int32
@@ -189,7 +192,7 @@ func (x Event_Level) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Event_Level.Descriptor instead.
 func (Event_Level) EnumDescriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{7, 0}
+	return file_flightlog_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // Tick is one control period, from the sensor to the actuators. Topic /tick.
@@ -227,6 +230,7 @@ type Tick struct {
 	Predicted     *Predicted             `protobuf:"bytes,30,opt,name=predicted,proto3" json:"predicted,omitempty"`
 	Reaction      []float64              `protobuf:"fixed64,40,rep,packed,name=reaction,proto3" json:"reaction,omitempty"` // probability of each moment of a press, see controller.ReactionState; else empty
 	Counted       uint64                 `protobuf:"varint,31,opt,name=counted,proto3" json:"counted,omitempty"`           // labels in the belief after this tick's labels; 0 in logs of earlier programs
+	Evidence      *Evidence              `protobuf:"bytes,32,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -485,6 +489,82 @@ func (x *Tick) GetCounted() uint64 {
 	return 0
 }
 
+func (x *Tick) GetEvidence() *Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+// Evidence says how well the belief predicts labels, and whether the task has changed. controller.Evidence.
+type Evidence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        float64                `protobuf:"fixed64,1,opt,name=change,proto3" json:"change,omitempty"`                           // log Bayes factor, nats; 0: no change is suspected
+	Labels        uint64                 `protobuf:"varint,2,opt,name=labels,proto3" json:"labels,omitempty"`                            // since the suspected change
+	Skill         float64                `protobuf:"fixed64,3,opt,name=skill,proto3" json:"skill,omitempty"`                             // 0: as a constant; 1: always right
+	SkillError    float64                `protobuf:"fixed64,4,opt,name=skill_error,json=skillError,proto3" json:"skill_error,omitempty"` // its standard error
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evidence) Reset() {
+	*x = Evidence{}
+	mi := &file_flightlog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evidence) ProtoMessage() {}
+
+func (x *Evidence) ProtoReflect() protoreflect.Message {
+	mi := &file_flightlog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
+func (*Evidence) Descriptor() ([]byte, []int) {
+	return file_flightlog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Evidence) GetChange() float64 {
+	if x != nil {
+		return x.Change
+	}
+	return 0
+}
+
+func (x *Evidence) GetLabels() uint64 {
+	if x != nil {
+		return x.Labels
+	}
+	return 0
+}
+
+func (x *Evidence) GetSkill() float64 {
+	if x != nil {
+		return x.Skill
+	}
+	return 0
+}
+
+func (x *Evidence) GetSkillError() float64 {
+	if x != nil {
+		return x.SkillError
+	}
+	return 0
+}
+
 // Predicted says how many of the newest labels the belief predicted.
 type Predicted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -497,7 +577,7 @@ type Predicted struct {
 
 func (x *Predicted) Reset() {
 	*x = Predicted{}
-	mi := &file_flightlog_proto_msgTypes[1]
+	mi := &file_flightlog_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +589,7 @@ func (x *Predicted) String() string {
 func (*Predicted) ProtoMessage() {}
 
 func (x *Predicted) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[1]
+	mi := &file_flightlog_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +602,7 @@ func (x *Predicted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Predicted.ProtoReflect.Descriptor instead.
 func (*Predicted) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{1}
+	return file_flightlog_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Predicted) GetLabels() uint32 {
@@ -558,7 +638,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_flightlog_proto_msgTypes[2]
+	mi := &file_flightlog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -570,7 +650,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[2]
+	mi := &file_flightlog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -583,7 +663,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{2}
+	return file_flightlog_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Revision) GetId() uint64 {
@@ -630,7 +710,7 @@ type AppliedLabel struct {
 
 func (x *AppliedLabel) Reset() {
 	*x = AppliedLabel{}
-	mi := &file_flightlog_proto_msgTypes[3]
+	mi := &file_flightlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -642,7 +722,7 @@ func (x *AppliedLabel) String() string {
 func (*AppliedLabel) ProtoMessage() {}
 
 func (x *AppliedLabel) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[3]
+	mi := &file_flightlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -655,7 +735,7 @@ func (x *AppliedLabel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppliedLabel.ProtoReflect.Descriptor instead.
 func (*AppliedLabel) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{3}
+	return file_flightlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AppliedLabel) GetId() uint64 {
@@ -774,7 +854,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_flightlog_proto_msgTypes[4]
+	mi := &file_flightlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +866,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[4]
+	mi := &file_flightlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +879,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{4}
+	return file_flightlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Label) GetId() uint64 {
@@ -881,7 +961,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_flightlog_proto_msgTypes[5]
+	mi := &file_flightlog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +973,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[5]
+	mi := &file_flightlog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +986,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{5}
+	return file_flightlog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Request) GetId() uint64 {
@@ -966,7 +1046,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_flightlog_proto_msgTypes[6]
+	mi := &file_flightlog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1058,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[6]
+	mi := &file_flightlog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1071,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{6}
+	return file_flightlog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Plan) GetTick() uint64 {
@@ -1049,7 +1129,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_flightlog_proto_msgTypes[7]
+	mi := &file_flightlog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1141,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[7]
+	mi := &file_flightlog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1154,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{7}
+	return file_flightlog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Event) GetAtNs() int64 {
@@ -1119,7 +1199,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_flightlog_proto_msgTypes[8]
+	mi := &file_flightlog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1211,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[8]
+	mi := &file_flightlog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1224,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{8}
+	return file_flightlog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Timing) GetAtNs() int64 {
@@ -1195,7 +1275,7 @@ type Percentiles struct {
 
 func (x *Percentiles) Reset() {
 	*x = Percentiles{}
-	mi := &file_flightlog_proto_msgTypes[9]
+	mi := &file_flightlog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1287,7 @@ func (x *Percentiles) String() string {
 func (*Percentiles) ProtoMessage() {}
 
 func (x *Percentiles) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[9]
+	mi := &file_flightlog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1300,7 @@ func (x *Percentiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Percentiles.ProtoReflect.Descriptor instead.
 func (*Percentiles) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{9}
+	return file_flightlog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Percentiles) GetP50Ns() int64 {
@@ -1267,7 +1347,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_flightlog_proto_msgTypes[10]
+	mi := &file_flightlog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1359,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[10]
+	mi := &file_flightlog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1372,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{10}
+	return file_flightlog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Snapshot) GetNext() uint64 {
@@ -1348,7 +1428,7 @@ var File_flightlog_proto protoreflect.FileDescriptor
 
 const file_flightlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0fflightlog.proto\x12\voptibfm.log\"\xdc\x06\n" +
+	"\x0fflightlog.proto\x12\voptibfm.log\"\x8f\a\n" +
 	"\x04Tick\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x18\n" +
 	"\aelapsed\x18\x02 \x01(\x04R\aelapsed\x12\x1f\n" +
@@ -1384,7 +1464,14 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x05known\x18\x1d \x01(\x01R\x05known\x124\n" +
 	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\x12\x1a\n" +
 	"\breaction\x18( \x03(\x01R\breaction\x12\x18\n" +
-	"\acounted\x18\x1f \x01(\x04R\acounted\"G\n" +
+	"\acounted\x18\x1f \x01(\x04R\acounted\x121\n" +
+	"\bevidence\x18  \x01(\v2\x15.optibfm.log.EvidenceR\bevidence\"q\n" +
+	"\bEvidence\x12\x16\n" +
+	"\x06change\x18\x01 \x01(\x01R\x06change\x12\x16\n" +
+	"\x06labels\x18\x02 \x01(\x04R\x06labels\x12\x14\n" +
+	"\x05skill\x18\x03 \x01(\x01R\x05skill\x12\x1f\n" +
+	"\vskill_error\x18\x04 \x01(\x01R\n" +
+	"skillError\"G\n" +
 	"\tPredicted\x12\x16\n" +
 	"\x06labels\x18\x01 \x01(\rR\x06labels\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\rR\x02of\x12\x12\n" +
@@ -1475,7 +1562,7 @@ const file_flightlog_proto_rawDesc = "" +
 	"\vnoise_count\x18\x05 \x01(\x01R\n" +
 	"noiseCount\x12\x12\n" +
 	"\x04task\x18\x06 \x01(\tR\x04task\x12\x16\n" +
-	"\x06labels\x18\a \x01(\x04R\x06labels*s\n" +
+	"\x06labels\x18\a \x01(\x04R\x06labels*\x82\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1483,7 +1570,8 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x0eKIND_CANT_TELL\x10\x02\x12\r\n" +
 	"\tKIND_UNDO\x10\x03\x12\x13\n" +
 	"\x0fKIND_COMPARISON\x10\x04\x12\r\n" +
-	"\tKIND_GOAL\x10\x05B\x1fZ\x1doptibfm/flightlog/flightlogpbb\x06proto3"
+	"\tKIND_GOAL\x10\x05\x12\r\n" +
+	"\tKIND_KEEP\x10\x06B\x1fZ\x1doptibfm/flightlog/flightlogpbb\x06proto3"
 
 var (
 	file_flightlog_proto_rawDescOnce sync.Once
@@ -1498,40 +1586,42 @@ func file_flightlog_proto_rawDescGZIP() []byte {
 }
 
 var file_flightlog_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_flightlog_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_flightlog_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_flightlog_proto_goTypes = []any{
 	(Kind)(0),            // 0: optibfm.log.Kind
 	(Request_State)(0),   // 1: optibfm.log.Request.State
 	(Event_Level)(0),     // 2: optibfm.log.Event.Level
 	(*Tick)(nil),         // 3: optibfm.log.Tick
-	(*Predicted)(nil),    // 4: optibfm.log.Predicted
-	(*Revision)(nil),     // 5: optibfm.log.Revision
-	(*AppliedLabel)(nil), // 6: optibfm.log.AppliedLabel
-	(*Label)(nil),        // 7: optibfm.log.Label
-	(*Request)(nil),      // 8: optibfm.log.Request
-	(*Plan)(nil),         // 9: optibfm.log.Plan
-	(*Event)(nil),        // 10: optibfm.log.Event
-	(*Timing)(nil),       // 11: optibfm.log.Timing
-	(*Percentiles)(nil),  // 12: optibfm.log.Percentiles
-	(*Snapshot)(nil),     // 13: optibfm.log.Snapshot
-	nil,                  // 14: optibfm.log.Event.FieldsEntry
+	(*Evidence)(nil),     // 4: optibfm.log.Evidence
+	(*Predicted)(nil),    // 5: optibfm.log.Predicted
+	(*Revision)(nil),     // 6: optibfm.log.Revision
+	(*AppliedLabel)(nil), // 7: optibfm.log.AppliedLabel
+	(*Label)(nil),        // 8: optibfm.log.Label
+	(*Request)(nil),      // 9: optibfm.log.Request
+	(*Plan)(nil),         // 10: optibfm.log.Plan
+	(*Event)(nil),        // 11: optibfm.log.Event
+	(*Timing)(nil),       // 12: optibfm.log.Timing
+	(*Percentiles)(nil),  // 13: optibfm.log.Percentiles
+	(*Snapshot)(nil),     // 14: optibfm.log.Snapshot
+	nil,                  // 15: optibfm.log.Event.FieldsEntry
 }
 var file_flightlog_proto_depIdxs = []int32{
-	6,  // 0: optibfm.log.Tick.labels:type_name -> optibfm.log.AppliedLabel
-	5,  // 1: optibfm.log.Tick.revised:type_name -> optibfm.log.Revision
-	4,  // 2: optibfm.log.Tick.predicted:type_name -> optibfm.log.Predicted
-	0,  // 3: optibfm.log.AppliedLabel.kind:type_name -> optibfm.log.Kind
-	0,  // 4: optibfm.log.Label.kind:type_name -> optibfm.log.Kind
-	1,  // 5: optibfm.log.Request.state:type_name -> optibfm.log.Request.State
-	2,  // 6: optibfm.log.Event.level:type_name -> optibfm.log.Event.Level
-	14, // 7: optibfm.log.Event.fields:type_name -> optibfm.log.Event.FieldsEntry
-	12, // 8: optibfm.log.Timing.late:type_name -> optibfm.log.Percentiles
-	12, // 9: optibfm.log.Timing.busy:type_name -> optibfm.log.Percentiles
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 0: optibfm.log.Tick.labels:type_name -> optibfm.log.AppliedLabel
+	6,  // 1: optibfm.log.Tick.revised:type_name -> optibfm.log.Revision
+	5,  // 2: optibfm.log.Tick.predicted:type_name -> optibfm.log.Predicted
+	4,  // 3: optibfm.log.Tick.evidence:type_name -> optibfm.log.Evidence
+	0,  // 4: optibfm.log.AppliedLabel.kind:type_name -> optibfm.log.Kind
+	0,  // 5: optibfm.log.Label.kind:type_name -> optibfm.log.Kind
+	1,  // 6: optibfm.log.Request.state:type_name -> optibfm.log.Request.State
+	2,  // 7: optibfm.log.Event.level:type_name -> optibfm.log.Event.Level
+	15, // 8: optibfm.log.Event.fields:type_name -> optibfm.log.Event.FieldsEntry
+	13, // 9: optibfm.log.Timing.late:type_name -> optibfm.log.Percentiles
+	13, // 10: optibfm.log.Timing.busy:type_name -> optibfm.log.Percentiles
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_flightlog_proto_init() }
@@ -1545,7 +1635,7 @@ func file_flightlog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flightlog_proto_rawDesc), len(file_flightlog_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

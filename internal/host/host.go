@@ -107,7 +107,9 @@ type Process struct {
 	logPath  string
 	notes    []string // events of the start
 	Planner  *Planner
-	saver    *beliefSaver // may be nil
+	saver    *beliefSaver   // may be nil
+	former   *formerTask    // that the operator may keep; nil: none
+	saving   sync.WaitGroup // of former tasks
 	mode     controller.Mode
 	halted   link.StopReport // the newest cause
 	orphaned bool            // the control process died
@@ -182,7 +184,7 @@ func (h *Process) openLink() (err error) {
 func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
 	h.Recorder = &record.Recorder{
 		Statistics: record.NewStatistics(h.Session.Shape()), Log: log, Display: h.Display,
-		Learnt: h.saver.Learnt, Steps: &h.Link.Steps,
+		Learnt: h.saver.Learnt, Steps: &h.Link.Steps, KeepKey: terminal.KeepInput(h.Session.File.Operator),
 	}
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
@@ -464,6 +466,8 @@ func (h *Process) StartSaver() (end func()) {
 
 // drain records the last plans, refusals and the cause of a stop.
 func (h *Process) drain() {
+	h.saveFormer()
+	h.saving.Wait()
 	h.TakeNotes()
 	h.Intake.Flush()
 	h.takeStop()
@@ -537,6 +541,7 @@ func (h *Process) TakeTicks() error {
 		h.takeRequests()
 		h.TakeLabels()
 		h.Recorder.Tick(t)
+		h.noteFormer(t)
 		h.noteMode(t)
 		h.Link.ReleaseTick()
 	}
@@ -548,6 +553,11 @@ func (h *Process) takeSwitches(t *controller.Tick) error {
 		next, b, ok, err := h.Link.NextSwitch(t.Index)
 		if !ok || err != nil {
 			return err
+		}
+		if b.Name == link.FormerTask {
+			h.saveFormer()
+			h.former = &formerTask{b, next}
+			continue
 		}
 		h.Recorder.Switch(
 			flightlog.Snapshot{Next: next, Hash: b.Hash, State: b.State, Noise: b.Noise, Task: b.Name}, t.Done)

@@ -99,7 +99,7 @@ func (a *arena) add(t *controller.Tick, at time.Duration) {
 
 // mark records the place of the rover at the tick that a label is about.
 func (a *arena) mark(l *controller.AppliedLabel) {
-	if l.Outcome != controller.Applied {
+	if l.Outcome != controller.Applied || l.Kind == rewardsrc.Keep {
 		return
 	}
 	if l.Kind == rewardsrc.Undo {

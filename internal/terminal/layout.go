@@ -475,6 +475,21 @@ func FirstInput(o configs.Operator) string {
 	return "press a button of your device"
 }
 
+// KeepInput tells how a person with a label device keeps a task that seems to have changed.
+func KeepInput(o configs.Operator) string {
+	switch o.Source {
+	case configs.SourceKeyboard:
+		return "press k"
+	case configs.SourceConsole:
+		return "enter k"
+	case configs.SourceWeb:
+		return "press Keep in the browser (k)"
+	case configs.SourceEvdev, configs.SourceGPIO:
+		return "press undo"
+	}
+	return "this operator cannot"
+}
+
 // banner fills row y. The right text is complete where possible, with its introduction where there
 // is space for both.
 func (c *canvas) banner(y int, k ink, text, introduction, right string) {

@@ -127,6 +127,15 @@ func TestScreenDisplay_MarksWhatALabelCountsFor(t *testing.T) {
 	}
 }
 
+func TestScreenDisplay_AsksWhetherTheTaskChanged(t *testing.T) {
+	s := newTeaching(t, rigtest.RoverSpec(t), nil)
+	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagKeepable })
+	frame := paintText(t, s, 80, 24)
+	if want := "It seems that the task changed. k: keep it"; !strings.Contains(frame, want) {
+		t.Errorf("want %q in\n%s", want, frame)
+	}
+}
+
 func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	s := newTestScreen(t, testFile(func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard }), rigtest.RoverSpec(t), 5)
 	give := func(id uint64, l rewardsrc.Label, counted uint64) {
@@ -136,6 +145,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 				ID: id, Kind: l.Kind, Value: l.Value, Undoes: l.Undoes, Outcome: controller.Applied,
 			}
 			k.Predicted = controller.Predicted{Labels: 3, Of: 5}
+			k.Evidence, k.Known = controller.Evidence{Skill: 0.3, SkillError: 0.1}, 0.55
 		})
 	}
 	shows := func(want ...string) {
@@ -154,7 +164,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	} {
 		give(uint64(100+i), l, uint64(1+i))
 	}
-	shows("It learns from your labels.\n", "It predicted 3 of your last 5 labels.", " 5 labels\n",
+	shows("It learns from your labels.\n", "better than guessing, reaches over 55 %\n", " 5 labels\n",
 		" 2 good  1 bad  1 better  1 goal\n", " +-+>g\n")
 	give(200, rewardsrc.Label{Kind: rewardsrc.Undo, Undoes: 102}, 4)
 	shows(" 4 labels\n", " 1 good  1 bad  1 better  1 goal\n", " +-+>g\n", "undone 1")
