@@ -18,7 +18,7 @@ import (
 
 func TestLoad_ReadsEveryReadyMadeConfiguration(t *testing.T) {
 	names := []string{
-		"antmaze", "antmaze-human", "cheetah", "cheetah-human", "composite", "g1", "humenv",
+		"antmaze", "antmaze-human", "cheetah", "cheetah-human", "composite", "g1", "go2-sim", "go2-sim-human", "humenv",
 		"quadruped", "quadruped-human", "robot", "rover", "rover-fast", "rover-keyboard",
 		"rover-mcu", "walker", "walker-human",
 	}
