@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fb import bundle, flat, go2, losses, prior, trot, zeroshot
 from fb.episodes import Noise
 from fb.networks import Architecture, Model, on_sphere
-from go2_bridge import TASKS, Task
+from go2_bridge import PERIOD, TASKS, Task
 from train_fb import at_least, keep_freed_memory
 
 COPIES = 32
@@ -39,9 +39,13 @@ GAMMA = 0.98
 LABELLED = 50_000
 FALL = 25  # ticks of a fall that are recorded
 CANDIDATES, POOL = 400, 16384  # commands, and z with the best command for each
+START, TAU = 0.2, 0.02  # share of the updates of F that begin with gaits; rate of its target
 SAVE_SECONDS = 60.0
 LOST = 40  # ticks after a new command that do not tell how a gait moves
+PUSH = 0.8  # m/s, stronger than in trials
+SLOW, PLAIN = 0.02, 3.0  # m/s or rad/s; how much more often commands to stand or to move along one axis are practised
 MOST_FREE = 0.9  # share of the commands that the actor follows at the end of stage 3; the gaits follow the others
+MOST_TRIED, SETTLING = ("stand", "walk_forward"), 100  # tasks; ticks at the beginning that do not count as motion
 WIDTHS = np.array(Task.WIDTHS)
 MOVES = [0, 1, 5, 9]  # of go2_bridge.base_state: what commands are about
 
@@ -80,8 +84,8 @@ class Commanded:
 
     def __init__(self, n: int, seed: list[int], draw) -> None:
         """draw(rng, n) returns commands [n, 4] and the index of each [n]."""
-        self.copies, self.draw = go2.Copies(n, seed, tumbling=0.08), draw
-        self.rng, self.walkers = self.copies.rng, trot.Walkers(n)
+        self.copies, self.draw = go2.Copies(n, seed, tumbling=0.08, push=PUSH), draw
+        self.rng = self.copies.rng
         self.command, self.candidate = np.zeros((n, 4)), np.zeros(n, int)
         self.left, self.age, self.until = np.zeros(n, int), np.zeros(n, int), self.rng.integers(50, 1000, n)
         self.noise = Noise(self.rng, n, 12, sizes=(0.0, 0.02, 0.05, 0.12))
@@ -94,7 +98,7 @@ class Commanded:
         for i in ended:
             copies.begin(i)
         copies.observe()
-        self.walkers.phase[ended], self.left[ended] = 0, 0
+        self.left[ended] = 0
         self.until[ended] = rng.integers(300, 1000, len(ended))
         new = self.renewed = np.flatnonzero(self.left <= 0)
         self.command[new], self.candidate[new] = self.draw(rng, len(new))
@@ -102,7 +106,8 @@ class Commanded:
         self.noise.redraw(new)
 
     def label(self) -> np.ndarray:
-        return self.walkers.act(self.command, trot.Base.of(self.copies.base), self.copies.last)
+        copies = self.copies
+        return trot.follow(self.command, trot.Base.of(copies.base), copies.actions[:, 0], copies.actions[:, 1])
 
     def step(self, action: np.ndarray, label: np.ndarray) -> dict[str, np.ndarray]:
         copies, obs = self.copies, self.copies.obs
@@ -218,7 +223,7 @@ class Expert:
     def pool(self, data: dict[str, torch.Tensor], seed: int) -> torch.Tensor:
         """Returns random z [POOL, d]: most of rewards near a command, some of ramps, of states and of the sphere."""
         rng, z = np.random.default_rng([seed, 3]), []
-        rows = torch.as_tensor(rng.choice(len(self.b), 20_000))
+        rows = torch.as_tensor(rng.choice(len(self.b), 6000))
         base, b = data["base"][rows].double().numpy(), self.b[rows]
         while sum(map(len, z)) < POOL * 0.85:
             rewards = torch.as_tensor(random_rewards(base, rng, 128), dtype=torch.float32)
@@ -241,6 +246,7 @@ class Pool:
         self.count = torch.bincount(best, minlength=CANDIDATES)
         self.begin = self.count.cumsum(0) - self.count
         weight = self.count.double() ** 0.7  # commands that few z ask for more often than that
+        weight[torch.as_tensor((np.abs(expert.commands[:, :3]) > SLOW).sum(1) < 2)] *= PLAIN
         self.chance = (weight / weight.sum()).numpy()
         self.commands = expert.commands
 
@@ -325,26 +331,29 @@ class Imitation:
 
 
 class Evaluation:
-    """Stage 4: F(s, a, z) of the actor's policies."""
+    """Stage 4: F(s, a, z) of the actor's policies. It begins with the mean features of the gait that z asks for."""
 
-    def __init__(self, model: Model, record: Record, pool: Pool, moment: torch.Tensor, args: argparse.Namespace) -> None:
-        self.model, self.record, self.pool, self.args = model, record, pool, args
+    def __init__(self, model: Model, record: Record, pool: Pool, expert: Expert, args: argparse.Namespace) -> None:
+        self.model, self.record, self.pool, self.expert, self.args = model, record, pool, expert, args
+        with torch.no_grad():  # F is a sum over about 1 / (1 - GAMMA) ticks
+            last = model.forward_map.Fs[-1]
+            last.weight *= 10
+            last.bias += expert.features.mean(0) / (1 - GAMMA)
         model.target_forward.load_state_dict(model.forward_map.state_dict())
         self.flat, self.target = flat.Flat(model.forward_map), flat.Flat(model.target_forward)
         self.optimizer = torch.optim.Adam([self.flat.vector], lr=args.lr)
-        self.inverse = torch.linalg.inv(moment)
+        self.inverse = torch.linalg.inv(expert.moment)
         self.updates = 0
 
     def train(self, path: Path) -> None:
-        args, saved, shown = self.args, time.monotonic(), 0.0
+        args, saved, shown = self.args, time.monotonic(), 1.0
         while self.updates < args.forward_updates:
             for group in self.optimizer.param_groups:
                 group["lr"] = args.lr * (0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * self.updates / args.forward_updates)))
-            loss = self.update()
-            shown += 0.01 * (loss - shown)
+            shown += 0.01 * (self.update() - shown)
             self.updates += 1
             if self.updates % 500 == 0:
-                print(f"forward: update {self.updates}, loss {shown:.3f}", flush=True)
+                print(f"forward: update {self.updates}, unexplained {shown:.3f}", flush=True)
             if time.monotonic() - saved > SAVE_SECONDS:
                 self.save(path.with_name("forward-checkpoint.pt"))
                 saved = time.monotonic()
@@ -358,15 +367,19 @@ class Evaluation:
         z = self.pool.z[torch.randint(len(self.pool.z), (len(rows),))]
         with torch.no_grad():
             phi = m.backward_map(next_obs) @ self.inverse
-            target = m.target_forward(next_obs, z, m.actor(next_obs, z))
+            if self.updates < START * self.args.forward_updates:
+                target = (self.expert.features[self.expert.best(z)] / (1 - GAMMA))[None]
+            else:
+                target = m.target_forward(next_obs, z, m.actor(next_obs, z))
         forward = m.forward_map(obs, z, action)
         loss = losses.successor_feature_loss(forward, target, phi, GAMMA)
         loss = loss + self.args.q_loss * losses.value_loss(forward, target, z, (phi * z).sum(-1), GAMMA)
         flat.backward(loss, self.flat)
         self.optimizer.step()
         with torch.no_grad():
-            self.target.vector.lerp_(self.flat.vector, 0.01)
-        return float(loss.detach())
+            self.target.vector.lerp_(self.flat.vector, TAU)
+            goal = phi + GAMMA * target.mean(0)
+            return float((forward - goal).square().mean() / goal.var(0).mean())
 
     def save(self, path: Path) -> None:
         save(path, {"forward": self.model.forward_map.state_dict(), "target": self.model.target_forward.state_dict(),
@@ -394,33 +407,36 @@ def oracle(model: Model, data: dict[str, torch.Tensor], seed: int) -> tuple[dict
 
 
 @torch.no_grad()
-def try_tasks(model: Model, z: dict[str, torch.Tensor], robots: int, seconds: float, seed: int = 1_000_000) -> dict[str, dict[str, float]]:
-    """Returns of each task, in the randomised simulator: falls, the return (a fallen robot stays on the floor), and the
-    mean motion of the robots that did not fall, without the first two seconds."""
-    each, every = torch.stack([z[task] for task in z]).repeat_interleave(robots, 0), list(z)
+def try_tasks(model: Model, z: dict[str, torch.Tensor], robots: dict[str, int], seconds: float,
+              seed: int = 1_000_000) -> dict[str, dict[str, float]]:
+    """Returns what robots of each task do in the randomised simulator: falls, the mean return (a fallen robot stays on
+    the floor), and the mean motion of those that do not fall, without the first two seconds."""
+    every = np.repeat(list(z), [robots[task] for task in z])
+    each = torch.stack([z[task] for task in every])
     copies = go2.Copies(len(each), [seed])
-    for i in range(len(each)):
-        copies.begin(i, seed + i % robots)
+    for i, task in enumerate(every):
+        copies.begin(i, seed + i - int(np.argmax(every == task)))
     copies.observe()
-    steps, fallen = round(seconds / go2.PERIOD), np.zeros(len(each), bool)
+    steps, fallen = round(seconds / PERIOD), np.zeros(len(each), bool)
     total, moved = np.zeros(len(each)), np.zeros((len(each), 4))
     for step in range(steps):
         obs = model.normalize(torch.as_tensor(copies.obs))
         copies.step(model.actor(obs, each).numpy())
         fallen |= copies.fallen > 0
-        total += np.concatenate([TASKS[task].reward(b) for task, b in zip(every, np.split(copies.base, len(every)))])
-        moved += copies.base[:, MOVES] * (step >= 100)
+        total += [TASKS[task].reward(base) for task, base in zip(every, copies.base)]
+        moved += copies.base[:, MOVES] * (step >= SETTLING)
     results = {}
-    for task, f, r, m in zip(every, *(np.split(x, len(every)) for x in (fallen, total, moved / max(steps - 100, 1)))):
-        mean = m[~f].mean(0) if not f.all() else np.full(4, np.nan)
-        results[task] = {"falls": int(f.sum()), "return": float(r.mean()), "return_min": float(r.min()),
+    for task in z:
+        rows = every == task
+        mean = (moved[rows & ~fallen] / max(steps - SETTLING, 1)).mean(0) if (rows & ~fallen).any() else np.full(4, np.nan)
+        results[task] = {"robots": int(rows.sum()), "falls": int(fallen[rows].sum()), "return": float(total[rows].mean()),
                          **dict(zip(("forward", "left", "turn", "height"), mean.round(3).tolist()))}
     return results
 
 
-def show(results: dict[str, dict[str, float]], explained: dict[str, float], robots: int) -> None:
+def show(results: dict[str, dict[str, float]], explained: dict[str, float]) -> None:
     for task, r in results.items():
-        print(f"{task:14} R2 {explained[task]:.3f}  falls {r['falls']}/{robots}  return {r['return']:.0f}  forward {r['forward']:.2f} "
+        print(f"{task:14} R2 {explained[task]:.3f}  falls {r['falls']} of {r['robots']}  return {r['return']:.0f}  forward {r['forward']:.2f} "
               f"left {r['left']:.2f} turn {r['turn']:.2f} height {r['height']:.3f}", flush=True)
 
 
@@ -439,8 +455,8 @@ def provenance(args: argparse.Namespace, record: Record, results, explained, cha
         "reward_variance_linear_in_phi": listed(explained.items(), 2),
         "returns_oracle": listed(((t, r["return"]) for t, r in results.items()), 0),
         "returns_random": listed(((t, r["return"]) for t, r in chance.items()), 0),
-        "falls_oracle": listed(((t, r["falls"]) for t, r in results.items()), 0),
-        "returns_of": f"means over {args.trials} episodes of {args.seconds:g} s, each another robot; oracle: z of {LABELLED} labelled states, "
+        "falls_oracle": ", ".join(f"{t} {r['falls']} of {r['robots']}" for t, r in results.items()),
+        "returns_of": f"means over episodes of {args.seconds:g} s, each another robot; oracle: z of {LABELLED} labelled states, "
                       "random: a z of the sphere for each task",
         "versions": " ".join(f"{name}={version}" for name, version in versions.items()),
     }
@@ -467,7 +483,8 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
     p.add_argument("--batch", type=at_least(2), default=512, help="of the actor; half of it for F (%(default)s)")
     p.add_argument("--lr", type=float, default=1e-3, help="of the actor and of F, at first (%(default)s)")
     p.add_argument("--q-loss", type=float, default=0.05, help="weight of the residual of the value (%(default)s)")
-    p.add_argument("--trials", type=at_least(1), default=20, help="robots that try each task (%(default)s)")
+    p.add_argument("--trials", type=at_least(1), default=20, help="robots that try to stand and to walk (%(default)s)")
+    p.add_argument("--other-trials", type=at_least(1), default=20, help="robots that try each other task (%(default)s)")
     p.add_argument("--seconds", type=float, default=20, help="of a trial (%(default)s)")
     p.add_argument("--seed", type=at_least(0), default=0)
     p.add_argument("--optibfm", default="optibfm", help="program that adds the task prior to the bundle (%(default)s)")
@@ -485,9 +502,9 @@ def train_actor(model: Model, record: Record, pool: Pool, args: argparse.Namespa
         stage.train(path)
 
 
-def train_forward(model: Model, record: Record, pool: Pool, moment: torch.Tensor, args: argparse.Namespace) -> None:
+def train_forward(model: Model, record: Record, pool: Pool, expert: Expert, args: argparse.Namespace) -> None:
     path = args.out / "forward.pt"
-    stage = Evaluation(model, record, pool, moment, args)
+    stage = Evaluation(model, record, pool, expert, args)
     for found in (path, args.out / "forward-checkpoint.pt"):
         if found.exists():
             stage.resume(found)
@@ -525,12 +542,12 @@ def main(argv: list[str] | None = None) -> None:
     expert = Expert(model, gaits, args.seed)
     pool = Pool(expert, expert.pool(gaits, args.seed))
     train_actor(model, record, pool, args)
-    train_forward(model, record, pool, expert.moment, args)
+    train_forward(model, record, pool, expert, args)
     data = record.tensors()
     z, explained = oracle(model, data, args.seed)
-    results = try_tasks(model, z, args.trials, args.seconds)
-    show(results, explained, args.trials)
-    chance = try_tasks(model, dict(zip(z, on_sphere(torch.randn(len(z), args.latent)))), max(args.trials // 5, 1), args.seconds)
+    results = try_tasks(model, z, {task: args.trials if task in MOST_TRIED else args.other_trials for task in z}, args.seconds)
+    show(results, explained)
+    chance = try_tasks(model, dict(zip(z, on_sphere(torch.randn(len(z), args.latent)))), dict.fromkeys(z, 1), args.seconds)
     folder = args.bundle or args.out / "bundle"
     bundle.write(folder, model, data["next_obs"], name="go2", gamma=GAMMA, observation=go2.observation(), action=go2.action(),
                  provenance=provenance(args, record, results, explained, chance), half=True)

@@ -27,11 +27,11 @@ NAMES = [element["name"] for element in go2.observation()]
 
 def walk(command, seconds, seed=0, randomised=False):
     """Returns the base states of a robot that follows a command by the gaits, [n, 10], and the robot."""
-    robot, walkers = Go2(seed, randomised=randomised), trot.Walkers(1)
-    last, states = np.zeros((1, 12)), []
+    robot = Go2(seed, randomised=randomised)
+    last, before, states = np.zeros((1, 12)), np.zeros((1, 12)), []
     for _ in range(round(seconds * 50)):
         states.append(go2_bridge.base_state(robot))
-        last = walkers.act(np.array([command]), trot.Base.of(states[-1][None]), last)
+        last, before = trot.follow(np.array([command]), trot.Base.of(states[-1][None]), last, before), last
         robot.step(STAND + go2_bridge.SCALE * last[0], kp=KP, kd=KD, steps=10)
     return np.array(states), robot
 
@@ -91,13 +91,12 @@ class Gaits(unittest.TestCase):
         self.assertLess(np.abs(states[100:, :6]).max(), 0.02)
         self.assertTrue((robot.measure().foot_force > 5).all())
 
-    def test_phases_follow_the_actions(self):
+    def test_the_next_action_is_that_of_the_next_phase(self):
         command, base = np.array([[0.5, 0, 0, 0.28]]), trot.Base.of(np.array([[0.5, 0, 0, 0, 0, 0, 0, 0, -1, 0.28]]))
-        walkers = trot.Walkers(1)
-        walkers.phase[:] = 0.4
-        last = trot.actions(command, base, np.array([0.45]))  # the robot is ahead
-        walkers.act(command, base, last)
-        self.assertAlmostEqual(walkers.phase[0], 0.45 + trot.RATE, delta=0.02)
+        gait = trot.actions(command, base, trot.PHASES[None])[0]
+        for i in range(len(gait)):
+            followed = trot.follow(command, base, gait[i - 1][None], gait[i - 2][None])[0]
+            np.testing.assert_array_equal(followed, gait[i])
 
 
 class Rewards(unittest.TestCase):
@@ -119,7 +118,7 @@ class Training(unittest.TestCase):
     def test_a_short_training_writes_a_bundle_and_continues(self):
         with tempfile.TemporaryDirectory() as folder:
             command = ["--out", folder, "--gaits", "3200", "--feature-updates", "30", "--practice", "640", "--forward-updates", "20",
-                       "--hidden", "32", "--b-hidden", "32", "--latent", "8", "--batch", "64", "--trials", "1", "--seconds", "0.4",
+                       "--hidden", "32", "--b-hidden", "32", "--latent", "8", "--batch", "64", "--trials", "1", "--other-trials", "1", "--seconds", "0.4",
                        "--optibfm", "no-such-program"]
             pretrain_go2.main(command)
             path = Path(folder) / "bundle"

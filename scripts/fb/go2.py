@@ -4,6 +4,7 @@ The observation is what configs/go2-sim.yaml assembles from the bridge's channel
 readings, and of past readings and actions, which are 0 before an episode begins.
 """
 
+import dataclasses
 import fnmatch
 
 import go2_bridge
@@ -60,11 +61,12 @@ def action() -> list[dict[str, str]]:
 
 
 class Copies:
-    """n robots. obs [n, O] is what the model sees, base [n, 10] the truth (go2_bridge.base_state), last [n, 12] the
-    actions before."""
+    """n robots. obs [n, O] is what the model sees, base [n, 10] the truth (go2_bridge.base_state), actions [n, AGES, 12]
+    what they did, the newest first."""
 
-    def __init__(self, n: int, seed: int | list[int], tumbling: float = 0.0) -> None:
-        self.rng, self.tumbling = np.random.default_rng(seed), tumbling
+    def __init__(self, n: int, seed: int | list[int], tumbling: float = 0.0, push: float | None = None) -> None:
+        """tumbling: share of the episodes that begin with a fall; push: m/s, instead of the robots' own."""
+        self.rng, self.tumbling, self.push = np.random.default_rng(seed), tumbling, push
         self.robots = [go2_physics.Go2() for _ in range(n)]
         of_action = np.array([a for _, a, _, _ in elements()])
         self._index = np.array([i for _, _, i, _ in elements()])
@@ -77,14 +79,12 @@ class Copies:
             self.begin(i)
         self.observe()
 
-    @property
-    def last(self) -> np.ndarray:
-        return self.actions[:, 0]
-
     def begin(self, i: int, seed: int | None = None) -> None:
         """Starts an episode of copy i: another robot stands, or tumbles."""
         robot, rng = self.robots[i], self.rng
         robot.reset(int(rng.integers(1 << 62)) if seed is None else seed)
+        if self.push is not None:
+            robot.robot = dataclasses.replace(robot.robot, push=self.push)
         if seed is None and rng.random() < self.tumbling:
             robot.data.qpos[2] += rng.uniform(0, 0.15)
             robot.data.qpos[3:7] = go2_physics.rotated(robot.data.qpos[3:7], rng.normal(0, 0.6, 3))

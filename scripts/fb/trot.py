@@ -16,11 +16,12 @@ from go2_bridge import PERIOD, SCALE
 from go2_physics import HIP, KP, LEGS, LENGTH, STAND
 
 CYCLE = 0.46  # s
+PHASES = np.arange(round(CYCLE / PERIOD)) * PERIOD / CYCLE  # of each control period of a cycle
+LATER = 0.01  # by which an action of the second half of a cycle has to be nearer, squared
 SUPPORT = 0.67  # share of the cycle that a foot is on the ground
 LIFT = 0.085  # m
 RADIUS = 0.022  # of a foot, m
 WEIGHT = 15.2 * 9.81  # N
-RATE = PERIOD / CYCLE  # of the phase in a control period
 
 SIDE = np.array([1.0 if leg[1] == "L" else -1.0 for leg in LEGS])
 PLACES = np.array([[0.1934 if leg[0] == "F" else -0.1934, (0.0465 + HIP) * s] for leg, s in zip(LEGS, SIDE)])  # [4, 2] m
@@ -133,20 +134,13 @@ def actions(command: np.ndarray, base: Base, phase: np.ndarray) -> np.ndarray:
     return np.clip((goals(command, base, phase) - STAND) / SCALE, -1, 1)
 
 
-class Walkers:
-    """The phases of copies. They follow what the copies last did: a gait is then a function of what the robot sees."""
+def follow(command: np.ndarray, base: Base, last: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Returns the next actions [n, 12] of robots whose last two actions were last and before, [n, 12].
 
-    SEARCHED = np.linspace(-0.1, 0.1, 9)  # phases about the expected one
-
-    def __init__(self, n: int) -> None:
-        self.phase = np.zeros(n)
-
-    def act(self, command: np.ndarray, base: Base, last: np.ndarray) -> np.ndarray:
-        """Returns actions [n, 12] after the actions last [n, 12]. A robot that stands begins with the first swing."""
-        tried = (self.phase[:, None] + self.SEARCHED) % 1
-        distance = np.square(actions(command, base, tried) - last[:, None]).sum(-1)
-        distance += 0.2 * self.SEARCHED**2  # no jumps where phases look alike
-        best = np.take_along_axis(tried, distance.argmin(1)[:, None], 1)[:, 0]
-        step = stepping(command, base)
-        self.phase = np.where(step > 0, (best + RATE) % 1, 0.0)
-        return actions(command, base, self.phase)
+    The phase is that of the gait's actions nearest to those. A gait is then a function of what the robot sees, and a
+    robot that stands between two half cycles always begins with the same one.
+    """
+    gait = actions(command, base, np.broadcast_to(PHASES, (len(command), len(PHASES))))
+    distance = np.square(gait - last[:, None]).sum(-1) + np.square(np.roll(gait, 1, 1) - before[:, None]).sum(-1)
+    phase = (distance + LATER * (PHASES >= 0.5)).argmin(1)
+    return gait[np.arange(len(gait)), (phase + 1) % len(PHASES)]
