@@ -12,6 +12,7 @@ require (
 	github.com/foxglove/mcap/go/mcap v1.7.3
 	github.com/gdamore/tcell/v2 v2.8.1
 	github.com/goccy/go-yaml v1.18.0
+	github.com/godbus/dbus/v5 v5.2.4
 	github.com/holoplot/go-evdev v0.0.0-20240306072622-217e18f17db1
 	github.com/invopop/jsonschema v0.13.0
 	github.com/klauspost/compress v1.18.0

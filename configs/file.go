@@ -7,10 +7,12 @@ import (
 	"optibfm/controller"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
+	"optibfm/hal/unitree"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/rewardsrc/remote"
 	"optibfm/rewardsrc/scripted"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
@@ -25,6 +27,7 @@ const (
 	DriverRover     = "rover"     // the built-in simulator
 	DriverBridge    = "bridge"    // a robot in another process
 	DriverComposite = "composite" // a robot made of devices
+	DriverUnitree   = "unitree"   // a Unitree Go2 or G1
 )
 
 // The values of operator.source.
@@ -35,6 +38,7 @@ const (
 	SourceEvdev    = "evdev"    // a gamepad, pedal, clicker or remote
 	SourceGPIO     = "gpio"     // buttons on the computer's pins
 	SourceWeb      = "web"      // a person with a browser
+	SourceRemote   = "remote"   // the remote control of the robot (robot.driver: unitree)
 	SourceNone     = "none"     // no labels
 )
 
@@ -79,7 +83,7 @@ type File struct {
 
 // Robot chooses a driver; only the section of that driver is used.
 type Robot struct {
-	// Driver is rover, bridge or composite.
+	// Driver is rover, bridge, composite or unitree.
 	Driver string `yaml:"driver"`
 	// Rover is the built-in simulated robot.
 	Rover rover.Config `yaml:"rover"`
@@ -87,6 +91,8 @@ type Robot struct {
 	Bridge bridge.Config `yaml:"bridge"`
 	// Composite is a robot made of devices on this computer's buses.
 	Composite Composite `yaml:"composite"`
+	// Unitree is a Go2 or a G1 on a network interface of this computer.
+	Unitree unitree.Config `yaml:"unitree"`
 	// Hold is how the robot stands still while controller.gate.pause is hold and
 	// a request is open: failsafe (the failsafe output of each action channel,
 	// for commands of speed) or last_command (for commands of position). Empty:
@@ -125,7 +131,7 @@ type Model struct {
 
 // Operator chooses a label source; only the section of that source is used.
 type Operator struct {
-	// Source is scripted, keyboard, console, evdev, gpio, web or none.
+	// Source is scripted, keyboard, console, evdev, gpio, web, remote or none.
 	Source string `yaml:"source"`
 	// LabelMode sets what labels are about. any: a press answers the open
 	// request; without one it is about the last moments. per_request: a press
@@ -141,11 +147,17 @@ type Operator struct {
 	Evdev evdev.Config `yaml:"evdev"`
 	// GPIO is buttons on the computer's pins.
 	GPIO gpio.Config `yaml:"gpio"`
+	// Remote is the remote control of the robot itself.
+	Remote remote.Config `yaml:"remote"`
 	// Web is the console in a browser; with watch_only it runs beside any
 	// other source.
 	Web web.Config `yaml:"web"`
 	// View is the pictures of the robot in the console.
 	View frames.Config `yaml:"view"`
+	// Suggestions are tasks that the screen and the console propose to the
+	// person who labels, each with a rule: "stand up: good while the head is
+	// high". At most 5, of at most 80 characters.
+	Suggestions []string `yaml:"suggestions"`
 }
 
 // NeverAsks reports whether the label mode has no requests.
@@ -205,10 +217,14 @@ type Run struct {
 	// HostTimeoutS is the longest silence of the host process. After it the
 	// control process halts the robot.
 	HostTimeoutS float64 `yaml:"host_timeout_s"`
-	// SimulatorWaitS is how long a simulated robot waits for a live but slow
-	// host process before it is halted, in [0, 2]. Its time stops meanwhile. It
-	// applies only to simulated time (robot.driver rover, or bridge in mode
-	// lockstep). 0: no wait.
+	// SimulatorWaitS is the shortest deadline of a simulator, a robot that can be
+	// reset: a busy computer delays it, but nothing moves. In simulated time
+	// (robot.driver rover, or bridge in mode lockstep) the robot and its time stand
+	// still for so long while a live host process is silent or its plan too old. In
+	// mode free, run.host_timeout_s, controller.max_plan_age_ticks,
+	// safety.max_sample_age_ms and robot.bridge.stale_ms are at least as long. In
+	// both, loop.max_missed_ticks and loop.watchdog_ms are. 0: the deadlines of a
+	// physical robot.
 	SimulatorWaitS float64 `yaml:"simulator_wait_s"`
 	// StateDir is the folder of the saved belief. The program saves it after
 	// every label and every log.snapshot_s; the next run starts with it. The
@@ -247,8 +263,11 @@ func Default() File {
 	loop := rtloop.DefaultConfig()
 	loop.PeriodMS = robot.PeriodMS
 	return File{
-		Version:    Version,
-		Robot:      Robot{Driver: DriverRover, Rover: robot, Composite: Composite{Name: "robot", I2CTimeoutMS: 10}},
+		Version: Version,
+		Robot: Robot{
+			Driver: DriverRover, Rover: robot, Composite: Composite{Name: "robot", I2CTimeoutMS: 10},
+			Unitree: unitree.DefaultConfig(),
+		},
 		Model:      Model{Bundle: EmbeddedRover, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
 		Controller: controller.PersonConfig(),
 		Loop:       loop,
@@ -263,10 +282,13 @@ func Default() File {
 			Keyboard:  keyboard.DefaultConfig(),
 			Evdev:     evdev.DefaultConfig(),
 			GPIO:      gpio.DefaultConfig(),
+			Remote:    remote.DefaultConfig(),
 			Web:       web.DefaultConfig(),
 			View:      frames.DefaultConfig(),
+
+			Suggestions: []string{},
 		},
 		Log: Log{Enabled: true, Dir: "logs", FlushMS: 200, SnapshotS: 10, MinFreeGB: 0.1, FramesDays: 7},
-		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 2, FormerTasks: true},
+		Run: Run{DurationS: 60, EpisodeS: 10, HostTimeoutS: 1, SimulatorWaitS: 60, FormerTasks: true},
 	}
 }

@@ -11,12 +11,14 @@ import (
 	"optibfm/controller"
 	"optibfm/hal/bno055"
 	"optibfm/hal/bridge"
+	"optibfm/hal/composite"
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/feetech"
 	"optibfm/hal/mit"
 	"optibfm/hal/pca9685"
 	"optibfm/hal/rover"
 	"optibfm/hal/serial"
+	"optibfm/hal/unitree"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/scripted"
@@ -65,6 +67,7 @@ var limits = allLimits()
 
 func allLimits() map[string]limit {
 	all := robotLimits()
+	maps.Copy(all, unitreeLimits())
 	maps.Copy(all, deviceLimits())
 	maps.Copy(all, controlLimits())
 	maps.Copy(all, operatorLimits())
@@ -88,7 +91,7 @@ func allLimits() map[string]limit {
 		"run.episode_s":                     within(0, 1e9),
 		"run.seed":                          atLeast(0),
 		"run.host_timeout_s":                within(0.05, 60),
-		"run.simulator_wait_s":              within(0, 2),
+		"run.simulator_wait_s":              within(0, 3600),
 	})
 	return all
 }
@@ -100,7 +103,7 @@ func robotLimits() map[string]limit {
 	}
 	hour := within(0, 3_600_000)
 	return map[string]limit{
-		"robot.driver":                             oneOf(DriverRover, DriverBridge, DriverComposite),
+		"robot.driver":                             oneOf(DriverRover, DriverBridge, DriverComposite, DriverUnitree),
 		"robot.hold":                               oneOf(controller.HoldFailsafe, controller.HoldLast, ""),
 		"robot.rover.task":                         oneOf(tasks...),
 		"robot.rover.seed":                         atLeast(0),
@@ -141,7 +144,39 @@ func robotLimits() map[string]limit {
 		"robot.composite.action[].measured_offset": finite(),
 		"robot.composite.action[].failsafe":        finite(),
 		"robot.composite.action[].disarmed":        finite(),
+		"robot.composite.action[].halt":            oneOf(composite.HaltHold, composite.HaltFailsafe, ""),
 	}
+}
+
+func unitreeLimits() map[string]limit {
+	all := map[string]limit{}
+	for key, l := range map[string]limit{
+		"model":          oneOf(unitree.Go2, unitree.G1, ""),
+		"channels":       oneOf(unitree.Absolute, unitree.Relative),
+		"domain":         within(0, 232),
+		"kp[]":           above(0, 500),
+		"kd[]":           within(0, 50),
+		"damping_kd[]":   above(0, 50),
+		"pose[]":         within(-math.Pi, math.Pi),
+		"action_scale[]": above(0, 10),
+		"max_rate[]":     above(0, 50),
+		"max_torque[]":   above(0, 200),
+		"deadman_ms":     within(40, 2000),
+		"standby_ms":     within(10, 2000),
+		"stale_ms":       within(6, 2000),
+		"mode_machine":   within(0, 255),
+		"other_writers":  oneOf(unitree.Refuse, unitree.Silent),
+		"max_tilt_deg":   within(0, 180),
+		"remote.use":     oneOf(unitree.Required, unitree.Optional),
+		"fifo_priority":  within(0, 98),
+	} {
+		all["robot.unitree."+key] = l
+	}
+	for _, level := range []string{"warn", "refuse", "stop"} {
+		all["robot.unitree.battery."+level+"_percent"] = within(0, 100)
+		all["robot.unitree.temperature."+level+"_c"] = within(0, 150)
+	}
+	return all
 }
 
 func deviceLimits() map[string]limit {
@@ -280,7 +315,7 @@ func operatorLimits() map[string]limit {
 	value, refractory, reaction := within(-1000, 1000), within(0, 5000), within(0, 2000)
 	all := map[string]limit{
 		"operator.source": oneOf(SourceScripted, SourceKeyboard, SourceConsole, SourceEvdev, SourceGPIO, SourceWeb,
-			SourceNone),
+			SourceRemote, SourceNone),
 		"operator.label_mode":             oneOf(ModeAny, ModePerRequest, ModeEvents, ModeContinuous),
 		"operator.keyboard.good_value":    value,
 		"operator.keyboard.neutral_value": value,
@@ -303,7 +338,7 @@ func operatorLimits() map[string]limit {
 		"operator.view.rate_hz":           within(0.1, 60),
 		"operator.view.delay_ms":          within(0, 10_000),
 	}
-	for _, source := range []string{"evdev", "gpio"} {
+	for _, source := range []string{"evdev", "gpio", "remote"} {
 		labels := "operator." + source + ".labels."
 		all[labels+"good_value"] = value
 		all[labels+"bad_value"] = value

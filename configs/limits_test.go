@@ -18,6 +18,7 @@ import (
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/pca9685"
 	"optibfm/hal/serial"
+	"optibfm/hal/unitree"
 )
 
 func TestLimits_CoverEveryNumber(t *testing.T) {
@@ -56,6 +57,7 @@ func TestLimits_CoverEveryNumber(t *testing.T) {
 // narrowed are keys with a narrower range, depending on other keys or on a
 // list of values that their package has.
 var narrowed = map[string]string{
+	"robot.composite.action[].halt":                  "of the driver",
 	"controller.gate.backoff_max_s":                  "at least backoff_s",
 	"controller.gate.labels_per_minute":              "at most requests_per_minute",
 	"controller.gate.pause":                          "with robot.hold",
@@ -67,11 +69,14 @@ var narrowed = map[string]string{
 	"robot.composite.devices[].pca9685.frequency_hz": "of the oscillator",
 	"operator.scripted.reward_high":                  "above reward_low",
 	"operator.label_mode":                            "of the source",
+	"operator.source":                                "with robot.driver",
 	"operator.web.tls":                               "with cert_file and key_file",
 	"operator.keyboard.good_value":                   "above bad_value",
 	"operator.evdev.labels.good_value":               "above bad_value",
 	"operator.gpio.labels.good_value":                "above bad_value",
 	"operator.web.good_value":                        "above bad_value",
+	"operator.remote.labels.good_value":              "above bad_value",
+	"robot.unitree.model":                            "with a driver that needs it",
 }
 
 func TestLimits_ValidateAndSchemaAgree(t *testing.T) {
@@ -219,6 +224,12 @@ func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
 		cfg.Robot.Driver = DriverRover
 	case strings.HasPrefix(pattern, "robot.bridge"):
 		cfg.Robot.Driver, cfg.Robot.Bridge.Address = DriverBridge, "unix:/r"
+	case strings.HasPrefix(pattern, "robot.unitree"):
+		u := &cfg.Robot.Unitree
+		cfg.Robot.Driver, u.Model, u.Interface = DriverUnitree, unitree.G1, unitree.Loopback
+		one := []float64{1}
+		u.Kp, u.Kd, u.DampingKd, u.Pose, u.ActionScale, u.MaxRate, u.MaxTorque = one, one, one, one, one, one, one
+		u.Battery, u.Temperature = unitree.Battery{}, unitree.Temperature{}
 	}
 	cfg.Controller.FixedZ, cfg.Loop.CPUs = []float64{1}, []int{0}
 	cfg.Model.Groups = []controller.Group{{Name: "state", Terms: []controller.Term{{LastAction: true}}}}

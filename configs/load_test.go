@@ -18,7 +18,8 @@ import (
 
 func TestLoad_ReadsEveryReadyMadeConfiguration(t *testing.T) {
 	names := []string{
-		"antmaze", "antmaze-human", "cheetah", "cheetah-human", "composite", "g1", "go2-sim", "go2-sim-human", "humenv",
+		"antmaze", "antmaze-human", "cheetah", "cheetah-human", "composite", "g1", "g1-robot", "go2",
+		"go2-sim", "go2-sim-human", "humenv",
 		"quadruped", "quadruped-human", "robot", "rover", "rover-fast", "rover-keyboard",
 		"rover-mcu", "walker", "walker-human",
 	}
@@ -530,4 +531,51 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("accepted %+v", cfg)
 		}
 	})
+}
+
+func TestParse_LimitsSuggestions(t *testing.T) {
+	parse := func(list string) error {
+		_, err := Parse("test", []byte("version: 1\noperator:\n  suggestions: "+list))
+		return err
+	}
+	if err := parse(`["stand up: good while the head is high", "walk: good while it walks"]`); err != nil {
+		t.Error(err)
+	}
+	for list, want := range map[string]string{
+		`[a, ""]`:                             "operator.suggestions[1]",
+		`["` + strings.Repeat("ü", 81) + `"]`: "1 to 80 characters",
+		`["\e[2J"]`:                           "operator.suggestions[0]",
+		`[a, b, c, d, e, f]`:                  "keep at most 5",
+	} {
+		if err := parse(list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", list, err, want)
+		}
+	}
+}
+
+func TestLoad_ConfigurationsForAPersonProposeThreeTasks(t *testing.T) {
+	for _, name := range append(human(), "rover-keyboard") {
+		f, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range f.Operator.Suggestions {
+			if !strings.Contains(s, ": good while ") {
+				t.Errorf("%s: %q has no rule", name, s)
+			}
+		}
+		if len(f.Operator.Suggestions) != 3 {
+			t.Errorf("%s: %d tasks", name, len(f.Operator.Suggestions))
+		}
+	}
+}
+
+// human returns the names of the configurations in which a person teaches in the browser.
+func human() (names []string) {
+	for _, name := range Names() {
+		if strings.HasSuffix(name, "-human") {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -24,8 +24,8 @@ func makeSchema(t *testing.T) []byte {
 	dirs := []string{
 		".", "../controller", "../rtloop", "../hal/rover", "../hal/bridge", "../hal/composite", "../hal/bno055",
 		"../hal/mpu6050", "../hal/pca9685", "../hal/serial", "../hal/mcu", "../hal/dynamixel", "../hal/feetech",
-		"../hal/mit", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../rewardsrc/panel", "../rewardsrc/evdev",
-		"../rewardsrc/gpio", "../rewardsrc/web", "../tflite/tensorflow",
+		"../hal/mit", "../hal/unitree", "../rewardsrc/scripted", "../rewardsrc/keyboard", "../rewardsrc/panel", "../rewardsrc/evdev",
+		"../rewardsrc/gpio", "../rewardsrc/remote", "../rewardsrc/web", "../tflite/tensorflow",
 	}
 	for _, dir := range dirs {
 		if err := r.AddGoComments("optibfm/configs", dir, jsonschema.WithFullComment()); err != nil {

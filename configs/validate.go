@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"optibfm/controller"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
+	"optibfm/internal/plaintext"
 	"optibfm/rewardsrc/scripted"
 )
 
@@ -78,8 +80,11 @@ func (c *checker) check(f File) {
 	c.addErrors("operator.evdev.labels", f.Operator.Evdev.Labels.Validate())
 	c.addErrors("operator.gpio", f.Operator.GPIO.Validate())
 	c.addErrors("operator.gpio.labels", f.Operator.GPIO.Labels.Validate())
+	c.addErrors("operator.remote", f.Operator.Remote.Validate())
+	c.addErrors("operator.remote.labels", f.Operator.Remote.Labels.Validate())
 	c.addErrors("operator.web", f.Operator.Web.Validate())
 	c.addErrors("operator.view", f.Operator.View.Validate())
+	c.checkSuggestions(f.Operator.Suggestions)
 	switch f.Robot.Driver {
 	case DriverRover:
 		c.addErrors("robot.rover", f.Robot.Rover.Validate())
@@ -87,11 +92,29 @@ func (c *checker) check(f File) {
 		c.addErrors("robot.bridge", f.Robot.Bridge.Validate())
 	case DriverComposite:
 		c.checkComposite(f)
+	case DriverUnitree:
+		c.addErrors("robot.unitree", f.Robot.Unitree.Validate())
 	}
 	c.checkSafetyConflicts(f)
 	c.checkLockstep(f)
 	c.checkConflicts(f)
 	c.checkLabelMode(f.Operator)
+}
+
+// The limits of operator.suggestions: they are for the first screen of a phone.
+const maxSuggestions, maxSuggestion = 5, 80
+
+func (c *checker) checkSuggestions(all []string) {
+	if len(all) > maxSuggestions {
+		c.add("operator.suggestions", " has %d entries; keep at most %d", len(all), maxSuggestions)
+	}
+	for i, s := range all {
+		if n := utf8.RuneCountInString(s); n == 0 || n > maxSuggestion || plaintext.Clean(s) != s {
+			c.add(fmt.Sprintf("operator.suggestions[%d]", i),
+				" is not a line of 1 to %d characters; write a task and its rule, such as "+
+					"\"stand up: good while the head is high\"", maxSuggestion)
+		}
+	}
 }
 
 // checkController checks the section controller. With a start task, fixed_z may be missing: the task has it.
@@ -209,6 +232,9 @@ func (c *checker) checkConflicts(f File) {
 		[]string{"controller.gate.pause", "robot.hold"},
 		" is hold, but robot.hold does not say how this robot stands still; set robot.hold to one of %s, "+
 			"or leave gate.pause empty", strings.Join(controller.Holds(), ", "))
+	c.addConflict(f.Operator.Source == SourceRemote && f.Robot.Driver != DriverUnitree,
+		[]string{"operator.source", "robot.driver"}, " is remote, but only robot.driver unitree has a remote control; "+
+			"choose another source")
 	c.addConflict(f.Robot.Driver == DriverRover && f.Robot.Hold == controller.HoldLast,
 		[]string{"robot.hold", "robot.driver"}, " is last_command, but the rover's commands are speeds; use failsafe")
 	waits := f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked
@@ -229,8 +255,8 @@ func (c *checker) checkLockstep(f File) {
 			[]string{"run.lockstep", "robot.driver", "robot.bridge.mode"},
 			" is true, but the robot runs in real time (robot.bridge.mode: free); " +
 				"set it to false, or the mode to lockstep"},
-		{f.Robot.Driver == DriverComposite, []string{"run.lockstep", "robot.driver"},
-			" is true, but the robot runs in real time (robot.driver: composite); set it to false"},
+		{f.Robot.Driver == DriverComposite || f.Robot.Driver == DriverUnitree, []string{"run.lockstep", "robot.driver"},
+			" is true, but the robot runs in real time (robot.driver: " + f.Robot.Driver + "); set it to false"},
 		{f.Run.StateDir != "", []string{"run.state_dir", "run.lockstep"},
 			" is " + f.Run.StateDir + ", but a run in lockstep depends only on its configuration, model and seed; " +
 				"leave it empty, or set run.lockstep to false"},

@@ -248,7 +248,13 @@ func relearnsFromTheContradictingLabels(t *testing.T, relearn bool, every uint64
 	if got := l.Apply(undo, 0); got.Outcome != Applied {
 		t.Fatal(got.Outcome)
 	}
+	if got := l.Noise().Labels; got != old+kept-1 {
+		t.Errorf("%d labels before the change, want %d", got, old+kept-1)
+	}
 	l.Relearn()
+	if got := l.Noise().Labels; got != kept-1 {
+		t.Errorf("%d labels after the change, want %d", got, kept-1)
+	}
 	mean := make([]float64, rigLatent)
 	l.belief.Mean(mean)
 	for i, want := range naive.mean() {

@@ -196,7 +196,7 @@ func (l *Learner) Gain(phi []float64, obs []float32) float64 {
 	return l.belief.Gain(l.phi, l.labelWeight)
 }
 
-// Noise returns what is known about the noise of labels. Restore sets it.
+// Noise returns what is known about the noise and the number of labels. Restore sets it.
 func (l *Learner) Noise() NoiseState { return l.noise.state }
 
 // Restore sets the belief to a posterior.Belief.State of the same λ and ρ, and what is known about the noise. An
@@ -260,7 +260,9 @@ func (l *Learner) Relearn() {
 		}
 		l.age(e)
 		e.weight = e.full
-		e.active = l.belief.Update(e.phi, e.reward, e.full) == nil
+		if e.active = l.belief.Update(e.phi, e.reward, e.full) == nil; e.active {
+			l.noise.state.Labels++
+		}
 	}
 }
 
@@ -442,6 +444,7 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 		l.counted = a.About
 	}
 	l.noise.add(surprise)
+	l.noise.state.Labels++
 	l.unsettled = SettlingTicks
 	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.phi)
 	return Applied
@@ -500,6 +503,7 @@ func (l *Learner) downdate(a *AppliedLabel, e *entry) Outcome {
 		return NothingToUndo
 	}
 	e.active = false
+	l.noise.state.Labels -= min(l.noise.state.Labels, 1) // a belief of an earlier program has no count
 	l.unsettled = SettlingTicks
 	return Applied
 }
@@ -577,6 +581,7 @@ func (l *Learner) WarmStart(phi, reward []float64) error {
 	if err := l.belief.UpdateBatch(features, reward, weight); err != nil {
 		return fmt.Errorf("controller: warm start: %w", err)
 	}
+	l.noise.state.Labels += uint64(len(reward))
 	return nil
 }
 

@@ -153,6 +153,36 @@ func TestLearner_UndoRemovesLabel(t *testing.T) {
 	}
 }
 
+func TestLearner_CountsLabelsInTheBelief(t *testing.T) {
+	l, _ := newTestLearner(t, nil)
+	want := func(labels uint64) {
+		t.Helper()
+		if got := l.Noise().Labels; got != labels {
+			t.Errorf("%d labels, want %d", got, labels)
+		}
+	}
+	must(t, l.WarmStart(make([]float64, 3*rigLatent), make([]float64, 3)))
+	want(3)
+	l.Observe(1, 0, []float64{1, 2, 3, 4}, nil)
+	l.Apply(value(1, 1, 1), 0)
+	l.Apply(value(1, 1, 1), 0)  // repeated
+	l.Apply(value(2, 99, 1), 0) // about no known tick
+	want(4)
+	l.Apply(rewardsrc.Label{ID: 3, Kind: rewardsrc.Undo}, 0)
+	l.Apply(rewardsrc.Label{ID: 4, Kind: rewardsrc.Undo}, 0) // nothing to undo
+	want(3)
+	saved := state(l)
+	must(t, l.SwitchTask(saved, NoiseState{Labels: 12}))
+	l.Observe(2, 0, []float64{1, 2, 3, 4}, nil)
+	l.Apply(value(5, 2, 1), 0)
+	want(13)
+	must(t, l.Restore(saved, NoiseState{}))
+	want(0)
+	if l.Restore(saved, NoiseState{Labels: maxLabels + 1}) == nil {
+		t.Error("an impossible number of labels is accepted")
+	}
+}
+
 func TestLearner_UndoCannotBeUndone(t *testing.T) {
 	l, _ := newTestLearner(t, nil)
 	l.Observe(1, 0, []float64{1, 2, 3, 4}, nil)

@@ -8,15 +8,21 @@ const noiseWindow = 200
 // firstLabels is the number of labels that the configured sigma counts for.
 const firstLabels = 10
 
-// NoiseState is what a Learner knows about the noise of labels. With NoiseConfig.Estimate off it is zero.
+// NoiseState is what a Learner knows about labels besides its belief: their noise and their number. With
+// NoiseConfig.Estimate off the noise is zero.
 type NoiseState struct {
 	Squares float64 // Σ w u² of the newest labels: u is the surprise of a label, w its share
 	Count   float64 // number of these labels, older ones with less weight
+	Labels  uint64  // labels in the belief: neither undone nor forgotten by Relearn or a switch of the task
 }
+
+// maxLabels is far above the labels of any robot. JSON has larger integers only approximately.
+const maxLabels = 1 << 53
 
 // possible reports whether a Learner can have this state.
 func (s NoiseState) possible() bool {
-	return s.Squares >= 0 && s.Squares <= maxReward*maxReward && s.Count >= 0 && s.Count <= noiseWindow
+	return s.Squares >= 0 && s.Squares <= maxReward*maxReward && s.Count >= 0 && s.Count <= noiseWindow &&
+		s.Labels <= maxLabels
 }
 
 // noiseModel models a label as r = φᵀz + σε, where ε has a Student's t distribution with Freedom degrees of

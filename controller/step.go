@@ -141,6 +141,7 @@ func (a *Agent) run(t *Tick) {
 	a.applyLabels(t)
 	t.Revised = a.learner.Settle(t.Index)
 	t.Sigma, t.Zero, t.Predicted = a.learner.Sigma(), a.learner.Zero(), a.learner.Predicted()
+	t.Counted = a.learner.Noise().Labels
 	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
 		t.Hash = a.learner.belief.Hash()
 		a.trip(t, FaultBelief, errBelief)

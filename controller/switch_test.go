@@ -73,6 +73,9 @@ func TestAgent_SwitchesToTheBeliefOfASavedTask(t *testing.T) {
 		if !slices.Equal(offered, state(task)) || r.tick.Hash != task.Belief().Hash() {
 			t.Error("the planner is offered another belief than the task's")
 		}
+		if r.tick.Counted != 7 {
+			t.Errorf("%d labels, want those of the task", r.tick.Counted)
+		}
 		r.source.give(value(6, r.tick.Index, 1))
 		if r.steps(1); r.applied().Outcome != Applied || r.tick.Flags.Has(FlagSwitched) {
 			t.Errorf("after the switch: %v, flags %b", r.applied().Outcome, r.tick.Flags)

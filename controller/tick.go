@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"optibfm/posterior"
@@ -27,6 +28,9 @@ type Tick struct {
 const MaxLabels = 8
 
 // Header is the part of a Tick that has a fixed size. It has no pointers.
+// FaultNamed returns the fault that String describes so, FaultNone for none.
+func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
+
 // LayoutVersion is the version of its memory layout.
 type Header struct {
 	Index   uint64 // periods since the start of the run; skipped periods count
@@ -53,6 +57,7 @@ type Header struct {
 	Zero    float64 // mean of the operator's zero after this tick's labels; 0 without an offset
 	Request uint64  // ID of the request that is open after this tick, or 0
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
+	Counted uint64  // labels in the belief after this tick's labels
 
 	PlanTick      uint64  // the tick of the state and belief that Z was planned for
 	PlanConfirmed uint64  // the newest tick for which the planner kept Z; Index minus this is the age of z
@@ -252,7 +257,7 @@ func (f Fault) String() string {
 }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 6
+const LayoutVersion = 7
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

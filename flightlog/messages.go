@@ -148,7 +148,7 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 	p.Flags, p.Fault = uint32(t.Flags), uint32(t.Fault)
 	p.Reward, p.NormSq, p.Dgap, p.Logdet = t.Reward, t.NormSq, t.DGap, t.LogDet
 	p.Request, p.Hash, p.Kappa = t.Request, t.Hash, t.Kappa
-	p.Sigma, p.Zero = t.Sigma, t.Zero
+	p.Sigma, p.Zero, p.Counted = t.Sigma, t.Zero, t.Counted
 	p.Known, p.Predicted = t.Known, nil
 	if n := t.Predicted; n.Of > 0 {
 		p.Predicted = &flightlogpb.Predicted{Labels: n.Labels, Of: n.Of, Last: n.Last}
@@ -197,7 +197,7 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		Request: p.Request, Hash: p.Hash, Kappa: p.Kappa,
 		PlanTick: p.PlanTick, PlanConfirmed: p.PlanConfirmed, PlanScore: p.PlanScore,
 		NumLabels: uint64(len(p.Labels)),
-		Sigma:     p.Sigma, Zero: p.Zero,
+		Sigma:     p.Sigma, Zero: p.Zero, Counted: p.Counted,
 		Revised: controller.Revision{
 			ID: p.Revised.GetId(), Before: p.Revised.GetBefore(), After: p.Revised.GetAfter(),
 		},
@@ -325,13 +325,13 @@ func decodePercentiles(p *flightlogpb.Percentiles) Percentiles {
 func snapshotMessage(s *Snapshot) *flightlogpb.Snapshot {
 	return &flightlogpb.Snapshot{
 		Next: s.Next, Hash: s.Hash, State: s.State, NoiseSquares: s.Noise.Squares, NoiseCount: s.Noise.Count,
-		Task: s.Task,
+		Task: s.Task, Labels: s.Noise.Labels,
 	}
 }
 
 func decodeSnapshot(p *flightlogpb.Snapshot) *Snapshot {
 	return &Snapshot{
 		Next: p.Next, Hash: p.Hash, State: p.State, Task: p.Task,
-		Noise: controller.NoiseState{Squares: p.NoiseSquares, Count: p.NoiseCount},
+		Noise: controller.NoiseState{Squares: p.NoiseSquares, Count: p.NoiseCount, Labels: p.Labels},
 	}
 }

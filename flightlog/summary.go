@@ -35,6 +35,7 @@ type Summary struct {
 
 	Episodes []Episode                   // of simulators, if there were rewards
 	Faults   map[controller.Fault]uint64 // stops, by their first cause
+	End      string                      // the cause of a stop that ended the run, with its details
 	Warnings uint64                      // events
 	Errors   uint64                      // events
 
@@ -97,10 +98,37 @@ func (s *tally) add(r *Record) {
 		s.Presses++
 	case r.Request != nil:
 		s.addRequest(r.Request)
-	case r.Event != nil && r.Event.Level == Warn:
+	case r.Event != nil:
+		s.addEvent(r.Event)
+	}
+}
+
+// The beginnings of the events with the cause of the end of a run.
+const (
+	HaltedEvent   = "robot halted: "                 // then a fault, ": " and its details
+	OrphanedEvent = "host: the control process died" // which recorded no fault
+)
+
+// addEvent also counts a stop that ended the run outside of a tick, such as by a silent host, missed ticks or the
+// watchdog: no tick has its fault.
+func (s *tally) addEvent(e *Event) {
+	switch e.Level {
+	case Warn:
 		s.Warnings++
-	case r.Event != nil && r.Event.Level == Error:
+	case Error:
 		s.Errors++
+	}
+	if strings.HasPrefix(e.Text, OrphanedEvent) {
+		s.End = e.Text
+	}
+	cause, ok := strings.CutPrefix(e.Text, HaltedEvent)
+	if !ok {
+		return
+	}
+	s.End = cause
+	name, _, _ := strings.Cut(cause, ": ")
+	if f := controller.FaultNamed(name); f != controller.FaultNone && f != s.fault {
+		s.Faults[f]++
 	}
 }
 

@@ -3,6 +3,7 @@ package hal
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -51,12 +52,17 @@ type Device interface {
 	// Halt commands the failsafe outputs, [len(Outputs())], on every path that
 	// still works: it tries each member of a bus, also after errors. Then, if
 	// configured, it makes the outputs ineffective (torque off). It may open a
-	// lost port again, which allocates and takes some milliseconds.
+	// lost port again, which allocates and takes some milliseconds. An output with
+	// Signal.Holds may be Hold.
 	Halt(failsafe []float64) error
 
 	// Close releases the device. It does not halt it.
 	Close() error
 }
+
+// Hold returns the failsafe output of an actuator that stops where it is: NaN. An armed one gets its present
+// position as its goal; any other keeps its goal.
+func Hold() float64 { return math.NaN() }
 
 // FailsafeHolder is implemented by devices that apply the failsafe outputs themselves when their deadman
 // expires, and that ignore Write while they are not armed. SetFailsafe stores the failsafe outputs,
@@ -78,6 +84,8 @@ type Signal struct {
 	// Measured is the input, with the same unit and zero, that measures this output; empty: none. The output
 	// is a position.
 	Measured string
+	// Holds reports whether Halt can leave the actuator where it is, see [Hold].
+	Holds bool
 }
 
 // Guarded is implemented by devices and robots with a deadman: they stop when

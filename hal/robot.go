@@ -75,6 +75,32 @@ type StopInput interface {
 	StopPressed() bool
 }
 
+// ArmInput is implemented by robots with an input by which their operator arms them, such as a button of a remote
+// control that is held. ArmRequested reports once that the robot should be armed, as of the last Sense; it takes no
+// time. The control process then arms as for `optibfm arm`.
+type ArmInput interface {
+	ArmRequested() bool
+}
+
+// Warner is implemented by robots that report what may soon be a fault, such as a low battery. Warning returns it, nil
+// for none. Any goroutine may call it.
+type Warner interface {
+	Warning() error
+}
+
+// LabelInput is implemented by robots with buttons for labels. Presses moves the presses up to the last Sense to dst
+// and returns their number; it takes no time. The control process passes them to the operator's device in the host
+// process, and does nothing else with them.
+type LabelInput interface {
+	Presses(dst []Press) int
+}
+
+// Press is a press of a button of the robot. It is plain data: it travels through shared memory.
+type Press struct {
+	At     int64  // CLOCK_MONOTONIC ns
+	Button uint64 // the letter on the button, such as 'A'
+}
+
 // Backstop is implemented by drivers with a second path to the failsafe output,
 // such as an output-enable line or a connection that can be cut. HaltBeside uses
 // that path. Another thread calls it while the control thread may be stuck in any

@@ -49,7 +49,10 @@ func TestImage_RefusesMistakesBeforeTheLongWork(t *testing.T) {
 }
 
 func TestScripts_HelpIsNoMistake(t *testing.T) {
-	for _, script := range []string{"attack.sh", "flash.sh", "image.sh", "package.sh", "gpu_check.sh", "install-tensorflow.sh"} {
+	for _, script := range []string{
+		"attack.sh", "flash.sh", "image.sh", "package.sh", "gpu_check.sh", "install-tensorflow.sh",
+		"vm/image.sh", "vm/robot.sh", "vm/run.sh", "vm/systemd.sh",
+	} {
 		out, err := exec.Command("../scripts/"+script, "--help").Output()
 		if err != nil || len(out) == 0 {
 			t.Errorf("%s --help: %v, standard output %q", script, err, out)

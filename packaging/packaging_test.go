@@ -122,6 +122,16 @@ func TestService_SeesTheAncestorsOfCallers(t *testing.T) {
 	}
 }
 
+func TestService_StartsWithoutANetwork(t *testing.T) {
+	for _, key := range []string{"After", "Wants", "Requires", "BindsTo"} {
+		for _, value := range unit(t, key) {
+			if strings.Contains(value, "network-online") {
+				t.Errorf("%s=%s: the robot starts without a network; its console waits for one", key, value)
+			}
+		}
+	}
+}
+
 func TestService_HasTheGroupsOfItsDevices(t *testing.T) {
 	users, rules := read(t, "sysusers.conf"), read(t, "udev.rules")
 	for _, group := range strings.Fields(strings.Join(unit(t, "SupplementaryGroups"), " ")) {

@@ -288,6 +288,8 @@ class _Session:
         if kind != HELLO:
             raise ProtocolError(f"{NAMES[kind]}: it came before hello; say hello first")
         self.mode, self.deadman, task = _parse_hello(payload)
+        if self.deadman and hasattr(self.robot, "reset"):  # a simulator moves nothing
+            self.deadman = max(self.deadman, _START_PATIENCE)
         simulator = hasattr(self.robot, "advance")
         if self.mode == LOCKSTEP and not simulator:
             raise self._unsupported("this robot has no advance(); use mode free")

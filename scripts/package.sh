@@ -28,6 +28,8 @@ export SOURCE_DATE_EPOCH
 
 CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
   -ldflags "-s -w -buildid= -X optibfm/internal/version.release=$version" -o "$work/optibfm" ./cmd/optibfm
+CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" \
+  -o "$work/optibfm-unitree" ./cmd/optibfm-unitree
 # Shell completion, from a program for this computer.
 CGO_ENABLED=0 go build -buildvcs=false -o "$work/native" ./cmd/optibfm
 mkdir "$work/completion"

@@ -3,8 +3,9 @@
     python3 ros2_bridge.py myrobot.json --listen unix:/run/myrobot.sock
 
 It subscribes to sensor_msgs/JointState, sensor_msgs/Imu and nav_msgs/Odometry and
-publishes geometry_msgs/Twist or std_msgs/Float64MultiArray. Which field fills
-which element is a JSON file such as this one:
+publishes geometry_msgs/Twist, geometry_msgs/TwistStamped or
+std_msgs/Float64MultiArray. Which field fills which element is a JSON file such as
+this one:
 
     {
       "name": "rover", "period": 0.05,
@@ -20,6 +21,11 @@ which element is a JSON file such as this one:
         {"name": "turn", "to": "angular_z", "scale": 6, "min": -1, "max": 1, "failsafe": 0}]
     }
 
+Most base controllers since ROS 2 Jazzy want "type": "twist_stamped", with the frame
+"frame" (default: base_link). Arming is refused unless a node subscribes to the
+command's topic with its type and a compatible QoS. `ros2 topic info -v /cmd_vel`
+shows the subscribers. One that leaves a moving robot without any is a halt.
+
 With "type": "array" an action may be a position of a joint. Name the observation of
 joints.position that measures it, because motion begins there. The command that is published
 must have the same unit and zero as the joint state:
@@ -33,13 +39,13 @@ none), failsafe (0), measured and the topics may be left out.
     joints.{position,velocity,effort}.JOINT
     imu.{gyro,accel}_{x,y,z}, imu.{roll,pitch,yaw,yaw_cos,yaw_sin}
     odometry.{x,y,z,roll,pitch,yaw,yaw_cos,yaw_sin,speed,side_speed,yaw_rate}
-    Twist: {linear,angular}_{x,y,z}; what no action drives stays 0
+    Twist, TwistStamped: {linear,angular}_{x,y,z}; what no action drives stays 0
     with "type": "array": "to" is an index, from 0 without a gap
 
 A number is scale times the field, plus offset; ages are those of the messages'
 arrival here, so that the clocks of other computers need not agree.
 
-Safety. A Twist has no deadman: its receiver should stop when none
+Safety. A Twist has no deadman, stamped or not: its receiver should stop when none
 comes (diff_drive_controller: cmd_vel_timeout). Here, the failsafe command is
 published at the start, by halt, when the client goes silent or leaves, and, from a
 timer of ROS, when no command has come for command.deadman seconds. The last one is
@@ -62,7 +68,7 @@ import optibfm_bridge as bridge
 
 try:
     import rclpy
-    from geometry_msgs.msg import Twist
+    from geometry_msgs.msg import Twist, TwistStamped
     from nav_msgs.msg import Odometry
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
     from rclpy.qos import qos_profile_sensor_data
@@ -75,13 +81,18 @@ except ImportError as e:
     bridge.exit_without(e, "set up ROS 2 first: source /opt/ros/$ROS_DISTRO/setup.bash")
 
 _TOPICS = {"joints": "/joint_states", "imu": "/imu/data", "odometry": "/odom"}
-_COMMAND_TOPICS = {"twist": "/cmd_vel", "array": "/commands"}
+# Per type of command: the message, its name in ROS's graph and the default topic.
+_COMMANDS = {
+    "twist": (Twist, "geometry_msgs/msg/Twist", "/cmd_vel"),
+    "twist_stamped": (TwistStamped, "geometry_msgs/msg/TwistStamped", "/cmd_vel"),
+    "array": (Float64MultiArray, "std_msgs/msg/Float64MultiArray", "/commands"),
+}
 _TYPES = {"joints": JointState, "imu": Imu, "odometry": Odometry}
 _TWIST = re.compile(r"(linear|angular)_([xyz])")
 _KEYS = {"name", "period", "topics", "stale", "obs", "command", "action"}
 _OBS_KEYS = {"name", "from", "unit", "scale", "offset"}
 _ACTION_KEYS = {"name", "to", "unit", "scale", "offset", "min", "max", "max_rate", "failsafe", "measured"}
-_COMMAND_KEYS = {"type", "topic", "deadman"}
+_COMMAND_KEYS = {"type", "topic", "deadman", "frame"}
 
 
 def _angles(q):
@@ -204,7 +215,7 @@ class Ros2Robot:
         self._lock = threading.Lock()  # of all below it: callbacks come from the executor's thread
         self._newest = {}  # topic: message, arrival time
         self._commanded = None  # when the last command was; None: the failsafe is in force
-        self._tripped = False  # the deadman has: no command counts until arm
+        self._tripped = ""  # why no command counts until arm
         self._watched = clock()  # when the deadman last looked
         self._elements = [_Element(f"obs[{i}]", o) for i, o in enumerate(_get(list, "settings", settings, "obs"))]
         period = _number("settings", settings, "period", 0)
@@ -257,21 +268,24 @@ class Ros2Robot:
     def _set_command(self, node, command):
         _check_keys("command", command, _COMMAND_KEYS)
         kind = command.get("type", "twist")
-        if kind == "twist":
-            wrong = [to for to in self._to if not isinstance(to, str) or not _TWIST.fullmatch(to)]
-            self._message = self._twist
-        elif kind == "array":
+        if not isinstance(kind, str) or kind not in _COMMANDS:
+            raise ValueError(f"command.type: unknown ({kind!r}): choose {', '.join(_COMMANDS)}")
+        if kind == "array":
             wrong = [] if sorted(map(str, self._to)) == sorted(map(str, range(len(self._to)))) else self._to
-            self._message = self._array
         else:
-            raise ValueError(f"command.type: unknown ({kind!r}): choose twist or array")
+            wrong = [to for to in self._to if not isinstance(to, str) or not _TWIST.fullmatch(to)]
+        if "frame" in command and kind != "twist_stamped":
+            raise ValueError(f"command.frame: a command of type {kind} has no frame: leave it out")
+        self._frame = _is(str, "command.frame", command.get("frame", "base_link"))
+        self._message = {"twist": self._twist, "twist_stamped": self._twist_stamped, "array": self._array}[kind]
         if wrong:
             raise ValueError(f"action: to: not outputs of type {kind} ({wrong}): see the top of ros2_bridge.py")
         self._deadman = _number("command", command, "deadman", 0)
         if not self._deadman > 0:
             raise ValueError(f"command.deadman: not positive ({self._deadman}): give seconds, some periods")
-        self._publisher = node.create_publisher(Twist if kind == "twist" else Float64MultiArray,
-                                                _is(str, "command.topic", command.get("topic", _COMMAND_TOPICS[kind])), 1)
+        message, self._type, topic = _COMMANDS[kind]
+        self._node = node
+        self._publisher = node.create_publisher(message, _is(str, "command.topic", command.get("topic", topic)), 1)
         self._timer = node.create_timer(min(self._deadman / 4, 0.05), self.watch)
 
     def _take(self, topic, message):
@@ -296,17 +310,33 @@ class Ros2Robot:
 
     def arm(self) -> None:
         self.sense()  # who cannot sense may not move
+        problem = self._unheard()
+        if problem:
+            raise RuntimeError(problem)
         with self._lock:
-            self._tripped = False
+            self._tripped = ""
+
+    def _unheard(self):
+        """Returns why no node takes the commands, "" if one does."""
+        if self._publisher.get_subscription_count() > 0:
+            return ""
+        topic = self._publisher.topic_name
+        found = sorted({i.topic_type for i in self._node.get_subscriptions_info_by_topic(topic)})
+        if not found:
+            return f"no node subscribes to {topic}: start the robot's controller, or correct command.topic"
+        if self._type in found:
+            return f"the QoS of the node that subscribes to {topic} does not match: see ros2 topic info -v {topic}"
+        fix = next((f"set command.type to {kind}" for kind in ("twist", "twist_stamped") if _COMMANDS[kind][1] in found),
+                   "correct command.topic")
+        return f"{topic} takes {', '.join(found)}, not {self._type}: {fix}"
 
     def act(self, action: tuple[float, ...]) -> None:
         with self._lock:
             if self._clock() - self._watched > self._deadman:
-                self._trip()
-                raise bridge.Halted(f"ROS has not called the deadman's timer for {self._deadman} s: "
-                                    "see what its executor does, then arm again")
+                self._trip(f"ROS has not called the deadman's timer for {self._deadman} s: "
+                           "see what its executor does, then arm again")
             if self._tripped:
-                raise bridge.Halted(f"no command came for {self._deadman} s: arm it again")
+                raise bridge.Halted(self._tripped)
             self._publish(action)
             self._commanded = self._clock()
 
@@ -318,11 +348,16 @@ class Ros2Robot:
         """The deadman: called by a timer of ROS, in the executor's thread."""
         with self._lock:
             self._watched = self._clock()
-            if self._commanded is not None and self._watched - self._commanded > self._deadman:
-                self._trip()
+            if self._commanded is None:
+                return
+            if self._watched - self._commanded > self._deadman:
+                self._trip(f"no command came for {self._deadman} s: arm it again")
+            elif self._publisher.get_subscription_count() == 0:  # one that returns must not move at once
+                self._trip(f"no node subscribes to {self._publisher.topic_name} any more: see the robot's controller, "
+                           "then arm again")
 
-    def _trip(self):
-        self._tripped = True
+    def _trip(self, why):
+        self._tripped = self._tripped or why
         self._fail_safe()
 
     def _fail_safe(self):
@@ -333,7 +368,16 @@ class Ros2Robot:
         self._publisher.publish(self._message([s * v + o for v, (s, o) in zip(action, self._gains)]))
 
     def _twist(self, values):
-        message = Twist()
+        return self._fill(Twist(), values)
+
+    def _twist_stamped(self, values):
+        message = TwistStamped()
+        message.header.stamp = self._node.get_clock().now().to_msg()  # ROS's time: the receiver compares it
+        message.header.frame_id = self._frame
+        self._fill(message.twist, values)
+        return message
+
+    def _fill(self, message, values):
         for to, value in zip(self._to, values):
             vector, axis = _TWIST.fullmatch(to).groups()
             setattr(getattr(message, vector), axis, value)

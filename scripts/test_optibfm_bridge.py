@@ -145,6 +145,17 @@ class ASession(Client):
         self.here.sendall(struct.pack("<IBBHI", 4, bridge.ACT, 0, 0, 2) + b"\0\0")
         self.ended("silent for too long")
 
+    def test_a_simulator_waits_longer_than_the_deadman(self):
+        class Resettable(Cart):
+            def reset(self, seed):
+                pass
+
+        self.connect(Resettable(), deadman_ms=50)
+        for _ in range(2):
+            self.send(bridge.ARM)
+            self.assertEqual(self.receive()[0], bridge.OK)
+            time.sleep(0.2)
+
     def test_halts_where_a_simulation_fails_as_its_time_passes(self):
         self.connect(Simulated())
         self.ended("it fell through the floor")

@@ -33,6 +33,11 @@ class Twist:
         self.linear, self.angular = _vector(), _vector()
 
 
+class TwistStamped:
+    def __init__(self):
+        self.header, self.twist = types.SimpleNamespace(stamp=None, frame_id=""), Twist()
+
+
 class Float64MultiArray:
     def __init__(self):
         self.data = []
@@ -61,13 +66,25 @@ class Node:
 
     def __init__(self):
         self.callbacks, self.types, self.published, self.timers = {}, {}, [], []
+        self.matched = True  # the QoS of the subscribers
 
     def create_subscription(self, kind, topic, callback, qos):
         self.types[topic], self.callbacks[topic] = kind, callback
 
     def create_publisher(self, kind, topic, depth):
         self.command = kind, topic
-        return types.SimpleNamespace(publish=self.published.append)
+        own = f"{'std_msgs' if kind is Float64MultiArray else 'geometry_msgs'}/msg/{kind.__name__}"
+        self.subscribers = [own]  # what they take
+        return types.SimpleNamespace(
+            publish=self.published.append, topic_name=topic,
+            get_subscription_count=lambda: self.subscribers.count(own) if self.matched else 0)
+
+    def get_subscriptions_info_by_topic(self, topic):
+        assert topic == self.command[1]
+        return [types.SimpleNamespace(topic_type=t) for t in self.subscribers]
+
+    def get_clock(self):
+        return types.SimpleNamespace(now=lambda: types.SimpleNamespace(to_msg=lambda: "ROS's time"))
 
     def create_timer(self, period, callback):
         self.timers.append((period, callback))
@@ -113,7 +130,7 @@ def install():
     module("rclpy.signals", SignalHandlerOptions=types.SimpleNamespace(NO=0))
     for package in ("geometry_msgs", "nav_msgs", "sensor_msgs", "std_msgs"):
         module(package)
-    module("geometry_msgs.msg", Twist=Twist)
+    module("geometry_msgs.msg", Twist=Twist, TwistStamped=TwistStamped)
     module("nav_msgs.msg", Odometry=Odometry)
     module("sensor_msgs.msg", Imu=Imu, JointState=JointState)
     module("std_msgs.msg", Float64MultiArray=Float64MultiArray)
@@ -209,6 +226,49 @@ class TheBridge(unittest.TestCase):
         self.assertEqual((twist.linear.x, twist.linear.y, twist.angular.z), (0.375, 0, -6))
         self.assertEqual(self.node.command, (Twist, "/base/cmd_vel"))
 
+    def test_a_stamped_twist_has_the_time_of_ros_and_a_frame(self):
+        for command, frame in [({}, "base_link"), ({"frame": "base"}, "base")]:
+            node = Node()
+            robot = ros2_bridge.Ros2Robot(
+                settings(command={"type": "twist_stamped", "topic": "/cmd", "deadman": 1, **command}), node)
+            robot.act([0.5, -1])
+            message = node.published[-1]
+            self.assertEqual((message.twist.linear.x, message.twist.angular.z), (0.375, -6))
+            self.assertEqual((message.header.stamp, message.header.frame_id), ("ROS's time", frame))
+            self.assertEqual(node.command, (TwistStamped, "/cmd"))
+
+    def test_arming_needs_a_subscriber_that_takes_the_command(self):
+        twist, stamped, path = "geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped", "nav_msgs/msg/Path"
+        for kind, subscribers, matched, says in [
+            ("twist", [], True, "no node subscribes to /cmd_vel: start the robot's controller"),
+            ("twist", [stamped], True, f"takes {stamped}, not {twist}: set command.type to twist_stamped"),
+            ("twist_stamped", [path, twist], True, f"takes {twist}, {path}, not {stamped}: set command.type to twist"),
+            ("twist_stamped", [path], True, f"takes {path}, not {stamped}: correct command.topic"),
+            ("twist", [twist, stamped], False, "the QoS of the node that subscribes to /cmd_vel does not match"),
+        ]:
+            self.node = Node()
+            self.robot = ros2_bridge.Ros2Robot(settings(command={"type": kind, "deadman": 1}), self.node)
+            self.hear()
+            self.robot.arm()
+            self.node.subscribers, self.node.matched = subscribers, matched
+            with self.subTest(says), self.assertRaisesRegex(RuntimeError, says):
+                self.robot.arm()
+
+    def test_a_robot_whose_subscriber_leaves_is_halted_until_it_is_armed(self):
+        self.hear()
+        self.robot.arm()
+        self.robot.act([1, 1])
+        subscribers, self.node.subscribers = self.node.subscribers, []
+        self.robot.watch()
+        self.node.subscribers = subscribers
+        with self.assertRaisesRegex(bridge.Halted, "no node subscribes to /base/cmd_vel any more"):
+            self.robot.act([1, 1])
+        self.assertEqual([twist.linear.x for twist in self.node.published], [0.75, 0])
+        self.hear()
+        self.robot.arm()
+        self.robot.act([1, 1])
+        self.assertEqual(self.node.published[-1].linear.x, 0.75)
+
     def test_an_array_is_in_the_order_of_its_indices(self):
         robot = ros2_bridge.Ros2Robot(settings(
             command={"type": "array", "deadman": 1},
@@ -269,7 +329,7 @@ class TheBridge(unittest.TestCase):
             self.robot.act([1, 1])
         self.assertEqual([twist.linear.x for twist in self.node.published], [0.75, 0])
         self.robot.watch()
-        with self.assertRaisesRegex(bridge.Halted, "arm it again"):
+        with self.assertRaisesRegex(bridge.Halted, "then arm again"):
             self.robot.act([1, 1])
         self.hear()
         self.robot.arm()
@@ -296,7 +356,10 @@ class TheBridge(unittest.TestCase):
             ({"action": [{"name": "a", "to": "linear_x"}, {"name": "b", "to": "linear_x"}]}, "same output"),
             ({"action": [{"name": "a", "to": "linear_x", "min": 1, "max": 1}]}, "not min <= failsafe <= max"),
             ({"command": {"type": "array", "deadman": 1}}, "not outputs of type array"),
-            ({"command": {"type": "string", "deadman": 1}}, "choose twist or array"),
+            ({"command": {"type": "string", "deadman": 1}}, "choose twist, twist_stamped, array"),
+            ({"command": {"type": ["twist"], "deadman": 1}}, "choose twist, twist_stamped, array"),
+            ({"command": {"type": "twist", "deadman": 1, "frame": "base"}}, "command.frame: a command of type twist has no frame"),
+            ({"command": {"type": "twist_stamped", "deadman": 1, "frame": 3}}, "command.frame: not a text"),
             ({"command": {"type": "twist"}}, "command.deadman: not positive"),
             ({"topics": {"lidar": "/scan"}}, "lidar: no such key"),
             ({"topics": ["/odom"]}, "topics: not an object"),

@@ -35,7 +35,8 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cobra.EnableCommandSorting = false
-	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newBackendCommand(), newCollectCommand())
+	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newBackendCommand(), newCollectCommand(),
+		newUnitreeRobotCommand())
 	usage.Explain(root)
 	flags.RefuseLeadingZeros(root)
 	return root

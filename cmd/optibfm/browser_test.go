@@ -72,7 +72,22 @@ func labelInBrowser(ctx context.Context, output *pairingReader) error {
 	defer open.Wait()
 	open.Go(func() { b.watch(ctx) })
 	open.Go(func() { b.press(ctx) })
+	open.Go(func() { watchPictures(ctx, link.base, cookie) })
 	return nil
+}
+
+// watchPictures takes the robot's pictures, if it has any, until ctx is done.
+func watchPictures(ctx context.Context, base, cookie string) {
+	header := http.Header{"Origin": {base}, "Cookie": {cookie}}
+	conn, _, err := websocket.Dial(ctx, base+"/frames", &websocket.DialOptions{HTTPHeader: header})
+	if err != nil {
+		return
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(1 << 20)
+	for err == nil {
+		_, _, err = conn.Read(ctx)
+	}
 }
 
 // pairing is the link that pairs a device.

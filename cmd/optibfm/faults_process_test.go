@@ -373,8 +373,12 @@ func TestRun_ReportsOneCauseEverywhere(t *testing.T) {
 	if !strings.Contains(output.String(), "robot halted: "+cause) {
 		t.Errorf("the error does not say %q:\n%s", cause, output)
 	}
-	if got := eventsWith(t, onlyLog(t, cmd), "robot "); len(got) != 1 || got[0] != "robot halted: "+cause {
+	log := onlyLog(t, cmd)
+	if got := eventsWith(t, log, "robot "); len(got) != 1 || got[0] != "robot halted: "+cause {
 		t.Errorf("the log says %q, the summary %q", got, cause)
+	}
+	if s, _, err := flightlog.Summarise(log); err != nil || s.End != cause || s.Faults[controller.FaultSense] != 1 {
+		t.Errorf("log info says %q, %s, %v; want %q", s.End, s.Stops(), err, cause)
 	}
 }
 

@@ -31,12 +31,13 @@ func newHaltCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "halt", Args: cobra.NoArgs,
 		Short: "Halt a robot whose controller died",
-		Long: `Bring the robot of a configuration to its failsafe output, for example after its
-control process was killed. Each device with outputs is halted separately, so a
-broken device does not keep the others from being halted. Servos, CAN motors and
+		Long: `Stop the robot of a configuration, for example after its control process was
+killed. Servos and CAN motors that follow positions keep their goals, other
+actuators get their failsafe output. Each device with outputs is halted
+separately, so a broken device does not keep the others from being halted. Servos, CAN motors and
 boards that do not answer receive the commands anyway.
 
-The lines after "halted:" name devices that do not hold their failsafe output.
+The lines after "halted:" name devices that do not hold their goal or failsafe output.
 Servos without torque and CAN motors out of motor mode are limp.
 
 The command refuses while a control process holds the robot: run optibfm stop. It

@@ -41,6 +41,8 @@ var startSteps = []startStep{
 	{"lockstep: act is not answered", inLockstep(bridgetest.Act), "act"},
 	{"lockstep: halt is not answered", inLockstep(bridgetest.Halt), "halt: no answer within 100ms"},
 	{"halt is not answered", waitingForTheBridge(bridgetest.Halt, "no answer"), "halt: no answer within 100ms"},
+	{"a simulator's halt is not answered", waitingForTheBridge(bridgetest.Halt, "no answer", "run.simulator_wait_s=0.3"),
+		"halt: no answer within 300ms"},
 }
 
 func TestRun_ASignalEndsEveryStepOfItsStart(t *testing.T) {
@@ -101,10 +103,12 @@ func interrupt(t *testing.T, cmd *exec.Cmd, output *syncBuffer) *os.ProcessState
 }
 
 // waitingForTheBridge returns a run in real time with a server that commits a fault.
-func waitingForTheBridge(at bridgetest.Kind, fault string) func(*testing.T) (*exec.Cmd, <-chan struct{}) {
+func waitingForTheBridge(
+	at bridgetest.Kind, fault string, set ...string,
+) func(*testing.T) (*exec.Cmd, <-chan struct{}) {
 	return func(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 		server := serveFaulty(t, true, at, fault)
-		cmd := program(t, bridgeSettings(server, "free")...)
+		cmd := program(t, append(bridgeSettings(server, "free"), set...)...)
 		if at == bridgetest.Halt { // the signal causes it
 			return cmd, server.Acted()
 		}
@@ -134,6 +138,7 @@ func bridgeSettings(server *bridgetest.Server, mode string) []string {
 		"robot.driver=" + configs.DriverBridge, "robot.bridge.address=" + server.Address, "robot.bridge.mode=" + mode,
 		"robot.bridge.stale_ms=5000", "robot.bridge.timeout_ms=20000", "robot.bridge.deadman_ms=3000",
 		"loop.period_ms=20", "loop.watchdog_ms=0", "operator.source=none", "run.duration_s=0", "run.episode_s=0",
+		"run.simulator_wait_s=0", // the deadlines of a physical robot
 	}
 }
 

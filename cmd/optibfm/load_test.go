@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -16,9 +17,9 @@ import (
 const loadProcesses = 8
 
 // TestRun_SurvivesLoad is a measurement: OPTIBFM_LOAD_RUNS runs of OPTIBFM_LOAD_SECONDS
-// (default 120), in sequence, at normal priority, next to busy processes, with labels from
-// a browser. Each ends by SIGINT. OPTIBFM_LOAD_ARGS replaces the arguments that choose the
-// robot.
+// (default 120), in sequence, at normal priority, next to OPTIBFM_LOAD_PROCESSES busy
+// processes (default 8), with labels and pictures in a browser. Each ends by SIGINT.
+// OPTIBFM_LOAD_ARGS replaces the arguments that choose the robot.
 func TestRun_SurvivesLoad(t *testing.T) {
 	runs, err := strconv.Atoi(os.Getenv("OPTIBFM_LOAD_RUNS"))
 	if err != nil {
@@ -28,7 +29,11 @@ func TestRun_SurvivesLoad(t *testing.T) {
 	if s, err := strconv.Atoi(os.Getenv("OPTIBFM_LOAD_SECONDS")); err == nil {
 		length = time.Duration(s) * time.Second
 	}
-	for range loadProcesses {
+	processes := loadProcesses
+	if n, err := strconv.Atoi(os.Getenv("OPTIBFM_LOAD_PROCESSES")); err == nil {
+		processes = n
+	}
+	for range processes {
 		busy := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")
 		if err := busy.Start(); err != nil {
 			t.Fatal(err)
@@ -60,17 +65,38 @@ func runUnderLoad(t *testing.T, length time.Duration) {
 	begun := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
+	over := time.After(length)
 	var err error
-	select {
-	case err = <-ended:
-		t.Errorf("it ended after %v", time.Since(begun))
-	case <-time.After(length):
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		err = <-ended
+	var loads []float64
+	for running := true; running; {
+		select {
+		case err = <-ended:
+			t.Errorf("it ended after %v", time.Since(begun))
+			running = false
+		case <-over:
+			_ = cmd.Process.Signal(syscall.SIGINT)
+			err = <-ended
+			running = false
+		case <-time.After(5 * time.Second):
+			loads = append(loads, loadAverage(t))
+		}
 	}
 	cancel()
+	t.Logf("load average: %.1f", loads)
 	t.Logf("error: %v; the console: %v; the output:\n%s", err, <-watched, output)
 	if err != nil {
 		t.Errorf("it failed: %v", err)
 	}
+}
+
+// loadAverage returns the load average of the last minute.
+func loadAverage(t *testing.T) (average float64) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &average)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return average
 }

@@ -58,6 +58,13 @@ func TestCompletion_ForTheShellsOfThePackage(t *testing.T) {
 		"__complete config val":   "validate\t",
 		"__complete run --operat": "--operator\t",
 		"__complete task sh":      "show\t",
+		"run --help":              "\n  quadruped: stand, walk, run, jump\n",
+
+		"__complete run --task t":                       "corner\n",
+		"__complete run --config walker-human --task t": "stand\nwalk\nrun\nflip\n",
+		"__complete run --config g1 --task t":           "stand\nwalk_forward\n",
+		"__complete run --config rover-mcu --task t":    ":4\n", // none
+		"__complete run --set version=nothing --task=t": ":4\n",
 	} {
 		if out, err := execute(strings.Fields(args)...); err != nil || !strings.Contains(out, want) {
 			t.Errorf("%s: no %q, %v", args, want, err)

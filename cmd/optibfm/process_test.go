@@ -28,6 +28,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/bridge"
+	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/internal/beliefstore"
 	"optibfm/internal/control"
@@ -316,6 +317,39 @@ func TestRun_HaltsWhenTheHostDiesOrHangs(t *testing.T) {
 	}
 }
 
+// TestRun_SimulatorSurvivesPausesOfItsProcesses stops each process for longer than the deadlines of a physical robot.
+func TestRun_SimulatorSurvivesPausesOfItsProcesses(t *testing.T) {
+	t.Parallel()
+	spec := haltest.Spec(6, 2)
+	spec.Period = 20 * time.Millisecond
+	server := bridgetest.Serve(t, bridgetest.Options{Spec: spec, Free: true})
+	for name, set := range map[string][]string{
+		"simulated time": {"operator.source=none", "run.duration_s=0", "run.episode_s=0"},
+		"real time": append(bridgeSettings(server, "free"), "robot.bridge.stale_ms=100", "robot.bridge.timeout_ms=10",
+			"run.simulator_wait_s=60", "loop.watchdog_ms=200"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := program(t, append(set, "loop.max_missed_ticks=5", "controller.max_plan_age_ticks=5",
+				"run.host_timeout_s=0.2")...)
+			output := startToFile(t, cmd)
+			if !rigtest.WaitUntil(rigtest.ExitTimeout, func() bool { return strings.Contains(output.String(), "run started") }) {
+				t.Fatalf("it did not start:\n%s", output)
+			}
+			time.Sleep(300 * time.Millisecond) // it moves
+			for _, pid := range []int{cmd.Process.Pid, hostOf(t, cmd)} {
+				rigtest.Must(t, syscall.Kill(pid, syscall.SIGSTOP))
+				time.Sleep(time.Second)
+				rigtest.Must(t, syscall.Kill(pid, syscall.SIGCONT))
+				time.Sleep(300 * time.Millisecond)
+			}
+			if state := interrupt(t, cmd, output); state.ExitCode() != 0 || strings.Contains(output.String(), "HALTED") {
+				t.Errorf("it ended with %v:\n%s", state, output)
+			}
+		})
+	}
+}
+
 func TestRun_HostReportsAKilledControlProcess(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
@@ -476,9 +510,6 @@ func TestRun_JSONIsTheOnlyOutput(t *testing.T) {
 
 func TestRun_RefusesBeforeTheRobotMoves(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	rigtest.Must(t, err)
-	t.Cleanup(func() { l.Close() }) // after the parallel subtests
 	damaged := t.TempDir()
 	rigtest.Must(t, os.WriteFile(beliefstore.Path(damaged), []byte("{}\nnot a belief"), 0o600))
 	for name, c := range map[string]struct {
@@ -487,8 +518,8 @@ func TestRun_RefusesBeforeTheRobotMoves(t *testing.T) {
 	}{
 		"log folder": {[]string{"log.dir=/dev/null/logs"}, []string{"log.dir", "nothing moved"}},
 		"full disk":  {[]string{"log.min_free_gb=1000000"}, []string{"log.min_free_gb", "nothing moved"}},
-		"console address": {[]string{"operator.source=web", "operator.web.listen=" + l.Addr().String()},
-			[]string{"operator.web.listen"}},
+		"malformed console address": {[]string{"operator.source=web", "operator.web.listen=here"},
+			[]string{"listen is not an address"}},
 		"slow driver": {[]string{"robot.bridge.timeout_ms=100", "loop.watchdog_ms=150"},
 			[]string{"Sense and Act may take 200ms together"}},
 		"damaged belief": {[]string{"run.state_dir=" + damaged, "controller.rho=1"}, []string{"damaged file"}},

@@ -17,6 +17,7 @@ import (
 	"optibfm/internal/journal"
 	"optibfm/internal/link"
 	"optibfm/internal/lockstep"
+	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
 	"optibfm/internal/tasks"
@@ -55,6 +56,7 @@ func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs,
 		Short: "Run a robot: by default the built-in rover with a simulated operator",
+		Long:  "Run a robot: by default the built-in rover with a simulated operator.\n\n" + simulatorTasks(),
 		Example: `  optibfm run                                    the rover finds its task
   optibfm run --operator keyboard --task spin    you give the labels
   optibfm run --fast --json                      in simulated time, without waiting
@@ -69,7 +71,7 @@ func newRunCommand() *cobra.Command {
 	fl := cmd.Flags()
 	fl.StringVarP(&f.config, "config", "c", embeddedConfig, "a `CONFIG`: a file, or a name (optibfm config list)")
 	addSetFlag(cmd, &f.set)
-	fl.StringVar(&f.task, "task", "", "task of a simulated robot; rover: "+strings.Join(setup.RoverTasks(), ", "))
+	fl.StringVar(&f.task, "task", "", "task of a simulated robot, which its simulated operator rewards")
 	fl.StringVar(&f.start, "start", "", "start from the task `NAME` (optibfm task); move the saved belief aside")
 	fl.StringVar(&f.strategy, "strategy", "", "controller.strategy: "+strings.Join(controller.Strategies(), ", "))
 	fl.StringVar(&f.operator, "operator", "", "operator.source: scripted, keyboard, console, evdev, gpio, web, none")
@@ -83,13 +85,37 @@ func newRunCommand() *cobra.Command {
 	fl.BoolVar(&f.plain, "plain", false, "print lines instead of the full screen")
 	fl.BoolVar(&f.jsonl, "jsonl", false, "print lines of JSON for a log collector; the last is the summary")
 	fl.BoolVar(&f.json, "json", false, "print only the summary, as JSON without baselines")
-	complete := func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return completeTask(&tasks.Options{Config: f.config, Set: f.set})(cmd, nil, prefix)
+	completeStart := func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeTask(&tasks.Options{Config: f.config, Set: f.set}, true)(cmd, nil, prefix)
 	}
-	if err := cmd.RegisterFlagCompletionFunc("start", complete); err != nil {
+	completeSimulated := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		file, err := configs.Load(f.config, f.set...)
+		if err != nil { // a completion reports no errors
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return setup.SimulatorTasks(file.Robot), cobra.ShellCompDirectiveNoFileComp
+	}
+	err := errors.Join(cmd.RegisterFlagCompletionFunc("start", completeStart),
+		cmd.RegisterFlagCompletionFunc("task", completeSimulated))
+	if err != nil {
 		panic(err) // no such flag
 	}
 	return cmd
+}
+
+// simulatorTasks lists the tasks of each simulated robot among the ready-made configurations.
+func simulatorTasks() string {
+	var b strings.Builder
+	b.WriteString("The tasks of simulated robots (--task):\n")
+	for _, name := range []string{"rover", "walker", "cheetah", "quadruped", "antmaze", "g1"} {
+		file, err := configs.Load(name)
+		if err != nil {
+			panic(err) // they are embedded
+		}
+		b.WriteString(plaintext.Wrap("  " + name + ": " + strings.Join(setup.SimulatorTasks(file.Robot), ", ")))
+	}
+	b.WriteString("A wrong name lists those of another robot, such as humenv.")
+	return b.String()
 }
 
 // overrides returns the configuration overrides of the given flags.
@@ -182,13 +208,21 @@ func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 // runFast runs a session in lockstep. It handles signals only after the models are
 // loaded, as runRealTime. A second signal changes nothing: every exit halts the robot.
 func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) error {
-	r, err := lockstep.New(s, terminal.NewDisplay(out, f.show()))
+	display := terminal.NewDisplay(out, f.show())
+	r, err := lockstep.New(s, display)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, link.StopSignals...)
 	defer stop()
+	keys := terminal.OpenKeys(display, f.show(), s.File.Operator.Source)
+	if keys != nil {
+		defer func() { _ = keys.Halt() }() // also after a panic
+	}
 	result, err := r.Play(ctx)
+	if keys != nil {
+		err = errors.Join(err, keys.Halt())
+	}
 	if err != nil && result.Tally == nil {
 		return err
 	}

@@ -34,13 +34,13 @@ func addNewFlags(cmd *cobra.Command, n *tasks.New) {
 	cmd.Flags().BoolVar(&n.Replace, "replace", false, "replace a task of the same name")
 }
 
-// completeTask completes the name of a task as the only argument.
-func completeTask(o *tasks.Options) cobra.CompletionFunc {
+// completeTask completes the name of a task as the only argument. ofModel: of one that fits the model.
+func completeTask(o *tasks.Options, ofModel bool) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return tasks.Names(*o), cobra.ShellCompDirectiveNoFileComp
+		return tasks.Names(*o, ofModel), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -83,7 +83,7 @@ the run's model, prior, offset and noise. Earlier labels can no longer be undone
 the present task first: its belief moves to belief.old in run.state_dir.`,
 		Example:           "  optibfm task switch walk -c myrobot.yaml",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeTask(&o),
+		ValidArgsFunction: completeTask(&o, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return tasks.Switch(cmd.OutOrStdout(), o, args[0], socket, asJSON)
 		},
@@ -139,7 +139,7 @@ func newTaskShow() *cobra.Command {
 		Short:             "Print the origin and the belief of a task",
 		Example:           "  optibfm task show gentle-turn -c myrobot.yaml --json",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeTask(&o),
+		ValidArgsFunction: completeTask(&o, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return tasks.Show(cmd.OutOrStdout(), o, args[0], asJSON)
 		},
@@ -156,7 +156,7 @@ func newTaskDelete() *cobra.Command {
 		Short:             "Delete a task",
 		Example:           "  optibfm task delete gentle-turn -c myrobot.yaml",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completeTask(&o),
+		ValidArgsFunction: completeTask(&o, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return tasks.Delete(cmd.OutOrStdout(), o, args[0])
 		},

@@ -98,13 +98,17 @@ func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, "corner\nthere\n") {
 		t.Errorf("--start completes %q, %v", out, err)
 	}
+	other := "model.bundle=" + rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
+	out, err = execute(slices.Concat([]string{"__complete", "run"}, set, []string{"--set", other, "--start", ""})...)
+	if err != nil || strings.Contains(out, "corner") {
+		t.Errorf("--start of another model completes %q, %v", out, err)
+	}
 	fastRover(t, append(set, "--start", "there", "--strategy", "fixed")...)
 	do("task", "list")
 	do("task", "show", "there", "--json")
 	do("task", "delete", "there")
 	_, err = execute(append([]string{"run", "--fast", "--start", "there"}, set...)...)
 	wantError(t, err, "no task there")
-	other := "model.bundle=" + rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
 	_, err = execute(append([]string{"run", "--fast", "--start", "corner", "--set", other}, set...)...)
 	wantError(t, err, "another model")
 }

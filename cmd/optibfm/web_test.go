@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -57,13 +58,52 @@ func TestConsole_LabelCountsAndStopHalts(t *testing.T) {
 	}
 }
 
+func TestConsole_WithoutAnAddressNeverKeepsTheRobotFromRunning(t *testing.T) {
+	t.Parallel()
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	rigtest.Must(t, err)
+	defer other.Close()
+	for name, listen := range map[string]string{"absent": "203.0.113.77:8642", "in use": other.Addr().String()} {
+		t.Run(name, func(t *testing.T) {
+			w, set := serveWatched(t)
+			cmd := program(t, append(set, "operator.source=web", "operator.web.max_late_s=60",
+				"operator.web.listen="+listen)...)
+			output := startShared(t, cmd)
+			waitFor(t, output, "no console")
+			if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return w.acts.Load() >= 3 }) {
+				t.Fatalf("the robot did not move:\n%s", output)
+			}
+			if name == "in use" {
+				rigtest.Must(t, other.Close())
+				waitFor(t, output, "the console is at http://"+listen)
+				p := rigtest.PairPhone(t, output)
+				if got := p.Press("good"); got != "counted" {
+					t.Errorf("the press was %s, want counted", got)
+				}
+			}
+			rigtest.Must(t, cmd.Process.Signal(os.Interrupt))
+			rigtest.Must(t, cmd.Wait())
+			found := 0
+			for r, err := range onlyLog(t, cmd).Records() {
+				rigtest.Must(t, err)
+				if r.Event != nil && strings.Contains(r.Event.Text, "no console") {
+					found++
+				}
+			}
+			if found != 1 {
+				t.Errorf("the log has %d events of the console without an address, want 1", found)
+			}
+		})
+	}
+}
+
 func TestConsole_FirstPressStartsASimulator(t *testing.T) {
 	t.Parallel()
 	cmd := program(t, "operator.source=web", "operator.web.listen=127.0.0.1:0", "operator.web.max_late_s=60",
 		"operator.web.refractory_ms=0", "run.duration_s=0", "run.episode_s=0")
 	output := startShared(t, cmd)
 	p := rigtest.PairPhone(t, output)
-	waitFor(t, output, "the robot waits for you: press good in the browser to start it")
+	waitFor(t, output, "the robot waits for you: press any key or Good in the browser to start it")
 	if got := p.Press("good"); got != "refused" {
 		t.Errorf("the first press was %s, want refused: it starts the robot", got)
 	}
@@ -79,28 +119,42 @@ func TestConsole_FirstPressStartsASimulator(t *testing.T) {
 func TestConsole_SavesLoadsAndBeginsTasks(t *testing.T) {
 	t.Parallel()
 	w, set := serveWatched(t)
+	folder := t.TempDir()
 	cmd := program(t, append(set, "operator.source=web", "operator.web.listen=127.0.0.1:0",
-		"run.task_dir="+t.TempDir())...)
+		"run.task_dir="+folder)...)
 	output := startShared(t, cmd)
 	p := rigtest.PairPhone(t, output)
-	if got := p.Press("good"); got != "counted" {
-		t.Errorf("the press was %s, want counted", got)
+	for _, kind := range []string{"good", "bad", "goal", "undo"} {
+		if got := p.Press(kind); got != "counted" {
+			t.Errorf("%s was %s, want counted", kind, got)
+		}
 	}
-	for _, c := range []struct{ kind, name, refused string }{
-		{"load", "walk", "no task walk"},
-		{"save", "../walk", "not a name"},
-		{"save", "walk", ""},
-		{"new", "", ""},
-		{"save", "nothing", "no label"},
-		{"load", "walk", ""},
+	for _, c := range []struct {
+		kind, name, refused string
+		labels              uint64 // on the page afterwards
+	}{
+		{"load", "walk", "no task walk", 2},
+		{"save", "../walk", "not a name", 2},
+		{"save", "walk", "", 2},
+		{"new", "", "", 0},
+		{"save", "nothing", "no label", 0},
+		{"load", "walk", "", 2},
 	} {
 		got := p.ChangeTask(c.kind, c.name)
+		p.AwaitLabels(c.labels)
 		if (got == "") != (c.refused == "") || !strings.Contains(got, c.refused) {
 			t.Errorf("%s %q: %q, want %q", c.kind, c.name, got, c.refused)
 		}
 	}
 	stopFromPhone(t, w, p.Post, cmd.Wait)
-	for _, want := range []string{"began a task without labels", "switched to the task walk"} {
+	shown, err := execute("task", "show", "walk", "--set", "run.task_dir="+folder)
+	rigtest.Must(t, err)
+	if !strings.Contains(shown, "belief    2 labels, ") {
+		t.Errorf("want 2 labels in\n%s", shown)
+	}
+	for _, want := range []string{
+		"began a task without labels", "switched to the task walk", "labels    2 used;", "undone 1,",
+	} {
 		if !strings.Contains(output.String(), want) {
 			t.Errorf("no %q in\n%s", want, output)
 		}

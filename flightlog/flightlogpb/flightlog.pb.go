@@ -225,6 +225,7 @@ type Tick struct {
 	Revised       *Revision              `protobuf:"bytes,28,opt,name=revised,proto3" json:"revised,omitempty"`
 	Known         float64                `protobuf:"fixed64,29,opt,name=known,proto3" json:"known,omitempty"` // lower bound of the share of the attainable value that the mean attains
 	Predicted     *Predicted             `protobuf:"bytes,30,opt,name=predicted,proto3" json:"predicted,omitempty"`
+	Counted       uint64                 `protobuf:"varint,31,opt,name=counted,proto3" json:"counted,omitempty"` // labels in the belief after this tick's labels; 0 in logs of earlier programs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -467,6 +468,13 @@ func (x *Tick) GetPredicted() *Predicted {
 		return x.Predicted
 	}
 	return nil
+}
+
+func (x *Tick) GetCounted() uint64 {
+	if x != nil {
+		return x.Counted
+	}
+	return 0
 }
 
 // Predicted says how many of the newest labels the belief predicted.
@@ -1227,7 +1235,8 @@ type Snapshot struct {
 	State         []float64              `protobuf:"fixed64,3,rep,packed,name=state,proto3" json:"state,omitempty"`
 	NoiseSquares  float64                `protobuf:"fixed64,4,opt,name=noise_squares,json=noiseSquares,proto3" json:"noise_squares,omitempty"` // controller.NoiseState
 	NoiseCount    float64                `protobuf:"fixed64,5,opt,name=noise_count,json=noiseCount,proto3" json:"noise_count,omitempty"`
-	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"` // of a switch: the saved task
+	Task          string                 `protobuf:"bytes,6,opt,name=task,proto3" json:"task,omitempty"`      // of a switch: the saved task
+	Labels        uint64                 `protobuf:"varint,7,opt,name=labels,proto3" json:"labels,omitempty"` // in the belief; 0 in logs of earlier programs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1304,11 +1313,18 @@ func (x *Snapshot) GetTask() string {
 	return ""
 }
 
+func (x *Snapshot) GetLabels() uint64 {
+	if x != nil {
+		return x.Labels
+	}
+	return 0
+}
+
 var File_flightlog_proto protoreflect.FileDescriptor
 
 const file_flightlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0fflightlog.proto\x12\voptibfm.log\"\xa6\x06\n" +
+	"\x0fflightlog.proto\x12\voptibfm.log\"\xc0\x06\n" +
 	"\x04Tick\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x18\n" +
 	"\aelapsed\x18\x02 \x01(\x04R\aelapsed\x12\x1f\n" +
@@ -1342,7 +1358,8 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x04zero\x18\x1b \x01(\x01R\x04zero\x12/\n" +
 	"\arevised\x18\x1c \x01(\v2\x15.optibfm.log.RevisionR\arevised\x12\x14\n" +
 	"\x05known\x18\x1d \x01(\x01R\x05known\x124\n" +
-	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\"G\n" +
+	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\x12\x18\n" +
+	"\acounted\x18\x1f \x01(\x04R\acounted\"G\n" +
 	"\tPredicted\x12\x16\n" +
 	"\x06labels\x18\x01 \x01(\rR\x06labels\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\rR\x02of\x12\x12\n" +
@@ -1422,7 +1439,7 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x06p50_ns\x18\x01 \x01(\x03R\x05p50Ns\x12\x15\n" +
 	"\x06p99_ns\x18\x02 \x01(\x03R\x05p99Ns\x12\x17\n" +
 	"\ap999_ns\x18\x03 \x01(\x03R\x06p999Ns\x12\x15\n" +
-	"\x06max_ns\x18\x04 \x01(\x03R\x05maxNs\"\xa2\x01\n" +
+	"\x06max_ns\x18\x04 \x01(\x03R\x05maxNs\"\xba\x01\n" +
 	"\bSnapshot\x12\x12\n" +
 	"\x04next\x18\x01 \x01(\x04R\x04next\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\x06R\x04hash\x12\x14\n" +
@@ -1430,7 +1447,8 @@ const file_flightlog_proto_rawDesc = "" +
 	"\rnoise_squares\x18\x04 \x01(\x01R\fnoiseSquares\x12\x1f\n" +
 	"\vnoise_count\x18\x05 \x01(\x01R\n" +
 	"noiseCount\x12\x12\n" +
-	"\x04task\x18\x06 \x01(\tR\x04task*s\n" +
+	"\x04task\x18\x06 \x01(\tR\x04task\x12\x16\n" +
+	"\x06labels\x18\a \x01(\x04R\x06labels*s\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +

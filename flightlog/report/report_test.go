@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -182,6 +183,17 @@ func TestVerdict_ShowsTheFirstDifference(t *testing.T) {
 	got := verdict(c, b)
 	if got.Grade != "bad" || !strings.Contains(got.Text, "2 DIFFER") || !strings.Contains(got.Text, "tick 4: hash") {
 		t.Errorf("verdict %+v", got)
+	}
+}
+
+func TestRunRows_NameTheCauseOfTheEnd(t *testing.T) {
+	for end, want := range map[string]row{
+		"": {"Faults", []string{"none"}}, "host failed: silence": {"Ended by", []string{"host failed: silence"}},
+	} {
+		rows := runRows(&collected{summary: flightlog.Summary{End: end}})
+		if got := rows[len(rows)-1]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: the last row is %v, want %v", end, got, want)
+		}
 	}
 }
 

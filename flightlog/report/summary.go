@@ -131,7 +131,11 @@ func runRows(c *collected) []row {
 	if len(s.Episodes) > 0 {
 		rows = append(rows, row{"Episodes", []string{episodesText(s.Episodes)}})
 	}
-	return append(rows, row{"Faults", []string{faultsText(s)}})
+	rows = append(rows, row{"Faults", []string{faultsText(s)}})
+	if s.End != "" {
+		rows = append(rows, row{"Ended by", []string{s.End}})
+	}
+	return rows
 }
 
 func betaText(b controller.Beta) string {

@@ -47,6 +47,7 @@ type group struct {
 	first  byte // register
 	signed int  // 16-bit numbers from first on
 	scale  float64
+	limit  float64 // of a number times scale; 0: none
 	inputs []hal.Signal
 	decode func(d *Device, g *group, dst []float64) // nil: the numbers, scaled
 }
@@ -63,13 +64,19 @@ func signals(unit string, names ...string) []hal.Signal {
 	return list
 }
 
+const (
+	gyroLimit = 35.3          // rad/s
+	gyroRange = 32768.0 / 900 // rad/s, of the register
+)
+
 // The groups, in the order of their registers; section 4.2. Scales are those of
 // tables 3-17 (100 bits for m/s²), 3-22 (900 for rad/s), 3-29 (900 for rad) and
-// 3-31 (2^14 for a quaternion's 1).
+// 3-31 (2^14 for a quaternion's 1). Limits are a little above the ranges of the fusion
+// modes, ±4 g and ±2000 °/s; section 3.3.3.
 var groups = []group{
-	{name: "accel", first: 0x08, signed: 3, scale: 1.0 / 100, inputs: xyz("accel", "m/s^2")},
-	{name: "gyro", first: 0x14, signed: 3, scale: 1.0 / 900, inputs: xyz("gyro", "rad/s")},
-	{name: "euler", first: 0x1A, signed: 3, scale: 1.0 / 900,
+	{name: "accel", first: 0x08, signed: 3, scale: 1.0 / 100, limit: 41, inputs: xyz("accel", "m/s^2")},
+	{name: "gyro", first: 0x14, signed: 3, scale: 1.0 / 900, limit: gyroLimit, inputs: xyz("gyro", "rad/s")},
+	{name: "euler", first: 0x1A, signed: 3, scale: 1.0 / 900, limit: 6.4,
 		inputs: signals("rad", "euler_heading", "euler_roll", "euler_pitch")},
 	{name: "quaternion", first: 0x20, signed: 4, scale: 1.0 / (1 << 14),
 		inputs: signals("", "quaternion_w", "quaternion_x", "quaternion_y", "quaternion_z")},
@@ -77,8 +84,8 @@ var groups = []group{
 		inputs: []hal.Signal{
 			{Name: "heading", Unit: "rad"}, {Name: "heading_cos"}, {Name: "heading_sin"}, {Name: "tilt", Unit: "rad"},
 		}},
-	{name: "linear_accel", first: 0x28, signed: 3, scale: 1.0 / 100, inputs: xyz("linear_accel", "m/s^2")},
-	{name: "gravity", first: 0x2E, signed: 3, scale: 1.0 / 100, inputs: xyz("gravity", "m/s^2")},
+	{name: "linear_accel", first: 0x28, signed: 3, scale: 1.0 / 100, limit: 51, inputs: xyz("linear_accel", "m/s^2")},
+	{name: "gravity", first: 0x2E, signed: 3, scale: 1.0 / 100, limit: 10.5, inputs: xyz("gravity", "m/s^2")},
 	{name: "calibration", first: regCalibration, decode: decodeCalibration,
 		inputs: signals("", "calibration_system", "calibration_gyro", "calibration_accel", "calibration_mag")},
 }

@@ -19,6 +19,7 @@ import (
 const (
 	regChipID      = 0x00
 	regPage        = 0x07
+	regGyro        = 0x14
 	regQuaternion  = 0x20
 	regCalibration = 0x35
 	regSelfTest    = 0x36
@@ -62,6 +63,7 @@ type Device struct {
 	first  byte // register at raw[0]
 	raw    []byte
 	check  []byte
+	spikes *i2cbus.Spikes // of the rates of turn
 }
 
 var (
@@ -98,7 +100,7 @@ func open(ctx context.Context, bus i2c.Bus, cfg Config, now func() int64, sleep 
 	d := &Device{
 		now: now, sleep: sleep, cfg: cfg, groups: cfg.groups(), inputs: cfg.Inputs(),
 		setup: []setting{{regPage, 0}, {regPower, 0}, {regUnits, units}, {regAxisMap, axes[0]}, {regAxisSign, axes[1]}},
-		check: make([]byte, 1),
+		check: make([]byte, 1), spikes: i2cbus.NewSpikes(3, gyroRange),
 	}
 	d.first = d.groups[0].first
 	for _, g := range d.groups {
@@ -234,14 +236,32 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 		} else {
 			d.numbers(g, dst[:n])
 		}
+		if cause := d.doubt(g, dst[:n], at); cause != nil {
+			return 0, d.conn.Fail(hal.ErrProtocol, cause)
+		}
 		dst = dst[n:]
 	}
 	return at, nil
 }
 
+// doubt returns why the values of a group cannot be true.
+func (d *Device) doubt(g *group, values []float64, at int64) error {
+	for _, v := range values {
+		if g.limit > 0 && math.Abs(v) > g.limit {
+			return errRange
+		}
+	}
+	if g.first == regGyro && d.spikes.Reject(values, at) {
+		return errSpike
+	}
+	return nil
+}
+
 var (
 	errSelfTest = errors.New("the self-test failed: replace the chip")
 	errIdle     = errors.New("the fusion does not run: the chip lost its settings in a power failure")
+	errRange    = errors.New("a value beyond the range of the chip: bit errors on the wire")
+	errSpike    = errors.New("a rate of turn jumped by half of its range: a bit error on the wire, unless it stays there")
 	errNorm     = errors.New("the orientation is not a unit quaternion: bit errors on the wire")
 )
 

@@ -202,6 +202,35 @@ func TestRead_RefusesImpossibleData(t *testing.T) {
 	}
 }
 
+func TestRead_RefusesAFlippedHighBit(t *testing.T) {
+	b := newBench(t, Config{Read: everything})
+	read := func() error { _, err := b.imu.Read(b.value); return err }
+	for name, c := range map[string]struct {
+		reg, bit byte // the high byte of a number
+		cause    error
+	}{
+		"the sign of a rate":         {0x15, 0x80, errRange}, // 36 rad/s
+		"a rate of turn":             {0x19, 0x40, errSpike}, // 18 rad/s
+		"an acceleration":            {0x09, 0x20, errRange},
+		"an angle":                   {0x1B, 0x20, errRange},
+		"an acceleration of its own": {0x29, 0x20, errRange},
+		"gravity":                    {0x33, 0x08, errRange},
+	} {
+		b.chip.Flip[c.reg] = c.bit
+		if err := read(); !errors.Is(err, hal.ErrProtocol) || !errors.Is(err, c.cause) {
+			t.Errorf("%s: %v", name, err)
+		}
+		b.chip.Flip[c.reg] = 0
+		if err := read(); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
+	}
+	b.chip.Little(0x14, 31_400) // 2000 °/s
+	if first, second := read(), read(); !errors.Is(first, errSpike) || second != nil {
+		t.Errorf("a rate that stays: %v, then %v", first, second)
+	}
+}
+
 func TestRead_DetectsPowerLoss(t *testing.T) {
 	b := newBench(t, Config{})
 	b.chip.PowerCycle()

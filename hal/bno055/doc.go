@@ -21,8 +21,10 @@
 // 400 kHz; everything is 51 bytes, 1.3 ms. The chip stretches the clock (section
 // 4.6), which some adapters handle badly: see the fault counters. Read returns an
 // error if the fusion does not run or the chip reports an error, as after a dip of
-// its supply, if its self-test has failed, and if the orientation is not a unit
-// quaternion. The last check finds flipped high bits; I²C has no checksum.
+// its supply, if its self-test has failed, if the orientation is not a unit
+// quaternion, if a value is beyond the chip's range, and if a rate of turn jumps by half
+// of its range, until the next reading confirms it. The last three checks find flipped
+// high bits; I²C has no checksum.
 //
 // # The time of a sample
 //

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +34,30 @@ func TestSocketFolder_FitsIntoAnAddress(t *testing.T) {
 	}
 	if _, _, err := splitAddress("unix:/" + strings.Repeat("x", 107)); err == nil {
 		t.Error("too long a path")
+	}
+}
+
+func TestScriptTasks_AreThoseOfTheScripts(t *testing.T) {
+	for _, c := range []struct{ script, argument, section string }{
+		{"dmc_bridge.py", "cheetah", `(?m)^    "cheetah": .*\{\n((?:        .*\n)*)`},
+		{"dmc_bridge.py", "walker", `(?m)^    "walker": .*\{\n((?:        .*\n)*)`},
+		{"dmc_bridge.py", "quadruped", `(?m)^    "quadruped": .*\{\n((?:        .*\n)*)`},
+		{"g1_bridge.py", "", `(?m)^TASKS = \{\n((?:    .*\n)*)`},
+	} {
+		source, err := os.ReadFile("../../scripts/" + c.script)
+		check(t, err)
+		var want []string
+		for _, section := range regexp.MustCompile(c.section).FindAllSubmatch(source, -1) {
+			for _, name := range regexp.MustCompile(`(?m)^ +"(\w+)": `).FindAllSubmatch(section[1], -1) {
+				want = append(want, string(name[1]))
+			}
+		}
+		if got := ScriptTasks(c.script, []string{c.argument}); len(got) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s %s: %q, the script has %q", c.script, c.argument, got, want)
+		}
+	}
+	if got := ScriptTasks("dmc_bridge.py", nil); got != nil {
+		t.Errorf("without a domain: %q", got)
 	}
 }
 

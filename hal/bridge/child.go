@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -19,10 +20,8 @@ const (
 	envView    = "OPTIBFM_BRIDGE_VIEW"    // a Unix socket to serve pictures on, if the robot has any
 )
 
-const (
-	connectPause = 20 * time.Millisecond  // between attempts
-	exitPatience = 500 * time.Millisecond // from the end of the connection to kill
-)
+// exitPatience is the time from the end of the connection to kill.
+const exitPatience = 500 * time.Millisecond
 
 // child is a server that Dial started.
 type child struct {
@@ -85,21 +84,14 @@ func (c *child) viewSocket() string { return filepath.Join(c.folder, "view.sock"
 func (c *child) connect(ctx context.Context, deadline time.Time, limit time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("not listening after %v (start_timeout_ms)", limit))
 	defer cancel()
-	for {
-		conn, err := connect(ctx, c.address)
-		if err == nil {
-			return conn, nil
-		}
-		select {
-		case <-c.exited:
-			return nil, fmt.Errorf("bridge: command: the server ended before it listened (%v); see its output",
-				c.cmd.ProcessState)
-		case <-ctx.Done():
-			return nil, fmt.Errorf("bridge: command: waiting until the server listens: %w; see its output",
-				interrupted(ctx, err))
-		case <-time.After(connectPause):
-		}
+	conn, err := connect(ctx, c.address, c.exited, nil)
+	switch {
+	case err == nil:
+		return conn, nil
+	case errors.Is(err, errExited):
+		return nil, fmt.Errorf("bridge: command: %w (%v); see its output", err, c.cmd.ProcessState)
 	}
+	return nil, fmt.Errorf("bridge: command: waiting until the server listens: %w; see its output", err)
 }
 
 // terminate asks the server and its children to exit, before there is a connection

@@ -12,7 +12,8 @@ import (
 // Config selects the server of a robot and the mode. Zero values mean the
 // defaults.
 type Config struct {
-	// Address is "unix:/path/of/socket" or "tcp:host:port". With a Command it
+	// Address is "unix:/path/of/socket" or "tcp:host:port". A host such as
+	// robot.local needs systemd-resolved or avahi. With a Command the address
 	// may be empty: the default is a socket in a new folder.
 	Address string `yaml:"address"`
 	// Command starts the server: a program and its arguments. The server reads
@@ -33,11 +34,14 @@ type Config struct {
 	// DeadmanMs is the silence after which the server halts the robot, in free
 	// mode. Default: 500.
 	DeadmanMs float64 `yaml:"deadman_ms"`
-	// StartTimeoutMs limits Dial: the wait for the connection (with Command: until
-	// the server listens) and then for the server's complete welcome. Default:
+	// StartTimeoutMs limits Dial: the wait until the server listens (and the network
+	// reaches it) and then for its complete welcome. Default:
 	// 60000 with Command, else 15000.
 	StartTimeoutMs float64 `yaml:"start_timeout_ms"`
 
+	// SimulatorWait is the least StaleMs of a simulator, a server that can reset its
+	// robot. Its Arm and Halt wait as long, at most five seconds.
+	SimulatorWait time.Duration `yaml:"-"`
 	// Output receives the output of the server of Command, and a notice if the welcome
 	// takes long. Default: os.Stderr.
 	Output io.Writer `yaml:"-"`
@@ -62,6 +66,7 @@ const (
 	commandTimeout  = 60 * time.Second // a server that has to start
 	resetTimeout    = 10 * time.Second
 	haltTimeout     = 100 * time.Millisecond
+	simulatorHalt   = 5 * time.Second // the longest haltTimeout of a simulator
 	freeDeadman     = 500 * time.Millisecond
 	noticeAfter     = 3 * time.Second // without a welcome
 	maxMs           = 3600e3

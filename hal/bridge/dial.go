@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"optibfm/internal/resolve"
 )
 
 // Dial connects to a robot's server, which it starts first if config has a
@@ -26,10 +28,12 @@ func Dial(ctx context.Context, config Config) (*Robot, error) {
 	connecting, cancel := context.WithDeadlineCause(ctx, deadline,
 		fmt.Errorf("no connection within %v (start_timeout_ms)", limit))
 	defer cancel()
-	conn, err := connect(connecting, config.Address)
+	conn, err := connect(connecting, config.Address, nil, func(err error) {
+		fmt.Fprintf(config.output(), "bridge: waiting for the server at %s, at most %v (start_timeout_ms): %v\n",
+			config.Address, limit, err)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("bridge: dial %s: %w; start the server first, or set command",
-			config.Address, interrupted(connecting, err))
+		return nil, fmt.Errorf("bridge: dial %s: %w; start the server first, or set command", config.Address, err)
 	}
 	return greet(ctx, conn, config, deadline)
 }
@@ -54,13 +58,42 @@ func dialChild(ctx context.Context, config Config, deadline time.Time) (*Robot, 
 	return robot, nil
 }
 
-func connect(ctx context.Context, address string) (net.Conn, error) {
+const (
+	firstConnectPause   = 20 * time.Millisecond // between attempts; it doubles
+	longestConnectPause = 250 * time.Millisecond
+)
+
+// errExited means that the server ended before it listened.
+var errExited = errors.New("the server ended before it listened")
+
+// connect connects as soon as a server listens and, on the network, its address is reached. It gives up when ctx ends
+// or exited is closed. waiting, if not nil, receives the first failure.
+func connect(ctx context.Context, address string, exited <-chan struct{}, waiting func(error)) (net.Conn, error) {
 	network, where, err := splitAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, network, where)
+	var last error
+	for pause := firstConnectPause; ; pause = min(2*pause, longestConnectPause) {
+		conn, err := resolve.Dial(ctx, &net.Dialer{}, network, where)
+		if err == nil {
+			return conn, nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		if waiting != nil && ctx.Err() == nil {
+			waiting(err)
+			waiting = nil
+		}
+		select {
+		case <-exited:
+			return nil, errExited
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", interrupted(ctx, last), last)
+		case <-time.After(pause):
+		}
+	}
 }
 
 // greet sends hello on a new connection, which it owns from then on.
@@ -74,11 +107,16 @@ func greet(ctx context.Context, conn net.Conn, config Config, deadline time.Time
 	if err != nil {
 		return nil, err
 	}
-	period := m.spec.Period
-	if m.mode == lockstep {
-		return newRobot(sock, m, orDefault(config.TimeoutMs, lockstepTimeout), 0), nil
+	wait := time.Duration(0)
+	if m.capabilities&canReset != 0 {
+		wait = config.SimulatorWait
 	}
-	r := newRobot(sock, m, orDefault(config.TimeoutMs, period/2), orDefault(config.StaleMs, 3*period))
+	period, halting := m.spec.Period, max(haltTimeout, min(wait, simulatorHalt))
+	if m.mode == lockstep {
+		return newRobot(sock, m, orDefault(config.TimeoutMs, lockstepTimeout), 0, halting), nil
+	}
+	stale := max(orDefault(config.StaleMs, 3*period), wait)
+	r := newRobot(sock, m, orDefault(config.TimeoutMs, period/2), stale, halting)
 	r.deadman = deadmanOf(config)
 	return r, nil
 }

@@ -45,7 +45,7 @@ func FuzzClient(f *testing.F) {
 		}
 		// poll ignores the descriptor -1: there is what there is.
 		sock := &socket{fd: -1, buf: received, end: len(received)}
-		r := newRobot(sock, m, 0, 1e9)
+		r := newRobot(sock, m, 0, 1e9, haltTimeout)
 		for range 4 {
 			r.begin(kindSense)
 			h, payload, err := r.answer(0)

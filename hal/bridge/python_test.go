@@ -174,7 +174,7 @@ func TestDial_ReportsFailedCommand(t *testing.T) {
 }
 
 func TestPythonServer_DeadmanStartsWithFirstRequest(t *testing.T) {
-	robot, printed, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
+	robot, printed, err := dialScript(t, "joint.py", bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,20 @@ func TestPythonServer_DeadmanStartsWithFirstRequest(t *testing.T) {
 	if err := robot.Close(); err != nil {
 		t.Log(err)
 	}
-	if !strings.Contains(printed.String(), "halted") {
+	if !strings.Contains(printed.String(), "silent for too long") {
 		t.Errorf("the server printed %q", printed)
+	}
+}
+
+func TestPythonServer_SimulatorWaitsForItsClient(t *testing.T) {
+	robot, printed, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := robot.Arm(); err != nil {
+			t.Errorf("error %v, the server printed %q", err, printed)
+		}
+		time.Sleep(400 * time.Millisecond) // the client does not get the processor
 	}
 }

@@ -34,13 +34,15 @@ type Robot struct {
 	mode    mode
 	timeout time.Duration
 	stale   time.Duration
+	halting time.Duration // the longest wait of Arm, in free mode, and Halt
 	deadman time.Duration // 0 in lockstep
 
-	out      []byte              // the frame to send
-	seq      uint32              // of the last request; the hello was 0
-	answered uint32              // of the last request that was answered
-	sent     [maxUnanswered]kind // of request n, at n modulo its length
-	limit    int                 // bytes of a payload that the server may send
+	out      []byte               // the frame to send
+	seq      uint32               // of the last request; the hello was 0
+	answered uint32               // of the last request that was answered
+	sent     [maxUnanswered]kind  // of request n, at n modulo its length
+	asked    [maxUnanswered]int64 // the time of request n
+	limit    int                  // bytes of a payload that the server may send
 	halted   bool
 	lost     error // not nil: every call returns it
 
@@ -66,11 +68,11 @@ var (
 	_ io.Closer    = (*Robot)(nil)
 )
 
-func newRobot(sock *socket, m welcome, timeout, stale time.Duration) *Robot {
+func newRobot(sock *socket, m welcome, timeout, stale, halting time.Duration) *Robot {
 	limit := max(stateSize(len(m.spec.Obs)), 2+maxText)
 	sock.reserve(headerSize + 2*limit) // an answer, and an unrequested frame after it
 	return &Robot{
-		sock: sock, welcome: m, mode: m.mode, timeout: timeout, stale: stale,
+		sock: sock, welcome: m, mode: m.mode, timeout: timeout, stale: stale, halting: halting,
 		out:    make([]byte, 0, headerSize+max(8, 4*len(m.spec.Action))),
 		limit:  limit,
 		halted: true,
@@ -106,7 +108,8 @@ func (r *Robot) CanReset() bool { return r.welcome.capabilities&canReset != 0 }
 // Sense fills obs. In lockstep it returns the state from the last Act or Reset, and
 // asks the server only if there was none since the last Sense. In free mode it asks
 // the server for its newest sample. Without an answer in time it returns the
-// previous sample again, unless that is stale.
+// newest one that has arrived, unless that is stale. The first Sense of a simulator
+// waits as long as its Arm.
 func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if r.lost != nil {
 		return 0, r.lost
@@ -134,9 +137,13 @@ func (r *Robot) update() error {
 	if r.fresh && r.mode == lockstep {
 		return nil
 	}
-	err := r.requestState(r.begin(kindSense), r.timeout)
+	timeout := r.timeout
+	if !r.begun && r.mode == free && r.patient() {
+		timeout = r.patience(r.halting)
+	}
+	err := r.requestState(r.begin(kindSense), timeout)
 	if err == errDeadline {
-		return nil // keep the old sample
+		return nil // keep the newest sample
 	}
 	return err
 }
@@ -152,11 +159,15 @@ func (r *Robot) Bounds() hal.Bounds {
 	if r.mode == lockstep {
 		return hal.Bounds{}
 	}
-	return hal.Bounds{Sense: r.timeout, Act: r.timeout, Arm: r.patience(haltTimeout), Halt: haltTimeout}
+	return hal.Bounds{Sense: r.timeout, Act: r.timeout, Arm: r.patience(r.halting), Halt: r.halting}
 }
 
+// patient reports whether the server is a simulator that may be late.
+func (r *Robot) patient() bool { return r.halting > haltTimeout }
+
 // Act sends the action. In lockstep it returns after the robot's step. In free mode
-// it returns at once, and the next Act returns the server's refusal of this one.
+// it returns at once, and the next Act returns the server's refusal of this one. An
+// action that a simulator is too busy to read is lost: a stale sample ends that.
 func (r *Robot) Act(action []float32) error {
 	if r.lost != nil {
 		return r.lost
@@ -175,19 +186,24 @@ func (r *Robot) Act(action []float32) error {
 		r.actErr = nil
 		return err
 	}
-	return r.send(frame, after(r.timeout))
+	err := r.send(frame, after(r.timeout))
+	if err == errDeadline && r.patient() {
+		return nil
+	}
+	return err
 }
 
 // Arm ends the halted state, here and at the server.
 func (r *Robot) Arm() error {
-	if err := r.request(r.begin(kindArm), r.patience(haltTimeout)); err != nil {
+	if err := r.request(r.begin(kindArm), r.patience(r.halting)); err != nil {
 		return err
 	}
 	r.halted = false
 	return nil
 }
 
-// Halt halts the robot. It waits a tenth of a second for the server's confirmation.
+// Halt halts the robot. It waits a tenth of a second for the server's confirmation; for
+// that of a simulator Config.SimulatorWait, at most five seconds.
 // Without one it closes the connection, after which the server halts its robot, and
 // returns an error. It kills a server that Dial started and that does not exit
 // within another half second.
@@ -195,7 +211,7 @@ func (r *Robot) Halt() error {
 	r.halted = true
 	err := r.lost
 	if err == nil {
-		err = r.request(r.begin(kindHalt), haltTimeout)
+		err = r.request(r.begin(kindHalt), r.halting)
 	}
 	if r.lost != nil && r.server != nil {
 		r.server.expire()
@@ -261,7 +277,7 @@ func (r *Robot) Close() error {
 // begin starts the frame of a new request.
 func (r *Robot) begin(k kind) []byte {
 	r.seq++
-	r.sent[r.seq%maxUnanswered] = k
+	r.sent[r.seq%maxUnanswered], r.asked[r.seq%maxUnanswered] = k, monotonic()
 	b := r.out[:headerSize]
 	header{kind: k, seq: r.seq}.put(b)
 	return b
@@ -278,20 +294,25 @@ func (r *Robot) request(frame []byte, timeout time.Duration) error {
 
 // requestState sends a frame whose answer is a state, which becomes next.
 func (r *Robot) requestState(frame []byte, timeout time.Duration) error {
-	asked := monotonic()
 	h, payload, err := r.exchange(frame, timeout)
 	if err != nil {
 		return err
 	}
+	return r.take(h, payload)
+}
+
+// take makes the state in an answer next.
+func (r *Robot) take(h header, payload []byte) error {
+	request := h.seq % maxUnanswered
 	if err := r.next.decode(h, payload); err != nil {
-		return r.lose(during(kind(frame[4]), err))
+		return r.lose(during(r.sent[request], err))
 	}
 	r.nextErr = r.next.check(r.welcome.spec.Obs)
 	r.fresh, r.begun = true, true
 	if r.mode == free {
 		// The server computed the age after this time, so the sample is at
 		// most a round trip younger. Clocks of two machines are not compared.
-		r.next.at = asked - r.next.age
+		r.next.at = r.asked[request] - r.next.age
 	}
 	return nil
 }
@@ -339,8 +360,9 @@ func (r *Robot) send(frame []byte, deadline int64) error {
 	return r.lose(fmt.Errorf("bridge: %v: sent %d of %d bytes: %w", request, n, len(frame), err))
 }
 
-// answer waits for the answer to the last request. It skips answers to earlier
-// requests, which missed their deadlines.
+// answer waits for the answer to the last request. Answers to earlier requests missed
+// their deadlines. Their states are samples nevertheless: a server that always needs
+// longer than a deadline would otherwise never deliver one.
 func (r *Robot) answer(deadline int64) (header, []byte, error) {
 	for {
 		h, payload, err := r.sock.receive(r.limit, deadline)
@@ -358,6 +380,11 @@ func (r *Robot) answer(deadline int64) (header, []byte, error) {
 		}
 		if r.lost != nil || h.seq == r.seq {
 			return h, payload, err
+		}
+		if h.kind == kindState && r.sent[r.seq%maxUnanswered] == kindSense {
+			if err := r.take(h, payload); err != nil {
+				return h, payload, err
+			}
 		}
 	}
 }

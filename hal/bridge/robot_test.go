@@ -234,6 +234,84 @@ func TestRobot_FreeModeReusesSampleUntilStale(t *testing.T) {
 	}
 }
 
+func TestRobot_TakesTheSamplesOfLateAnswers(t *testing.T) {
+	r := dial(t, Config{
+		Address: against(t, true, frame(kindWelcome, 0, aWelcome(free)),
+			frame(kindState, 1, aState(1, 0)), nil, frame(kindState, 2, aState(2, 0))),
+		Mode: Free,
+	})
+	obs := make([]float32, 2)
+	r.timeout, r.stale = time.Minute, time.Minute
+	first, err := r.Sense(obs)
+	check(t, err)
+
+	r.timeout = 50 * time.Millisecond
+	_, err = r.Sense(obs)
+	check(t, err)
+	asked := monotonic() // the server answers request 2 after this
+	var at int64
+	for range 40 {
+		if at, err = r.Sense(obs); err != nil || obs[0] == 2 {
+			break
+		}
+	}
+	if err != nil || obs[0] != 2 || at <= first || at > asked {
+		t.Errorf("sample %v of %d, %v; want the second one, of a time from %d to %d", obs, at, err, first, asked)
+	}
+}
+
+func TestDial_SimulatorIsPatient(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name        string
+		can         capability
+		wait        time.Duration
+		stale, halt time.Duration
+	}{
+		{"simulator", canReset, time.Minute, time.Minute, simulatorHalt},
+		{"simulator with a short wait", canReset, 200 * ms, 200 * ms, 200 * ms},
+		{"simulator without a wait", canReset, 0, 30 * ms, haltTimeout},
+		{"physical robot", canReward, time.Minute, 30 * ms, haltTimeout},
+	} {
+		m := welcome{mode: free, capabilities: c.can, spec: haltest.Spec(2, 1)}
+		address := against(t, true, frame(kindWelcome, 0, m.encode()))
+		r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: 5, StaleMs: 30, SimulatorWait: c.wait})
+		if b := r.Bounds(); r.stale != c.stale || b.Halt != c.halt || b.Arm != c.halt {
+			t.Errorf("%s: stale after %v, bounds %+v", c.name, r.stale, b)
+		}
+		r.halting = 0 // this server does not answer halt
+	}
+}
+
+func TestRobot_ActionsThatASimulatorDoesNotReadAreLost(t *testing.T) {
+	fill := func(wait time.Duration, most int) (n int, err error) {
+		address := against(t, true, frame(kindWelcome, 0, aWelcome(free)), frame(kindOK, 1, nil))
+		r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: 1, SimulatorWait: wait})
+		r.timeout = time.Minute
+		check(t, r.Arm())
+		for r.timeout = time.Millisecond; err == nil && n < most; n++ {
+			err = r.Act([]float32{0})
+		}
+		return n, err
+	}
+	full, err := fill(0, maxUnanswered)
+	if err != errDeadline {
+		t.Errorf("another robot: %v after %d actions, want %v", err, full, errDeadline)
+	}
+	if n, err := fill(200*time.Millisecond, full+100); err != nil {
+		t.Errorf("a simulator: %v after %d actions, of which the socket takes %d", err, n, full)
+	}
+}
+
+func TestRobot_FirstSenseOfASimulatorWaits(t *testing.T) {
+	address := against(t, true, frame(kindWelcome, 0, aWelcome(free)))
+	r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: 1, SimulatorWait: 300 * time.Millisecond})
+	begun, obs := time.Now(), make([]float32, 2)
+	if _, err := r.Sense(obs); err != ErrStale || time.Since(begun) < 300*time.Millisecond {
+		t.Errorf("%v after %v", err, time.Since(begun))
+	}
+}
+
 func TestConfig_RefusesInvalid(t *testing.T) {
 	cases := []struct {
 		config Config
@@ -252,7 +330,7 @@ func TestConfig_RefusesInvalid(t *testing.T) {
 		_, err := Dial(context.Background(), c.config)
 		expectError(t, err, c.want)
 	}
-	_, err := Dial(context.Background(), Config{Address: "unix:/nonexistent"})
+	_, err := Dial(context.Background(), Config{Address: "unix:/nonexistent", StartTimeoutMs: 50, Output: io.Discard})
 	expectError(t, err, "start the server first")
 }
 

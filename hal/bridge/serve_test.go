@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -211,6 +212,38 @@ func TestServe_RefusesResetWithoutSimulator(t *testing.T) {
 	defer cancelBrief()
 	_, err = Dial(brief, Config{Address: address}) // the first client is still there
 	expectError(t, err, "waiting for the welcome")
+}
+
+// starter starts a server at the first write: the notice of a Dial without one.
+type starter struct {
+	once  sync.Once
+	start func()
+	text  strings.Builder
+}
+
+func (s *starter) Write(p []byte) (int, error) {
+	s.once.Do(s.start)
+	return s.text.Write(p)
+}
+
+func TestDial_WaitsForAServerThatComesLate(t *testing.T) {
+	s := serve(t, 1, 1)
+	late := &starter{start: func() { s.start(t) }}
+	r := dial(t, Config{Address: s.address, Output: late})
+	check(t, r.Arm())
+	notice := late.text.String()
+	for _, want := range []string{s.address, "start_timeout_ms"} {
+		if !strings.Contains(notice, want) {
+			t.Errorf("notice %q, want %q", notice, want)
+		}
+	}
+}
+
+func TestDial_ResolvesMulticastNames(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Dial(ctx, Config{Address: "tcp:robot.local:5555"})
+	expectError(t, err, "robot.local: context canceled; use the address")
 }
 
 func TestServe_HaltsWhenClientVanishes(t *testing.T) {

@@ -44,6 +44,7 @@ type joint struct {
 	goal  func() (at float64, on bool) // rad
 
 	resolution float64 // of a goal, rad
+	holds      bool    // a stop holds the joint where it is
 }
 
 // settled waits until the actuator has the expected goal: a device executes a command after it was sent. It returns
@@ -63,14 +64,15 @@ func (j joint) settled(expected float64) (goal float64, on bool) {
 var joints = []struct {
 	name       string
 	resolution float64 // of a goal, rad
+	holds      bool    // a stop holds the joint where it is
 	open       func(t *testing.T, pose float64) joint
 }{
-	{"feetech", 2 * math.Pi / 4096, openFeetech},
-	{"dynamixel", 2 * math.Pi / 4096, openDynamixel},
-	{"mit", 25.0 / (1 << 16), openMIT},
-	{"mcu", 1e-6, openBoard},
-	{"pca9685 with an encoder on an mcu", 20_000.0 / 4096 / 400, openMixture},
-	{"bridge", 1e-6, openBridge},
+	{"feetech", 2 * math.Pi / 4096, true, openFeetech},
+	{"dynamixel", 2 * math.Pi / 4096, true, openDynamixel},
+	{"mit", 25.0 / (1 << 16), true, openMIT},
+	{"mcu", 1e-6, false, openBoard},
+	{"pca9685 with an encoder on an mcu", 20_000.0 / 4096 / 400, false, openMixture},
+	{"bridge", 1e-6, false, openBridge},
 }
 
 // TestAgent_ArmsEveryDriverWhereItsActuatorIs arms a limp joint at random poses, with a policy that wants the middle
@@ -88,7 +90,7 @@ func TestAgent_ArmsEveryDriverWhereItsActuatorIs(t *testing.T) {
 				pose := range_ * (2*random.Float64() - 1)
 				t.Run(fmt.Sprintf("%.3f", pose), func(t *testing.T) { // releases the devices
 					j := c.open(t, pose)
-					j.resolution = c.resolution
+					j.resolution, j.holds = c.resolution, c.holds
 					first, change := armAndFollow(t, j, pose, ticks)
 					if off := math.Abs(first - pose); off > leap {
 						worst, leap = first, off
@@ -142,6 +144,9 @@ func armAndFollow(t *testing.T, j joint, pose float64, ticks int) (first, change
 	}
 	if err := j.robot.Halt(); err != nil {
 		t.Fatal(err)
+	}
+	if goal, _ := j.settled(last); j.holds && math.Abs(goal-last) > 1.5*j.resolution {
+		t.Errorf("a stop moves the joint from %.4f to %.4f", last, goal)
 	}
 	return first, change
 }

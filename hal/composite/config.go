@@ -47,6 +47,12 @@ type Observation struct {
 	Max float64 `yaml:"max"`
 }
 
+// The values of Action.Halt.
+const (
+	HaltHold     = "hold"
+	HaltFailsafe = "failsafe"
+)
+
 // Action is an element of the action. The output is
 //
 //	scale * (the value, in the output's unit) + offset
@@ -78,7 +84,12 @@ type Action struct {
 	MeasuredOffset float64 `yaml:"measured_offset"`
 	// Default is the value of previous_action from arming until the first action, within the limits.
 	Default float64 `yaml:"default"`
-	// Failsafe is the value that Halt commands, within the limits.
+	// Halt is what a stop does. hold: the actuator stays where it is; its driver must be able to hold it, as
+	// those of servos and CAN motors that follow positions. failsafe: Halt commands failsafe. Empty: hold where
+	// the driver can, else failsafe.
+	Halt string `yaml:"halt"`
+	// Failsafe is the value that Halt commands, within the limits. It needs halt: failsafe where the driver
+	// can hold.
 	Failsafe float64 `yaml:"failsafe"`
 	// Disarmed is the value that is commanded when the robot is opened and disarmed, and before it is armed,
 	// within the limits. A measured action stays where it is instead.

@@ -52,13 +52,14 @@
 //
 // # Disarmed and failsafe
 //
-// The failsafe output stops a moving robot: Halt commands it. The disarmed output is for a stopped robot that
+// The failsafe output stops a moving robot: Halt commands it. A servo or CAN motor that follows positions stays
+// where it is instead ([Action].Halt). The disarmed output is for a stopped robot that
 // waits to be armed: New, Disarm, and Arm before it arms the devices, command it. A [hal.FailsafeHolder] is
 // halted instead and has the failsafe output. The packages of the devices state whether outputs are effective
 // while a device is not armed.
 //
 // The previous action, as a source, is the latest command in its unit: after Act the action, after Arm the
-// default, after Disarm the disarmed values, after Halt the failsafe values.
+// default, after Disarm the disarmed values, after Halt the failsafe values. Held positions keep theirs.
 //
 // # Adding a driver
 //

@@ -33,6 +33,38 @@ func newServoBench() (*bench, *servo) {
 	return b, s
 }
 
+func TestRobot_HaltHoldsWhatItsDriverCanHold(t *testing.T) {
+	b, s := newServoBench()
+	s.outputs[0].Holds = true
+	b.cfg.Action[2].Default = 20
+	b.open(t)
+	if c := b.robot.Spec().Action[2]; c.Failsafe != 20 {
+		t.Errorf("the failsafe value is %v, want the default", c.Failsafe)
+	}
+	must(t, b.robot.Halt())
+	if !math.IsNaN(s.written[0]) || math.IsNaN(b.base.written[0]) {
+		t.Errorf("Halt commanded %v and %v", s.written, b.base.written)
+	}
+	b.cfg.Action[2].Halt, b.cfg.Action[2].Failsafe = HaltFailsafe, 30
+	b.open(t)
+	must(t, b.robot.Halt())
+	if want := 0.5 - 30*math.Pi/180; math.Abs(s.written[0]-want) > 1e-9 {
+		t.Errorf("Halt commanded %v, want %v", s.written, want)
+	}
+	for want, action := range map[string]Action{
+		"action[2].halt: a stop holds": {Failsafe: 30},
+		`action[2].halt: unknown ("h`:  {Halt: "hang"},
+	} {
+		a := b.cfg.Action[2]
+		a.Halt, a.Failsafe = action.Halt, action.Failsafe
+		cfg := b.cfg
+		cfg.Action = append(slices.Clone(b.cfg.Action[:2]), a)
+		if _, err := cfg.Spec(b.parts()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: no %q", err, want)
+		}
+	}
+}
+
 func TestRobot_ArmsAndStaysAtMeasuredPositions(t *testing.T) {
 	b, s := newServoBench()
 	b.open(t)

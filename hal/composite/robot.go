@@ -102,7 +102,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	r.errs = make([]error, 0, len(devices))
 	for _, a := range r.acts {
 		d := r.devices[a.device]
-		d.failsafe[a.output] = a.gain*a.failsafe + a.offset
+		d.failsafe[a.output] = a.haltOutput()
 		d.measured = d.measured || a.sensor != ""
 	}
 	for _, d := range r.devices {
@@ -472,7 +472,9 @@ func (d *device) limp() error {
 func (r *Robot) Halt() error {
 	r.halted = true
 	for i, a := range r.acts {
-		r.last[i], r.values[r.action+i] = a.failsafe, a.failsafe
+		if !a.holds {
+			r.last[i], r.values[r.action+i] = a.failsafe, a.failsafe
+		}
 	}
 	for _, d := range r.devices {
 		d.late = d.failing

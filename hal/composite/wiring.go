@@ -47,6 +47,7 @@ type drive struct {
 	gain, offset              float64
 	low, high, step           float64 // step: the largest change in a period
 	start, failsafe, disarmed float64
+	holds                     bool   // Halt commands hal.Hold in place of failsafe
 	measured                  line   // where the actuator is, in the action's unit
 	sensor                    string // the name of its source; empty: nothing measures it
 }
@@ -73,9 +74,17 @@ func (c Config) Failsafe(parts []Part) ([][]float64, error) {
 		outputs[i] = make([]float64, len(p.Outputs))
 	}
 	for _, a := range w.acts {
-		outputs[a.device][a.output] = a.gain*a.failsafe + a.offset
+		outputs[a.device][a.output] = a.haltOutput()
 	}
 	return outputs, nil
+}
+
+// haltOutput is the output that Halt commands.
+func (d *drive) haltOutput() float64 {
+	if d.holds {
+		return hal.Hold()
+	}
+	return d.gain*d.failsafe + d.offset
 }
 
 // wirer resolves names and collects errors.
@@ -278,7 +287,7 @@ func (w *wirer) actions() {
 		w.out.acts = append(w.out.acts, drive)
 		w.out.spec.Action = append(w.out.spec.Action, hal.Channel{
 			Name: a.Name, Unit: a.Unit, Min: a.Min, Max: a.Max, MaxRate: a.MaxRate,
-			Failsafe: a.Failsafe, Disarmed: a.Disarmed, Measured: hal.Measured{Obs: drive.sensor},
+			Failsafe: drive.failsafe, Disarmed: a.Disarmed, Measured: hal.Measured{Obs: drive.sensor},
 		})
 	}
 	if len(w.errs) > 0 {
@@ -327,7 +336,28 @@ func (w *wirer) act(key string, a Action, driven []map[string]string) drive {
 	if err := w.measurePosition(&d, a, signal); err != nil {
 		w.wrong(key+".measured", "%w", err)
 	}
+	if err := d.resolveHalt(a, signal); err != nil {
+		w.wrong(key+".halt", "%w", err)
+	}
 	return d
+}
+
+// resolveHalt decides what Halt commands. The failsafe value of a held action is its default: a typical position.
+func (d *drive) resolveHalt(a Action, output hal.Signal) error {
+	switch {
+	case a.Halt == HaltFailsafe:
+		return nil
+	case a.Halt != "" && a.Halt != HaltHold:
+		return fmt.Errorf("unknown (%q); set %s or %s", a.Halt, HaltHold, HaltFailsafe)
+	case !output.Holds && a.Halt == HaltHold:
+		return fmt.Errorf("the driver of %s cannot hold it; set %s", a.To, HaltFailsafe)
+	case output.Holds && a.Failsafe != 0:
+		return fmt.Errorf("a stop holds %q where it is, so its failsafe (%g) has no effect; "+
+			"remove failsafe, or set halt: %s", a.Name, a.Failsafe, HaltFailsafe)
+	case output.Holds:
+		d.holds, d.failsafe = true, a.Default
+	}
+	return nil
 }
 
 // measurePosition resolves what measures an action: the configured source, or the input that the driver names.

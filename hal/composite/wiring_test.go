@@ -78,6 +78,7 @@ var wiringMistakes = []struct {
 	{`action[1].to: "right_wheel" to base.right: the units do not fit`, func(b *bench) { b.cfg.Action[1].Scale = 0 }},
 	{`action[0].default: not within the limits`, func(b *bench) { b.cfg.Action[0].Default = 2 }},
 	{`action[0].failsafe: not within the limits`, func(b *bench) { b.cfg.Action[0].Failsafe = -2 }},
+	{`action[0].halt: the driver of base.left cannot hold it`, func(b *bench) { b.cfg.Action[0].Halt = HaltHold }},
 	{`action[0].disarmed: not within the limits`, func(b *bench) { b.cfg.Action[0].Disarmed = math.NaN() }},
 	{`limits are not finite with min < max`, func(b *bench) { b.cfg.Action[1].Min, b.cfg.Action[1].Max = 0, 0 }},
 	{`devices[1].name: not usable ("imu")`, func(b *bench) { b.devices[1].Name = "imu" }},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Arm implements hal.Device. It opens a lost port again, reads the present positions, and refuses servos with
@@ -79,6 +80,7 @@ func (d *Device) holdPositions() error {
 		if s.mode.goal != regGoalPosition {
 			continue
 		}
+		s.held, s.lost = false, false
 		if s.goal = position(d.bus.Data(i)); s.goal < s.low || s.goal > s.high {
 			return d.bus.Outside(i, radians(s.goal), radians(s.low), radians(s.high))
 		}
@@ -92,7 +94,7 @@ func (d *Device) Relax() error {
 	d.disarm()
 	d.active = false
 	for i := range d.servos {
-		d.servos[i].goal = 0
+		d.servos[i].goal, d.servos[i].held, d.servos[i].lost = 0, false, false
 	}
 	return d.bus.TryTwice(d.relaxOnce)
 }
@@ -116,16 +118,47 @@ func (d *Device) verifyOff() error {
 // it clears their watchdog, writes the goals and sets the watchdog again. It returns the error of the first
 // servo that does not confirm; all others have been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
+	armed := d.armed
 	d.disarm()
 	d.active = true
 	if err := d.bus.Recover(); err != nil {
 		return err
 	}
-	goalErr := d.setGoals(failsafe) // after an error the torque can still be switched off
+	goalErr := d.setHaltGoals(failsafe, armed) // after an error the torque can still be switched off
 	if err := d.bus.TryTwice(func() error { return d.haltOnce(goalErr == nil) }); err != nil {
 		return err
 	}
 	return goalErr
+}
+
+// setHaltGoals is setGoals for Halt. A servo that answers nothing keeps the goal of an armed robot; without one
+// it receives none.
+func (d *Device) setHaltGoals(failsafe []float64, armed bool) error {
+	holds := false
+	for i, v := range failsafe {
+		s := &d.servos[i]
+		if math.IsInf(v, 0) || math.IsNaN(v) && s.mode.goal != regGoalPosition {
+			return d.errNotFinite
+		}
+		holds = holds || math.IsNaN(v) && !s.held
+	}
+	if holds {
+		_ = d.bus.SyncReadOnce(regPresent, presentSize) // an error shows in Answered, and in the Halt that follows
+	}
+	for i, v := range failsafe {
+		s := &d.servos[i]
+		switch {
+		case !math.IsNaN(v):
+			s.setGoal(v)
+		case s.held:
+		case d.bus.Answered(i):
+			s.goal = min(max(position(d.bus.Data(i)), s.low), s.high)
+			s.held, s.lost = true, false
+		case !armed:
+			s.lost = true
+		}
+	}
+	return nil
 }
 
 func (d *Device) haltOnce(withGoals bool) error {
@@ -188,6 +221,9 @@ func (d *Device) writeTripped(watchdog byte, deadline int64) (n int, err error) 
 func (s *servo) holdsGoal(data []byte, watchdog byte) bool {
 	if data[0] == watchdogTripped || (watchdog != 0 && data[0] != watchdog) {
 		return false
+	}
+	if s.lost {
+		return true
 	}
 	goal := data[s.mode.goal-regWatchdog:]
 	if s.mode.size == 2 {

@@ -104,7 +104,7 @@ func (c Config) Outputs() []hal.Signal {
 		m, _ := modeByName(s.mode()) // checked by Validate
 		signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: m.unit}
 		if m.goal == regGoalPosition {
-			signals[i].Measured = s.Name + "_position"
+			signals[i].Measured, signals[i].Holds = s.Name+"_position", true
 		}
 	}
 	return signals

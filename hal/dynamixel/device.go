@@ -39,6 +39,8 @@ type servo struct {
 	perStep   float64 // unit of its goal per step
 	low, high int32   // limits of its goal
 	goal      int32
+	held      bool  // goal is the position at the first Halt since Open, Arm or Relax
+	lost      bool  // Halt does not know where it is: it keeps its goal
 	last      int32 // position of the latest Read since Arm
 	jumped    bool  // the position changed by turns since Arm
 	errAlert  error
@@ -249,7 +251,7 @@ func (d *Device) Timeout() time.Duration { return d.bus.Timeout() }
 func (d *Device) Bounds() hal.Bounds { return boundsOf(d.Timeout()) }
 
 func boundsOf(t time.Duration) hal.Bounds {
-	return hal.Bounds{Sense: 2 * t, Act: t, Arm: 14 * t, Halt: 6 * t}
+	return hal.Bounds{Sense: 2 * t, Act: t, Arm: 14 * t, Halt: 7 * t}
 }
 
 // Close implements hal.Device.
@@ -325,6 +327,7 @@ func (d *Device) setGoals(outputs []float64) error {
 func (s *servo) setGoal(output float64) {
 	step := math.Round(output/s.perStep) + float64(s.mode.zero)
 	s.goal = int32(min(max(step, float64(s.low)), float64(s.high)))
+	s.held, s.lost = false, false
 }
 
 // appendGoal appends the goal as it is written to the servo.
@@ -345,8 +348,12 @@ func (d *Device) writeGoals(positions bool, deadline int64) error {
 		}
 		p := d.data[:0]
 		for _, i := range g.members {
-			s := &d.servos[i]
-			p = s.appendGoal(append(p, s.id))
+			if s := &d.servos[i]; !s.lost {
+				p = s.appendGoal(append(p, s.id))
+			}
+		}
+		if len(p) == 0 {
+			continue
 		}
 		if err := d.bus.SyncWrite(g.mode.goal, g.mode.size, p, deadline); err != nil && first == nil {
 			first = err

@@ -291,7 +291,7 @@ func haltTripped(t *testing.T, dead byte) {
 	if got := c.Get(1, dynamixeltest.Watchdog, 1); got != -1 {
 		t.Errorf("watchdog %d: the fake did not trip", got)
 	}
-	if d.Halt([]float64{math.NaN(), 0, 0, 0}) == nil || c.Get(1, dynamixeltest.Watchdog, 1) != -1 {
+	if d.Halt([]float64{math.Inf(1), 0, 0, 0}) == nil || c.Get(1, dynamixeltest.Watchdog, 1) != -1 {
 		t.Error("a Halt without a goal has woken the servos")
 	}
 	c.Miss(dead, -1)

@@ -21,7 +21,7 @@
 // # Time
 //
 // With T = [Device.Timeout], by default the time on the line plus 5 ms, Read takes at most 2T, Write T,
-// Relax 4T, Halt 6T and Arm 14T, with any number of dead servos. At 1 Mbit/s with a return delay of 0, Read of
+// Relax 4T, Halt 7T and Arm 14T, with any number of dead servos. At 1 Mbit/s with a return delay of 0, Read of
 // twelve servos takes 2.8 ms on the line and T is 10 ms: T has room for the longest answers, those of
 // Halt. Open refuses a T that is too short for them. The return delay (register 9) is 500 µs per servo
 // from the factory; set it to 0.
@@ -34,7 +34,7 @@
 //	Open       none, also if a program that died left the servo with torque: it holds its old goal
 //	Write      none before Arm, after Halt and after Relax
 //	Arm        the position that Arm reads, whatever was written before
-//	Halt       the failsafe goal, which a servo without torque only stores
+//	Halt       its position (hal.Hold) or the failsafe goal, which a servo without torque only stores
 //	Relax      torque off, until Arm
 //	port lost  none: Halt and Arm open it again
 //
@@ -57,12 +57,12 @@
 //
 // Halt writes the failsafe goals to all servos, reads them back, and repeats once if a servo does not
 // confirm. It clears and sets again the watchdog of tripped servos, and opens a lost port again
-// ([serial.Port.Recover]). With Config.HaltTorqueOff it also switches the torque off, and reads that back.
+// ([serial.Port.Recover]). For hal.Hold a servo's goal is its position at the first Halt since Open, Arm or Relax:
+// it stops there, also if something blocks its way to its former goal. With Config.HaltTorqueOff it also switches the torque off, and reads that back.
 // [HaltAll] halts a chain whose program died, in any state of its servos.
 //
-// Warning: without Config.HaltTorqueOff, Halt moves a servo in a position mode to its failsafe goal with its profile
-// velocity (register 112), from the factory as fast as the servo can. Set halt_torque_off, unless the robot must
-// hold a pose and every way to the failsafe pose is free.
+// Warning: without Config.HaltTorqueOff and hal.Hold, Halt moves a servo in a position mode to its failsafe goal with
+// its profile velocity (register 112), from the factory as fast as the servo can.
 //
 // After a hardware error (register 70: overload, overheating, shock) Read fails with hal.ErrDevice; the
 // servo has switched its torque off. Only [Device.Reboot], or a power cycle, clears it.

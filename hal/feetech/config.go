@@ -69,9 +69,9 @@ func (c Config) Inputs() (signals []hal.Signal) {
 func (c Config) Outputs() []hal.Signal {
 	signals := make([]hal.Signal, len(c.Servos))
 	for i, s := range c.Servos {
-		signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: "rad", Measured: s.Name + "_position"}
+		signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: "rad", Measured: s.Name + "_position", Holds: true}
 		if s.mode() == Velocity {
-			signals[i].Unit, signals[i].Measured = "rad/s", ""
+			signals[i] = hal.Signal{Name: s.Name + "_goal", Unit: "rad/s"}
 		}
 	}
 	return signals
@@ -90,7 +90,7 @@ func (s Servo) mode() string {
 // timeout returns the time limit of one transaction.
 func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 	n := len(c.Servos)
-	onLine := c.Port.WireTime(minPacket+2+n+n*(minPacket+presentSize)) + time.Duration(n)*returnDelay
+	onLine := c.Port.WireTime(minPacket+2+n+n*(minPacket+stopSize)) + time.Duration(n)*returnDelay
 	return servobus.Timeout("feetech", c.TimeoutMs, onLine, regReturnDelay)
 }
 

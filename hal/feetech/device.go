@@ -26,6 +26,7 @@ const (
 	goalSize      = 6
 	presentSize   = 15
 	holdSize      = regGoal + goalSize - regTorque // the block of torque and all goals
+	stopSize      = regPresent + 2 - regTorque     // the block of torque, goals and position
 	currentOffset = 13
 	goalOffset    = regGoal - regTorque
 	speedOffset   = regGoalSpeed - regTorque
@@ -69,6 +70,7 @@ type servo struct {
 	wheel     bool
 	low, high int // limits of its goal, steps or steps/s
 	goal      int
+	held      bool // goal is the position at the first Halt since Open, Arm or Relax
 	torque    bool // as far as the driver knows
 	silent    bool // it did not answer the latest Halt
 	absent    bool // nor the one before
@@ -119,7 +121,7 @@ func newDevice(c Config) (*Device, error) {
 		members[i] = servobus.Servo{Name: config.Name, ID: s.id}
 	}
 	d.bus = servobus.New("feetech", port, newProtocol(n), members)
-	d.bus.SetTimeout(max(openingTimeout, servobus.Milliseconds(c.TimeoutMs)) + c.Port.WireTime(2*minPacket+presentSize))
+	d.bus.SetTimeout(max(openingTimeout, servobus.Milliseconds(c.TimeoutMs)) + c.Port.WireTime(2*minPacket+stopSize))
 	return d, nil
 }
 
@@ -319,7 +321,7 @@ func (s *servo) setGoal(output float64) {
 	if !s.wheel {
 		steps += middle
 	}
-	s.goal = int(min(max(steps, float64(s.low)), float64(s.high)))
+	s.goal, s.held = int(min(max(steps, float64(s.low)), float64(s.high))), false
 }
 
 // appendGoal appends the goal as it is written to the servo: position, time 0 and velocity 0 (as fast as
@@ -364,10 +366,10 @@ func (d *Device) setTorque(on bool) {
 	}
 }
 
-// findLimp reads which servos have lost their torque. One whose power was off is limp, and a goal could switch
+// findLimp reads which servos have lost their torque, and their positions. One whose power was off is limp, and a goal could switch
 // its torque on; the same is expected of one that is silent for a second Halt.
 func (d *Device) findLimp() {
-	_, _ = d.bus.SyncRead(regTorque, 1) // an error shows in Answered, and in the Halt that follows
+	_, _ = d.bus.SyncRead(regTorque, stopSize) // an error shows in Answered, and in the Halt that follows
 	for i := range d.servos {
 		s := &d.servos[i]
 		if !d.bus.Answered(i) {
@@ -412,6 +414,7 @@ func (d *Device) arm() error {
 		if s.wheel {
 			continue
 		}
+		s.held = false
 		if s.goal = s.unwrap(signed(d.bus.Data(i)), recent); s.goal < s.low || s.goal > s.high {
 			return d.bus.Outside(i, radians(s.goal), radians(s.low), radians(s.high))
 		}
@@ -432,16 +435,41 @@ func (d *Device) arm() error {
 // Halt implements hal.Device. It opens a lost port again. It returns the error of a servo that does not
 // confirm; all others have been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
+	armed := d.armed
 	d.active, d.armed = true, false
 	if err := d.bus.Recover(); err != nil {
 		return err
 	}
 	d.findLimp()
-	goalErr := d.setGoals(failsafe)
+	goalErr := d.setHaltGoals(failsafe, armed)
 	if err := d.bus.TryTwice(func() error { return d.haltOnce(goalErr == nil) }); err != nil {
 		return err
 	}
 	return goalErr
+}
+
+// setHaltGoals is setGoals for Halt, after findLimp. A servo that answers nothing keeps the goal of an armed
+// robot; without one it receives none.
+func (d *Device) setHaltGoals(failsafe []float64, armed bool) error {
+	for i, v := range failsafe {
+		if math.IsInf(v, 0) || math.IsNaN(v) && d.servos[i].wheel {
+			return d.errNotFinite
+		}
+	}
+	for i, v := range failsafe {
+		s := &d.servos[i]
+		switch {
+		case !math.IsNaN(v):
+			s.setGoal(v)
+		case s.held:
+		case d.bus.Answered(i):
+			s.goal = min(max(signed(d.bus.Data(i)[regPresent-regTorque:]), s.low), s.high)
+			s.held = true
+		case !armed:
+			s.absent = true
+		}
+	}
+	return nil
 }
 
 func (d *Device) haltOnce(withGoals bool) error {
@@ -470,7 +498,7 @@ func (d *Device) haltOnce(withGoals bool) error {
 func (d *Device) Relax() error {
 	d.active, d.armed = false, false
 	for i := range d.servos {
-		d.servos[i].goal = 0
+		d.servos[i].goal, d.servos[i].held = 0, false
 	}
 	d.setTorque(false)
 	return d.bus.TryTwice(func() error { return d.haltOnce(false) })

@@ -34,7 +34,7 @@
 //	Open       none, also if a program that died left the servo with torque: it holds its old goal
 //	Write      none before Arm, after Halt and after Relax
 //	Arm        the position that Arm reads, whatever was written before
-//	Halt       the failsafe goal, if the servo has torque
+//	Halt       its position (hal.Hold) or the failsafe goal, if the servo has torque
 //	Relax      torque off, until Arm
 //	port lost  none: Halt and Arm open it again
 //
@@ -52,13 +52,14 @@
 // # Halt
 //
 // Halt reads which servos have torque, writes the failsafe goals to them, reads them back, and repeats once
-// if a servo does not confirm. Servos without torque stay limp. With Config.HaltTorqueOff it also switches the
+// if a servo does not confirm. For hal.Hold a servo's goal is its position at the first Halt since Open, Arm or Relax:
+// it stops there, also if something blocks its way to its former goal. Servos without torque stay limp. With Config.HaltTorqueOff it also switches the
 // torque off, and reads that back. It opens a lost port again ([serial.Port.Recover]). [HaltAll] halts a
 // chain whose program died, in any state of its servos. A servo whose status reports a fault of
 // voltage, sensor, heat, current, angle or overload makes Read fail with hal.ErrDevice.
 //
-// Warning: without Config.HaltTorqueOff, Halt moves a servo in position mode to its failsafe goal as fast as the
-// servo can. Set halt_torque_off, unless the robot must hold a pose and every way to the failsafe pose is free.
+// Warning: without Config.HaltTorqueOff and hal.Hold, Halt moves a servo in position mode to its failsafe goal as
+// fast as the servo can.
 //
 // Sources: Feetech "Communication Protocol User Manual" (Waveshare, Communication_Protocol_User_Manual-EN,
 // 191218-0923) and the memory table of the STS3215. Package feetechtest has a fake chain.

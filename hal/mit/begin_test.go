@@ -23,6 +23,9 @@ const (
 // disarmed are the outputs that hal/composite writes before Arm: no motor is there.
 var disarmed = []float64{0.5, 0, 0, -0.5, 0, 0}
 
+// held are the outputs of a Halt after which the motors that follow positions stay where they are.
+var held = []float64{hal.Hold(), 0, 0, hal.Hold(), 0, 0}
+
 // pose moves the motors by hand, and returns their positions.
 func pose(motors *mittest.Motors, from *rand.Rand) map[int]float64 {
 	places := map[int]float64{hip: 24*from.Float64() - 12, ankle: 24*from.Float64() - 12}
@@ -135,6 +138,45 @@ func TestDevice_ArmBeginsAtFailsafeThatHaltHolds(t *testing.T) {
 		check(t, d.Arm())
 		if goal, _ := motors.Goal(hip); math.Abs(goal.Position-1) > 1e-3 || motors.Leaps(hip) != before {
 			t.Errorf("armed: %+v, %d leaps", goal, motors.Leaps(hip)-before)
+		}
+	})
+}
+
+// A stop holds motors where they are, not at their goals, and later stops hold the same position.
+func TestDevice_HaltHoldsMeasuredPosition(t *testing.T) {
+	inBoth(t, func(t *testing.T, c mit.Config) {
+		motors := start(t, &c)
+		motors.Drive() // a load keeps them from their goals
+		d := open(t, c)
+		check(t, d.Halt(held)) // before the first Arm
+		if goal, on := motors.Goal(hip); on || goal.Kp != 0 {
+			t.Errorf("before Arm: %+v, on %v", goal, on)
+		}
+		check(t, d.Arm(), d.Write(goals))
+		places := pose(motors, rand.New(rand.NewPCG(3, 5)))
+		_, err := d.Read(make([]float64, 12))
+		check(t, err, d.Write(goals))
+		_, err = d.Read(make([]float64, 12))
+		check(t, err)
+		for range 2 {
+			check(t, d.Halt(held))
+			for id, place := range places {
+				goal, on := motors.Goal(id)
+				if !on || math.Abs(goal.Position-place) > 1e-3 || goal.Kp == 0 || math.Abs(goal.Torque) > 0.01 {
+					t.Errorf("motor %d at %.4f: %+v, on %v", id, place, goal, on)
+				}
+			}
+			pose(motors, rand.New(rand.NewPCG(4, 6)))
+		}
+		for i, v := range map[int]float64{0: math.Inf(1), 1: math.NaN(), 4: math.NaN()} {
+			outputs := make([]float64, 6)
+			outputs[i] = v
+			if d.Halt(outputs) == nil {
+				t.Errorf("%v was accepted", outputs)
+			}
+		}
+		if d.Write(held) == nil {
+			t.Error("Write accepted hal.Hold")
 		}
 	})
 }

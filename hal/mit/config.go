@@ -125,7 +125,7 @@ func (m Motor) outputs() (signals []hal.Signal) {
 	} {
 		if m.mode() == s.mode || m.mode() == Impedance {
 			name := m.Name + "_" + s.mode + "_goal"
-			signals = append(signals, hal.Signal{Name: name, Unit: s.unit, Measured: s.measured})
+			signals = append(signals, hal.Signal{Name: name, Unit: s.unit, Measured: s.measured, Holds: s.measured != ""})
 		}
 	}
 	return signals

@@ -200,7 +200,7 @@ func (d *Device) faulty(m *motor) bool {
 // Write implements hal.Device. Motors that follow positions receive new goals only between Arm and Halt, and no
 // motor before the first Arm or Halt, or after Relax: Write then repeats their latest command.
 func (d *Device) Write(outputs []float64) error {
-	if err := d.setLatest(outputs); err != nil {
+	if err := d.setLatest(outputs, false); err != nil {
 		return err
 	}
 	for i := range d.motors {
@@ -212,10 +212,10 @@ func (d *Device) Write(outputs []float64) error {
 	return d.command(monotonic.After(d.timeout))
 }
 
-// setLatest stores outputs. Pack limits them to the ranges.
-func (d *Device) setLatest(outputs []float64) error {
-	for _, v := range outputs {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+// setLatest stores outputs. Pack limits them to the ranges. In a halt a position may be hal.Hold.
+func (d *Device) setLatest(outputs []float64, halting bool) error {
+	for i, v := range outputs {
+		if math.IsInf(v, 0) || math.IsNaN(v) && !(halting && d.outputs[i].Holds) {
 			return d.errNotFinite
 		}
 	}
@@ -233,8 +233,24 @@ func (d *Device) setLatest(outputs []float64) error {
 			m.latest = Goal{Position: o[0], Velocity: o[1], Torque: o[2]}
 		}
 		m.addGains()
+		if math.IsNaN(m.latest.Position) {
+			m.hold(d.armed)
+		}
 	}
 	return nil
+}
+
+// hold makes the motor's latest goal its position: the measured one if it is armed and answers, else that of its
+// latest command.
+func (m *motor) hold(armed bool) {
+	switch {
+	case armed && m.failed == nil:
+		m.latest.Position = m.answer.Position
+	case m.goal != Goal{}:
+		m.latest.Position = m.goal.Position
+	default: // no goal since Open or Relax: it is limp
+		m.latest = Goal{}
+	}
 }
 
 // addGains adds the gains of the motor's mode to its latest goal.

@@ -527,6 +527,31 @@ func TestHaltAll_HaltsMotorsBesideBroken(t *testing.T) {
 	})
 }
 
+func TestHaltAll_LeavesHeldMotors(t *testing.T) {
+	inBoth(t, func(t *testing.T, c mit.Config) {
+		motors := start(t, &c)
+		leaveMoving(t, c)
+		before, _ := motors.Goal(hip)
+		notes, err := mit.HaltAll(c, held)
+		if err != nil || len(notes) < 2 || !strings.HasPrefix(notes[0], "hip: it keeps its last command") {
+			t.Errorf("%q, %v", notes, err)
+		}
+		if goal, on := motors.Goal(hip); goal != before || !on {
+			t.Errorf("hip: %+v, on %v; before %+v", goal, on, before)
+		}
+		if err := checkHalted(motors, 2, false); err != nil {
+			t.Error(err)
+		}
+		c.HaltExit = true
+		if _, err := mit.HaltAll(c, held); err != nil {
+			t.Error(err)
+		}
+		if _, on := motors.Goal(hip); on {
+			t.Error("halt_exit left a motor in motor mode")
+		}
+	})
+}
+
 func TestHaltAll_NotesMotorsOutsideMotorMode(t *testing.T) {
 	c := legs(mit.Damiao)
 	motors := start(t, &c)

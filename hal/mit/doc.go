@@ -45,7 +45,8 @@
 //	Open            no gains and no torque, then Exit: a motor that a program that died left in motor mode
 //	                goes limp, and a robot that stands on it falls
 //	Arm             Enter, then the position of the answer to it, whatever was written before
-//	Halt            the failsafe, which motors out of motor mode ignore; with Config.HaltExit as Relax
+//	Halt            its position (hal.Hold) or the failsafe, which motors out of motor mode ignore; with
+//	                Config.HaltExit as Relax
 //	Relax           no gains and no torque, then Exit, until Arm
 //	interface lost  none: Arm opens it again
 //
@@ -64,13 +65,13 @@
 //
 // # Halt
 //
-// Halt commands the failsafe to every motor. With Config.HaltExit it instead takes the motors out of motor mode:
+// Halt commands the failsafe to every motor. For hal.Hold it is the position of the latest answer, or that of the
+// latest command if the motor is not armed or does not answer; velocity and torque are the failsafe's. With Config.HaltExit it instead takes the motors out of motor mode:
 // they turn freely. [HaltAll] halts motors whose program died. Without Config.HaltExit it does not take them out of
 // motor mode, and works in any state.
 //
-// Warning: without Config.HaltExit, Halt pulls a motor that follows positions to its failsafe goal with the torque
-// Kp (goal - position), up to the motor's limit. Set halt_exit, unless the robot must hold a pose and every way to
-// the failsafe pose is free.
+// Warning: without Config.HaltExit and hal.Hold, Halt pulls a motor that follows positions to its failsafe goal with
+// the torque Kp (goal - position), up to the motor's limit.
 //
 // Sources: B. Katz, "A low cost modular actuator for dynamic robots" (MIT, 2018) and its firmware's CAN_com;
 // CubeMars AK series manual, section on MIT mode; DaMiao DM-J4310-2EC manual, sections on MIT mode and

@@ -3,6 +3,7 @@ package mit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"optibfm/hal"
@@ -17,6 +18,7 @@ import (
 //   - A damiao motor with other ranges, for which the goal would have another meaning, leaves motor mode, and
 //     is an error.
 //   - A motor that does not answer is commanded twice, and is an error.
+//   - A motor whose failsafe position is hal.Hold gets no command, unless Config.HaltExit is set.
 //
 // notes lists the motors that do not follow their goal, or may not. It takes at most 4T, and with damiao 9T
 // more for each motor.
@@ -30,6 +32,9 @@ func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	errs := []error{d.exitMismatched()}
+	if !c.HaltExit {
+		notes = d.leaveHeld(failsafe)
+	}
 	haltErr := d.Halt(failsafe)
 	for i := range d.motors {
 		m := &d.motors[i]
@@ -47,6 +52,18 @@ func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 		return notes, fmt.Errorf("halt: %w", err)
 	}
 	return notes, nil
+}
+
+// leaveHeld removes the motors that keep their last command from the list, and returns a note for each.
+func (d *Device) leaveHeld(failsafe []float64) (notes []string) {
+	d.motors = slices.DeleteFunc(d.motors, func(m motor) bool {
+		held := math.IsNaN(failsafe[m.firstGoal])
+		if held {
+			notes = append(notes, m.Name+": it keeps its last command, until its own timeout if it has one")
+		}
+		return held
+	})
+	return notes
 }
 
 // exitMismatched takes motors with other ranges than the configured ones out of motor mode, and removes them

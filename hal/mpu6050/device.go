@@ -49,8 +49,11 @@ type Device struct {
 	gyro  float64 // rad/s for a bit
 	raw   []byte
 	check []byte
+	next  []float64 // a sample in progress
 	value []float64 // the newest sample
 	at    int64     // its time; 0: no sample yet
+
+	spikes *i2cbus.Spikes // of the rates of turn
 }
 
 var (
@@ -87,8 +90,10 @@ func open(bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) 
 		// Sections 4.17 and 4.19: 16 bits, two's complement, full scale.
 		accel: standardGravity * float64(cfg.AccelG) / (1 << 15),
 		gyro:  math.Pi / 180 / gyroSensitivity[gyro],
-		raw:   make([]byte, burst), check: make([]byte, 1), value: make([]float64, len(inputs)),
+		raw:   make([]byte, burst), check: make([]byte, 1),
+		next: make([]float64, len(inputs)), value: make([]float64, len(inputs)),
 	}
+	d.spikes = i2cbus.NewSpikes(3, d.gyro*(1<<15))
 	if err := d.start(sleep); err != nil {
 		return nil, err
 	}
@@ -147,6 +152,10 @@ func (d *Device) Inputs() []hal.Signal { return inputs }
 // Outputs is empty.
 func (d *Device) Outputs() []hal.Signal { return nil }
 
+var errSpike = errors.New("a rate of turn jumped by half of its range: a bit error on the wire, unless it stays there")
+
+const firstGyro = 4 // among the inputs
+
 // ErrNoSample is the cause of Read's error before the first sample.
 var ErrNoSample = errors.New("no sample yet")
 
@@ -159,6 +168,10 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	}
 	if d.raw[0]&dataReady != 0 {
 		d.decode(d.raw[1:])
+		if d.spikes.Reject(d.next[firstGyro:], asked) {
+			return 0, d.conn.Fail(hal.ErrProtocol, errSpike)
+		}
+		copy(d.value, d.next)
 		d.at = asked
 	}
 	if d.at == 0 {
@@ -170,15 +183,15 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 
 // decode reads the 14 bytes of a sample.
 func (d *Device) decode(raw []byte) {
-	for i := range d.value {
+	for i := range d.next {
 		bits := float64(int16(binary.BigEndian.Uint16(raw[2*i:])))
 		switch {
 		case i < 3:
-			d.value[i] = bits * d.accel
+			d.next[i] = bits * d.accel
 		case i == 3:
-			d.value[i] = bits/340 + 36.53 + 273.15 // section 4.18, in kelvin
+			d.next[i] = bits/340 + 36.53 + 273.15 // section 4.18, in kelvin
 		default:
-			d.value[i] = bits * d.gyro
+			d.next[i] = bits * d.gyro
 		}
 	}
 }

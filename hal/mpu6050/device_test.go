@@ -93,6 +93,35 @@ func TestRead_Sensitivities(t *testing.T) {
 	}
 }
 
+func TestRead_RefusesAFlippedBitOfARate(t *testing.T) {
+	b := newBench(t, testConfig)
+	read := func() error { _, err := b.imu.Read(b.value); return err }
+	b.chip.Big(0x43, 100, -100, 50)
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	for _, reg := range []byte{0x43, 0x45, 0x47} {
+		for _, bit := range []byte{0x80, 0x40} {
+			b.chip.Flip[reg] = bit
+			if err := read(); !errors.Is(err, hal.ErrProtocol) || !errors.Is(err, errSpike) {
+				t.Errorf("bit %#02x of register %#02x: %v", bit, reg, err)
+			}
+			b.chip.Flip[reg] = 0
+			if err := read(); err != nil {
+				t.Errorf("after bit %#02x of register %#02x: %v", bit, reg, err)
+			}
+		}
+	}
+	b.chip.Big(0x43, 20_000) // a blow turns it
+	if first, second := read(), read(); !errors.Is(first, errSpike) || second != nil {
+		t.Errorf("a rate that stays: %v, then %v", first, second)
+	}
+	b.chip.Big(0x3B, 32767, -32768, 0) // and accelerates it
+	if err := read(); err != nil {
+		t.Errorf("an impact: %v", err)
+	}
+}
+
 func TestRead_SampleTime(t *testing.T) {
 	b := newBench(t, testConfig)
 	first, err := b.imu.Read(b.value)
@@ -231,14 +260,14 @@ func FuzzDecode(f *testing.F) {
 	f.Add(slices.Repeat([]byte{0x80, 0}, 7))
 	f.Add(slices.Repeat([]byte{0x7F, 0xFF}, 7))
 	d := &Device{
-		accel: standardGravity * 16 / (1 << 15), gyro: math.Pi / 180 / 16.4, value: make([]float64, len(inputs)),
+		accel: standardGravity * 16 / (1 << 15), gyro: math.Pi / 180 / 16.4, next: make([]float64, len(inputs)),
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if len(raw) < 14 {
 			return
 		}
 		d.decode(raw)
-		for i, v := range d.value {
+		for i, v := range d.next {
 			limit := []float64{157, 157, 157, 407, 35, 35, 35}[i]
 			if math.Abs(v) > limit {
 				t.Errorf("%s is %g, beyond what the chip measures", inputs[i].Name, v)

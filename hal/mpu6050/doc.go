@@ -23,7 +23,9 @@
 //
 // # Undetected faults
 //
-// I²C has no checksum: a flipped bit in a sample is a wrong sample. The limits of
-// the observation's channels and the averaging of the model must tolerate it.
+// I²C has no checksum: a flipped bit in a sample is a wrong sample. Read rejects a rate
+// of turn that jumps by half of its range, until the next sample confirms it. It does
+// not reject jumps of an acceleration, which impacts cause. The limits of the
+// observation's channels and the averaging of the model must tolerate the rest.
 // Settings are read back in New and Arm.
 package mpu6050

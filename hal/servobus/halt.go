@@ -26,8 +26,9 @@ type Halter interface {
 }
 
 // HaltAll halts each servo independently of the others, and joins the errors. It writes the failsafe
-// goal, or with torqueOff, or for a goal that is not finite, it switches the torque off.
+// goal, or with torqueOff, or for an infinite goal, it switches the torque off.
 //
+//   - For hal.Hold a servo keeps its goal.
 //   - A servo that answers is verified, and commanded a second time if the verification fails.
 //   - A servo with a different setup, for which the goal would have another meaning, loses its torque,
 //     and is an error.
@@ -56,6 +57,9 @@ func haltOne(h Halter, i int, goal float64, torqueOff bool) (note string, err er
 	if !answers {
 		h.AssumeConfigured(i)
 	}
+	if math.IsNaN(goal) && !torqueOff && (err == nil || !answers) {
+		return haltHeld(h, i, err)
+	}
 	torqueOff = torqueOff || math.IsNaN(goal) || math.IsInf(goal, 0) || !h.SetGoal(i, goal)
 	switch {
 	case err == nil:
@@ -65,6 +69,14 @@ func haltOne(h Halter, i int, goal float64, torqueOff bool) (note string, err er
 	}
 	note, offErr := haltVerified(h, i, true)
 	return note, fmt.Errorf("halt: %w", errors.Join(err, offErr))
+}
+
+// haltHeld leaves a servo as it is.
+func haltHeld(h Halter, i int, cause error) (note string, err error) {
+	if cause != nil {
+		return "", fmt.Errorf("halt: %w (it may hold its last goal)", cause)
+	}
+	return h.Inactive(i), nil
 }
 
 // haltUnverified commands a servo that does not answer.

@@ -2,6 +2,7 @@ package beliefstore
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"optibfm/controller"
@@ -26,12 +27,20 @@ type Record struct {
 	Belief    *posterior.Belief // with its λ, its ρ and the age of its labels
 }
 
-// Labels returns the number of labels: the sum of their confidences, less what was forgotten.
-func (r Record) Labels() float64 {
-	if r.Estimate {
-		return r.Belief.Weight()
+// Labels returns the number of labels in the belief.
+func (r Record) Labels() uint64 { return r.Noise.Labels }
+
+// estimateLabels returns about the number of labels in a belief that an earlier program saved without it: the sum of
+// their confidences, less what was forgotten.
+func (r Record) estimateLabels() uint64 {
+	confidence := r.Belief.Weight()
+	if !r.Estimate {
+		confidence *= r.Sigma * r.Sigma
 	}
-	return r.Belief.Weight() * r.Sigma * r.Sigma
+	if !(confidence > 0) {
+		return 0
+	}
+	return uint64(math.Round(min(max(confidence, 1), 1e15)))
 }
 
 // header is the first line of a file.
@@ -44,6 +53,7 @@ type header struct {
 	Estimate  bool      `json:"estimate,omitempty"`
 	Squares   float64   `json:"noise_squares,omitempty"`
 	Count     float64   `json:"noise_count,omitempty"`
+	Labels    *uint64   `json:"labels,omitempty"` // in the belief; nil in files of earlier programs
 	Program   string    `json:"program"`
 	Robot     string    `json:"robot"`
 	SavedAt   time.Time `json:"saved_at"`
@@ -60,7 +70,7 @@ const (
 func (r Record) AppendBinary(dst []byte) ([]byte, error) {
 	h := header{
 		format, r.ModelHash, r.Basis, r.Offset, r.Sigma, r.Estimate, r.Noise.Squares, r.Noise.Count,
-		r.Program, r.Robot, r.SavedAt,
+		&r.Noise.Labels, r.Program, r.Robot, r.SavedAt,
 	}
 	return sealed.Append(dst, h, r.Belief.AppendBinary)
 }
@@ -76,8 +86,14 @@ func Parse(data []byte) (Record, error) {
 	if err := belief.UnmarshalBinary(body); err != nil {
 		return Record{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return Record{
+	r := Record{
 		h.ModelHash, h.Basis, h.Offset, h.Sigma, h.Estimate,
 		controller.NoiseState{Squares: h.Squares, Count: h.Count}, h.Program, h.Robot, h.SavedAt, belief,
-	}, nil
+	}
+	if h.Labels == nil {
+		r.Noise.Labels = r.estimateLabels()
+	} else {
+		r.Noise.Labels = *h.Labels
+	}
+	return r, nil
 }

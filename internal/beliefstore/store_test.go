@@ -2,6 +2,7 @@ package beliefstore
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -335,4 +336,43 @@ func TestStore_OthersCannotReadTheBelief(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
 	}
+}
+
+func TestParse_EstimatesTheLabelsOfEarlierPrograms(t *testing.T) {
+	for _, c := range []struct {
+		given, saved uint64
+		early        bool
+		want         uint64
+	}{{5, 5, false, 5}, {5, 3, false, 3}, {5, 5, true, 5}, {0, 0, true, 0}} {
+		r := newRecord(int(c.given))
+		r.Noise.Labels = c.saved
+		data, err := r.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.early {
+			data = withoutLabels(t, data)
+		}
+		got, err := Parse(data)
+		if err != nil || got.Labels() != c.want {
+			t.Errorf("%+v: %d labels, %v", c, got.Labels(), err)
+		}
+	}
+}
+
+// withoutLabels removes the number of labels from the header of a record.
+func withoutLabels(t *testing.T, data []byte) []byte {
+	t.Helper()
+	line, rest, _ := bytes.Cut(data, []byte("\n"))
+	var h map[string]any
+	if err := json.Unmarshal(line, &h); err != nil {
+		t.Fatal(err)
+	}
+	delete(h, "labels")
+	body := func(dst []byte) ([]byte, error) { return append(dst, rest[:len(rest)-8]...), nil }
+	data, err := sealed.Append(nil, h, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

@@ -23,6 +23,7 @@ func (c *controlProcess) runCommands() error {
 	}
 	number, a := c.mailbox.next()
 	if a == commandNone {
+		c.armByInput()
 		return nil
 	}
 	c.ranCommand = true
@@ -34,6 +35,28 @@ func (c *controlProcess) runCommands() error {
 		return c.endOrHold(&controller.FaultError{Fault: c.agent.Cause(), Tick: c.index.Load(), Err: refusal})
 	}
 	return nil
+}
+
+// armByInput arms the robot if its operator asked for it with an input of the robot, as `optibfm arm` does.
+func (c *controlProcess) armByInput() {
+	if c.armInput == nil || !c.armInput.ArmRequested() || c.agent.Mode().Moves() {
+		return
+	}
+	c.ranCommand = true
+	if refusal := c.runCommand(commandArm); refusal != nil {
+		c.refusal.Store(&refusal)
+	}
+	c.mailbox.publishMode(c.agent)
+}
+
+// forwardPresses passes presses of the robot's buttons to the host.
+func (c *controlProcess) forwardPresses() {
+	if c.labelInput == nil {
+		return
+	}
+	for _, p := range c.presses[:c.labelInput.Presses(c.presses[:])] {
+		c.link.Press(p)
+	}
 }
 
 // runCommand runs a command, in as many periods as the robot takes. It may allocate.

@@ -43,6 +43,13 @@ type controlProcess struct {
 	mailbox    commandMailbox
 	server     *Server // nil without safety.socket
 
+	armInput   hal.ArmInput   // nil: none
+	labelInput hal.LabelInput // nil: none
+	presses    [16]hal.Press
+	warner     hal.Warner            // nil: none
+	screen     bool                  // the host draws a full screen: nothing else may write there
+	refusal    atomic.Pointer[error] // of the newest arming by armInput
+
 	switched *link.TaskBelief // to which the run switched since the last tick; nil: none
 
 	recalled string // where the initial belief comes from, for the host
@@ -52,7 +59,7 @@ type controlProcess struct {
 	hostSilent  uint64 // periods since hostBeat changed
 	hostTimeout uint64 // periods
 
-	simulatorWait uint64 // periods that a simulated robot waits for the host; 0: none
+	simulatorWait uint64 // periods that a robot in simulated time waits for the host; 0: none
 	waitedNow     uint64 // periods of the present wait
 	waited        uint64 // periods of all waits
 
@@ -69,8 +76,11 @@ type controlProcess struct {
 const stuckGrace = time.Second
 
 // lastTickMargin is how long a tick may take after a signal, in addition to two periods and the
-// bounds of the driver, before the robot is halted beside the driver.
-const lastTickMargin = 400 * time.Millisecond
+// bounds of the driver, before the robot is halted beside the driver. A simulator on a busy computer has longer.
+const (
+	lastTickMargin      = 400 * time.Millisecond
+	simulatorTickMargin = 5 * time.Second
+)
 
 // errDone ends the loop without a fault.
 var errDone = errors.New("control: the run is over")
@@ -113,6 +123,7 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 	if err := checkRealTime(robot, s.File); err != nil {
 		return err
 	}
+	s.File = setup.RelaxDeadlines(robot, s.File)
 	if c, err = newControlProcess(ctx, s, network, robot, segment); err != nil {
 		return err
 	}
@@ -153,7 +164,8 @@ func (c *controlProcess) runWithHost(
 		kernel = "PREEMPT_RT"
 	}
 	o.Posture += "\nkernel: " + kernel
-	if !terminal.TakesScreen(o.Show) {
+	c.screen = terminal.TakesScreen(o.Show)
+	if !c.screen {
 		reportPosture(journal.For(os.Stderr, journal.Warning), granted, caveat)
 	}
 	tasks, err := net.FileConn(host.tasks)
@@ -242,6 +254,9 @@ func newControlProcess(
 		abandoned:   make(chan struct{}),
 		after:       time.After,
 	}
+	c.armInput, _ = robot.(hal.ArmInput)
+	c.labelInput, _ = robot.(hal.LabelInput)
+	c.warner, _ = robot.(hal.Warner)
 	if setup.CanWaitForHost(robot, s.File) {
 		c.simulatorWait = setup.Periods(run.SimulatorWaitS, spec.Period)
 	}
@@ -261,6 +276,7 @@ func (c *controlProcess) run(ctx context.Context, loop *rtloop.Loop) error {
 	loop.Halt, loop.OnStuck, loop.OnOverrun = c.halt, c.haltStuck, c.onOverrun
 	c.startServer(loop)
 	endReports := c.reportHeldStops()
+	endWarnings := c.reportWarnings()
 	over := make(chan error, 1)
 	go func() {
 		_, err := loop.Run(ctx, c.onBeat)
@@ -268,6 +284,7 @@ func (c *controlProcess) run(ctx context.Context, loop *rtloop.Loop) error {
 	}()
 	err := c.wait(ctx, loop, over)
 	endReports()
+	endWarnings()
 	if found := c.faultOf(err); found != nil { // also if the Halt hook failed
 		c.noteStop(found)
 	}
@@ -288,6 +305,7 @@ func (c *controlProcess) startServer(loop *rtloop.Loop) {
 	}
 	spec := c.robot.Spec()
 	c.server.mailbox, c.server.live, c.server.haltStuck = &c.mailbox, loop.Live, c.haltStuck
+	c.server.console = c.link.Console
 	c.server.period, c.server.robot, c.server.tasks = spec.Period, spec.Name, c.taskSwitch()
 	c.server.deadman = setup.DescribeDeadman(c.robot, c.session.File.Safety)
 	go c.server.serve()
@@ -327,6 +345,9 @@ func maxStopTime(robot hal.Robot) time.Duration {
 // thread only if that makes no progress: a slow thread is not stuck.
 func (c *controlProcess) waitStopped(loop *rtloop.Loop, over <-chan error) (ended bool, err error) {
 	timeout := 2*c.robot.Spec().Period + maxStopTime(c.robot) + lastTickMargin
+	if setup.IsSimulator(c.robot) {
+		timeout += simulatorTickMargin - lastTickMargin
+	}
 	for progress := c.progress(loop); ; {
 		select {
 		case err := <-over:
@@ -387,6 +408,7 @@ func (c *controlProcess) runTick(b rtloop.Beat) error {
 		return err
 	}
 	err = c.step(t)
+	c.forwardPresses()
 	c.link.Stage.Store(uint64(controller.StageRecord))
 	if first := c.mailbox.cause.Load(); first != nil && t.Fault != controller.FaultNone {
 		t.Fault = first.Fault // a stuck thread may return with another fault
@@ -480,6 +502,7 @@ func (c *controlProcess) planTooOld() bool {
 
 var (
 	errHostGone   = errors.New("the host process died: it printed the reason, or it was killed")
-	errHostSilent = errors.New("the host process made no progress for run.host_timeout_s; " +
+	errHostSilent = errors.New("the host process made no progress for run.host_timeout_s (a simulator: " +
+		"run.simulator_wait_s); " +
 		"give it processor time, or raise the limit")
 )

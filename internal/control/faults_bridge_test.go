@@ -64,6 +64,7 @@ func runOnBridge(t *testing.T, mode, address string) error {
 		f.Operator.Source, f.Log.Enabled = configs.SourceNone, false
 		f.Controller.Guard.MaxBadTicks = 0
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS = mode == bridge.Lockstep, 0.2, 0.2
+		f.Run.SimulatorWaitS = 0 // the deadlines of a physical robot
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), rigtest.ExitTimeout)
 	defer cancel()

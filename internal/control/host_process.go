@@ -128,6 +128,8 @@ func (h *hostProcess) configure(s *setup.Session, o link.HostConfig) (err error)
 		if h.restore, err = keyboard.Save(os.Stdin); err != nil {
 			return err
 		}
+	} else if restore, err := keyboard.Save(os.Stdin); h.screen && err == nil { // the screen reads keys
+		h.restore = restore
 	}
 	err = h.lifeline.SetWriteDeadline(time.Now().Add(hostConfigTimeout))
 	if err == nil {

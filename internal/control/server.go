@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,6 +46,7 @@ type Server struct {
 	group     int // -1: none
 	mailbox   *commandMailbox
 	live      func() rtloop.Live
+	console   *atomic.Uint64 // a link.ConsoleState
 	period    time.Duration
 	robot     string
 	tasks     *taskSwitch
@@ -351,6 +353,9 @@ func (s *Server) status(refusal error) link.Status {
 	}
 	if stop := b.cause.Load(); stop != nil {
 		r.Cause, r.Found = stop.Fault.String(), stop.Err.Error()
+	}
+	if s.console.Load() == link.ConsoleWaits {
+		r.Console = "no browser can reach it; the run's output gives the cause, and it tries again"
 	}
 	if present := controller.Fault(b.present.Load()); present != controller.FaultNone {
 		r.Present = present.String()

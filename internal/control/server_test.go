@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ func serveRun(t *testing.T, ticks bool) *servedRun {
 	a.socket.tasks = a.taskSwitch()
 	a.socket.tasks.limit.SetLimit(rate.Inf)
 	a.socket.live = func() rtloop.Live { return rtloop.Live{} }
+	a.socket.console = a.link.Console
 	a.socket.haltStuck = func(rtloop.Stall) { a.beside <- struct{}{} }
 	go a.socket.serve()
 	if ticks {
@@ -85,6 +87,19 @@ func (a *servedRun) send(command string) (status link.Status) {
 	rigtest.Must(a.t, err)
 	rigtest.Must(a.t, json.Unmarshal(line, &status))
 	return status
+}
+
+func TestServer_StatusReportsAConsoleThatWaits(t *testing.T) {
+	a := serveRun(t, true)
+	for state, want := range map[link.ConsoleState]string{
+		link.ConsoleNone: "", link.ConsoleListens: "", link.ConsoleWaits: "console: no browser can reach it",
+	} {
+		a.host.Console.Store(state)
+		got := a.send("status")
+		if text := got.Text(); (got.Console == "") != (want == "") || !strings.Contains(text, want) {
+			t.Errorf("state %d: %q", state, text)
+		}
+	}
 }
 
 func TestServer_ArmsDisarmsStopsAndResets(t *testing.T) {
@@ -514,7 +529,7 @@ func TestServer_ReportsTheMotionsToPoses(t *testing.T) {
 		f.Safety.Start, f.Safety.Rest, f.Safety.Arm = motion, motion, configs.ArmOperator
 		f.Safety.Socket, f.Run.EpisodeS = "unused", 0
 	}), nil)
-	server := Server{mailbox: &r.mailbox, live: func() rtloop.Live { return rtloop.Live{} }}
+	server := Server{mailbox: &r.mailbox, live: func() rtloop.Live { return rtloop.Live{} }, console: new(atomic.Uint64)}
 	r.ticks(3)
 	var states []string
 	for _, command := range []command{commandArm, commandDisarm} {

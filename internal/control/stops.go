@@ -3,10 +3,13 @@ package control
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/internal/journal"
+	"optibfm/internal/plaintext"
 	"optibfm/rtloop"
 )
 
@@ -137,29 +140,59 @@ func (c *controlProcess) haltStuck(stall rtloop.Stall) {
 // reportEvery is how often the control process checks for a held stop to report.
 const reportEvery = 50 * time.Millisecond
 
+// reportWarnings prints what the robot warns of, and why it was not armed by its own input, until end is called.
+func (c *controlProcess) reportWarnings() (end func()) {
+	if c.warner == nil && c.armInput == nil || c.screen {
+		return func() {}
+	}
+	out := journal.For(os.Stderr, journal.Warning)
+	var last error
+	return repeat(reportEvery, func() {
+		if refusal := c.refusal.Swap(nil); refusal != nil {
+			fmt.Fprint(out, plaintext.Wrap("warning: not armed: "+(*refusal).Error()))
+		}
+		if c.warner == nil {
+			return
+		}
+		if w := c.warner.Warning(); w != last {
+			last = w
+			if w != nil {
+				fmt.Fprint(out, plaintext.Wrap("warning: "+w.Error()))
+			}
+		}
+	})
+}
+
+// repeat calls a function again and again on a goroutine, until end is called.
+func repeat(every time.Duration, f func()) (end func()) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+				f()
+			}
+		}
+	}()
+	return func() { close(stop); <-stopped }
+}
+
 // reportHeldStops reports stops that do not end the run to the host, until end is called. The control
 // thread itself formats no text.
 func (c *controlProcess) reportHeldStops() (end func()) {
 	if !c.holdStops {
 		return func() {}
 	}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		ticker := time.NewTicker(reportEvery)
-		defer ticker.Stop()
-		var last *controller.FaultError
-		for {
-			select {
-			case <-stop:
-				return
-			case <-ticker.C:
-			}
-			if cause := c.heldStop.Load(); cause != last { // also after a reset
-				last = cause
-				c.link.Report(cause, false)
-			}
+	var last *controller.FaultError
+	return repeat(reportEvery, func() {
+		if cause := c.heldStop.Load(); cause != last { // also after a reset
+			last = cause
+			c.link.Report(cause, false)
 		}
-	}()
-	return func() { close(stop); <-stopped }
+	})
 }

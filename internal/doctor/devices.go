@@ -79,6 +79,10 @@ func (d *doctor) deviceChecks() []check {
 	switch d.file.Robot.Driver {
 	case configs.DriverBridge:
 		return []check{bounded("device.bridge", time.Minute, d.checkBridge)}
+	case configs.DriverUnitree:
+		return []check{
+			{id: "device.unitree", limit: 30 * time.Second, run: d.checkUnitree}, single("device.start", d.checkStart),
+		}
 	case configs.DriverComposite:
 	default:
 		return []check{single("device", func() finding {

@@ -110,6 +110,9 @@ func (d *doctor) checkConsole() finding {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		return warn("end the run or the program that uses it (`ss -ltnp`)", "%s: in use", w.Listen)
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return warn("a run waits for it; `ip address` lists the present ones",
+			"%s: not an address of this computer at present", w.Listen)
 	case errors.Is(err, unix.EACCES):
 		return fail("choose a port above 1023", "%s: %v", w.Listen, err)
 	case err != nil:

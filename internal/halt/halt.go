@@ -210,7 +210,10 @@ func haltWhole(ctx context.Context, file configs.File, r *result) error {
 		return err
 	}
 	r.name = robot.Spec().Name
-	return setup.CloseRobot(robot)
+	if d, ok := robot.(interface{ Damp() error }); ok { // a process that died may have armed it
+		err = d.Damp()
+	}
+	return errors.Join(err, setup.CloseRobot(robot))
 }
 
 // haltDevice halts one device. It does not open servos, CAN motors and boards, because

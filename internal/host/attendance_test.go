@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/terminal"
 	"optibfm/rewardsrc"
 )
 
@@ -57,5 +58,27 @@ func TestAttendance_AsksOnlyAnOperatorWhoIsThere(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// details is a display that counts how often its details were toggled.
+type details struct {
+	terminal.QuietDisplay
+	toggled int
+}
+
+func (d *details) ToggleDetails() { d.toggled++ }
+
+func TestProcess_KeyOfDetailsStartsNothing(t *testing.T) {
+	display := &details{}
+	h := &Process{Display: display}
+	h.attend.awaitsFirst = true
+	h.Key(terminal.DetailsKey)
+	if display.toggled != 1 || !h.attend.starts() {
+		t.Errorf("toggled %d times, the next input starts the robot: %v", display.toggled, h.attend.starts())
+	}
+	h.Key('x')
+	if display.toggled != 1 || h.attend.starts() {
+		t.Error("another key does not start the robot")
 	}
 }

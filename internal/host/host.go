@@ -28,6 +28,8 @@ import (
 	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
+	"optibfm/rewardsrc/panel"
+	"optibfm/rewardsrc/remote"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
@@ -100,6 +102,7 @@ type Process struct {
 	attend   attendance          // of the operator
 	awaited  bool                // the robot stood still for the first input
 	web      *web.Server         // may be nil
+	keys     *keyboard.Keyboard  // of the screen, beside another label device; may be nil
 	pictures *frames.Store       // nil: the robot has none
 	logPath  string
 	notes    []string // events of the start
@@ -148,6 +151,7 @@ func Open(out io.Writer) (*Process, error) {
 	if err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
 	}
+	h.keys = terminal.OpenKeys(h.Display, h.Config.Show, h.Session.File.Operator.Source)
 	h.logPath = path
 	h.notes = append(h.notes, h.Session.LogNotices...)
 	h.Connect(log, source)
@@ -266,6 +270,8 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		return evdev.Open(o.Evdev, evdev.Options{System: setup.InputDevices, Display: h.Notice})
 	case configs.SourceGPIO:
 		return gpio.Open(o.GPIO, gpio.Options{Display: h.Notice})
+	case configs.SourceRemote:
+		return remote.Open(o.Remote, h.Link, panel.Options{Display: h.Notice})
 	case configs.SourceConsole:
 		if h.Config.JSON { // standard output is for the summary
 			return openConsole(o.Keyboard, os.Stderr), nil
@@ -296,13 +302,21 @@ func (h *Process) Notice(n rewardsrc.Notice) {
 	}
 }
 
-// updateReachable reports to the control process whether an operator can be asked.
+// updateReachable reports to the control process whether an operator can be asked, and the state of the console.
 func (h *Process) updateReachable() {
 	away := uint64(0)
 	if h.operator != nil && !h.operator.Reachable() || h.attend.away(rtloop.Now()) {
 		away = 1
 	}
 	h.Link.Away.Store(away)
+	if h.web == nil {
+		return
+	}
+	console := link.ConsoleWaits
+	if h.web.Pairing().URL != "" {
+		console = link.ConsoleListens
+	}
+	h.Link.Console.Store(console)
 }
 
 // openConsole reads labels as lines of standard input.
@@ -328,6 +342,8 @@ func (h *Process) Key(k keyboard.Key) {
 	switch k {
 	case 'q', keyboard.CtrlC:
 		h.Link.Stop.Store(link.StopOperator)
+	case terminal.DetailsKey:
+		h.Display.ToggleDetails()
 	case ' ': // the largest key
 		h.Link.Stop.CompareAndSwap(link.StopNone, link.StopRobot)
 	default:
@@ -400,7 +416,7 @@ func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
 	}
 }
 
-var errOrphaned = errors.New("host: the control process died; " +
+var errOrphaned = errors.New(flightlog.OrphanedEvent + "; " +
 	"the robot stopped only if it has its own deadman: check the robot first")
 
 // serve records until the control process has ended the run. A wake of the control process starts each round.
@@ -452,7 +468,7 @@ func (h *Process) drain() {
 	h.Intake.Flush()
 	h.takeStop()
 	if h.fault() != controller.FaultNone {
-		h.event(flightlog.Error, "robot halted: "+h.halted.String())
+		h.event(flightlog.Error, flightlog.HaltedEvent+h.halted.String())
 	}
 	if n := h.Link.Waited.Load(); n > 0 {
 		h.event(flightlog.Warn, fmt.Sprintf("the simulated robot, and its time, stood still for %d ticks "+
@@ -630,6 +646,9 @@ func (h *Process) beat(stop <-chan struct{}) {
 // Close releases the operator's device and closes the log.
 func (h *Process) Close() error {
 	err := errors.Join(h.Intake.Source.Halt(), h.haltWeb())
+	if h.keys != nil {
+		err = errors.Join(err, h.keys.Halt())
+	}
 	log := h.Recorder.Log
 	if log == nil {
 		return err

@@ -60,7 +60,7 @@ func (d *taskDesk) Save(name string, replace bool) error {
 	if record.Belief, record.Noise, err = d.belief.since(rtloop.Now()); err != nil {
 		return err
 	}
-	if record.Belief.Weight() == 0 {
+	if record.Labels() == 0 {
 		return errors.New("the task has no label; give labels first")
 	}
 	record.SavedAt = time.Now().UTC()

@@ -45,6 +45,7 @@ func (h *Process) openWeb() error {
 	operator := h.Session.File.Operator
 	options := web.Options{
 		About: h.aboutRun(), Period: h.Config.Spec.Period, Mode: webMode(operator.LabelMode), Stop: h.stopFromWeb(),
+		Report: h.reportFromWeb,
 	}
 	if h.pictures != nil {
 		options.Pictures = h.pictures
@@ -121,6 +122,7 @@ func (h *Process) aboutRun() web.About {
 		MaxAgeMS: web.Number(milliseconds(int64(file.Controller.MaxPlanAge) * int64(period))),
 		Missing:  h.Config.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
 		RecordView:  h.recordsPictures(),
+		Suggestions: file.Operator.Suggestions,
 		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
 	}
 }
@@ -140,6 +142,15 @@ func (h *Process) stopFromWeb() func(by string, first bool) {
 			At: rtloop.Now(), Level: flightlog.Warn, Text: "STOP was pressed in the web console, on " + by,
 		})
 	}
+}
+
+// reportFromWeb records and shows a report of the console.
+func (h *Process) reportFromWeb(level web.Level, text string) {
+	e := flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: text}
+	if level != web.Info {
+		e.Level = flightlog.Warn
+	}
+	record.Offer(h.Planner.Events, e)
 }
 
 // ending returns why the run ended, for the browsers.
@@ -204,10 +215,10 @@ type webView struct {
 	pose      []int  // channels of x, y, cosine and sine of the heading; nil: the robot has none
 	announced uint64 // number of the pairing on display
 
+	outcomes []controller.AppliedLabel // of the present tick
 	labels   perMinute
 	robust   bool    // labels may get less than their full weight
 	share    float64 // of its weight that the last label got; 0: no label yet, or not robust
-	earlier  uint64  // labels that counted for the tasks before this one
 	task     string  // saved, to which the run switched; "": none
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
@@ -261,30 +272,44 @@ func (v *webView) Tick(t *controller.Tick) {
 		v.expected = 0
 	}
 	if t.Flags.Has(controller.FlagSwitched) {
-		v.earlier, v.share = v.tally.Applied-v.tally.Undone, 0
+		v.share = 0
 	}
 	if t.Flags.Has(controller.FlagArmed) && !math.IsNaN(estimate) {
 		v.expected += estimate
 	}
-	if t.Wake-v.shownAt < int64(viewEvery) && t.Fault == v.fault {
+	if t.Wake-v.shownAt < int64(viewEvery) && t.Fault == v.fault && len(v.outcomes) == 0 {
 		return
 	}
 	v.shownAt, v.fault = t.Wake, t.Fault
 	v.server.Show(v.of(t, estimate))
+	for i := range v.outcomes { // after the view: no page shows a label as counted beside a count without it
+		v.settle(&v.outcomes[i])
+	}
+	v.outcomes = v.outcomes[:0]
 	v.late = 0
 	v.announcePairing()
 }
 
-// Outcome shows what a tick did with a label.
+// Outcome notes what a tick did with a label. Tick shows it.
 func (v *webView) Outcome(t *controller.Tick, l *controller.AppliedLabel) {
-	counted := l.Outcome == controller.Applied || l.Outcome == controller.ClosedRequest
-	share := 0.0
+	v.outcomes = append(v.outcomes, *l)
 	if v.robust && l.Share > 0 {
-		share, v.share = l.Share, l.Share
+		v.share = l.Share
 	}
-	v.server.Settle(l.ID, counted, l.Outcome.String(), share)
 	if l.Outcome == controller.Applied && l.Kind.Teaches() {
 		v.labels.Add(v.second(t))
+	}
+}
+
+func (v *webView) settle(l *controller.AppliedLabel) {
+	share := 0.0
+	if v.robust {
+		share = l.Share
+	}
+	counted := l.Outcome == controller.Applied || l.Outcome == controller.ClosedRequest
+	v.server.Settle(l.ID, counted, l.Outcome.String(), share)
+	if l.Outcome == controller.Applied && l.Kind == rewardsrc.Undo {
+		v.server.Undone(l.Undoes)
 	}
 }
 
@@ -312,7 +337,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),
-		Task: v.task, Labels: y.Applied - min(y.Applied, y.Undone+v.earlier), LastTrust: web.Number(v.share),
+		Task: v.task, Labels: t.Counted, LastTrust: web.Number(v.share),
 		PerMinute: v.labels.rate(v.second(t)),
 		Undone:    y.Undone, Refused: y.Refused, Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		LateMS:    web.Number(milliseconds(v.late)),
@@ -338,6 +363,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 
 func (v *webView) Label(rewardsrc.Label, error) {} // the source acknowledges to the page
 func (v *webView) Notice(keyboard.Notice)       {}
+func (v *webView) ToggleDetails()               {} // the page has its own
 
 func (v *webView) Event(e flightlog.Event) {
 	if task, switched := e.Fields["task"]; switched {

@@ -158,7 +158,7 @@ func TestProcess_ReportsASourceWithoutPicturesAtTheStart(t *testing.T) {
 	}
 }
 
-func TestWebView_CountsLabelsThatWereNotTakenBack(t *testing.T) {
+func TestWebView_CountsTheLabelsInTheBelief(t *testing.T) {
 	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
 	watch, err := newBeliefWatch(controller.DefaultConfig(), shape.Latent)
 	if err != nil {
@@ -166,7 +166,9 @@ func TestWebView_CountsLabelsThatWereNotTakenBack(t *testing.T) {
 	}
 	v := webView{belief: watch, attend: &attendance{}, tally: record.NewStatistics(shape), period: time.Millisecond}
 	v.tally.Applied, v.tally.Undone = 3, 1
-	if got := v.of(controller.NewTick(shape), 0).Labels; got != 2 {
-		t.Errorf("%d labels count, want 2: one of three was taken back", got)
+	tick := controller.NewTick(shape)
+	tick.Counted = 12 // 10 of them were in a saved task
+	if got := v.of(tick, 0).Labels; got != 12 {
+		t.Errorf("%d labels count, want those in the belief", got)
 	}
 }

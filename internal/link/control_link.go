@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"optibfm/controller"
+	"optibfm/hal"
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
 )
@@ -21,6 +22,7 @@ type ControlLink struct {
 	labels   *shm.Consumer
 	stops    *shm.MailboxWriter // not for the control thread
 	switches *shm.Producer
+	presses  *shm.Producer
 
 	Words
 
@@ -39,7 +41,7 @@ var (
 // NewControlLink opens the control process's end.
 func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink, error) {
 	l := &ControlLink{shape: shape, spare: *controller.NewTick(shape)}
-	var errs [8]error
+	var errs [9]error
 	l.ticks, errs[0] = segment.Producer(sectionTicks)
 	l.states, errs[1] = segment.MailboxWriter(sectionStates)
 	l.requests, errs[2] = segment.Producer(sectionRequests)
@@ -48,6 +50,7 @@ func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink,
 	l.Words, errs[5] = OpenWords(segment)
 	l.stops, errs[6] = segment.MailboxWriter(sectionStops)
 	l.switches, errs[7] = segment.Producer(sectionSwitches)
+	l.presses, errs[8] = segment.Producer(sectionPresses)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("control: segment: %w", err)
 	}
@@ -134,6 +137,14 @@ func (l *ControlLink) Reachable() bool { return l.Away.Load() == 0 }
 // Halt implements rewardsrc.Source. The host process has the device.
 func (l *ControlLink) Halt() error { return nil }
 
+// Press sends a press of a button of the robot to the operator's device in the host process.
+func (l *ControlLink) Press(p hal.Press) {
+	if slot, ok := l.presses.Reserve(); ok {
+		*pressView.At(slot) = p
+		l.presses.Commit()
+	}
+}
+
 // Report sends the cause of a stop to the host process.
 func (l *ControlLink) Report(cause *controller.FaultError, final bool) {
 	stopView.At(l.stops.Buffer()).set(cause, final)
@@ -144,7 +155,7 @@ func (l *ControlLink) Report(cause *controller.FaultError, final bool) {
 // Err returns an error after the host process has written an impossible value.
 func (l *ControlLink) Err() error {
 	for _, err := range [...]error{
-		l.ticks.Err(), l.states.Err(), l.requests.Err(), l.plans.Err(), l.labels.Err(), l.switches.Err(),
+		l.ticks.Err(), l.states.Err(), l.requests.Err(), l.plans.Err(), l.labels.Err(), l.switches.Err(), l.presses.Err(),
 	} {
 		if err != nil {
 			return err

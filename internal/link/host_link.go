@@ -3,6 +3,7 @@ package link
 import (
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"optibfm/controller"
 	"optibfm/internal/shm"
@@ -21,6 +22,7 @@ type HostLink struct {
 	labels   *shm.Producer
 	stops    *shm.MailboxReader
 	switches *shm.Consumer
+	presses  *shm.Consumer
 
 	Words
 
@@ -35,7 +37,7 @@ var ErrLabelRing = errors.New("host: the robot has not taken the last labels; pr
 // NewHostLink opens the host process's end.
 func NewHostLink(segment *shm.Segment, shape controller.Shape) (*HostLink, error) {
 	l := &HostLink{shape: shape}
-	var errs [8]error
+	var errs [9]error
 	l.ticks, errs[0] = segment.Consumer(sectionTicks)
 	l.states, errs[1] = segment.MailboxReader(sectionStates)
 	l.requests, errs[2] = segment.Consumer(sectionRequests)
@@ -44,6 +46,7 @@ func NewHostLink(segment *shm.Segment, shape controller.Shape) (*HostLink, error
 	l.Words, errs[5] = OpenWords(segment)
 	l.stops, errs[6] = segment.MailboxReader(sectionStops)
 	l.switches, errs[7] = segment.Consumer(sectionSwitches)
+	l.presses, errs[8] = segment.Consumer(sectionPresses)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("host: segment: %w", err)
 	}
@@ -103,6 +106,17 @@ func (l *HostLink) NextRequest() (r rewardsrc.Request, ok bool) {
 	r = *requestView.At(slot)
 	l.requests.Release()
 	return r, true
+}
+
+// NextPress takes the oldest press of a button of the robot. letter is the one on the button.
+func (l *HostLink) NextPress() (letter rune, at int64, ok bool) {
+	slot, ok := l.presses.Peek()
+	if !ok {
+		return 0, 0, false
+	}
+	p := *pressView.At(slot)
+	l.presses.Release()
+	return rune(min(p.Button, utf8.MaxRune)), p.At, true
 }
 
 // HasRoom reports whether Push has room. Only this process pushes, so true stays true until the next Push.

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/hal"
 	"optibfm/internal/shm"
 	"optibfm/rewardsrc"
 )
 
 // segmentVersion changes with the sections and their meaning. shm checks the sizes.
-const segmentVersion = controller.LayoutVersion<<16 | 6
+const segmentVersion = controller.LayoutVersion<<16 | 7
 
 // The sections of the segment between the control and the host process.
 const (
@@ -24,12 +25,14 @@ const (
 	sectionLabels   = "labels"   // ring, host to control: durable labels; full: the press is refused
 	sectionStops    = "stops"    // mailbox, control to host: the newest stopReport
 	sectionSwitches = "switches" // ring, control to host: switches of the task; full: the switch is refused
+	sectionPresses  = "presses"  // ring, control to host: presses of the robot's buttons; full: dropped
 
 	// The host also has a word for each activity.
 	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns
 	wordReady    = "ready"     // the host is ready: 1
 	wordStop     = "stop"      // the host asks for an end or a stop: a stopReason
 	wordAway     = "away"      // the operator's device is missing: 1
+	wordConsole  = "console"   // state of the web console: a ConsoleState
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
 	wordStage    = "stage"     // of the control thread: a controller.Stage
 	wordWaited   = "waited"    // periods for which a simulated robot has waited for the host
@@ -40,8 +43,8 @@ const (
 
 // Words are the counters and flags that both processes see.
 type Words struct {
-	HostBeat, Ready, Stop, Away, Ended, Stage, Waited *atomic.Uint64
-	Steps                                             HostSteps
+	HostBeat, Ready, Stop, Away, Console, Ended, Stage, Waited *atomic.Uint64
+	Steps                                                      HostSteps
 
 	// TickWake and StateWake wake the recorder and the planner of the host process.
 	TickWake, StateWake Wake
@@ -49,7 +52,7 @@ type Words struct {
 
 // OpenWords opens all words.
 func OpenWords(segment *shm.Segment) (w Words, err error) {
-	var errs [10]error
+	var errs [11]error
 	w.HostBeat, errs[0] = segment.Word(wordHostBeat)
 	w.Ready, errs[1] = segment.Word(wordReady)
 	w.Stop, errs[2] = segment.Word(wordStop)
@@ -60,6 +63,7 @@ func OpenWords(segment *shm.Segment) (w Words, err error) {
 	w.Steps, errs[7] = openHostSteps(segment)
 	w.TickWake.word, errs[8] = segment.Word(wordTickWake)
 	w.StateWake.word, errs[9] = segment.Word(wordStateWake)
+	w.Console, errs[10] = segment.Word(wordConsole)
 	return w, errors.Join(errs[:]...)
 }
 
@@ -72,16 +76,27 @@ const (
 	StopRobot               // the operator stops the robot; cleared when the robot is stopped
 )
 
+// ConsoleState is the state of the web console.
+type ConsoleState = uint64
+
+const (
+	ConsoleNone    ConsoleState = iota // the run has none
+	ConsoleListens                     // browsers can reach it
+	ConsoleWaits                       // it has no address, and tries again
+)
+
 const (
 	LabelSlots   = 64 // capacity of the label ring
 	requestSlots = 64
 	switchSlots  = 2
+	pressSlots   = 16
 )
 
 var (
 	labelView   = mustView[rewardsrc.Label]()
 	requestView = mustView[rewardsrc.Request]()
 	stopView    = mustView[StopReport]()
+	pressView   = mustView[hal.Press]()
 )
 
 func mustView[T any]() shm.View[T] {
@@ -134,9 +149,11 @@ func layout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionLabels, Kind: shm.KindRing, Size: labelView.Size(), Slots: LabelSlots},
 		{Name: sectionStops, Kind: shm.KindMailbox, Size: stopView.Size()},
 		{Name: sectionSwitches, Kind: shm.KindRing, Size: switchSize(s), Slots: switchSlots},
+		{Name: sectionPresses, Kind: shm.KindRing, Size: pressView.Size(), Slots: pressSlots},
 	}
 	for _, name := range []string{
-		wordHostBeat, wordReady, wordStop, wordAway, wordEnded, wordStage, wordWaited, wordTickWake, wordStateWake,
+		wordHostBeat, wordReady, wordStop, wordAway, wordConsole, wordEnded, wordStage, wordWaited,
+		wordTickWake, wordStateWake,
 	} {
 		sections = append(sections, shm.Section{Name: name, Kind: shm.KindWord})
 	}

@@ -19,8 +19,9 @@ type Status struct {
 	ZAgeMS  float64 `json:"z_age_ms"`
 	LateUS  float64 `json:"late_us"` // of the newest tick
 	WorstUS float64 `json:"worst_late_us"`
-	Skipped uint64  `json:"skipped"` // ticks
-	Deadman string  `json:"deadman"` // stops the robot if this computer fails
+	Skipped uint64  `json:"skipped"`           // ticks
+	Deadman string  `json:"deadman"`           // stops the robot if this computer fails
+	Console string  `json:"console,omitempty"` // why browsers cannot reach the web console
 }
 
 // Text returns the status as lines for a terminal, without control characters of the robot.
@@ -39,6 +40,10 @@ func (c *Status) Text() string {
 	if c.Planned {
 		age = fmt.Sprintf("z is %.0f ms old", c.ZAgeMS)
 	}
-	return s + fmt.Sprintf("\ntick %d, %s, %.0f µs late, at most %.0f, %d skipped\ndeadman: %s\n",
+	s += fmt.Sprintf("\ntick %d, %s, %.0f µs late, at most %.0f, %d skipped\ndeadman: %s\n",
 		c.Tick, age, c.LateUS, c.WorstUS, c.Skipped, plaintext.Clean(c.Deadman))
+	if c.Console != "" {
+		s += "console: " + plaintext.Clean(c.Console) + "\n"
+	}
+	return s
 }

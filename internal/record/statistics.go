@@ -26,7 +26,7 @@ type Statistics struct {
 	rewardSum float64
 
 	Asked, Answered, Expired uint64
-	Applied, Undone, Refused uint64
+	Applied, Undone, Refused uint64 // of the run; Last.Counted has the labels in the belief
 	FirstBad                 string // reason of the first refused label
 
 	Replans uint64

@@ -37,6 +37,7 @@ type replayReport struct {
 	Late       *replayPercentiles `json:"late_us,omitempty"`
 	Busy       *replayPercentiles `json:"busy_us,omitempty"`
 	Faults     map[string]uint64  `json:"faults,omitempty"`
+	EndedBy    string             `json:"ended_by,omitempty"` // the cause of a stop that ended the run
 	Z          []float64          `json:"z,omitempty"`
 	ZNorm      *float64           `json:"z_norm"` // null where the belief is unknown
 	WhatIf     *replayAnswer      `json:"what_if,omitempty"`
@@ -84,6 +85,7 @@ func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog
 		Skipped:    s.Skipped, Dropped: s.Dropped, DurationS: s.Duration.Seconds(),
 		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone, Doubted: s.Doubted, Least: s.Least,
 		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: finiteOrNil(r.ZNorm),
+		EndedBy: s.End,
 	}
 	if d := r.First; d != nil {
 		report.First = &replayDifference{d.Tick, d.Field, d.Logged, d.Computed}

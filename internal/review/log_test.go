@@ -53,6 +53,16 @@ func TestInfo_HasNoEmptyFields(t *testing.T) {
 	}
 }
 
+func TestPrintSummary_NamesTheCauseOfTheEnd(t *testing.T) {
+	for end, want := range map[string]string{"": "", "host failed: silence\x1b[2J": "  ended by   host failed: silence?[2J\n"} {
+		var out bytes.Buffer
+		printSummary(&out, flightlog.Summary{End: end})
+		if got := out.String(); !strings.HasSuffix(got, want) || end == "" && strings.Contains(got, "ended by") {
+			t.Errorf("%q: want %q in\n%s", end, want, got)
+		}
+	}
+}
+
 // writeTick completes a tick from its features and writes it, with a label or a wrong hash.
 func writeTick(
 	t *testing.T, w *flightlog.Writer, learner *controller.Learner, tick *controller.Tick, i uint64, label, wrong bool,

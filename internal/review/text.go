@@ -86,6 +86,9 @@ func printSummary(out io.Writer, s flightlog.Summary) {
 		faults += fmt.Sprintf("; %d warnings and %d errors on /event", s.Warnings, s.Errors)
 	}
 	row(out, "faults", "%s", faults)
+	if s.End != "" {
+		row(out, "ended by", "%s", plaintext.Clean(s.End))
+	}
 }
 
 func printEpisodes(out io.Writer, episodes []flightlog.Episode) {

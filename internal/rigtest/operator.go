@@ -20,9 +20,22 @@ import (
 	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/panel"
+	"optibfm/rewardsrc/remote"
 	"optibfm/rewardsrc/scripted"
 	"optibfm/rewardsrc/web"
 )
+
+// remoteButtons are presses of the buttons of a robot's remote control.
+type remoteButtons chan rune
+
+func (b remoteButtons) NextPress() (letter rune, at int64, ok bool) {
+	select {
+	case letter = <-b:
+		return letter, rewardsrc.Monotonic(), true
+	default:
+		return 0, 0, false
+	}
+}
 
 // Operators opens each kind of label source. press gives a good label on it.
 var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press func()){
@@ -85,6 +98,14 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 			press := fmt.Appendf(nil, `{"type":"press","id":%d,"kind":"good","at":1}`, presses)
 			Must(t, conn.Write(t.Context(), websocket.MessageText, press))
 		}
+	},
+	configs.SourceRemote: func(t *testing.T) (rewardsrc.Source, func()) {
+		cfg := remote.DefaultConfig()
+		cfg.Labels.RefractoryMS = 0
+		buttons := make(remoteButtons, 8)
+		p, err := remote.Open(cfg, buttons, panel.Options{})
+		Must(t, err)
+		return p, func() { buttons <- 'A' }
 	},
 	configs.SourceScripted: func(t *testing.T) (rewardsrc.Source, func()) {
 		cfg := scripted.DefaultConfig()

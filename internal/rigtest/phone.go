@@ -155,6 +155,28 @@ func (p *Phone) ChangeTask(kind, name string) (refused string) {
 	}
 }
 
+// AwaitLabels waits until the page shows that so many labels count.
+func (p *Phone) AwaitLabels(n uint64) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
+	defer cancel()
+	conn := p.dial(ctx)
+	var m struct {
+		Type string
+		View struct{ Labels uint64 }
+	}
+	for m.Type != "state" || m.View.Labels != n {
+		_, data, err := conn.Read(ctx)
+		if err != nil {
+			p.t.Fatalf("the page shows %d labels, want %d: %v", m.View.Labels, n, err)
+		}
+		m.Type = ""
+		if err := json.Unmarshal(data, &m); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
 // Ending is what the page shows at the end of a run.
 type Ending struct {
 	Ended, Keep string

@@ -24,7 +24,8 @@ func NewTask(t *testing.T, s *setup.Session, name string) taskstore.Task {
 	Must(t, l.WarmStart(phi, []float64{1, -1, 0.5}))
 	record := beliefstore.Record{
 		ModelHash: s.Model.Fingerprint(), Basis: k.BasisHash(), Offset: k.Offset, Sigma: k.Sigma,
-		Estimate: k.Noise.Estimate, Program: "test", Robot: "rover", SavedAt: time.Unix(1e9, 0), Belief: l.Belief(),
+		Estimate: k.Noise.Estimate, Noise: l.Noise(), Program: "test", Robot: "rover", SavedAt: time.Unix(1e9, 0),
+		Belief: l.Belief(),
 	}
 	return taskstore.Task{
 		Name: name, ModelHash: record.ModelHash, Z: setup.MeanZ(k, record), Belief: &record,

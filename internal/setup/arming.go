@@ -8,22 +8,21 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal"
-	"optibfm/hal/rover"
 	"optibfm/internal/plaintext"
 	"optibfm/rtloop"
 	"optibfm/simulate"
 )
 
-// isSimulator reports whether a robot can be reset, which no physical robot can.
-func isSimulator(r hal.Robot) bool { return simulate.Resetter(r) != nil }
+// IsSimulator reports whether a robot can be reset, which no physical robot can.
+func IsSimulator(r hal.Robot) bool { return simulate.Resetter(r) != nil }
 
 // SimulatedOrShadow reports whether a run cannot move actuators: of a simulator, or a shadow run.
-func SimulatedOrShadow(r hal.Robot, f configs.File) bool { return isSimulator(r) || f.Run.Shadow }
+func SimulatedOrShadow(r hal.Robot, f configs.File) bool { return IsSimulator(r) || f.Run.Shadow }
 
 // AwaitsOperator reports whether a robot stands still until the operator's first input: a simulator that a person
 // labels. A physical robot is armed by an explicit command, which no label device can give.
 func AwaitsOperator(r hal.Robot, f configs.File) bool {
-	return isSimulator(r) && !f.Run.Shadow && f.Operator.ByPerson() && !f.Safety.Attended()
+	return IsSimulator(r) && !f.Run.Shadow && f.Operator.ByPerson() && !f.Safety.Attended()
 }
 
 // CheckArming checks safety.arm, the deadman and the positions of a physical robot before anything is armed. Findings
@@ -61,24 +60,12 @@ func CheckStart(file configs.File) (impossible, cannotArm error) {
 	if file.Robot.Driver == configs.DriverBridge {
 		return nil, nil
 	}
-	spec, err := specOf(file)
+	spec, _, err := specUnopened(file)
 	if err != nil {
 		return err, nil
 	}
-	composite := file.Robot.Driver == configs.DriverComposite
-	rules := file.Rules(!composite || file.Run.Shadow)
+	rules := file.Rules(Simulated(file.Robot) || file.Run.Shadow)
 	return rules.CheckPoses(spec), rules.Unstartable(spec.Action)
-}
-
-func specOf(file configs.File) (hal.Spec, error) {
-	if file.Robot.Driver == configs.DriverComposite {
-		return file.Robot.Composite.Spec(file.Loop.Period())
-	}
-	robot, err := rover.New(file.Robot.Rover)
-	if err != nil {
-		return hal.Spec{}, err
-	}
-	return robot.Spec(), nil
 }
 
 // CheckHostUser reports a host process with the rights of the control process of a physical robot: a program that took
@@ -117,7 +104,7 @@ func DescribeDeadman(robot hal.Robot, s configs.Safety) string {
 	switch {
 	case s.ExternalDeadman != "":
 		return s.ExternalDeadman
-	case isSimulator(robot):
+	case IsSimulator(robot):
 		return "a simulator needs none"
 	}
 	return ""
@@ -125,4 +112,4 @@ func DescribeDeadman(robot hal.Robot, s configs.Safety) string {
 
 // CanWaitForHost reports whether a robot may stand still until a slow host has caught up: a simulator
 // whose time advances only with its actions.
-func CanWaitForHost(r hal.Robot, f configs.File) bool { return isSimulator(r) && Simulated(f.Robot) }
+func CanWaitForHost(r hal.Robot, f configs.File) bool { return IsSimulator(r) && Simulated(f.Robot) }

@@ -94,8 +94,8 @@ func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
 		return "", fmt.Errorf("run.state_dir: %w; or start without it: use --fresh once, or rename %s",
 			err, beliefstore.Path(dir))
 	}
-	return fmt.Sprintf("the run starts from the belief of %s; its labels weigh %.4g",
-		record.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), record.Belief.Weight()), nil
+	return fmt.Sprintf("the run starts from the belief of %s; labels in it: %d",
+		record.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), record.Labels()), nil
 }
 
 // CheckModelHash refuses a file of another model.

@@ -110,6 +110,9 @@ func specUnopened(f configs.File) (spec hal.Spec, known bool, err error) {
 	case configs.DriverComposite:
 		spec, err = f.Robot.Composite.Spec(f.Loop.Period())
 		return spec, true, err
+	case configs.DriverUnitree:
+		spec, err = f.Robot.Unitree.Spec(f.Loop.Period())
+		return spec, true, err
 	}
 	return hal.Spec{}, false, nil
 }

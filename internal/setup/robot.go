@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"optibfm/configs"
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/rover"
 	"optibfm/hal/shadow"
+	"optibfm/hal/unitree"
 	"optibfm/internal/link"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
@@ -52,6 +54,7 @@ func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 		r.Rover.Now = now
 		return rover.New(r.Rover)
 	case configs.DriverBridge:
+		r.Bridge.SimulatorWait = time.Duration(f.Run.SimulatorWaitS * float64(time.Second))
 		return bridge.Dial(ctx, r.Bridge)
 	case configs.DriverComposite:
 		robot, err := OpenDevices(ctx, LocalHardware, r.Composite, f.Loop.Period(), now)
@@ -59,9 +62,15 @@ func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 			return nil, err
 		}
 		return robot, nil
+	case configs.DriverUnitree:
+		robot, err := unitree.Open(ctx, r.Unitree, f.Loop.Period())
+		if err != nil {
+			return nil, err
+		}
+		return robot, nil
 	}
-	return nil, fmt.Errorf("robot.driver: unknown (%q); use %s, %s or %s",
-		f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite)
+	return nil, fmt.Errorf("robot.driver: unknown (%q); use %s, %s, %s or %s",
+		f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite, configs.DriverUnitree)
 }
 
 // repositoryAdvice is the fix for a relative path outside the folder that the ready-made configurations expect.

@@ -145,6 +145,6 @@ func (s *Start) message() string {
 	if s.Belief == nil {
 		return fmt.Sprintf("the run follows the task %s, made from a log", s.Name)
 	}
-	return fmt.Sprintf("the run starts from the task %s of %s; its labels weigh %.4g", s.Name,
-		s.Belief.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), s.Belief.Belief.Weight())
+	return fmt.Sprintf("the run starts from the task %s of %s; labels in it: %d", s.Name,
+		s.Belief.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), s.Belief.Labels())
 }

@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	oracleLabels     = 50_000 // as in the paper
-	baselineEpisodes = 10
+	oracleLabels = 50_000 // as in the paper
+
+	// The baselines have as many episodes as the run, within limits: few are noisy, many take long.
+	minBaseline, maxBaseline = 10, 100
 )
 
 // oracleZ infers the z of the rover's task from labelled observations: the best z of this model.
@@ -53,30 +55,32 @@ func FollowOracle(s *setup.Session) error {
 	return s.UpdateYAML()
 }
 
-// baselines measures an oracle and random behaviour in the task of the session, in lockstep and from the same
-// initial states. Both are nil if ctx ends.
-func baselines(ctx context.Context, s *setup.Session) (oracle, random *baseline, err error) {
+// baselines measures an oracle and random behaviour in the task of the session, in lockstep. Each of their episodes
+// begins in the state in which that of a run of so many episodes began: its seed is a function of the seed of the run
+// and its number. Both are nil if ctx ends.
+func baselines(ctx context.Context, s *setup.Session, episodes int) (oracle, random *baseline, err error) {
 	b := *s
-	b.File.Run.Lockstep, b.File.Run.DurationS, b.File.Run.Episodes = true, 0, baselineEpisodes
+	b.File.Run.Lockstep, b.File.Run.DurationS = true, 0
+	b.File.Run.Episodes = min(max(episodes, minBaseline), maxBaseline)
 	b.File.Operator.Source, b.File.Log.Enabled = configs.SourceNone, false
 	b.File.Controller.Strategy, b.File.Controller.Replan = controller.Random, 0
 	b.File.Controller.Explore = controller.ExploreConfig{}
-	if random, err = averageReturn(ctx, &b); err != nil {
+	if random, err = measure(ctx, &b); err != nil {
 		return nil, nil, err
 	}
 	if err := FollowOracle(&b); err != nil {
 		return nil, nil, err
 	}
-	if oracle, err = averageReturn(ctx, &b); ctx.Err() != nil {
+	if oracle, err = measure(ctx, &b); ctx.Err() != nil {
 		return nil, nil, nil
 	}
 	return oracle, random, err
 }
 
-func averageReturn(ctx context.Context, s *setup.Session) (*baseline, error) {
+func measure(ctx context.Context, s *setup.Session) (*baseline, error) {
 	result, err := lockstep.Run(ctx, s, terminal.QuietDisplay{})
 	if err != nil {
 		return nil, err
 	}
-	return &baseline{Episodes: len(result.Tally.Returns), Mean: mean(result.Tally.Returns)}, nil
+	return &baseline{result.Tally.Returns, mean(result.Tally.Returns)}, nil
 }

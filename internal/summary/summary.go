@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"optibfm/configs"
@@ -23,8 +24,8 @@ type Summary struct {
 	Seed     uint64    `json:"seed"`
 	Episodes uint64    `json:"episodes"` // that ended
 	Returns  []float64 `json:"returns"`  // of these episodes; the first and the newest of more than 10,000
-	Oracle   *baseline `json:"oracle,omitempty"`
-	Random   *baseline `json:"random,omitempty"`
+	Oracle   *baseline `json:"-"`        // from the same starts; nil: not measured
+	Random   *baseline `json:"-"`
 
 	Ticks         uint64  `json:"ticks"`
 	Skipped       uint64  `json:"skipped"`
@@ -57,10 +58,10 @@ type quantiles struct {
 	Max  float64 `json:"max"`
 }
 
-// baseline is the mean return of another way to choose z in the same task.
+// baseline is what another way to choose z gives in the same task.
 type baseline struct {
-	Episodes int     `json:"episodes"`
-	Mean     float64 `json:"mean"`
+	Returns []float64
+	Mean    float64
 }
 
 func newQuantiles(at func(percent float64) float64) *quantiles {
@@ -74,7 +75,7 @@ func newSummary(s *setup.Session, o record.Outcome) Summary {
 		Episodes: y.Episodes, Returns: append([]float64{}, y.Returns...),
 		Ticks: y.Ticks, Skipped: y.Skipped, Dropped: y.Dropped, AverageReward: y.AverageReward(),
 		Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
-		Labels: y.Applied, Undone: y.Undone, Refused: y.Refused,
+		Labels: y.Last.Counted, Undone: y.Undone, Refused: y.Refused,
 		MaxPlanAge: y.MaxAge, Posture: o.Posture, Fault: o.Fault, Found: o.Found, Waited: o.Waited, Log: o.LogPath,
 	}
 	if y.Refused > 0 {
@@ -100,7 +101,7 @@ func Print(ctx context.Context, out io.Writer, s *setup.Session, o record.Outcom
 	if s.File.Robot.Driver == configs.DriverRover && len(m.Returns) > 0 && ctx.Err() == nil {
 		fmt.Fprintln(out, "\nMeasuring an oracle and random behaviour in this task ...")
 		var err error
-		if m.Oracle, m.Random, err = baselines(ctx, s); err != nil {
+		if m.Oracle, m.Random, err = baselines(ctx, s, len(m.Returns)); err != nil {
 			return err
 		}
 	}
@@ -135,7 +136,7 @@ func suggestions(s *setup.Session, o record.Outcome) string {
 // SaveCommand returns the command that saves what a person taught in a run, however it ended, or "" if there is
 // nothing to save.
 func SaveCommand(s *setup.Session, y *record.Statistics, logPath string) string {
-	if !s.File.Operator.ByPerson() || y.Applied == 0 || logPath == "" || s.Invoked.Save == nil {
+	if !s.File.Operator.ByPerson() || y.Applied == 0 || y.Last.Counted == 0 || logPath == "" || s.Invoked.Save == nil {
 		return ""
 	}
 	args := append([]string{}, s.Invoked.Save...)
@@ -153,12 +154,13 @@ func (m *Summary) Print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "\n%s, %sstrategy %s\n", m.Robot, task, m.Strategy)
 	if len(m.Returns) > 0 {
-		line("returns", "%s", joinReturns(m.Returns))
+		line("returns", "%s", join(m.Returns, "%.1f "))
 	}
 	if m.Oracle != nil {
-		last := m.Returns[len(m.Returns)-1]
-		line("compare", "last episode %.1f%s; oracle %.1f, random %.1f",
-			last, shareOf(last, m.Oracle.Mean), m.Oracle.Mean, m.Random.Mean)
+		if shares := m.shares(); shares != nil {
+			line("share", "%s of the oracle's, from the same start", join(shares, "%.2f "))
+		}
+		line("compare", "mean return %.1f; oracle %.1f, random %.1f", mean(m.Returns), m.Oracle.Mean, m.Random.Mean)
 	}
 	line("labels", "%d used; asked %d, answered %d, expired %d; undone %d, refused %d",
 		m.Labels, m.Asked, m.Answered, m.Expired, m.Undone, m.Refused)
@@ -184,26 +186,32 @@ func (m *Summary) Print(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// shareOf formats a return as a share of the oracle's, empty unless that is positive.
-func shareOf(last, oracle float64) string {
-	if !(oracle > 0) {
-		return ""
+// shares returns each return as a share of the oracle's in the same episode. It is nil where that is not known: the
+// summary lacks returns, or one of the oracle's is not positive.
+func (m *Summary) shares() []float64 {
+	n := len(m.Returns)
+	if m.Dropped > 0 || m.Episodes != uint64(n) || n > len(m.Oracle.Returns) || !(slices.Min(m.Oracle.Returns[:n]) > 0) {
+		return nil
 	}
-	return fmt.Sprintf(", %.0f %% of the oracle's", 100*last/oracle)
+	shares := make([]float64, n)
+	for i, r := range m.Returns {
+		shares[i] = r / m.Oracle.Returns[i]
+	}
+	return shares
 }
 
-// joinReturns lists the returns, without the middle of a long list.
-func joinReturns(r []float64) string {
+// join lists numbers, without the middle of a long list.
+func join(numbers []float64, format string) string {
 	const edge = 5
 	var b strings.Builder
-	for i, x := range r {
-		if len(r) > 2*edge && i == edge {
+	for i, x := range numbers {
+		if len(numbers) > 2*edge && i == edge {
 			b.WriteString("... ")
 		}
-		if len(r) > 2*edge && i >= edge && i < len(r)-edge {
+		if len(numbers) > 2*edge && i >= edge && i < len(numbers)-edge {
 			continue
 		}
-		fmt.Fprintf(&b, "%.1f ", x)
+		fmt.Fprintf(&b, format, x)
 	}
 	return strings.TrimSpace(b.String())
 }

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/lockstep"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
 	"optibfm/internal/shell"
+	"optibfm/internal/terminal"
 )
 
 func TestPrint_InterruptedHasNoBaselines(t *testing.T) {
@@ -46,19 +49,21 @@ func TestSummary_TitleWithoutATask(t *testing.T) {
 func TestPrint_OfATaughtRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		operator, fault, log string
-		labels               uint64
+		labels, undone       uint64
 		want, not            []string
 	}{
-		"taught": {configs.SourceWeb, "", "logs/a.mcap", 3,
+		"taught": {configs.SourceWeb, "", "logs/a.mcap", 3, 0,
 			[]string{"\nrover, strategy", "optibfm task save NAME -c mine.yaml --from logs/a.mcap\n", "optibfm replay"},
 			[]string{"corner", "returns", "You are the operator", "Another task"}},
-		"halted": {configs.SourceKeyboard, "stopped", "logs/a.mcap", 3,
+		"halted": {configs.SourceKeyboard, "stopped", "logs/a.mcap", 3, 0,
 			[]string{"HALTED", "optibfm task save NAME"}, []string{"You are the operator"}},
-		"no label": {configs.SourceWeb, "", "logs/a.mcap", 0, []string{"optibfm replay"}, []string{"task save"}},
-		"no log":   {configs.SourceWeb, "", "", 3, nil, []string{"task save", "replay"}},
-		"simulated operator": {configs.SourceScripted, "", "logs/a.mcap", 3,
+		"undone":     {configs.SourceWeb, "", "logs/a.mcap", 3, 1, []string{"2 used; ", "undone 1,", "task save"}, nil},
+		"all undone": {configs.SourceWeb, "", "logs/a.mcap", 3, 3, []string{"0 used; "}, []string{"task save"}},
+		"no label":   {configs.SourceWeb, "", "logs/a.mcap", 0, 0, []string{"optibfm replay"}, []string{"task save"}},
+		"no log":     {configs.SourceWeb, "", "", 3, 0, nil, []string{"task save", "replay"}},
+		"simulated operator": {configs.SourceScripted, "", "logs/a.mcap", 3, 0,
 			[]string{"task corner", "You are the operator", "Another task"}, []string{"task save"}},
-		"simulated operator, halted": {configs.SourceScripted, "stopped", "logs/a.mcap", 3,
+		"simulated operator, halted": {configs.SourceScripted, "stopped", "logs/a.mcap", 3, 0,
 			[]string{"optibfm replay"}, []string{"You are the operator", "Another task"}},
 	} {
 		s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source, f.Robot.Rover.Task = c.operator, "corner" })
@@ -67,7 +72,7 @@ func TestPrint_OfATaughtRun(t *testing.T) {
 			Keyboard: []string{"run", "--operator", "keyboard"}, Task: []string{"run", "--task", "spin"},
 		}
 		o := record.Outcome{Robot: "rover", Tally: record.NewStatistics(s.Shape()), Fault: c.fault, LogPath: c.log}
-		o.Tally.Applied = c.labels
+		o.Tally.Applied, o.Tally.Undone, o.Tally.Last.Counted = c.labels, c.undone, c.labels-c.undone
 		if c.operator != configs.SourceScripted {
 			o.Tally.Returns = []float64{1}
 		}
@@ -100,13 +105,68 @@ func TestPrint_NoEpisodeIsValidJSON(t *testing.T) {
 	}
 }
 
-func TestShareOf_IsEmptyUnlessTheOracleIsPositive(t *testing.T) {
-	if got := shareOf(1, 2); got != ", 50 % of the oracle's" {
-		t.Errorf("1 of 2: %q", got)
-	}
-	for _, oracle := range []float64{0, -1, math.NaN()} {
-		if got := shareOf(1, oracle); got != "" {
-			t.Errorf("1 of %v: %q", oracle, got)
+func TestSummary_ComparesEpisodesFromTheSameStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		dropped, episodes uint64
+		oracle            []float64
+		want              string // "": no shares
+	}{
+		"each with its own":   {0, 3, []float64{200, 50, 80, 1}, "  share     0.50 1.00 0.25 of the oracle's, from the same start"},
+		"a record is missing": {1, 3, []float64{200, 50, 80, 1}, ""},
+		"returns are missing": {0, 4, []float64{200, 50, 80, 1}, ""},
+		"a long run":          {0, 3, []float64{200, 50}, ""},
+		"no positive return":  {0, 3, []float64{200, 0, 80}, ""},
+	} {
+		m := Summary{
+			Returns: []float64{100, 50, 20}, Episodes: c.episodes, Dropped: c.dropped,
+			Oracle: &baseline{c.oracle, 100}, Random: &baseline{nil, 3},
 		}
+		var out bytes.Buffer
+		m.Print(&out)
+		if got := strings.Contains(out.String(), "  share"); got != (c.want != "") || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: want %q in\n%s", name, c.want, out.String())
+		}
+	}
+}
+
+// TestBaselines_BeginEachEpisodeWhereTheRunDid runs the oracle's z as a run: each return is then the oracle's own.
+func TestBaselines_BeginEachEpisodeWhereTheRunDid(t *testing.T) {
+	s := rigtest.NewSession(t, func(f *configs.File) {
+		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 1, 12
+		f.Log.Enabled = false
+	})
+	var err error
+	s.Model, err = setup.OpenModel(s.File.Model.Bundle)
+	rigtest.Must(t, err)
+	rigtest.Must(t, FollowOracle(s))
+	o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
+	rigtest.Must(t, err)
+	oracle, _, err := baselines(t.Context(), s, len(o.Tally.Returns))
+	rigtest.Must(t, err)
+	if len(o.Tally.Returns) != 12 || !slices.Equal(oracle.Returns, o.Tally.Returns) {
+		t.Errorf("returns %v of the run, %v of the oracle", o.Tally.Returns, oracle.Returns)
+	}
+	if o.Tally.Returns[0] == o.Tally.Returns[1] {
+		t.Error("two episodes have the same start")
+	}
+}
+
+func TestSummary_CountsTheLabelsInTheBelief(t *testing.T) {
+	s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source = configs.SourceWeb })
+	s.Invoked = shell.Invocation{Program: "optibfm", Save: []string{"task", "save", "NAME"}}
+	y := record.NewStatistics(s.Shape())
+	y.Applied, y.Undone, y.Last.Counted = 3, 1, 12 // 10 of them were in the task from which the run started
+	o := record.Outcome{Tally: y}
+	var out bytes.Buffer
+	if err := Print(t.Context(), &out, s, o, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := "labels    12 used; asked 0, answered 0, expired 0; undone 1, refused 0\n"; !strings.Contains(
+		out.String(), want) {
+		t.Errorf("want %q in\n%s", want, out.String())
+	}
+	y.Undone, y.Last.Counted = 3, 0
+	if got := SaveCommand(s, y, "a.mcap"); got != "" {
+		t.Errorf("without a label, the command is %q", got)
 	}
 }

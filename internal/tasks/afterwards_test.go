@@ -266,13 +266,13 @@ func TestLabel_AcceptsACutLogAndRefusesADamagedOne(t *testing.T) {
 	task, err := b.folder.Load("turn")
 	rigtest.Must(t, err)
 	if task.Belief.Labels() != 3 || task.Origin.Afterwards != 3 || task.Origin.Log != ended {
-		t.Errorf("%g labels, %+v\n%s", task.Belief.Labels(), task.Origin, out.String())
+		t.Errorf("%d labels, %+v\n%s", task.Belief.Labels(), task.Origin, out.String())
 	}
 	err = Label(&bytes.Buffer{}, b.Options, New{Name: "other"}, damage(t, log), filled)
 	if !errors.Is(err, flightlog.ErrDamaged) {
 		t.Errorf("a damaged log: %v", err)
 	}
-	if names := Names(b.Options); !slices.Equal(names, []string{"turn"}) {
+	if names := Names(b.Options, false); !slices.Equal(names, []string{"turn"}) {
 		t.Errorf("tasks %q", names)
 	}
 }
@@ -366,7 +366,7 @@ func TestLabel_StartsARun(t *testing.T) {
 	more, err := b.folder.Load("more")
 	rigtest.Must(t, err)
 	if n := more.Belief.Labels(); n <= task.Belief.Labels() || !strings.Contains(out.String(), "z        cosine") {
-		t.Errorf("%g labels after %g\n%s", n, task.Belief.Labels(), out.String())
+		t.Errorf("%d labels after %d\n%s", n, task.Belief.Labels(), out.String())
 	}
 }
 
@@ -408,7 +408,7 @@ func TestLabel_ReportsRowsThatDoNotCount(t *testing.T) {
 	}
 	err := Label(&bytes.Buffer{}, b.Options, New{Name: "none"}, log, writeCSV(t, "tick,label", "20,1"))
 	wantError(t, err, "no label counts (line 2, tick 20: the robot was stopped or starting)")
-	if names := Names(b.Options); !slices.Equal(names, []string{"turn"}) {
+	if names := Names(b.Options, false); !slices.Equal(names, []string{"turn"}) {
 		t.Errorf("tasks %q", names)
 	}
 }
@@ -473,7 +473,7 @@ func TestLabel_SavesNothingFromABadFile(t *testing.T) {
 	wantError(t, Label(&bytes.Buffer{}, b.Options, New{Name: "../x"}, log, good), "not a name")
 	wantError(t, Label(&bytes.Buffer{}, Options{"rover", b.Set[1:]}, New{Name: "x"}, log, good), "another model")
 	wantError(t, Label(&bytes.Buffer{}, b.Options, New{Name: "x"}, log, t.TempDir()), "not a regular file")
-	if names := Names(b.Options); len(names) != 0 {
+	if names := Names(b.Options, false); len(names) != 0 {
 		t.Errorf("tasks %q", names)
 	}
 }

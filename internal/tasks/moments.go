@@ -70,6 +70,8 @@ func scaleOf(o configs.Operator) scale {
 		return scale{o.Evdev.Labels.GoodValue, o.Evdev.Labels.BadValue}
 	case configs.SourceGPIO:
 		return scale{o.GPIO.Labels.GoodValue, o.GPIO.Labels.BadValue}
+	case configs.SourceRemote:
+		return scale{o.Remote.Labels.GoodValue, o.Remote.Labels.BadValue}
 	case configs.SourceWeb:
 		return scale{o.Web.GoodValue, o.Web.BadValue}
 	}

@@ -74,7 +74,7 @@ func (w workplace) taskOf(path string) (taskstore.Task, error) {
 // checkRecord refuses a belief without a label, one of another model than the configuration's, and one in
 // other coordinates than those of k, which it gives the basis of the model.
 func (w workplace) checkRecord(r beliefstore.Record, from string, k *controller.Config) error {
-	if r.Belief.Weight() == 0 {
+	if r.Labels() == 0 {
 		return fmt.Errorf("%s has no label; give labels first", from)
 	}
 	model, err := setup.ConfiguredModel(w.file)

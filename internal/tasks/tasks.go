@@ -141,7 +141,7 @@ type taskReport struct {
 
 // beliefReport is the JSON of a belief.
 type beliefReport struct {
-	Labels       float64   `json:"labels"` // the sum of their confidences, less what was forgotten
+	Labels       uint64    `json:"labels"`
 	SavedAt      time.Time `json:"saved_at"`
 	Program      string    `json:"program"`
 	Lambda       float64   `json:"lambda"`
@@ -175,25 +175,42 @@ func Delete(out io.Writer, o Options, name string) error {
 	return nil
 }
 
-// Names lists the names of the saved tasks, for the completion of a shell.
-func Names(o Options) (names []string) {
+// Names lists the names of the saved tasks, for the completion of a shell. ofModel: only those of the configuration's
+// model, if it can be read. A completion reports no errors.
+func Names(o Options, ofModel bool) (names []string) {
 	w, err := o.open()
 	if err != nil {
 		return nil
 	}
-	names, _ = w.folder.Names() // a completion reports no errors
+	hash := ""
+	if ofModel {
+		if model, err := setup.ConfiguredModel(w.file); err == nil {
+			hash = model.Fingerprint()
+		}
+	}
+	entries, _ := w.folder.Heads()
+	for _, e := range entries {
+		if hash == "" || e.Task.ModelHash == hash {
+			names = append(names, e.Name)
+		}
+	}
 	return names
 }
 
 // labelsText describes the labels of a belief.
-func labelsText(t taskstore.Task) string { return fmt.Sprintf("%s labels", countText(t)) }
+func labelsText(t taskstore.Task) string {
+	if t.Belief.Labels() == 1 {
+		return "1 label"
+	}
+	return countText(t) + " labels"
+}
 
 // countText is the number of labels, or - for a task from a log.
 func countText(t taskstore.Task) string {
 	if t.Belief == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.4g", t.Belief.Labels())
+	return fmt.Sprint(t.Belief.Labels())
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

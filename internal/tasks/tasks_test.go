@@ -66,7 +66,8 @@ func (b bench) saveBelief(t *testing.T, hash string, n int) {
 	store, err := beliefstore.Open(b.state)
 	rigtest.Must(t, err)
 	rigtest.Must(t, store.Save(beliefstore.Record{
-		ModelHash: hash, Sigma: 0.5, Program: "test", Robot: "rover\x1b[2J", SavedAt: time.Unix(1e9, 0), Belief: belief,
+		ModelHash: hash, Sigma: 0.5, Noise: controller.NoiseState{Labels: uint64(n)}, Program: "test",
+		Robot: "rover\x1b[2J", SavedAt: time.Unix(1e9, 0), Belief: belief,
 	}))
 	rigtest.Must(t, store.Close())
 }
@@ -138,7 +139,7 @@ func TestSave_RefusesWhatNoRunCanStartFrom(t *testing.T) {
 	rigtest.Must(t, os.Truncate(beliefstore.Path(b.state), 100))
 	wantError(t, save("turn", b.state), "damaged")
 	wantError(t, save("turn", rewrite(t, b.record(t), func(tick *controller.Tick) { tick.Hash++ })), "replay")
-	if names := Names(b.Options); len(names) != 0 {
+	if names := Names(b.Options, false); len(names) != 0 {
 		t.Errorf("tasks %q", names)
 	}
 }
@@ -154,7 +155,7 @@ func TestSave_TakesTheBeliefAtTheEndOfALog(t *testing.T) {
 		t.Errorf("a belief with the hash %#x, the last tick has %#x", got, want)
 	}
 	if task.Origin.Log != log || task.Origin.StateDir != "" || task.Belief.Labels() == 0 {
-		t.Errorf("%+v, %g labels", task.Origin, task.Belief.Labels())
+		t.Errorf("%+v, %d labels", task.Origin, task.Belief.Labels())
 	}
 }
 
@@ -360,7 +361,7 @@ func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 	if err := make(b.Options, damage(t, log), Span{1, 2}); !errors.Is(err, flightlog.ErrDamaged) {
 		t.Errorf("a damaged log: %v", err)
 	}
-	if names := Names(b.Options); len(names) != 0 {
+	if names := Names(b.Options, false); len(names) != 0 {
 		t.Errorf("tasks %q", names)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/controller"
 	"optibfm/internal/beliefstore"
 	"optibfm/internal/sealed"
 	"optibfm/posterior"
@@ -39,7 +40,8 @@ func newTask(t testing.TB, name string, learnt bool) Task {
 		t.Fatal(err)
 	}
 	task.Belief = &beliefstore.Record{
-		ModelHash: "abc", Sigma: 0.5, Program: "test", Robot: "fake", SavedAt: time.Unix(2e9, 0).UTC(), Belief: b,
+		ModelHash: "abc", Sigma: 0.5, Noise: controller.NoiseState{Labels: 1}, Program: "test", Robot: "fake",
+		SavedAt: time.Unix(2e9, 0).UTC(), Belief: b,
 	}
 	return task
 }
@@ -63,7 +65,7 @@ func TestFolder_LoadsWhatItSaved(t *testing.T) {
 		}
 		if learnt {
 			if got.Belief.Belief.Hash() != want.Belief.Belief.Hash() || got.Belief.Labels() != 1 {
-				t.Errorf("a belief of %g labels, want 1", got.Belief.Labels())
+				t.Errorf("a belief of %d labels, want 1", got.Belief.Labels())
 			}
 			got.Belief.Belief, want.Belief.Belief = nil, nil
 		}

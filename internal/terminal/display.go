@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/term"
 
+	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
@@ -23,6 +24,7 @@ type Display interface {
 	// read. missing lists the real-time privileges that the system did not grant.
 	Begin(s *setup.Session, spec hal.Spec, missing []string, y *record.Statistics)
 	Notice(n keyboard.Notice) // of the operator's device
+	ToggleDetails()           // shows or hides them; any goroutine may call it
 	End()                     // restores the terminal
 }
 
@@ -50,6 +52,28 @@ func NewDisplay(out io.Writer, show string) Display {
 	return NewLineDisplay(out, show)
 }
 
+// DetailsKey shows and hides the details of the full screen.
+const DetailsKey = keyboard.Key('d')
+
+// OpenKeys reads the terminal for a display that has the whole of it, if no label device does: DetailsKey works in every
+// run. It returns nil without such a display or without a terminal at standard input. Close it with Halt.
+func OpenKeys(d Display, show, source string) *keyboard.Keyboard {
+	if !TakesScreen(show) || source == configs.SourceKeyboard || source == configs.SourceConsole {
+		return nil
+	}
+	onKey := func(k keyboard.Key) {
+		if k == DetailsKey {
+			d.ToggleDetails()
+		}
+	}
+	ignore := func(keyboard.Notice) {}
+	keys, err := keyboard.Open(keyboard.DefaultConfig(), keyboard.Options{KeysOnly: true, Display: ignore, OnKey: onKey})
+	if err != nil {
+		return nil // the screen works without keys
+	}
+	return keys
+}
+
 // QuietDisplay shows nothing.
 type QuietDisplay struct{}
 
@@ -59,6 +83,7 @@ func (QuietDisplay) Tick(*controller.Tick)                                      
 func (QuietDisplay) Label(rewardsrc.Label, error)                                 {}
 func (QuietDisplay) Notice(keyboard.Notice)                                       {}
 func (QuietDisplay) Event(flightlog.Event)                                        {}
+func (QuietDisplay) ToggleDetails()                                               {}
 func (QuietDisplay) End()                                                         {}
 
 // Displays shows a run on several displays.
@@ -85,5 +110,7 @@ func (d Displays) Label(l rewardsrc.Label, err error) { d.each(func(e Display) {
 func (d Displays) Notice(n keyboard.Notice) { d.each(func(e Display) { e.Notice(n) }) }
 
 func (d Displays) Event(e flightlog.Event) { d.each(func(display Display) { display.Event(e) }) }
+
+func (d Displays) ToggleDetails() { d.each(Display.ToggleDetails) }
 
 func (d Displays) End() { d.each(Display.End) }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,21 +29,25 @@ func (s *screenDisplay) draw(c *canvas) {
 		s.channels.draw(c, 0, top, left, rows, s.stats.Last.Obs)
 	}
 	p := &panel{c, left + gap, top, c.w - left - gap}
-	if s.person() {
-		const fixed = 12 // rows without the plot
-		s.drawLearnt(p)
-		s.drawGiven(p)
-		s.drawValue(p, 3*min((rows-fixed)/3, 4))
-		s.drawLoop(p)
+	if s.details.Load() {
+		s.drawDetails(p, rows)
 	} else {
-		const fixed = 15
-		s.drawEpisode(p)
-		s.drawBelief(p, 3*min((rows-fixed)/3, 4))
-		s.drawLabels(p)
-		s.drawPlan(p)
-		s.drawLoop(p)
+		s.drawWords(p)
 	}
 	s.drawFoot(c, c.h-foot)
+}
+
+// drawDetails draws the numbers. A person must not see a simulator's reward.
+func (s *screenDisplay) drawDetails(p *panel, rows int) {
+	fixed := 12 // rows without the plot
+	if !s.person() {
+		fixed = 15
+		s.drawEpisode(p)
+	}
+	s.drawBelief(p, 3*min((rows-fixed)/3, 4))
+	s.drawLabels(p)
+	s.drawPlan(p)
+	s.drawLoop(p)
 }
 
 // drawSmall is for a window that became too small.
@@ -50,12 +55,17 @@ func (s *screenDisplay) drawSmall(c *canvas) {
 	t := &s.stats.Last
 	c.text(0, 0, inkBold, s.title())
 	s.drawRequest(c, 1)
-	c.text(0, 2, inkPlain, fmt.Sprintf("labels %d  asked %d  D-gap %.3g", s.stats.Applied, s.stats.Asked, t.DGap))
+	c.text(0, 2, inkPlain, fmt.Sprintf("labels %d  asked %d", t.Counted, s.stats.Asked))
 	if !s.person() {
 		c.text(0, 3, inkPlain, fmt.Sprintf("reward %+.2f  return %.1f", t.Reward, s.stats.Running))
 	}
 	c.text(0, 4, s.lastEvent.ink, s.lastEvent.text)
-	c.text(0, c.h-1, inkDim, fmt.Sprintf("enlarge the window to %d x %d", screenWidth, screenHeight))
+	if c.h > 6 {
+		c.text(0, c.h-2, inkDim, fmt.Sprintf("enlarge the window to %d x %d", screenWidth, screenHeight))
+	}
+	c.repeat(0, c.h-1, c.w, inkPlain, ' ')
+	keys := fewKeysOf(s.session.File)
+	c.drawKeys(c.h-1, keys, min(4, len(keys)))
 }
 
 func (s *screenDisplay) title() string {
@@ -79,7 +89,10 @@ func (s *screenDisplay) drawHeader(c *canvas) {
 	if s.session.File.Run.Shadow {
 		mode = "SHADOW: no motion"
 	}
-	right := fmt.Sprintf("%s · %.4g Hz · %s", s.strategy(), 1/s.spec.Period.Seconds(), mode)
+	right := mode
+	if s.details.Load() {
+		right = fmt.Sprintf("%s · %.4g Hz · %s", s.strategy(), 1/s.spec.Period.Seconds(), mode)
+	}
 	c.clip(1, 0, c.w/2, inkBold, s.title())
 	c.right(c.w-1, 0, inkPlain, right)
 	s.drawProgress(c, 1)
@@ -163,6 +176,25 @@ func (p *panel) row(name string) int {
 	return p.x + 9
 }
 
+// paragraph writes a text in as many rows as it needs. Its second and later rows are indented.
+func (p *panel) paragraph(k ink, text string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > p.w:
+			p.text(p.x, p.y, k, line)
+			p.y++
+			line = "  " + word
+		default:
+			line += " " + word
+		}
+	}
+	p.text(p.x, p.y, k, line)
+	p.y++
+}
+
 // pairs writes values, each after its name.
 func (p *panel) pairs(x int, k ink, pairs ...any) int {
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -183,6 +215,12 @@ func (s *screenDisplay) drawEpisode(p *panel) {
 		right = fmt.Sprintf("%.1f of %.4g s", float64(t.Step)*s.spec.Period.Seconds(), run.EpisodeS)
 	}
 	p.heading(name, right)
+	s.drawRewards(p)
+}
+
+// drawRewards shows the rewards of a simulator: the present one, and the sums of the episodes.
+func (s *screenDisplay) drawRewards(p *panel) {
+	t := &s.stats.Last
 	x := p.row("reward")
 	if t.Flags.Has(controller.FlagReward) {
 		p.text(x, p.y, inkPlain, fmt.Sprintf("%+6.2f", t.Reward))
@@ -229,28 +267,22 @@ func (s *screenDisplay) drawReturns(p *panel, x int) {
 
 func (s *screenDisplay) drawBelief(p *panel, rows int) {
 	t, gate := &s.stats.Last, s.session.File.Controller.Gate
-	p.heading("BELIEF", fmt.Sprintf("log det V %.2f", t.LogDet))
-	x := p.row("D-gap")
-	k := inkPlain
-	if t.Flags.Has(controller.FlagGateOpen) {
-		k = inkAsk
-	}
 	gap := fmt.Sprintf("%.4f", t.DGap)
 	if t.DGap != 0 && t.DGap < 1e-4 {
 		gap = "<1e-4"
 	}
-	x = p.text(x, p.y, k, fmt.Sprintf("%-6.6s", gap))
-	x = p.text(x, p.y, inkDim, " nats")
+	p.heading("WORTH OF A LABEL NOW", fmt.Sprintf("%.6s nats (D-gap)", gap))
 	kappa := t.Kappa
 	switch {
 	case gate.Off:
 		kappa = 0
-		p.text(x, p.y, inkDim, "; never asks")
+		p.text(p.x, p.y, inkDim, "never asks")
 	case t.Flags.Has(controller.FlagUnreachable):
-		p.text(x, p.y, inkBad, "; cannot ask: no operator")
+		p.text(p.x, p.y, inkBad, "no operator")
 	default:
-		p.text(x, p.y, inkDim, fmt.Sprintf("; asks from κ %.3g", t.Kappa))
+		p.text(p.x, p.y, inkDim, fmt.Sprintf("asks from %.3g (κ)", t.Kappa))
 	}
+	p.right(p.x+p.w, p.y, inkDim, fmt.Sprintf("gained %.1f (log det V)", t.LogDet-s.firstLogDet))
 	p.y++
 	s.history.drawGap(p.canvas, p.x, p.y, p.w, rows, kappa)
 	p.y += rows
@@ -258,7 +290,7 @@ func (s *screenDisplay) drawBelief(p *panel, rows int) {
 
 func (s *screenDisplay) drawLabels(p *panel) {
 	p.heading("LABELS", s.labelRate())
-	s.drawRequests(p, p.pairs(p.x, inkPlain, "used", s.stats.Applied))
+	s.drawRequests(p, p.pairs(p.x, inkPlain, "used", s.stats.Last.Counted))
 }
 
 // labelRate is the rate of labels in the last minute.
@@ -286,11 +318,11 @@ func (s *screenDisplay) drawRequests(p *panel, x int) {
 func (s *screenDisplay) drawPlan(p *panel) {
 	t := &s.stats.Last
 	age := time.Duration(t.Index-t.PlanConfirmed) * s.spec.Period
-	right := fmt.Sprintf("z %.2f s old, %d plans", age.Seconds(), s.stats.Replans)
+	right := fmt.Sprintf("%.2f s old, %d plans", age.Seconds(), s.stats.Replans)
 	if t.PlanScore != 0 {
 		right += fmt.Sprintf(", score %.3g", t.PlanScore)
 	}
-	p.heading("PLAN", right)
+	p.heading("PLAN (z)", right)
 	x := p.row("z")
 	barcode(p.canvas, x, p.y, p.x+p.w-x, t.Z, largest(t.Z))
 	p.y++
@@ -342,7 +374,11 @@ func (s *screenDisplay) drawFoot(c *canvas, y int) {
 		c.text(1, y+1, inkDim, "no label yet")
 	}
 	s.drawEvent(c, y+2)
-	s.drawKeys(c, y+3)
+	keys, needed := keysOf(s.session.File)
+	x := c.drawKeys(y+3, keys, needed)
+	if s.arena != nil && s.arena.shades != nil && c.palette.shaded {
+		c.text(x+1, y+3, inkDim, "light background: high reward")
+	}
 }
 
 func ago(d time.Duration) string {
@@ -387,8 +423,8 @@ func (s *screenDisplay) drawRequest(c *canvas, y int) {
 		c.banner(y, inkAskBanner, "RESTING", "the robot moves to its rest pose; to stop it: ", command("stop"))
 	case t.Mode() == controller.Disarmed && s.session.File.Safety.Attended():
 		c.banner(y, inkAskBanner, "DISARMED", "to enable motion: ", command("arm"))
-	case s.person() && t.Mode() == controller.Disarmed && t.Flags.Has(controller.FlagUnreachable):
-		c.banner(y, inkAskBanner, "READY", "to start the robot: ", FirstInput(s.session.File.Operator))
+	case s.waits():
+		c.banner(y, inkAskBanner, startText(s.session.File.Operator), "", "This press is not a label.")
 	case s.request != 0 && s.person():
 		timeout := time.Duration(s.session.File.Controller.Gate.TimeoutS * float64(time.Second))
 		left := max(s.asked+timeout-s.elapsed(), 0)
@@ -396,7 +432,7 @@ func (s *screenDisplay) drawRequest(c *canvas, y int) {
 	case s.request != 0:
 		c.text(1, y, inkAsk, "label requested from the simulated operator")
 	case s.person() && t.Flags.Has(controller.FlagUnreachable):
-		c.text(1, y, inkAsk, "no question while you are away; you are back? "+FirstInput(s.session.File.Operator))
+		c.text(1, y, inkAsk, "no question while you are away; back? "+FirstInput(s.session.File.Operator))
 	case s.session.File.Controller.Gate.Off:
 		c.text(1, y, inkDim, "the label gate is off: the robot never asks")
 	case t.Flags.Has(controller.FlagGateOpen):
@@ -420,15 +456,21 @@ func (s *screenDisplay) question(t *controller.Tick) string {
 	return fmt.Sprintf("how good was it %.1f s ago?", since)
 }
 
+// startText returns how a person starts a robot that waits.
+func startText(o configs.Operator) string {
+	how := FirstInput(o)
+	return strings.ToUpper(how[:1]) + how[1:] + " to start."
+}
+
 // FirstInput tells how a person with a label device shows to be there.
 func FirstInput(o configs.Operator) string {
 	switch o.Source {
 	case configs.SourceKeyboard:
-		return "press Enter"
+		return "press any key"
 	case configs.SourceConsole:
 		return "enter +"
 	case configs.SourceWeb:
-		return "press good in the browser"
+		return "press any key or Good in the browser"
 	}
 	return "press a button of your device"
 }
@@ -455,15 +497,29 @@ var labelKeys = []string{
 // neededKeys is the number of labelKeys that every screen shows.
 const neededKeys = 8
 
-// drawKeys shows the label keys that fit if a person labels at this terminal. The terminal is then raw.
-func (s *screenDisplay) drawKeys(c *canvas, y int) {
-	keys, needed := labelKeys, neededKeys
+// keysOf returns the keys of this terminal, the most important first, and the number of them that every full screen
+// shows. If a person labels at the terminal, it is raw.
+func keysOf(f configs.File) (keys []string, needed int) {
 	switch {
-	case s.session.File.Operator.Source != configs.SourceKeyboard:
-		keys, needed = []string{"Ctrl-C ends the run"}, 1
-	case s.session.File.Safety.Attended():
-		keys, needed = append([]string{"SPACE STOP"}, labelKeys...), neededKeys+1
+	case f.Operator.Source != configs.SourceKeyboard:
+		return []string{"Ctrl-C ends the run"}, 1
+	case f.Safety.Attended():
+		return append([]string{"SPACE STOP"}, labelKeys...), neededKeys + 1
 	}
+	return labelKeys, neededKeys
+}
+
+// fewKeysOf returns the keys for little room, those that stop or end the run first.
+func fewKeysOf(f configs.File) []string {
+	keys, _ := keysOf(f)
+	first := func(k string) bool { return k == "SPACE STOP" || k == "q quit" }
+	return append(slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return !first(k) }),
+		slices.DeleteFunc(slices.Clone(keys), first)...)
+}
+
+// drawKeys shows the keys that fit, at least those that are needed if the row is wide enough, and returns the column
+// after them.
+func (c *canvas) drawKeys(y int, keys []string, needed int) int {
 	gap := 2
 	if utf8.RuneCountInString(strings.Join(keys[:needed], "  ")) > c.w-2 {
 		gap = 1
@@ -477,7 +533,5 @@ func (s *screenDisplay) drawKeys(c *canvas, y int) {
 		x = c.text(x, y, inkBold, name+" ")
 		x = c.text(x, y, inkDim, meaning) + gap
 	}
-	if s.arena != nil && s.arena.shades != nil && c.palette.shaded {
-		c.text(x+1, y, inkDim, "light background: high reward")
-	}
+	return x
 }

@@ -3,6 +3,7 @@ package terminal
 import (
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -67,6 +68,9 @@ func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *reco
 		line = line.Str("task", plaintext.Clean(task))
 	}
 	line.Str("strategy", s.File.Controller.Strategy).Float64("hz", 1/spec.Period.Seconds()).Msg("run started")
+	if s.File.Operator.Source == configs.SourceKeyboard {
+		d.log.Info().Msg("keys: " + strings.Join(fewKeysOf(s.File), ", "))
+	}
 	if s.File.Safety.Arm == configs.ArmOperator {
 		d.log.Info().Msg("disarmed; to enable motion: " + plaintext.Clean(s.Invoked.OperatorCommand("arm")))
 	}
@@ -90,11 +94,11 @@ func (d *LineDisplay) Tick(*controller.Tick) {
 		if !d.person {
 			line = line.Float64("return", round3(y.Returns[len(y.Returns)-1]))
 		}
-		line.Uint64("labels", y.Applied).Msg("episode finished")
+		line.Uint64("labels", y.Last.Counted).Msg("episode finished")
 	}
 	if now := time.Now(); now.Sub(d.last) >= 5*time.Second {
 		d.last = now
-		d.log.Info().Uint64("tick", y.Last.Index).Uint64("labels", y.Applied).Uint64("asked", y.Asked).
+		d.log.Info().Uint64("tick", y.Last.Index).Uint64("labels", y.Last.Counted).Uint64("asked", y.Asked).
 			Float64("dgap", round3(y.Last.DGap)).Float64("lateness_p99_us", record.Micros(y.Lateness, 99)).
 			Msg("running")
 	}
@@ -121,6 +125,8 @@ func (d *LineDisplay) Event(e flightlog.Event) {
 	}
 	d.log.WithLevel(level).Msg(plaintext.Clean(e.Text))
 }
+
+func (d *LineDisplay) ToggleDetails() {}
 
 func (d *LineDisplay) End() {}
 

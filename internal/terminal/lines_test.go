@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
 )
 
 func TestLineDisplay_GivesEventsTheirPriorityInTheJournal(t *testing.T) {
@@ -17,6 +20,26 @@ func TestLineDisplay_GivesEventsTheirPriorityInTheJournal(t *testing.T) {
 	}
 	if got, want := out.String(), "<6>text\n<4>text\n<3>text\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestLineDisplay_ShowsKeysThatStopFirst(t *testing.T) {
+	for _, c := range []struct {
+		change func(*configs.File)
+		want   string
+	}{
+		{func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard }, "keys: q quit, + good, - bad, "},
+		{func(f *configs.File) {
+			f.Operator.Source, f.Safety.Arm = configs.SourceKeyboard, configs.ArmOperator
+		}, "keys: SPACE STOP, q quit, + good, - bad, "},
+		{func(*configs.File) {}, ""},
+	} {
+		var out strings.Builder
+		s := &setup.Session{File: testFile(c.change)}
+		NewLineDisplay(&out, ShowLines).Begin(s, rigtest.RoverSpec(t), nil, nil)
+		if got := out.String(); !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "keys:") {
+			t.Errorf("want %q in %s", c.want, got)
+		}
 	}
 }
 

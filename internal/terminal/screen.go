@@ -2,7 +2,11 @@ package terminal
 
 import (
 	"fmt"
+	"os"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/term"
 
 	"optibfm/configs"
 	"optibfm/controller"
@@ -35,6 +39,10 @@ type screenDisplay struct {
 	channels *channels // of any other robot
 	history  history
 
+	firstLogDet float64     // of the run, or since a switch of the task
+	details     atomic.Bool // shown instead of words
+	keys        bool        // DetailsKey works
+
 	request   uint64        // open request, 0 for none
 	asked     time.Duration // its moment
 	lastLabel message
@@ -62,7 +70,7 @@ func newScreenDisplay(t *terminal) *screenDisplay {
 
 func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
 	s.session, s.spec, s.missing, s.stats = of, spec, missing, y
-	s.started = s.now()
+	s.started, s.keys = s.now(), term.IsTerminal(int(os.Stdin.Fd()))
 	if of.File.Robot.Driver == configs.DriverRover {
 		s.arena = &arena{side: of.File.Robot.Rover.ArenaM}
 		s.arena.task = s.task()
@@ -105,6 +113,10 @@ func (s *screenDisplay) Outcome(t *controller.Tick, l *controller.AppliedLabel) 
 
 func (s *screenDisplay) Tick(t *controller.Tick) {
 	at := s.elapsed()
+	s.given.keep(t)
+	if s.stats.Ticks == 1 || t.Flags.Has(controller.FlagSwitched) {
+		s.firstLogDet = t.LogDet
+	}
 	s.history.add(at, t.DGap, t.Flags.Has(controller.FlagAsked), s.applied)
 	s.applied = 0
 	s.noteRequest(t, at)
@@ -233,6 +245,8 @@ func (s *screenDisplay) Event(e flightlog.Event) {
 		s.lastEvent.ink = inkBad
 	}
 }
+
+func (s *screenDisplay) ToggleDetails() { s.details.Store(!s.details.Load()) }
 
 func (s *screenDisplay) End() { s.terminal.Close() }
 

@@ -109,6 +109,7 @@ func fillTick(t *controller.Tick, i, steps int) {
 	t.Deadline = int64(i) * 50e6
 	t.Wake, t.Done = t.Deadline+60e3, t.Deadline+150e3
 	t.Reward, t.LogDet, t.PlanConfirmed, t.PlanScore = math.Sin(angle), float64(i)/10, uint64(max(i-3, 0)), 4.25
+	t.Counted = uint64(i+10) / 20
 	t.DGap, t.Kappa = 2/(1+float64(i)/20), 0.2
 	if t.DGap >= 0.2 {
 		t.Flags |= controller.FlagGateOpen
@@ -169,6 +170,12 @@ func goldenCases(t *testing.T) []goldenCase {
 		f.Operator.Source = configs.SourceKeyboard
 		f.Run.DurationS, f.Run.EpisodeS = 0, 0
 	}
+	suggesting := func(f *configs.File) {
+		unlimited(f)
+		f.Operator.Suggestions = []string{
+			"stand up: good while the head is high", "walk: good while it is upright and moves forwards",
+		}
+	}
 	attended := func(f *configs.File) {
 		f.Safety.Arm, f.Safety.AfterStop = configs.ArmOperator, configs.AfterStopHold
 		f.Operator.Source = configs.SourceKeyboard
@@ -181,8 +188,17 @@ func goldenCases(t *testing.T) []goldenCase {
 	return []goldenCase{
 		{"rover", nil, rover, 500, func(s *screenDisplay) {
 			s.Label(rewardsrc.Label{ID: 25, Kind: rewardsrc.Value, Value: 0.5}, nil)
+			s.keys = true
 		}},
-		{"ascii", nil, rover, 500, func(s *screenDisplay) { s.terminal.canvas.glyphs = &asciiGlyphs }},
+		{"ascii", nil, rover, 500, func(s *screenDisplay) {
+			s.terminal.canvas.glyphs = &asciiGlyphs
+			s.ToggleDetails()
+		}},
+		{"details", unlimited, rover, 500, (*screenDisplay).ToggleDetails},
+		{"start", suggesting, rover, 1, func(s *screenDisplay) {
+			s.stats.Last.Flags = controller.FlagUnreachable
+			s.keys = true
+		}},
 		{"wanted", unlimited, rover, 91, func(s *screenDisplay) {
 			s.Label(rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}, errors.New("the disk is full"))
 			s.Notice(keyboard.Notice{Event: keyboard.Ignored, Text: "12 keys ignored"})
@@ -309,6 +325,31 @@ func TestScreenDisplay_ShowsKeysThatFit(t *testing.T) {
 	for width, want := range map[int]string{80: narrow, 120: narrow + "  0 neither  1..9 graded"} {
 		if frame := paintText(t, s, width, 24); !strings.HasSuffix(frame, "\n"+want+"\n") {
 			t.Errorf("%d columns: want the keys %q in\n%s", width, want, frame)
+		}
+	}
+}
+
+func TestScreenDisplay_ShowsKeysThatStopFirstInASmallWindow(t *testing.T) {
+	person := testFile(func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard })
+	attended := person
+	attended.Safety.Arm = configs.ArmOperator
+	const labels, enlarge = "+ good - bad", "enlarge the window to 80 x 24"
+	for _, c := range []struct {
+		file configs.File
+		w, h int
+		want string // the last row
+	}{
+		{attended, 79, 23, " SPACE STOP  q quit  + good  - bad  > better  < worse  g goal  u undo"},
+		{attended, 34, 10, " SPACE STOP q quit " + labels},
+		{attended, 12, 3, " SPACE STOP"},
+		{attended, 40, 1, " SPACE STOP  q quit  + good  - bad"},
+		{person, 30, 8, " q quit + good - bad > better"},
+		{testFile(nil), 40, 8, " Ctrl-C ends the run"},
+	} {
+		frame := paintText(t, newTestScreen(t, c.file, rigtest.RoverSpec(t), 2), c.w, c.h)
+		rows := strings.Split(strings.TrimSuffix(frame, "\n"), "\n")
+		if got := rows[len(rows)-1]; got != c.want || strings.Contains(frame, enlarge) != (c.h > 6) {
+			t.Errorf("%d x %d: the last row is %q, want %q, in\n%s", c.w, c.h, got, c.want, frame)
 		}
 	}
 }

@@ -4,20 +4,22 @@ import (
 	"fmt"
 	"slices"
 
+	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/rewardsrc"
 )
 
-// given are the labels of a person that count.
+// given holds the labels that a person gave to this task in this run. Other labels in the belief are earlier ones.
 type given struct {
-	counts [numGiven]int
-	newest []givenLabel // at most maxMarks
+	newest []givenLabel  // at most undoable
+	older  [numGiven]int // that an undo cannot reach, of each kind
 }
 
 // givenLabel is a label in the row of the newest ones.
 type givenLabel struct {
-	id   uint64
-	kind int
+	id     uint64
+	kind   int
+	undone bool
 }
 
 // The kinds of a label in given.
@@ -44,8 +46,7 @@ var givenKinds = [numGiven]struct {
 func (g *given) add(l *controller.AppliedLabel) {
 	if l.Kind == rewardsrc.Undo {
 		if i := slices.IndexFunc(g.newest, func(x givenLabel) bool { return x.id == l.Undoes }); i >= 0 {
-			g.counts[g.newest[i].kind]--
-			g.newest = slices.Delete(g.newest, i, i+1)
+			g.newest[i].undone = true
 		}
 		return
 	}
@@ -58,67 +59,189 @@ func (g *given) add(l *controller.AppliedLabel) {
 	case l.Kind == rewardsrc.Comparison:
 		kind = givenWorse
 	}
-	g.counts[kind]++
 	if len(g.newest) == undoable {
+		if old := g.newest[0]; !old.undone {
+			g.older[old.kind]++
+		}
 		g.newest = slices.Delete(g.newest, 0, 1)
 	}
-	g.newest = append(g.newest, givenLabel{l.ID, kind})
+	g.newest = append(g.newest, givenLabel{id: l.ID, kind: kind})
 }
 
 // undoable is the number of newest labels that an undo can reach.
 const undoable = 256
 
-// drawLearnt shows in words what the robot has learnt.
-func (s *screenDisplay) drawLearnt(p *panel) {
-	t := &s.stats.Last
-	p.heading("LEARNT", "")
-	predicted, of := t.Predicted.Labels, t.Predicted.Of
-	part := float64(predicted) / 10
-	k, text := inkPlain, "no labels yet"
-	switch {
-	case t.Flags.Has(controller.FlagLearnt):
-		k, text, part = inkGood, "learnt: you may stop", 1
-	case of > 1:
-		text = fmt.Sprintf("predicted %d of your last %d labels", predicted, of)
-	case s.stats.Applied == 1:
-		text = "the first label counts"
-	case s.stats.Applied > 1:
-		text = fmt.Sprintf("%d labels count", s.stats.Applied)
+// keep forgets labels that are not in the belief of a tick: after a switch of the task, and if the robot forgot the
+// oldest ones.
+func (g *given) keep(t *controller.Tick) {
+	if t.Flags.Has(controller.FlagSwitched) {
+		*g = given{newest: g.newest[:0]}
 	}
+	if _, n := g.counts(); n <= t.Counted {
+		return
+	}
+	g.older = [numGiven]int{}
+	n := uint64(0)
+	for i := len(g.newest) - 1; i >= 0; i-- {
+		if g.newest[i].undone {
+			continue
+		}
+		if n++; n > t.Counted {
+			g.newest = slices.Delete(g.newest, 0, i+1)
+			return
+		}
+	}
+}
+
+// counts returns the number of labels of each kind, without the undone ones, and their sum.
+func (g *given) counts() (kinds [numGiven]int, sum uint64) {
+	kinds = g.older
+	for _, l := range g.newest {
+		if !l.undone {
+			kinds[l.kind]++
+		}
+	}
+	for _, n := range kinds {
+		sum += uint64(n)
+	}
+	return kinds, sum
+}
+
+// drawWords draws what the robot does, how well it knows the task, and what the person should do.
+func (s *screenDisplay) drawWords(p *panel) {
+	hint := ""
+	if s.keys {
+		hint = "d: details"
+	}
+	p.heading("THE ROBOT", hint)
+	p.paragraph(inkPlain, s.doing())
+	s.drawKnown(p)
+	if s.person() {
+		s.drawGiven(p)
+	} else {
+		s.drawLabels(p)
+	}
+	p.heading("YOU", "")
+	for _, advice := range s.advice() {
+		p.paragraph(inkPlain, advice)
+	}
+}
+
+// doing describes what the robot does.
+func (s *screenDisplay) doing() string {
+	t, k := &s.stats.Last, s.session.File.Controller
+	switch mode := t.Mode(); {
+	case mode == controller.Stopped:
+		return "It is stopped."
+	case mode == controller.Starting:
+		return "It moves to its start pose."
+	case mode == controller.Resting:
+		return "It moves to its rest pose."
+	case mode == controller.Disarmed && s.waits():
+		return "It waits for your first press."
+	case mode == controller.Disarmed:
+		return "It does not move: it is not armed."
+	case k.Strategy == controller.Fixed:
+		return "It follows a task that it knows."
+	case k.Strategy == controller.Random:
+		return "It follows random tasks."
+	case t.Flags.Has(controller.FlagLearnt):
+		return "It does what you taught."
+	case s.session.File.Operator.Source == configs.SourceNone:
+		return "It gets no labels."
+	case !s.person():
+		return "It finds out its task from the labels of a simulated operator."
+	case t.Counted == 0:
+		return "It tries out what it can do."
+	}
+	return "It learns from your labels."
+}
+
+// waits reports whether the robot stands still until the first input of a person.
+func (s *screenDisplay) waits() bool {
+	t := &s.stats.Last
+	return s.person() && t.Mode() == controller.Disarmed && t.Flags.Has(controller.FlagUnreachable) &&
+		!s.session.File.Safety.Attended()
+}
+
+// drawKnown draws how well the robot knows the task: one sentence and a bar. For a simulated operator it is the rewards.
+func (s *screenDisplay) drawKnown(p *panel) {
+	labels := fmt.Sprintf("%d labels", s.stats.Last.Counted)
+	if s.stats.Last.Counted == 1 {
+		labels = "1 label"
+	}
+	if !s.person() {
+		p.heading("HOW WELL IT DOES", labels)
+		s.drawRewards(p)
+		return
+	}
+	p.heading("HOW WELL IT KNOWS", labels)
+	k, text, part := s.progress()
 	p.text(p.x, p.y, k, text)
 	p.progress(p.x, p.y+1, p.w, part)
 	p.y += 2
 }
 
+// progress describes to a person how well the robot knows the task. part is the filled part of the bar, in [0, 1].
+func (s *screenDisplay) progress() (k ink, text string, part float64) {
+	t := &s.stats.Last
+	predicted, of := t.Predicted.Labels, t.Predicted.Of
+	switch {
+	case t.Flags.Has(controller.FlagLearnt):
+		return inkGood, "Learnt: you may stop.", 1
+	case of > 1:
+		return inkPlain, fmt.Sprintf("It predicted %d of your last %d labels.", predicted, of), float64(predicted) / 10
+	case t.Counted == 0:
+		return inkPlain, "It knows nothing of the task yet.", 0
+	}
+	return inkPlain, "Too early to tell how well it knows.", 0
+}
+
 // drawGiven shows the tally of a person's labels and the newest ones.
 func (s *screenDisplay) drawGiven(p *panel) {
 	p.heading("YOUR LABELS", s.labelRate())
+	counts, sum := s.given.counts()
 	x := p.x
 	for kind, k := range givenKinds {
-		n := s.given.counts[kind]
+		n := counts[kind]
 		if n == 0 && kind != givenGood && kind != givenBad {
 			continue
 		}
 		x = p.text(x, p.y, k.ink, fmt.Sprint(n))
 		x = p.text(x, p.y, inkDim, " "+k.name) + 2
 	}
+	if before := s.stats.Last.Counted - min(s.stats.Last.Counted, sum); before > 0 {
+		x = p.text(x, p.y, inkPlain, fmt.Sprint(before))
+		p.text(x, p.y, inkDim, " earlier")
+	}
 	p.y++
 	newest := s.given.newest[max(0, len(s.given.newest)-p.w):]
 	for i, l := range newest {
-		p.set(p.x+i, p.y, givenKinds[l.kind].ink, givenKinds[l.kind].key)
+		k := givenKinds[l.kind].ink
+		if l.undone {
+			k = inkUndone
+		}
+		p.set(p.x+i, p.y, k, givenKinds[l.kind].key)
 	}
 	p.y++
 	s.drawRequests(p, p.x)
 }
 
-// drawValue draws how much a label would teach in the last minute.
-func (s *screenDisplay) drawValue(p *panel, rows int) {
-	t, kappa := &s.stats.Last, s.stats.Last.Kappa
-	right := fmt.Sprintf("D-gap %.2g, asks from κ %.2g", t.DGap, kappa)
-	if s.session.File.Controller.Gate.Off {
-		kappa, right = 0, fmt.Sprintf("D-gap %.2g, never asks", t.DGap)
+// advice returns what the person should do, a paragraph each.
+func (s *screenDisplay) advice() []string {
+	t, file := &s.stats.Last, s.session.File
+	switch {
+	case !s.person() && file.Robot.Driver == configs.DriverRover && file.Run.EpisodeS > 0:
+		return []string{"Watch: later episodes should give more reward. At the end each is compared with the best known " +
+			"behaviour from the same start. Ctrl-C ends the run."}
+	case !s.person():
+		return []string{"Watch. Ctrl-C ends the run."}
+	case t.Flags.Has(controller.FlagLearnt):
+		return []string{"Watch it. A label that contradicts what it does makes it ask again."}
+	case t.Counted > 0:
+		return []string{"Answer its questions, and press when you like or dislike what it does. Keep to one rule."}
+	case len(file.Operator.Suggestions) == 0:
+		return []string{"Choose a task and keep to one rule: good while it does it."}
 	}
-	p.heading("A LABEL TEACHES", right)
-	s.history.drawGap(p.canvas, p.x, p.y, p.w, rows, kappa)
-	p.y += rows
+	return append([]string{"Choose a task and keep to one rule. For example:"}, file.Operator.Suggestions...)
 }

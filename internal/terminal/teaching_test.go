@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gdamore/tcell/v2"
+
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
@@ -30,7 +32,7 @@ func (s *screenDisplay) show(t *testing.T, change func(*controller.Tick)) {
 	tick := controller.NewTick(controller.Shape{Obs: len(s.spec.Obs), Action: len(s.spec.Action), Latent: 24})
 	i := int(s.stats.Last.Index) + 1
 	fillTick(tick, i, 0)
-	tick.NumLabels, tick.Request = 0, 0
+	tick.NumLabels, tick.Request, tick.Counted = 0, 0, s.stats.Last.Counted
 	tick.Flags &^= controller.FlagAsked
 	if change != nil {
 		change(tick)
@@ -122,36 +124,90 @@ func TestScreenDisplay_MarksWhatALabelCountsFor(t *testing.T) {
 }
 
 func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
-	s := newTeaching(t, rigtest.RoverSpec(t), nil)
-	give := func(id uint64, kind rewardsrc.Kind, value float64, undoes uint64) {
+	s := newTestScreen(t, testFile(func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard }), rigtest.RoverSpec(t), 5)
+	give := func(id uint64, l rewardsrc.Label, counted uint64) {
 		s.show(t, func(k *controller.Tick) {
-			k.NumLabels, k.Labels[0] = 1, controller.AppliedLabel{
-				ID: id, Kind: kind, Value: value, Undoes: undoes, Outcome: controller.Applied,
+			k.NumLabels, k.Counted = 1, counted
+			k.Labels[0] = controller.AppliedLabel{
+				ID: id, Kind: l.Kind, Value: l.Value, Undoes: l.Undoes, Outcome: controller.Applied,
 			}
 			k.Predicted = controller.Predicted{Labels: 3, Of: 5}
 		})
 	}
-	if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "  no labels yet\n") {
-		t.Errorf("before the first label:\n%s", frame)
+	shows := func(want ...string) {
+		t.Helper()
+		frame := paintText(t, s, 80, 24)
+		for _, w := range want {
+			if !strings.Contains(frame, w) {
+				t.Errorf("want %q in\n%s", w, frame)
+			}
+		}
 	}
+	shows("It tries out what it can do.\n", "It knows nothing of the task yet.\n", " 0 labels\n", " 0 good  0 bad\n")
 	for i, l := range []rewardsrc.Label{
 		{Kind: rewardsrc.Value, Value: 1}, {Kind: rewardsrc.Value, Value: -1}, {Kind: rewardsrc.Value, Value: 1},
 		{Kind: rewardsrc.Comparison, Value: 0.5}, {Kind: rewardsrc.Goal, Value: 1},
 	} {
-		give(uint64(100+i), l.Kind, l.Value, 0)
+		give(uint64(100+i), l, uint64(1+i))
 	}
-	give(200, rewardsrc.Undo, 1, 102)
-	frame := paintText(t, s, 80, 24)
-	for _, want := range []string{
-		"predicted 3 of your last 5 labels", " 1 good  1 bad  1 better  1 goal\n", " +->g\n", "undone 1",
-	} {
-		if !strings.Contains(frame, want) {
-			t.Errorf("want %q in\n%s", want, frame)
+	shows("It learns from your labels.\n", "It predicted 3 of your last 5 labels.", " 5 labels\n",
+		" 2 good  1 bad  1 better  1 goal\n", " +-+>g\n")
+	give(200, rewardsrc.Label{Kind: rewardsrc.Undo, Undoes: 102}, 4)
+	shows(" 4 labels\n", " 1 good  1 bad  1 better  1 goal\n", " +-+>g\n", "undone 1")
+	if n := countStruck(t, s); n != 1 {
+		t.Errorf("%d labels are struck through, want one", n)
+	}
+	s.show(t, func(k *controller.Tick) { k.Counted = 2 }) // the robot forgot the oldest
+	shows(" 2 labels\n", " 0 good  0 bad  1 better  1 goal\n", " +>g\n")
+	s.show(t, func(k *controller.Tick) { k.Counted = 9 }) // and has them again
+	shows(" 9 labels\n", " 0 good  0 bad  1 better  1 goal  7 earlier\n")
+	s.show(t, func(k *controller.Tick) { k.Flags, k.Counted = k.Flags|controller.FlagSwitched, 12 })
+	shows(" 12 labels\n", " 0 good  0 bad  12 earlier\n")
+	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagLearnt })
+	shows("It does what you taught.\n", "Learnt: you may stop.\n")
+}
+
+// countStruck counts the cells that are struck through.
+func countStruck(t *testing.T, s *screenDisplay) (n int) {
+	t.Helper()
+	cells, _, _ := paint(t, s, 80, 24).GetContents()
+	for _, cell := range cells {
+		if _, _, attributes := cell.Style.Decompose(); attributes&tcell.AttrStrikeThrough != 0 {
+			n++
 		}
 	}
-	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagLearnt })
-	if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "learnt: you may stop") {
-		t.Errorf("a learnt task:\n%s", frame)
+	return n
+}
+
+func TestScreenDisplay_CountsLabelsBeyondThoseThatCanBeUndone(t *testing.T) {
+	var g given
+	for id := range uint64(undoable + 44) {
+		g.add(&controller.AppliedLabel{ID: id, Value: 1, Kind: rewardsrc.Value})
+	}
+	if counts, sum := g.counts(); counts[givenGood] != undoable+44 || sum != undoable+44 || len(g.newest) != undoable {
+		t.Errorf("%d good, %d in all, %d kept", counts[givenGood], sum, len(g.newest))
+	}
+}
+
+func TestScreenDisplay_WordsBeforeSymbols(t *testing.T) {
+	symbols := []string{"κ", "D-gap", "nats", "log det V", "PLAN", "p99", "thompson", "Hz"}
+	for _, source := range []string{configs.SourceKeyboard, configs.SourceGPIO, configs.SourceScripted} {
+		s := newTestScreen(t, testFile(func(f *configs.File) { f.Operator.Source = source }), rigtest.RoverSpec(t), 300)
+		for _, size := range [][2]int{{80, 24}, {160, 50}, {60, 20}} {
+			frame := paintText(t, s, size[0], size[1])
+			for _, symbol := range symbols {
+				if strings.Contains(frame, symbol) {
+					t.Errorf("%s: the first screen has %q:\n%s", source, symbol, frame)
+				}
+			}
+		}
+		s.ToggleDetails()
+		frame := paintText(t, s, 80, 24)
+		for _, symbol := range append(symbols, " nats (D-gap)", "asks from 0.2 (κ)") {
+			if !strings.Contains(frame, symbol) {
+				t.Errorf("%s: the details lack %q:\n%s", source, symbol, frame)
+			}
+		}
 	}
 }
 
@@ -186,16 +242,16 @@ func TestDisplays_HideTheTaskFromAPerson(t *testing.T) {
 
 func TestScreenDisplay_WaitsForThePerson(t *testing.T) {
 	for source, how := range map[string]string{
-		configs.SourceKeyboard: "press Enter", configs.SourceWeb: "press good in the browser",
-		configs.SourceGPIO: "press a button of your device",
+		configs.SourceKeyboard: "ress any key", configs.SourceWeb: "ress any key or Good in the browser",
+		configs.SourceGPIO: "ress a button of your device",
 	} {
 		s := newTeaching(t, rigtest.RoverSpec(t), func(f *configs.File) { f.Operator.Source = source })
 		s.show(t, func(k *controller.Tick) { k.Flags = controller.FlagUnreachable })
-		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "READY") || !strings.Contains(frame, ": "+how) {
+		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, how+" to start.") || !strings.Contains(frame, " This press is not a label.") {
 			t.Errorf("%s: before the first input:\n%s", source, frame)
 		}
 		s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagUnreachable })
-		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "no question while you are away; you are back? "+how) {
+		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "no question while you are away; back? p"+how) {
 			t.Errorf("%s: away:\n%s", source, frame)
 		}
 	}

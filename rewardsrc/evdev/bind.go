@@ -241,7 +241,7 @@ func (b *binder) axis(a *Axis) error {
 			return b.late("for the axis", err)
 		}
 		r, ok := h.from.ranges[h.code]
-		if !ok || r.Min >= r.Max || b.chosen != nil && h.from != b.chosen {
+		if !ok || r.Min >= r.Max || b.chosen != nil && h.from != b.chosen || !h.from.info.steered() {
 			continue
 		}
 		travel := math.Abs(float64(h.value)-float64(r.Value)) / (float64(r.Max) - float64(r.Min))

@@ -141,6 +141,27 @@ func TestBind_DistinguishesEqualDevicesByPhys(t *testing.T) {
 	}
 }
 
+func TestBind_TakesNoAxisOfAMotionSensor(t *testing.T) {
+	machine := evdevtest.Machine{Dir: t.TempDir()}
+	info, _ := pad()
+	motion := info
+	motion.Node, motion.Name = "event3", "A Gamepad's Motion Sensors"
+	motion.Props.Set(6)
+	sensor, device := machine.Plug(motion, padRanges()), machine.Plug(info, padRanges())
+	cfg, _, err := bind(evdev.BindOptions{System: machine, Axis: true}, func(text string) {
+		if !strings.HasPrefix(text, "push") {
+			return
+		}
+		for _, d := range []*evdevtest.Device{sensor, device} {
+			d.Send(evdevtest.Event{Kind: evdevtest.EvAbs, Code: absY, Value: 90}, evdevtest.Event{})
+			d.Send(evdevtest.Event{Kind: evdevtest.EvAbs, Code: absY, Value: 0}, evdevtest.Event{})
+		}
+	})
+	if err != nil || cfg.Device.Name != info.Name {
+		t.Errorf("device %+v, %v", cfg.Device, err)
+	}
+}
+
 func TestBind_FindsRestOfPedal(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
 	info, _ := pad()

@@ -100,6 +100,12 @@ func (d *device) find() (Info, error) {
 			lacking = errors.Join(lacking, err)
 			continue
 		}
+		if d.hasAxis && d.cfg.Device.Name == "" && !info.steered() {
+			err := fmt.Errorf("%s is a motion sensor or touch surface; to use its %s, name it in operator.evdev.device",
+				info, AxisName(d.axis))
+			lacking = errors.Join(lacking, err)
+			continue
+		}
 		return info, nil
 	}
 	if lacking != nil {

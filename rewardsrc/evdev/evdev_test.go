@@ -330,6 +330,30 @@ func TestOpen_RefusesUnusableDevice(t *testing.T) {
 	}
 }
 
+// TestAxis_IsNotThatOfAMotionSensor connects a gamepad after its other nodes, which have the same numbers and axes.
+func TestAxis_IsNotThatOfAMotionSensor(t *testing.T) {
+	for name, property := range map[string]uint16{"motion sensor": 6, "touchpad": 0, "touch screen": 1} {
+		machine := evdevtest.Machine{Dir: t.TempDir()}
+		info, cfg := pad()
+		other := info
+		other.Node, other.Name = "event3", "A Gamepad's Other Node"
+		other.Props.Set(property)
+		machine.Plug(other, padRanges())
+		cfg.Axis.Code, cfg.Device.Name = "ABS_Y", ""
+		_, err := evdev.Open(cfg, evdev.Options{System: machine})
+		if err == nil || !strings.Contains(err.Error(), "motion sensor or touch surface; to use its ABS_Y, name it") {
+			t.Errorf("%s alone: %v", name, err)
+		}
+		device := machine.Plug(info, padRanges())
+		r := &rig{t: t, machine: machine, pad: device}
+		r.open(cfg)
+		device.Move(absY, 90)
+		r.labels(1)
+		cfg.Device.Name = other.Name // named, it is the person's choice
+		(&rig{t: t, machine: machine}).open(cfg)
+	}
+}
+
 func TestAxis_StreamsWhileDeflected(t *testing.T) {
 	r := newRig(t, func(c *evdev.Config) {
 		c.Axis.Code, c.Axis.Inverted, c.Axis.DeadZone = "ABS_Y", true, 0.2

@@ -151,7 +151,7 @@ func TestKernel_ListsWithoutOpening(t *testing.T) {
 		"event10": {"id/bustype": "0005", "id/vendor": "248a", "id/product": "8266", "name": "AB Shutter3",
 			"uniq": "ff:ff:00:01:02:03", "phys": "00:1a", "capabilities/key": volumeButtons()},
 		"event2": {"id/bustype": "0003", "id/vendor": "046d", "id/product": "c52b", "name": "Receiver",
-			"capabilities/key": "10000", "capabilities/abs": "3"},
+			"capabilities/key": "10000", "capabilities/abs": "3", "properties": "40"},
 		"mouse0": {"name": "no event node"},
 		"event3": {}, // gone while it was read
 	})
@@ -159,7 +159,13 @@ func TestKernel_ListsWithoutOpening(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].Node != "event2" || all[1].Node != "event10" {
 		t.Fatalf("devices %v, %v", all, err)
 	}
+	if receiver := all[0]; receiver.steered() || !slices.Equal(receiver.Props.Codes(), []uint16{propAccelerometer}) {
+		t.Errorf("the receiver has the properties %v", receiver.Props.Codes())
+	}
 	remote := all[1]
+	if !remote.steered() {
+		t.Error("a remote control is no device with axes")
+	}
 	if got := remote.String(); got != `bluetooth 248a:8266 "AB Shutter3" (event10)` {
 		t.Errorf("it is called %s", got)
 	}

@@ -22,6 +22,20 @@ type Info struct {
 	Uniq    string // "" for most
 	Keys    Bits   // that it has
 	Axes    Bits
+	Props   Bits // INPUT_PROP codes
+}
+
+// INPUT_PROP codes of include/uapi/linux/input-event-codes.h.
+const (
+	propPointer       = 0 // a touchpad or mouse
+	propDirect        = 1 // a touch screen
+	propAccelerometer = 6 // a motion sensor
+)
+
+// steered reports whether a person deflects the axes of a device and lets them go, as of a gamepad or pedal. Gamepads
+// have further nodes with the same axes: a motion sensor, which streams, and a touchpad, which keeps the last position.
+func (i *Info) steered() bool {
+	return !i.Props.Has(propPointer) && !i.Props.Has(propDirect) && !i.Props.Has(propAccelerometer)
 }
 
 // String names the device for people.
@@ -154,7 +168,7 @@ func (k Kernel) describe(node string) (info Info, ok bool) {
 		Node: node, Bus: id("bustype"), Vendor: id("vendor"), Product: id("product"),
 		Name: text("name"), Phys: text("phys"), Uniq: text("uniq"),
 		Keys: parseBits(text("capabilities/key"), strconv.IntSize),
-		Axes: parseBits(text("capabilities/abs"), strconv.IntSize),
+		Axes: parseBits(text("capabilities/abs"), strconv.IntSize), Props: parseBits(text("properties"), strconv.IntSize),
 	}
 	return info, ok
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"optibfm/internal/redact"
+	"optibfm/internal/resolve"
 )
 
 const (
@@ -51,7 +52,9 @@ func (s *Store) client() (*http.Client, string) {
 	path, local := strings.CutPrefix(s.config.URL, "unix:")
 	dialer := net.Dialer{Timeout: silence}
 	transport := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return resolve.Dial(ctx, &dialer, network, address)
+		},
 		ResponseHeaderTimeout:  silence,
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true,

@@ -420,3 +420,14 @@ func TestStore_FollowsNoRedirectToAnotherServer(t *testing.T) {
 		t.Errorf("%d requests to the other server", n)
 	}
 }
+
+func TestStore_ResolvesMulticastNames(t *testing.T) {
+	s := NewStore(Config{URL: "http://camera.local/stream", RateHz: 1}, func() int64 { return 0 })
+	client, _ := s.client()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := client.Transport.(*http.Transport).DialContext(ctx, "tcp", "camera.local:80")
+	if err == nil || !strings.Contains(err.Error(), "camera.local: context canceled; use the address") {
+		t.Error(err)
+	}
+}

@@ -36,6 +36,9 @@ type Options struct {
 	// OnKey receives every key that gives no label, such as q or CtrlC, on the
 	// reading goroutine; nil ignores them. It must not call Halt.
 	OnKey func(Key)
+	// KeysOnly passes every key to OnKey, and none gives a label. Keys such as Ctrl-C
+	// send their signals, as in a terminal that is not raw.
+	KeysOnly bool
 	// RestoreOnSignal restores the terminal at SIGINT, SIGTERM and SIGHUP
 	// and then lets the signal take its default effect. Leave it false
 	// where the program handles these signals and calls Halt.
@@ -52,6 +55,7 @@ type Keyboard struct {
 	terminal *os.File
 	now      func() int64
 	onKey    func(Key)
+	keysOnly bool
 	display  func(Notice)
 	printer  *printer // nil with a display
 
@@ -83,6 +87,7 @@ func Open(cfg Config, opts Options) (*Keyboard, error) {
 		terminal:    opts.Terminal,
 		now:         opts.Now,
 		onKey:       opts.OnKey,
+		keysOnly:    opts.KeysOnly,
 		display:     opts.Display,
 		attribution: rewardsrc.Attribution{Reaction: int64(cfg.ReactionMS * 1e6)},
 		inputs:      make(chan rewardsrc.Input, queueLen),
@@ -119,7 +124,7 @@ func (k *Keyboard) grab() (err error) {
 	if k.wakeRead, k.wake, err = os.Pipe(); err != nil {
 		return fmt.Errorf("keyboard: %w", err)
 	}
-	if err := makeRaw(int(k.terminal.Fd())); err != nil {
+	if err := makeRaw(int(k.terminal.Fd()), k.keysOnly); err != nil {
 		return errors.Join(
 			fmt.Errorf("keyboard: %s: no raw mode (%w); check the terminal", k.terminal.Name(), err),
 			k.wake.Close(), k.wakeRead.Close())
@@ -147,7 +152,7 @@ func (k *Keyboard) watchSignals() {
 	for s := range k.signals {
 		if s == unix.SIGCONT {
 			// The reader notices a failure.
-			_ = makeRaw(int(k.terminal.Fd()))
+			_ = makeRaw(int(k.terminal.Fd()), k.keysOnly)
 			continue
 		}
 		// The process ends: a failure cannot be reported.

@@ -425,3 +425,25 @@ func TestSave_ParentRestoresAfterKill(t *testing.T) {
 		t.Error("the terminal is not restored")
 	}
 }
+
+func TestKeyboard_KeysOnlyGivesNoLabelsAndKeepsSignals(t *testing.T) {
+	keys := make(chan Key, 8)
+	d := newUser(t, DefaultConfig(), Options{KeysOnly: true, OnKey: func(k Key) { keys <- k }})
+	if m := modes(t, d.terminal); m.Lflag&unix.ISIG == 0 || m.Lflag&(unix.ECHO|unix.ICANON) != 0 {
+		t.Errorf("the modes are %#x", m.Lflag)
+	}
+	d.typeKeys(t, "+d")
+	for _, want := range []Key{'+', 'd'} {
+		select {
+		case got := <-keys:
+			if got != want {
+				t.Errorf("key %q, want %q", got, want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no key %q", want)
+		}
+	}
+	if n := d.Poll(make([]rewardsrc.Label, 1)); n != 0 {
+		t.Error("a key gave a label")
+	}
+}

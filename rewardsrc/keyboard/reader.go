@@ -14,7 +14,7 @@ import (
 // read runs until Halt or until the terminal closes.
 func (k *Keyboard) read() {
 	defer k.restoreOnPanic()
-	d := decoder{cfg: &k.cfg}
+	d := decoder{cfg: &k.cfg, keysOnly: k.keysOnly}
 	buf := make([]byte, 4096)
 	for {
 		n, err := k.wait(buf)
@@ -87,12 +87,13 @@ func (k *Keyboard) deliver(d *decoder, input []byte) {
 
 // decoder converts the bytes of one read to presses.
 type decoder struct {
-	cfg    *Config
-	parser parser
-	lastAt [128]int64 // when each key was last seen
-	seen   [128]bool
-	inputs []rewardsrc.Input
-	others []Key
+	cfg      *Config
+	keysOnly bool // no key gives a label
+	parser   parser
+	lastAt   [128]int64 // when each key was last seen
+	seen     [128]bool
+	inputs   []rewardsrc.Input
+	others   []Key
 }
 
 // decode returns the presses and the other keys of one read, valid until the
@@ -126,7 +127,7 @@ func (d *decoder) decode(input []byte, at int64) (inputs []rewardsrc.Input, othe
 
 func (d *decoder) take(key Key, at int64) {
 	in, ok := d.cfg.inputOf(key)
-	if !ok {
+	if !ok || d.keysOnly {
 		d.others = append(d.others, key)
 		return
 	}

@@ -64,15 +64,18 @@ func writeBriefly(fd int, s string) {
 	}
 }
 
-// makeRaw delivers every byte at once, without echo and without signals. Output
-// processing stays on, so that other output needs no carriage returns.
-func makeRaw(fd int) error {
+// makeRaw delivers every byte at once, without echo and, unless signals is true, without
+// signals. Output processing stays on, so that other output needs no carriage returns.
+func makeRaw(fd int, signals bool) error {
 	t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
 		return err
 	}
 	t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
+	if signals {
+		t.Lflag |= unix.ISIG
+	}
 	t.Cflag &^= unix.CSIZE | unix.PARENB
 	t.Cflag |= unix.CS8
 	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0

@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -24,26 +26,97 @@ import (
 // refuse more than 398 days.
 const certificateLife = 90 * 24 * time.Hour
 
-// openTLS returns the TLS configuration, nil for plain HTTP, and the fingerprint
-// of a self-signed certificate.
-func openTLS(cfg Config) (_ *tls.Config, fingerprint string, err error) {
-	if !cfg.encrypted() {
-		return nil, "", nil
-	}
-	var cert tls.Certificate
-	if cfg.TLS == TLSFiles {
-		if cert, err = readPair(cfg.CertFile, cfg.KeyFile); err != nil {
-			return nil, "", fmt.Errorf("web: tls: %w; use PEM files, or choose self_signed", err)
+// maxCertificates is the number of self-signed certificates that a run keeps.
+const maxCertificates = 16
+
+// certificates are the self-signed certificates of a run. They have one key. An address that appears while the
+// console runs gets a new one, because a browser trusts the fingerprint of a certificate: with the old one for the
+// old addresses, no browser that trusts it loses its page.
+type certificates struct {
+	key   *ecdsa.PrivateKey
+	hosts []string // configured
+	local func() []netip.Addr
+	now   func() time.Time
+
+	mu     sync.Mutex
+	issued []*tls.Certificate // the oldest first
+}
+
+func newCertificates(hosts []string, local func() []netip.Addr, now func() time.Time) (*certificates, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return &certificates{key: key, hosts: hosts, local: local, now: now}, err
+}
+
+// config returns the TLS configuration. A connection gets the certificate of the name that the browser requests, or
+// of the address at which it arrives.
+func (c *certificates) config() *tls.Config {
+	config := baseTLS()
+	config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		host := hello.ServerName
+		if at, ok := hello.Conn.LocalAddr().(*net.TCPAddr); ok && host == "" {
+			host = at.AddrPort().Addr().Unmap().WithZone("").String()
 		}
-	} else {
-		if cert, err = selfSigned(cfg.Hosts, time.Now()); err != nil {
-			return nil, "", fmt.Errorf("web: tls: %w", err)
-		}
-		fingerprint = fingerprintOf(cert.Certificate[0])
+		return c.of(host)
 	}
-	return &tls.Config{
-		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
-	}, fingerprint, nil
+	return config
+}
+
+func baseTLS() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+}
+
+// of returns the oldest valid certificate of a host: a name, or an address of this machine. It issues one for a new
+// address of this machine, and when the others have expired: a computer without a battery-backed clock gets the time
+// with the network. Other hosts get the oldest.
+func (c *certificates) of(host string) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	c.issued = slices.DeleteFunc(c.issued, func(cert *tls.Certificate) bool {
+		return now.Before(cert.Leaf.NotBefore) || now.After(cert.Leaf.NotAfter)
+	})
+	for _, cert := range c.issued {
+		if cert.Leaf.VerifyHostname(host) == nil {
+			return cert, nil
+		}
+	}
+	addr, err := netip.ParseAddr(host)
+	if len(c.issued) > 0 && (err != nil || !slices.Contains(c.local(), addr)) {
+		return c.issued[0], nil
+	}
+	cert, err := selfSigned(c.key, c.hosts, c.local(), now)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.issued) == maxCertificates {
+		c.issued = slices.Delete(c.issued, 1, 2) // names have the first
+	}
+	c.issued = append(c.issued, cert)
+	return cert, nil
+}
+
+// fingerprint returns the fingerprint of the certificate of a host with its port; "" without self-signed ones.
+func (c *certificates) fingerprint(hostPort string) string {
+	if c == nil {
+		return ""
+	}
+	host, _, _ := net.SplitHostPort(hostPort)
+	cert, err := c.of(host)
+	if err != nil {
+		return "" // unreachable: there is randomness
+	}
+	return fingerprintOf(cert.Certificate[0])
+}
+
+// fileTLS returns the TLS configuration of cert_file and key_file.
+func fileTLS(cfg Config) (*tls.Config, error) {
+	cert, err := readPair(cfg.CertFile, cfg.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w; use PEM files that this user may read, or choose self_signed", err)
+	}
+	config := baseTLS()
+	config.Certificates = []tls.Certificate{cert}
+	return config, nil
 }
 
 // MaxPEM is the largest file of a certificate or a key, bytes.
@@ -62,15 +135,11 @@ func readPair(certFile, keyFile string) (tls.Certificate, error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// selfSigned makes a certificate for this machine. Its key stays in memory.
-func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
+// selfSigned makes a certificate for hosts, this machine's name and its addresses.
+func selfSigned(key *ecdsa.PrivateKey, hosts []string, local []netip.Addr, now time.Time) (*tls.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return tls.Certificate{}, err
+		return nil, err
 	}
 	template := x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "optibfm console"},
@@ -93,12 +162,16 @@ func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	for _, ip := range addresses() {
+	for _, ip := range local {
 		template.IPAddresses = append(template.IPAddresses, ip.AsSlice())
 	}
 	template.DNSNames = slices.DeleteFunc(template.DNSNames, func(name string) bool { return !isASCII(name) })
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
 // isASCII reports whether a name can be in a certificate. Browsers use the form xn--... of other names.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,13 +42,14 @@ func TLSChoices() []string { return []string{TLSAuto, TLSOff, TLSSelfSigned, TLS
 // Config describes the web console. Start from [DefaultConfig].
 type Config struct {
 	// Listen is the address and port that are listened on. The default is
-	// this machine only; 0.0.0.0:8642 is every network that it is in.
+	// this machine only; 0.0.0.0:8642 is every network that it is in. A run
+	// waits for an address that the machine does not have yet.
 	Listen string `yaml:"listen"`
 	// Hosts are further names by which browsers may call this machine, such
 	// as robot.local, with a port if it is not that of listen. A proxy on
 	// this machine that encrypts may have these names. The
-	// addresses of the machine itself need not be named. The first is the
-	// one in the QR code.
+	// addresses of the machine itself need not be named. The first one other
+	// than HOSTNAME.local is in the QR code, or else an address.
 	Hosts []string `yaml:"hosts,flow"`
 	// TLS is auto, off, self_signed or files. auto is off if only this
 	// machine is listened to, and self_signed otherwise.
@@ -144,11 +144,27 @@ func (c Config) OnNetwork() Config {
 	if c.TLS == TLSOff {
 		c.TLS = TLSAuto
 	}
-	c.Hosts = append(slices.Clone(c.Hosts), addresses()[0].String()) // the QR code has an address: phones may lack mDNS
-	if name, err := os.Hostname(); err == nil && !strings.Contains(name, ".") && isASCII(name) {
-		c.Hosts = append(c.Hosts, name+".local")
+	if own := ownName(); own != "" && !slices.Contains(c.Hosts, own) {
+		c.Hosts = append(slices.Clone(c.Hosts), own)
 	}
 	return c
+}
+
+// address returns what the server listens on, without a lookup of localhost: DNS may be absent.
+func (c Config) address() string {
+	if port, ok := strings.CutPrefix(c.Listen, "localhost:"); ok {
+		return "127.0.0.1:" + port
+	}
+	return c.Listen
+}
+
+// certified returns what a self-signed certificate has besides the addresses and the name of this machine.
+func (c Config) certified() []string {
+	host, _, _ := net.SplitHostPort(c.Listen)
+	if addr, err := netip.ParseAddr(host); err != nil || addr.IsUnspecified() {
+		return c.Hosts
+	}
+	return append(slices.Clone(c.Hosts), host)
 }
 
 // local reports whether only this machine can reach the listener.

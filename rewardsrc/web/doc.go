@@ -71,6 +71,16 @@
 // shows. With tls: off anyone on the network can read the cookie and take over
 // the console.
 //
+// # A network that comes late
+//
+// Open does not need the network. Without its address, port or certificate files
+// the server reports the cause (Options.Report) and tries again, also after a
+// failure of its listener. Every five seconds it compares the addresses of the
+// machine: [Server.Pairing] has the present ones. Self-signed certificates have one
+// key. Each connection gets the oldest valid certificate with the name or address
+// that it called; a new address gets a new one. A browser that trusts a
+// fingerprint therefore sees it for the whole run.
+//
 // # Pictures
 //
 // With Options.Pictures the server sends the frames of a [frames.Store] over a second WebSocket, /frames: a

@@ -49,17 +49,21 @@ func setHeaders(h http.Header, host string) {
 // foreign page could reach the console by DNS rebinding. Many proxies send the name
 // without its port.
 func (s *Server) hostAllowed(r *http.Request) bool {
+	b := s.bound.Load()
+	if b == nil {
+		return false // a connection of a listener that failed
+	}
 	host, port, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host, port = strings.Trim(r.Host, "[]"), "80"
 		if s.encrypted {
 			port = "443"
 		}
-		if s.named[lower(host)] {
+		if b.named[lower(host)] {
 			return true
 		}
 	}
-	if s.named[lower(net.JoinHostPort(host, port))] {
+	if b.named[lower(net.JoinHostPort(host, port))] {
 		return true
 	}
 	local, ok := listenerOf(r)
@@ -82,19 +86,20 @@ func listenerOf(r *http.Request) (netip.AddrPort, bool) {
 	return local.AddrPort(), true
 }
 
-// addHosts allows the configured names, with their own port, or else with that of the listener and those of
-// a proxy.
-func (s *Server) addHosts(port string) {
-	for _, host := range s.cfg.Hosts {
+// allowed returns the configured names, with their own port, or else with that of the listener and those of a proxy.
+func allowed(hosts []string, port string) map[string]bool {
+	named := map[string]bool{}
+	for _, host := range hosts {
 		name, _, err := net.SplitHostPort(host)
 		if err != nil {
 			name = strings.Trim(host, "[]")
-			s.named[lower(net.JoinHostPort(name, "80"))] = true
-			s.named[lower(net.JoinHostPort(name, "443"))] = true
+			named[lower(net.JoinHostPort(name, "80"))] = true
+			named[lower(net.JoinHostPort(name, "443"))] = true
 		}
-		s.named[lower(name)] = true
-		s.named[lower(withPort(host, port))] = true
+		named[lower(name)] = true
+		named[lower(withPort(host, port))] = true
 	}
+	return named
 }
 
 func lower(host string) string { return strings.ToLower(host) }
@@ -119,7 +124,8 @@ func (s *Server) sameOrigin(next http.HandlerFunc) http.HandlerFunc {
 // of the same name cannot pass for the console.
 func (s *Server) byProxy(r *http.Request, origin string) bool {
 	host, encrypted := strings.CutPrefix(lower(origin), "https://")
-	if s.encrypted || !encrypted || !s.named[withPort(host, "443")] {
+	b := s.bound.Load()
+	if s.encrypted || !encrypted || b == nil || !b.named[withPort(host, "443")] {
 		return false
 	}
 	name, _, err := net.SplitHostPort(host)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,19 +13,20 @@ import (
 
 // Pairing is the invitation for the first device.
 type Pairing struct {
-	// URL opens the console and pairs one device. The part after the # is the
-	// secret; the browser does not send it, only the page does.
-	URL string
+	// Place is the preferred one, empty while the console does not listen. Its
+	// URL pairs one device. The part after the # is the secret; the browser does
+	// not send it, only the page does.
+	Place
 	// Others are the same with other addresses of this machine.
-	Others []string
-	// Fingerprint is the SHA-256 of a self-signed certificate, as browsers
-	// show it; otherwise empty.
-	Fingerprint string
+	Others []Place
 	// Exposed means that the connection is readable on the network.
 	Exposed bool
 	// Local means that only a browser of this computer can open the URL.
 	Local bool
-	// Number counts the codes: a used code is replaced.
+	// NoNetwork means that this computer has no address on a network yet.
+	NoNetwork bool
+	// Number counts the invitations: a used code is replaced, and a new address
+	// is added.
 	Number uint64
 }
 
@@ -32,7 +34,7 @@ type Pairing struct {
 // dark background.
 func (p Pairing) QR() string {
 	code, err := qr.Encode(p.URL, qr.L)
-	if err != nil {
+	if err != nil || p.URL == "" {
 		return "" // too long for a QR code: Text still shows the URL
 	}
 	const quiet = 2 // modules around it
@@ -97,17 +99,30 @@ func (p Pairing) ColouredQR() string {
 // Text returns the URL and the warnings.
 func (p Pairing) Text() string {
 	var b strings.Builder
-	if p.Local {
-		fmt.Fprintf(&b, "Open this on this computer only (it works once; --lan admits other devices):\n  %s\n", p.URL)
-	} else {
-		fmt.Fprintf(&b, "Open this on the device that labels (it works once):\n  %s\n", p.URL)
+	switch {
+	case p.URL == "":
+		return "The console does not listen.\n"
+	case p.NoNetwork:
+		b.WriteString("This computer has no network yet. The console shows new addresses when they appear; until then\n" +
+			"open this on this computer (it works once):\n")
+	case p.Local:
+		b.WriteString("Open this on this computer only (it works once; --lan admits other devices):\n")
+	default:
+		b.WriteString("Open this on the device that labels (it works once):\n")
 	}
+	fmt.Fprintf(&b, "  %s\n", p.URL)
 	for _, other := range p.Others {
-		fmt.Fprintf(&b, "  %s\n", other)
+		fmt.Fprintf(&b, "  %s\n", other.URL)
 	}
 	if p.Fingerprint != "" {
 		b.WriteString("The browser warns of this certificate. Continue only if it shows the SHA-256 fingerprint\n")
 		fmt.Fprintf(&b, "  %s\n", p.Fingerprint)
+	}
+	for _, other := range p.Others {
+		if other.Fingerprint != p.Fingerprint {
+			url, _, _ := strings.Cut(other.URL, "/#")
+			fmt.Fprintf(&b, "or, at %s,\n  %s\n", url, other.Fingerprint)
+		}
 	}
 	if p.Exposed {
 		b.WriteString("warning: operator.web.tls is off: anyone who reads this network can take over the console\n")
@@ -118,42 +133,74 @@ func (p Pairing) Text() string {
 
 // Addresses returns the addresses at which browsers find a console that listens at bound, the preferred one first.
 func Addresses(cfg Config, bound net.Addr) (list []string) {
-	scheme := "http://"
-	if cfg.encrypted() {
-		scheme = "https://"
-	}
-	for _, name := range names(cfg, bound) {
-		if outer, ok := strings.CutSuffix(name, ":443"); ok {
-			list = append(list, "https://"+outer)
-			continue
-		}
-		list = append(list, scheme+name)
-	}
-	return list
-}
-
-// names returns the host:port names of this machine, the preferred one first.
-func names(cfg Config, bound net.Addr) (list []string) {
 	tcp, ok := bound.(*net.TCPAddr)
 	if !ok {
 		return nil
 	}
-	port := fmt.Sprint(tcp.Port)
+	for _, name := range names(cfg, tcp, addresses()) {
+		list = append(list, cfg.urlOf(name))
+	}
+	return list
+}
+
+// urlOf returns the URL of the console at host:port. A proxy encrypts at port 443.
+func (c Config) urlOf(name string) string {
+	if outer, ok := strings.CutSuffix(name, ":443"); ok {
+		return "https://" + outer
+	}
+	if c.encrypted() {
+		return "https://" + name
+	}
+	return "http://" + name
+}
+
+// names returns the host:port names of this machine, which has the addresses local, the preferred one first. They are
+// the configured hosts, then the addresses: phones may lack multicast DNS, so this machine's own name there is last.
+func names(cfg Config, bound *net.TCPAddr, local []netip.Addr) (list []string) {
+	port := fmt.Sprint(bound.Port)
+	own := ownName()
 	for _, host := range cfg.Hosts {
-		list = append(list, withPort(host, port))
-	}
-	if !tcp.IP.IsUnspecified() {
-		return append(list, net.JoinHostPort(tcp.IP.String(), port))
-	}
-	for _, ip := range addresses() {
-		if ip.Is6() && tcp.IP.To4() != nil {
-			continue // 0.0.0.0 is IPv4 alone
+		if host != own {
+			list = append(list, withPort(host, port))
 		}
+	}
+	for _, ip := range reached(bound, local) {
 		if name := net.JoinHostPort(ip.String(), port); !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
+	if slices.Contains(cfg.Hosts, own) {
+		list = append(list, withPort(own, port))
+	}
 	return list
+}
+
+// reached returns the addresses of this machine at which a listener is reached.
+func reached(bound *net.TCPAddr, local []netip.Addr) []netip.Addr {
+	at := bound.AddrPort().Addr().Unmap()
+	if !at.IsUnspecified() {
+		if !at.IsLoopback() && !slices.Contains(local, at.WithZone("")) {
+			return nil
+		}
+		return []netip.Addr{at}
+	}
+	list := global(local)
+	if at.Is4() { // 0.0.0.0 is IPv4 alone
+		list = slices.DeleteFunc(list, netip.Addr.Is6)
+	}
+	if len(list) == 0 {
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	}
+	return list
+}
+
+// ownName returns the multicast DNS name of this machine, "" if its name has another domain.
+func ownName() string {
+	name, err := os.Hostname()
+	if err != nil || strings.Contains(name, ".") || !isASCII(name) {
+		return ""
+	}
+	return name + ".local"
 }
 
 // withPort adds a port to a host that has none.
@@ -164,33 +211,40 @@ func withPort(host, port string) string {
 	return net.JoinHostPort(strings.Trim(host, "[]"), port)
 }
 
-// addresses returns the global addresses of this machine, that of its default route first, or loopback.
-func addresses() []netip.Addr {
+// addresses returns the addresses of the interfaces of this machine.
+func addresses() (list []netip.Addr) {
 	found, err := net.InterfaceAddrs()
 	if err != nil {
-		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+		return nil
 	}
-	var four, six []netip.Addr
 	for _, a := range found {
-		prefix, err := netip.ParsePrefix(a.String())
-		if err != nil || !prefix.Addr().IsGlobalUnicast() {
-			continue
-		}
-		if ip := prefix.Addr().Unmap(); ip.Is4() {
-			four = append(four, ip)
-		} else {
-			six = append(six, ip)
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			list = append(list, prefix.Addr().Unmap())
 		}
 	}
-	all := append(four, six...)
+	return list
+}
+
+// global returns the addresses that other computers reach: that of the default route first, then IPv4, IPv6, and the
+// link-local ones of IPv4, of a direct cable. Link-local ones of IPv6 do not work in browsers.
+func global(local []netip.Addr) []netip.Addr {
+	var four, six, cable []netip.Addr
+	for _, ip := range local {
+		switch {
+		case ip.IsGlobalUnicast() && ip.Is4():
+			four = append(four, ip)
+		case ip.IsGlobalUnicast():
+			six = append(six, ip)
+		case ip.IsLinkLocalUnicast() && ip.Is4():
+			cable = append(cable, ip)
+		}
+	}
+	all := slices.Concat(four, six, cable)
 	if i := slices.Index(all, routed()); i > 0 {
 		first := all[i]
 		all = slices.Insert(slices.Delete(all, i, i+1), 0, first)
 	}
-	if len(all) > 0 {
-		return all
-	}
-	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+	return all
 }
 
 // routed returns the address of this machine on its default route, the zero Addr without one. It sends nothing.

@@ -3,17 +3,13 @@ package web
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -173,7 +169,7 @@ func TestServer_RefusesUnknownHosts(t *testing.T) {
 
 func TestServer_AcceptsProxyThatEncrypts(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.Hosts = []string{"robot.example", "other.example:9000"} })
-	own := s.Address().String()
+	own := s.bound.Load().addr.String()
 	for _, c := range []struct {
 		host, origin string
 		want         int
@@ -208,8 +204,8 @@ func TestServer_AcceptsProxyThatEncrypts(t *testing.T) {
 // Another page on a port of the robot's name is no proxy: its requests have the port of the console.
 func TestServer_RefusesOriginOfAnotherPort(t *testing.T) {
 	for name, encrypted := range map[string]bool{"plain": false, "encrypted": true} {
-		s := &Server{named: map[string]bool{}, cfg: Config{Hosts: []string{"robot.local"}}, encrypted: encrypted}
-		s.addHosts("8642")
+		s := &Server{encrypted: encrypted}
+		s.bound.Store(&bound{named: allowed([]string{"robot.local"}, "8642")})
 		r, _ := http.NewRequest(http.MethodPost, "http://robot.local:8642/stop", nil)
 		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
 			net.Addr(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8642})))
@@ -224,7 +220,7 @@ func TestServer_SocketBehindProxy(t *testing.T) {
 	if url := s.Pairing().URL; !strings.HasPrefix(url, "https://robot.example/#") {
 		t.Errorf("address %s", url)
 	}
-	target := &url.URL{Scheme: "http", Host: s.Address().String()}
+	target := &url.URL{Scheme: "http", Host: s.bound.Load().addr.String()}
 	proxy := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(target)) // keeps the Host
 	t.Cleanup(proxy.Close)
 	client := proxy.Client()
@@ -321,12 +317,12 @@ func TestServer_LimitsPresses(t *testing.T) {
 }
 
 func TestSelfSigned_LeavesOutNamesThatAreNotASCII(t *testing.T) {
-	cert, err := selfSigned([]string{"röbot.local", "robot.local"}, time.Now())
+	certs, err := newCertificates([]string{"röbot.local", "robot.local"}, addresses, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if leaf, err := x509.ParseCertificate(cert.Certificate[0]); err != nil || leaf.VerifyHostname("robot.local") != nil {
-		t.Error(leaf, err)
+	if cert, err := certs.of("robot.local"); err != nil || cert.Leaf.VerifyHostname("robot.local") != nil {
+		t.Error(cert, err)
 	}
 	c := DefaultConfig()
 	c.Hosts = []string{"röbot.local"}
@@ -370,25 +366,6 @@ func TestServer_SelfSignedCertificate(t *testing.T) {
 		if plain.StatusCode != http.StatusBadRequest {
 			t.Errorf("plain HTTP: %s %s, want nothing", plain.Status, body)
 		}
-	}
-}
-
-func TestOpen_ReportsUnreadableCertificate(t *testing.T) {
-	cfg := DefaultConfig()
-	cfg.Listen, cfg.TLS = "127.0.0.1:0", TLSFiles
-	cfg.CertFile, cfg.KeyFile = filepath.Join(t.TempDir(), "none.pem"), "none.key"
-	_, err := Open(cfg, Options{})
-	if err == nil || !strings.Contains(err.Error(), "none.pem") || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want one that names the file", err)
-	}
-}
-
-func TestOpen_ReportsAddressInUse(t *testing.T) {
-	s := open(t, nil)
-	cfg := DefaultConfig()
-	cfg.Listen = s.Address().String()
-	if _, err := Open(cfg, Options{}); err == nil || !strings.Contains(err.Error(), "operator.web.listen") {
-		t.Errorf("error %v, want one that says what to change", err)
 	}
 }
 
@@ -455,20 +432,30 @@ func TestPairing_ReportsWhoCanOpenIt(t *testing.T) {
 }
 
 func TestNames_BeginWithHostsAndListenOnTheirFamily(t *testing.T) {
-	cfg := Config{Listen: "0.0.0.0:8642", Hosts: []string{"robot.local", addresses()[0].String()}}
-	list := names(cfg, &net.TCPAddr{IP: net.IPv4zero, Port: 8642})
-	if list[0] != "robot.local:8642" {
-		t.Errorf("names %q", list)
-	}
-	for i, name := range list {
-		if i > 1 && strings.HasPrefix(name, "[") || slices.Contains(list[:i], name) {
-			t.Errorf("names %q: %q does not belong there", list, name)
+	any4, any6 := net.IPv4zero, net.IPv6zero
+	local := parseAll("127.0.0.1", "::1", "169.254.7.7", "198.51.100.2", "fe80::1", "2001:db8::2", "203.0.113.2")
+	own := ownName()
+	for _, c := range []struct {
+		hosts []string
+		at    net.IP
+		want  []string
+	}{
+		{nil, any4, []string{"198.51.100.2:80", "203.0.113.2:80", "169.254.7.7:80"}},
+		{nil, any6, []string{"198.51.100.2:80", "203.0.113.2:80", "[2001:db8::2]:80", "169.254.7.7:80"}},
+		{[]string{own, "robot.example:443", "203.0.113.2"}, any4,
+			[]string{"robot.example:443", "203.0.113.2:80", "198.51.100.2:80", "169.254.7.7:80", own + ":80"}},
+		{nil, net.IPv4(203, 0, 113, 2), []string{"203.0.113.2:80"}},
+		{nil, net.IPv4(203, 0, 113, 3), nil}, // it left this machine
+		{nil, net.IPv4(127, 0, 0, 9), []string{"127.0.0.9:80"}},
+	} {
+		if got := names(Config{Hosts: c.hosts}, &net.TCPAddr{IP: c.at, Port: 80}, local); !slices.Equal(got, c.want) {
+			t.Errorf("hosts %q at %v: %q, want %q", c.hosts, c.at, got, c.want)
 		}
 	}
 }
 
 func TestPairing_QRMatchesCode(t *testing.T) {
-	p := Pairing{URL: "https://192.0.2.7:8642/#abcdefghijklmnopqrstuv"}
+	p := Pairing{Place: Place{URL: "https://192.0.2.7:8642/#abcdefghijklmnopqrstuv"}}
 	rows := strings.Split(strings.TrimRight(p.QR(), "\n"), "\n")
 	width := len([]rune(rows[0]))
 	for _, row := range rows {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -42,6 +41,11 @@ type Options struct {
 	// Tasks of the robot; nil: the page cannot change the task.
 	Tasks Tasks
 
+	// Report receives changes of the addresses at which browsers find the
+	// console, and why there are none. A goroutine of the server calls it, and
+	// Open does. It must not block. nil: there are no reports.
+	Report func(level Level, text string)
+
 	// Now is the clock of labels; nil means CLOCK_MONOTONIC.
 	Now func() int64
 }
@@ -55,19 +59,21 @@ type Server struct {
 	cfg  Config
 	opts Options
 
-	listener    net.Listener
-	http        *http.Server
-	named       map[string]bool // names and name:port that the configuration allows
-	encrypted   bool
-	fingerprint string
-	visitors    visitors
-	opening     atomic.Int64 // connections without a WebSocket
-	watching    atomic.Int64 // connections that receive frames
-	pairing     atomic.Pointer[Pairing]
-	stopped     atomic.Pointer[string] // who pressed STOP
-	halted      bool                   // by the newest view; the run's goroutine
-	taken       atomic.Bool            // the seat, by a browser that is connected
-	changing    sync.Mutex             // held during a call of opts.Tasks
+	network   network
+	certs     *certificates // self-signed; may be nil
+	http      *http.Server
+	bound     atomic.Pointer[bound] // nil: not listening
+	encrypted bool
+	visitors  visitors
+	opening   atomic.Int64 // connections without a WebSocket
+	watching  atomic.Int64 // connections that receive frames
+	pairing   atomic.Pointer[Pairing]
+	stopped   atomic.Pointer[string] // who pressed STOP
+	halted    bool                   // by the newest view; the run's goroutine
+	taken     atomic.Bool            // the seat, by a browser that is connected
+	changing  sync.Mutex             // held during a call of opts.Tasks
+	inviting  sync.Mutex             // guards invitation
+	invitation
 
 	mu       sync.Mutex
 	register register
@@ -94,35 +100,42 @@ var (
 //go:embed static
 var static embed.FS
 
-// Open listens and serves until Halt. The configuration must have passed
-// Validate.
+// Open serves until Halt. Without the address in cfg.Listen, or where its port is
+// in use, the server reports the cause and tries again until it listens. An invalid
+// configuration is an error.
 func Open(cfg Config, opts Options) (*Server, error) {
+	return openOn(localNetwork(), cfg, opts)
+}
+
+func openOn(network network, cfg Config, opts Options) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	if opts.Now == nil {
 		opts.Now = rewardsrc.Monotonic
 	}
 	if opts.Mode == "" {
 		opts.Mode = Sparse
 	}
-	tlsConfig, fingerprint, err := openTLS(cfg)
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", cfg.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("web: %w; choose another operator.web.listen", err)
+	if opts.Report == nil {
+		opts.Report = func(Level, string) {}
 	}
 	s := &Server{
 		desk: newDesk(opts.Mode, opts.Period, opts.Now), cfg: cfg, opts: opts,
-		listener: listener, encrypted: tlsConfig != nil, fingerprint: fingerprint,
-		named: map[string]bool{}, clients: map[*client]struct{}{},
+		network: network, encrypted: cfg.encrypted(), clients: map[*client]struct{}{},
 		quit: make(chan struct{}), drained: make(chan struct{}),
 	}
-	s.addHosts(fmt.Sprint(listener.Addr().(*net.TCPAddr).Port))
+	s.pairing.Store(&Pairing{})
+	if s.encrypted && cfg.TLS != TLSFiles {
+		var err error
+		if s.certs, err = newCertificates(cfg.certified(), network.addresses, network.now); err != nil {
+			return nil, fmt.Errorf("web: tls: %w", err)
+		}
+	}
 	s.over, s.cancel = context.WithCancel(context.Background())
-	s.renewPairing()
 	s.http = &http.Server{
-		Protocols: new(http.Protocols), // a WebSocket needs HTTP/1
-		Handler:   s.routes(), TLSConfig: tlsConfig,
+		Protocols:         new(http.Protocols), // a WebSocket needs HTTP/1
+		Handler:           s.routes(),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: 30 * time.Second, MaxHeaderBytes: 8 << 10,
 		ErrorLog:    log.New(io.Discard, "", 0), // keep foreign input out of the robot's output
@@ -130,21 +143,14 @@ func Open(cfg Config, opts Options) (*Server, error) {
 		ConnState:   s.countConn,
 	}
 	s.http.Protocols.SetHTTP1(true)
-	s.serving.Go(s.serve)
+	s.renewPairing()
+	first, err := s.listen()
+	s.serving.Go(func() { s.serve(first, err) })
+	if !cfg.local() {
+		s.serving.Go(s.watchAddresses)
+	}
 	go s.broadcast()
 	return s, nil
-}
-
-func (s *Server) serve() {
-	var err error
-	if s.encrypted {
-		err = s.http.ServeTLS(s.listener, "", "")
-	} else {
-		err = s.http.Serve(s.listener)
-	}
-	if !errors.Is(err, http.ErrServerClosed) { // the pages lose their connection
-		s.cancel()
-	}
 }
 
 // shrink limits the kernel's send buffer, whose content would be old when a slow
@@ -170,37 +176,23 @@ func (s *Server) countConn(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Address returns the address of the listener.
-func (s *Server) Address() net.Addr { return s.listener.Addr() }
-
-// Pairing returns the invitation for the next device. Its Number changes when a
-// device has used it.
+// Pairing returns the invitation for the next device, without a URL before the
+// server listens. Its Number changes when a device has used it, and with its
+// addresses.
 func (s *Server) Pairing() Pairing { return *s.pairing.Load() }
 
 // renewPairing issues a new lasting code.
 func (s *Server) renewPairing() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	token, err := s.register.issue(roleLabel, s.now(), 0)
+	s.mu.Unlock()
 	if err != nil { // unreachable: the register has room for the lasting code
 		return
 	}
-	p := Pairing{
-		Fingerprint: s.fingerprint, Exposed: !s.encrypted && !s.cfg.local(), Number: 1,
-		Local: s.cfg.local() && len(s.cfg.Hosts) == 0, // else a proxy has those names
-	}
-	if old := s.pairing.Load(); old != nil {
-		p.Number = old.Number + 1
-	}
-	for _, address := range Addresses(s.cfg, s.listener.Addr()) {
-		url := address + "/#" + token
-		if p.URL == "" {
-			p.URL = url
-		} else {
-			p.Others = append(p.Others, url)
-		}
-	}
-	s.pairing.Store(&p)
+	s.inviting.Lock()
+	defer s.inviting.Unlock()
+	s.token, s.offered = token, nil
+	s.announce()
 }
 
 func (s *Server) scheme() string {

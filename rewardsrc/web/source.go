@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -151,20 +152,30 @@ func (d *desk) settle(o outcome) {
 // label received, in (0, 1], and 0 without robust weighting. The goroutine that
 // calls Poll calls Settle. It never blocks.
 func (d *desk) Settle(label uint64, counted bool, why string, trust float64) {
-	for i, o := range d.snapshot.outcomes {
-		if o.Label != label || label == 0 {
-			continue
-		}
+	d.change(label, func(o *outcome) {
 		o.Status, o.Trust = statusCounted, Number(trust)
 		if !counted {
 			o.Status, o.Text, o.Trust = statusRefused, why, 0
 		}
-		fresh := append([]outcome(nil), d.snapshot.outcomes...)
-		fresh[i] = o
-		d.snapshot.outcomes = fresh
-		d.publish()
+	})
+}
+
+// Undone reports that an undo removed a label from the belief. The goroutine that calls Poll calls Undone. It never
+// blocks.
+func (d *desk) Undone(label uint64) {
+	d.change(label, func(o *outcome) { o.Status, o.Text, o.Trust = statusUndone, "", 0 })
+}
+
+// change changes the outcome of a label, if it is among the newest.
+func (d *desk) change(label uint64, to func(*outcome)) {
+	i := slices.IndexFunc(d.snapshot.outcomes, func(o outcome) bool { return o.Label == label && label != 0 })
+	if i < 0 {
 		return
 	}
+	fresh := slices.Clone(d.snapshot.outcomes)
+	to(&fresh[i])
+	d.snapshot.outcomes = fresh
+	d.publish()
 }
 
 // Show replaces the live view. The goroutine that calls Poll calls it a few times

@@ -29,7 +29,8 @@ type About struct {
 	RecordView  bool     `json:"record_view"`        // pictures are written to disk
 	Source      string   `json:"operator,omitempty"` // the label source of a console that only watches
 	Credit      Credit   `json:"credit"`
-	StopEndsRun bool     `json:"stop_ends_run"` // a stop ends the run; else an operator resets it
+	Suggestions []string `json:"suggestions,omitempty"` // tasks, each with a rule
+	StopEndsRun bool     `json:"stop_ends_run"`         // a stop ends the run; else an operator resets it
 }
 
 // Credit is the stretch that a label is about, see controller.credit.
@@ -67,7 +68,7 @@ type View struct {
 	Reward      Number `json:"reward"`      // a simulator's; NaN if there is none
 	Return      Number `json:"return"`      // of the episode so far: of Reward, or else of Estimate
 
-	Labels uint64 `json:"labels"` // of this task, that count
+	Labels uint64 `json:"labels"` // in the belief of this task
 	// LastTrust is the share of its weight that the last label received, in
 	// (0, 1]; 0: no label yet, or no robust weighting.
 	LastTrust Number `json:"last_trust,omitempty"`
@@ -147,6 +148,7 @@ const (
 	statusSaved   status = "saved"   // the label is on disk and on its way
 	statusCounted status = "counted" // it is in the belief
 	statusRefused status = "refused" // it does not count
+	statusUndone  status = "undone"  // an undo removed it from the belief
 )
 
 type event struct {

@@ -6,6 +6,8 @@ PATH=$PATH:/usr/sbin:/sbin # depmod, mke2fs
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/optibfm-vm
 deadline=${OPTIBFM_VM_SECONDS:-600} # of a boot
 
+case "${1-}" in -h | --help) sed -n '2,/^cd/p' "scripts/vm/${0##*/}" | sed -n '/^# shellcheck/d; s/^# \{0,1\}//p'; exit ;; esac
+
 fail() { echo "scripts/vm/$(basename "$0"): $1" >&2; exit 1; }
 
 # installed PROGRAM PACKAGE: looks for PROGRAM and, as root on Debian, installs PACKAGE.

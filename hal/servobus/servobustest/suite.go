@@ -85,6 +85,10 @@ func Run(t *testing.T, start func(t *testing.T) Rig) {
 		"Read_ReportsServoFault":           readFault,
 		"Halt_ReachesServosBesideDeadOne":  haltWithDeadServo,
 		"Halt_RepeatsMissedCommand":        haltRepeats,
+		"Halt_HoldsPresentPosition":        haltHolds,
+		"Halt_HoldsAfterRestart":           haltHoldsAfterRestart,
+		"Halt_HoldsServosBesideDeadOne":    haltHoldsBesideDead,
+		"Halt_CannotHoldVelocity":          haltHoldsNoWheel,
 		"Unplugged_IsBusError":             unplugged,
 		"Halt_ReachesChainThatReturns":     haltAfterReplug,
 		"Write_MovesNothingBeforeArm":      writeBeforeArm,
@@ -95,6 +99,7 @@ func Run(t *testing.T, start func(t *testing.T) Rig) {
 		"Tick_DoesNotAllocateOnFailure":    failureAllocations,
 		"HaltAll_HaltsServosBesideBroken":  haltAllBroken,
 		"HaltAll_LeavesTorqueOffAndNotes":  haltAllInactive,
+		"HaltAll_LeavesHeldGoals":          haltAllHeld,
 		"HaltAll_RefusesWrongNumberOfGoal": haltAllGoals,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, start) })
@@ -452,6 +457,18 @@ func haltAllInactive(t *testing.T, start func(*testing.T) Rig) {
 	}
 	if r.Torque(2) || r.Goal(1) != middle || r.Goal(3) != 0 {
 		t.Errorf("elbow has torque %v, goals %d, %d", r.Torque(2), r.Goal(1), r.Goal(3))
+	}
+}
+
+func haltAllHeld(t *testing.T, start func(*testing.T) Rig) {
+	r := startMoving(t, start)
+	r.Miss(2, -1)
+	notes, err := r.HaltAll(Settings{TimeoutMs: patient}, held)
+	if !errors.Is(err, hal.ErrTimeout) || len(notes) != 0 {
+		t.Errorf("%q, %v", notes, err)
+	}
+	if a, b, wheel := r.Goal(1), r.Goal(2), r.Goal(3); a != 100 || b != 100 || wheel != 0 || !r.Torque(2) {
+		t.Errorf("goals %d, %d, %d, torque %v", a, b, wheel, r.Torque(2))
 	}
 }
 

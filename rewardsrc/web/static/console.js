@@ -3,7 +3,7 @@ import { Film, Live, Loop, Photo, Arena } from '/film.js';
 import { Tasks } from '/tasks.js';
 
 const $ = (id) => document.getElementById(id);
-const staleAfter = 1500, deadAfter = 4000; // ms without a state
+const staleAfter = 1500, deadAfter = 4000, movedAfter = 8000; // ms without a state
 const firstRetry = 250, longestRetry = 5000;
 
 let socket = null, hello = null, state = null, history = new History();
@@ -186,7 +186,7 @@ function renderMoment() {
     asked = asked?.id === r.id ? asked : { id: r.id, at };
     shown = now - asked.at > around && clip.show(asked.at - around, asked.at + around, asked.at);
     note = `Label this: ${seconds(now - asked.at)} ago`;
-  } else if (p && c && !p.request && ['good', 'bad'].includes(p.kind) && now - p.at < 3000) {
+  } else if (p && c && !p.request && p.status !== 'undone' && ['good', 'bad'].includes(p.kind) && now - p.at < 3000) {
     const to = p.at - c.delay_ms;
     shown = clip.show(to - c.width_ms, to, to - c.width_ms / 2);
     note = `${words[p.kind]} counts for this, ${seconds(c.delay_ms)} to ${seconds(c.delay_ms + c.width_ms)} before the press`;
@@ -245,8 +245,9 @@ const presses = {
 
   settle(id, status, text, trust) {
     const p = this.list.find((q) => q.id === id);
-    if (!p || p.status === status || p.status === 'counted') return;
+    if (!p || p.status === status || p.status === 'undone' || p.status === 'counted' && status !== 'undone') return;
     p.trust = trust;
+    if (status === 'undone') (this.list.find((q) => q.kind === 'undo' && !q.undid) ?? {}).undid = p;
     this.end(p, status, trust && doubted(trust) ? 'it surprised the belief' : text);
     this.render();
   },
@@ -280,18 +281,28 @@ const presses = {
       item.dataset.status = p.status;
       item.dataset.doubted = Boolean(p.trust && doubted(p.trust));
       const what = document.createElement('span');
-      what.textContent = words[p.kind] + (p.value === undefined ? '' : ` ${p.value.toFixed(2)}`) + (p.text ? ` · ${p.text}` : '');
+      if (p.undid) what.append('Undo · ', struck(p.undid));
+      else what.append(p.status === 'undone' ? struck(p) : named(p), p.text ? ` · ${p.text}` : '');
       const result = document.createElement('b');
       const took = p.took === undefined ? '' : ` · ${Math.round(p.took)} ms`;
       result.textContent = {
         sent: 'sending…', unknown: 'unknown', lost: 'LOST',
-        saved: `saved${took}`, counted: `counted${p.trust ? ` ${p.trust.toFixed(2)}` : ''}${took}`, refused: 'does NOT count',
+        saved: `saved${took}`, counted: `counted${p.trust ? ` ${p.trust.toFixed(2)}` : ''}${took}`, refused: 'does NOT count', undone: 'undone',
       }[p.status];
       item.append(what, result);
       return item;
     }));
   },
 };
+
+const named = (p) => words[p.kind] + (p.value === undefined ? '' : ` ${p.value.toFixed(2)}`);
+
+/** The name of a press that was undone. */
+function struck(p) {
+  const text = document.createElement('del');
+  text.textContent = named(p);
+  return text;
+}
 
 /** Whether a label counted with less than its full weight. */
 const doubted = (trust) => trust < 0.995;
@@ -323,12 +334,18 @@ button('undo', 'undo');
 
 document.addEventListener('keydown', (e) => {
   if (e.repeat || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || e.target.tagName === 'INPUT') return;
+  if (state?.view?.waiting && canLabel() && starts(e)) return presses.make('good', moment(e));
   const kind = {
     '+': 'good', '=': 'good', '-': 'bad', '>': 'better', '<': 'worse', g: 'goal', '?': 'cant_tell', t: 'cant_tell', u: 'undo',
   }[e.key];
   if (!kind || document.body.dataset.view !== 'console' || hello?.mode === 'continuous' && (kind === 'good' || kind === 'bad')) return;
   presses.make(kind, moment(e));
 });
+
+/** Whether a key starts a robot that waits: any that writes a character, and Enter beside the buttons. Space is STOP. */
+function starts(e) {
+  return document.body.dataset.view === 'console' && e.key !== ' ' && (e.key.length === 1 || e.key === 'Enter' && e.target === document.body);
+}
 
 /* ---- slider -------------------------------------------------------------- */
 
@@ -481,7 +498,15 @@ const banner = {
 function describe() {
   const a = hello.about;
   $('robot').textContent = a.robot || 'optibfm';
-  $('task').textContent = [a.task, a.strategy, a.period_ms ? `${short(1000 / a.period_ms)} Hz` : ''].filter(Boolean).join(' · ');
+  $('method').textContent = [
+    `Method: ${a.strategy}`, a.task ? `the simulator’s task: ${a.task}` : '', a.period_ms ? `${short(1000 / a.period_ms)} ticks per second` : '',
+  ].filter(Boolean).join(', ') + '.';
+  $('ideas-list').replaceChildren(...(a.suggestions ?? []).map((text) => {
+    const item = document.createElement('li'), [task, rule] = text.split(/:(.*)/s), name = document.createElement('b');
+    name.textContent = task;
+    item.append(name, rule ? `: ${rule.trim()}` : '');
+    return item;
+  }));
   document.title = `${a.robot} · optibfm`;
   const desk = document.querySelector('.desk');
   desk.dataset.mode = hello.mode;
@@ -553,7 +578,10 @@ function renderBanner() {
     return banner.set('STOP was pressed, but the halt is NOT confirmed: use the emergency stop now.', 'bad');
   }
   if (state?.stopped) return banner.set(`STOP was pressed on ${state.stopped}.`, 'bad');
-  if (hello && !connected()) return banner.set('Connection lost: trying again. Presses made now are lost, and STOP may not reach the robot.', 'bad');
+  if (hello && !connected()) {
+    const moved = now - stateAt > movedAfter ? ' If the robot’s address changed, open the one on its terminal.' : '';
+    return banner.set(`Connection lost: trying again. Presses made now are lost, and STOP may not reach the robot.${moved}`, 'bad');
+  }
   if (stale) return banner.set('No data from the robot’s computer.', 'bad');
   if (now < banner.until) return banner.set(banner.text);
   if (hello && !hello.about.record && !hello.watch_only) return banner.set('The log is off: labels are not kept on disk.');
@@ -568,6 +596,7 @@ function renderRequest() {
   const left = r ? Math.max(0, r.left_ms - since) : 0;
   const open = Boolean(r) && left > 0 && connected();
   $('request').dataset.open = open;
+  $('request').dataset.waiting = mine && Boolean(state.view?.waiting);
   $('ring').style.strokeDasharray = `${open ? Math.min(100, 100 * left / Math.max(r.total_ms, 1)) : 0} 100`;
   $('ring-text').textContent = open ? Math.ceil(left / 1000) : '';
   const stopped = Boolean(state.view?.fault || state.stopped);
@@ -589,7 +618,8 @@ function idleQuestion() {
   if (!connected()) return 'Not connected';
   if (state.view?.mode === 'starting') return 'The robot moves to its start pose';
   if (state.view?.mode === 'resting') return 'The robot moves to its rest pose';
-  return state.view?.waiting ? 'Press to start the robot' : 'No question';
+  if (!state.view?.waiting || !canLabel()) return 'No question';
+  return hello.mode === 'continuous' ? 'Press any key or move the slider to start.' : 'Press any key or the Good button to start.';
 }
 
 /** What a press does while no question is open. */
@@ -600,31 +630,46 @@ function idleDetail(mine, stopped) {
   if (!mine) return 'This device watches.';
   if (stopped) return 'The robot is stopped: presses do not count. Undo works.';
   if (['starting', 'resting'].includes(state.view?.mode)) return 'Presses do not count now. Undo works.';
-  if (state.view?.waiting) return 'The first press labels nothing.';
+  if (state.view?.waiting) return 'This press is not a label.';
   if (state.view?.learnt) return hello.tasks ? 'It asks no more. Save the task to keep it.' : 'It asks no more.';
   return {
     per_request: 'Wait for a question.',
-    sparse: 'Press when you like or dislike what it does.',
+    sparse: 'Press when you like or dislike it.',
     continuous: 'Hold the slider while you judge.',
   }[hello.mode];
 }
 
-/** What the robot has learnt, in words. */
+/** How well the robot knows the task: one sentence, and the filled part of the bar. */
+function progress(v) {
+  if (v.learnt) return { text: 'Learnt: you may stop.', part: 1 };
+  if (v.predicted_of > 1) return { text: `It predicted ${v.predicted} of your last ${v.predicted_of} labels.`, part: v.predicted / 10 };
+  if (v.labels) return { text: 'Too early to tell how well it knows.', part: 0 };
+  return { text: 'It knows nothing of the task yet.', part: 0 };
+}
+
 function renderLearning() {
   const v = state.view;
   if (!v) return;
-  const text = v.learnt ? 'Learnt: you may stop.'
-    : v.predicted_of > 1 ? `It predicted ${v.predicted} of your last ${v.predicted_of} labels.`
-    : v.labels > 3 ? 'Your labels changed: it learns again.'
-    : v.labels ? 'First labels.' : v.task ? `It follows the task ${v.task}. Your labels change it.` : 'No labels yet.';
-  if ($('learnt').textContent !== text) $('learnt').textContent = text;
+  const { text, part } = progress(v), set = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
+  set('learnt', text);
   $('learning').dataset.learnt = Boolean(v.learnt);
-  $('learnt-bar').style.width = `${v.learnt ? 100 : 10 * v.predicted}%`;
-  const count = (n, one, many) => (n ? `${n} ${n === 1 ? one : many}` : '');
-  $('tally').textContent = [
-    count(v.labels, 'label counts', 'labels count'), count(v.undone, 'undone', 'undone'),
-    count(v.answered, 'question answered', 'questions answered'), count(v.expired, 'missed', 'missed'),
-  ].filter(Boolean).join(' · ');
+  $('learnt-bar').style.width = `${100 * part}%`;
+  set('tally', v.labels === 1 ? '1 label' : `${v.labels} labels`);
+  set('task', doing(v));
+  $('ideas').hidden = !$('ideas-list').children.length || hello.watch_only || v.labels > 0 && !$('details').open;
+}
+
+/** What the robot does, in words. */
+function doing(v) {
+  if (state.ended) return 'the run is over';
+  if (v.fault || state.stopped) return 'is stopped';
+  if (v.waiting) return 'waits for your first press';
+  if (v.mode === 'starting') return 'moves to its start pose';
+  if (v.mode === 'resting') return 'moves to its rest pose';
+  if (v.mode === 'disarmed') return 'does not move: it is not armed';
+  if (v.learnt) return 'does what you taught';
+  if (v.task && !v.predicted_of) return `follows the task ${v.task}`;
+  return v.labels ? 'learns from your labels' : 'tries out what it can do';
 }
 
 function renderSeat() {
@@ -653,8 +698,8 @@ function renderView() {
   const text = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
   renderArmed(v);
   text('per-minute', v.per_minute === null ? '–' : v.per_minute.toFixed(v.per_minute < 10 ? 1 : 0));
-  text('labels', v.last_trust ? `${v.labels} · last ${v.last_trust.toFixed(2)}` : `${v.labels} in all`);
-  text('return-name', v.reward === null ? 'Return, estimated' : 'Return');
+  text('labels', v.last_trust ? `${v.labels} · last ${v.last_trust.toFixed(2)}` : `${v.labels} count`);
+  text('return-name', v.reward === null ? 'Estimated sum of rewards (return)' : 'Sum of rewards (return)');
   text('return', short(v.return));
   text('reward', `now ${short(v.reward ?? v.estimate)}`);
   text('z-age', v.has_z ? `${short(v.z_age_ms)} ms` : 'no z');
@@ -670,7 +715,7 @@ function renderView() {
   const points = history.shown();
   chart('dgap', points, { lines: [{ index: 1, colour: '--blue', fill: true }], limit: v.kappa, zero: true, root: true,
     marks: [{ counter: 8, on: 1, colour: '--amber', hollow: true }, { counter: 7, on: 1, colour: '--green' }] },
-    `${short(v.dgap)}${v.kappa === null ? '' : `  κ ${short(v.kappa)}`}`, `D-gap ${short(v.dgap)} nats` + (v.kappa === null ? '' : `; a label is asked for at ${short(v.kappa)}`));
+    `${short(v.dgap)} nats${v.kappa === null ? '' : `; asks from ${short(v.kappa)} (κ)`}`, `Worth of a label now: ${short(v.dgap)} nats` + (v.kappa === null ? '' : `; a label is asked for at ${short(v.kappa)}`));
   chart('estimate', points, { lines: [{ index: 3, colour: '--dim', width: 1.5 }, { index: 2, colour: '--green' }] },
     short(v.estimate), `Expected reward ${short(v.estimate)}` + (v.reward === null ? '' : `; the simulator’s is ${short(v.reward)}`));
   chart('information', points, { lines: [{ index: 4, colour: '--blue', fill: true }], zero: true }, `${short(v.information)} nats`, `Knowledge ${short(v.information)} nats`);

@@ -1,0 +1,60 @@
+package dds
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
+	p, err := library(t).Join(domain+2, Loopback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	active := "ai"
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, p, MotionSwitcher, func(api int64, parameter string) (int, string) {
+			switch {
+			case parameter != "{}":
+				return 3204, ""
+			case api == CheckMode:
+				return 0, `{"form":"0","name":"` + active + `"}`
+			case api == ReleaseMode:
+				active = ""
+				return 0, ""
+			}
+			return 3203, ""
+		})
+	}()
+	c, err := NewClient(p, MotionSwitcher)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, err := c.Controller(ctx); name != "ai" || err != nil {
+		t.Errorf("controller %q, %v", name, err)
+	}
+	if err := c.Release(ctx); err != nil || active != "" {
+		t.Errorf("%v, still %q", err, active)
+	}
+	if code, _, err := c.Call(ctx, 7, "{}"); code != 3203 || err != nil {
+		t.Errorf("an unknown function: code %d, %v", code, err)
+	}
+	other, err := NewClient(p, "nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, end := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer end()
+	if _, err := other.Controller(short); err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("a missing service: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,188 @@
+package unitree_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/hal/monotonic"
+	"optibfm/hal/unitree"
+	"optibfm/hal/unitree/dds"
+	"optibfm/hal/unitree/idl"
+	"optibfm/hal/unitree/simulator"
+)
+
+// faults are what the robot does wrong, and what the error or the input for a stop then says.
+var faults = []struct {
+	name  string
+	wrong func(*simulator.Faults)
+	error string // empty: StopPressed
+}{
+	{"silent", func(f *simulator.Faults) { f.Silent = true }, "sends no state"},
+	{"frozen", func(f *simulator.Faults) { f.Frozen = true }, "stands still"},
+	{"wrong checksum", func(f *simulator.Faults) { f.BadCRC = true }, "wrong checksums"},
+	{"not finite", func(f *simulator.Faults) { f.NaN = true }, "not finite"},
+	{"mode_machine", func(f *simulator.Faults) { f.ModeMachine = 4 }, "mode_machine"},
+	{"motor", func(f *simulator.Faults) { f.LosesJoint = 1 }, "motor "},
+	{"hot", func(f *simulator.Faults) { f.HotJoint, f.Temperature = 2, 90 }, "temperature.stop_c"},
+	{"battery", func(f *simulator.Faults) { f.Battery = 5 }, "battery.stop_percent"},
+	{"fallen", func(f *simulator.Faults) { f.Fallen = true }, "fallen"},
+	{"remote: stop", func(f *simulator.Faults) { f.Buttons, _ = unitree.ParseButtons("L2+B") }, ""},
+	{"remote: off", func(f *simulator.Faults) { f.RemoteOff = true }, ""},
+}
+
+// TestRobot_StopsAfterEachFault is the table of docs/hazards.md for both robots.
+func TestRobot_StopsAfterEachFault(t *testing.T) {
+	for _, model := range []string{unitree.Go2, unitree.G1} {
+		for _, fault := range faults {
+			if testing.Short() && model == unitree.G1 {
+				continue
+			}
+			if model == unitree.Go2 && fault.name == "mode_machine" || model == unitree.G1 && fault.name == "battery" {
+				continue // it does not have them
+			}
+			t.Run(model+" "+fault.name, func(t *testing.T) {
+				c := newConfig(model)
+				sim := newRig(t, c)
+				r := open(t, c)
+				action := arm(t, r)
+				stop := sim.watch(t, model)
+				act := func() error { time.Sleep(5 * time.Millisecond); return r.Act(action) }
+				for range 20 {
+					if err := act(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				sim.Set(fault.wrong)
+				at := monotonic.Now()
+				err := stopsWith(r, act)
+				took := time.Duration(monotonic.Now() - at)
+				if fault.error == "" && err != nil || fault.error != "" && (err == nil || !strings.Contains(err.Error(), fault.error)) {
+					t.Errorf("%v, want %q", err, fault.error)
+				}
+				if err := r.Halt(); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(50 * time.Millisecond)
+				seen := stop()
+				if len(seen) == 0 || !seen[len(seen)-1].damping {
+					t.Error("the last command does not damp")
+				}
+				t.Logf("found after %.0f ms: %v", float64(took)/1e6, err)
+			})
+		}
+	}
+}
+
+// stopsWith runs ticks until Act fails or a stop is pressed, and returns the error of Sense or Act.
+func stopsWith(r *unitree.Robot, act func() error) error {
+	obs := make([]float32, len(r.Spec().Obs))
+	for range 600 {
+		_, err := r.Sense(obs)
+		if err == nil && r.StopPressed() {
+			return nil
+		}
+		if err := act(); err != nil {
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errors.New("nothing stopped it within 600 ticks")
+}
+
+// TestRobot_RefusesToArmWithAFault shows that each fault also prevents arming, and that the writer then writes nothing.
+func TestRobot_RefusesToArmWithAFault(t *testing.T) {
+	c := newConfig(unitree.Go2)
+	sim := newRig(t, c)
+	r := open(t, c)
+	for _, fault := range []struct {
+		name, error string
+		wrong       func(*simulator.Faults)
+	}{
+		{"battery", "battery.refuse_percent", func(f *simulator.Faults) { f.Battery = 15 }},
+		{"warm", "temperature.refuse_c", func(f *simulator.Faults) { f.HotJoint, f.Temperature = 3, 75 }},
+		{"fallen", "fallen", func(f *simulator.Faults) { f.Fallen = true }},
+		{"motor", "motor FL_hip", func(f *simulator.Faults) { f.LosesJoint = 3 }},
+	} {
+		sim.Set(func(f *simulator.Faults) { *f = simulator.Healthy(); fault.wrong(f) })
+		time.Sleep(200 * time.Millisecond)
+		settle(t, r, "a state", func(err error) bool { return err == nil })
+		if err := r.Arm(); err == nil || !strings.Contains(err.Error(), fault.error) {
+			t.Errorf("%s: %v, want %q", fault.name, err, fault.error)
+		}
+	}
+	if obeyed, _ := sim.Counts(); obeyed > 200 { // a refusal of the writer is followed by a Halt, which damps
+		t.Logf("%d commands", obeyed)
+	}
+}
+
+// TestRobot_RefusesAndStopsBesideAnotherWriter has a writer of rt/lowcmd that is not ours.
+func TestRobot_RefusesAndStopsBesideAnotherWriter(t *testing.T) {
+	c := newConfig(unitree.G1)
+	sim := newRig(t, c)
+	r := open(t, c)
+	action := arm(t, r)
+	stop := sim.watch(t, c.Model)
+	if _, err := dds.NewWriter[idl.G1Command](sim.participant, "rt/lowcmd", idl.G1CommandType); err != nil {
+		t.Fatal(err)
+	}
+	at := monotonic.Now()
+	err := stopsWith(r, func() error { time.Sleep(5 * time.Millisecond); return r.Act(action) })
+	if err == nil || !strings.Contains(err.Error(), "another program writes") {
+		t.Fatalf("armed: %v", err)
+	}
+	t.Logf("stopped after %.0f ms", float64(monotonic.Now()-at)/1e6)
+	if err := r.Halt(); err != nil {
+		t.Error(err)
+	}
+	if seen := stop(); !seen[len(seen)-1].damping {
+		t.Error("the last command does not damp")
+	}
+	if err := r.Arm(); err == nil || !strings.Contains(err.Error(), "another program writes") {
+		t.Errorf("arm: %v", err)
+	}
+}
+
+// TestRobot_ToleratesASilentWriterIfConfigured stops only when that writer sends.
+func TestRobot_ToleratesASilentWriterIfConfigured(t *testing.T) {
+	c := newConfig(unitree.G1)
+	c.OtherWriters = unitree.Silent
+	sim := newRig(t, c)
+	r := open(t, c)
+	other, err := dds.NewWriter[idl.G1Command](sim.participant, "rt/lowcmd", idl.G1CommandType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	action := arm(t, r)
+	act := func() error { time.Sleep(5 * time.Millisecond); return r.Act(action) }
+	for range 40 {
+		if err := act(); err != nil {
+			t.Fatalf("beside a silent writer: %v", err)
+		}
+	}
+	if err := other.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if err := stopsWith(r, act); err == nil || !strings.Contains(err.Error(), "another program writes") {
+		t.Errorf("beside one that sends: %v", err)
+	}
+}
+
+// TestRobot_AcceptsTheQuirksOfASimulatorOnlyWithTheKey has states without checksum and tick.
+func TestRobot_AcceptsTheQuirksOfASimulatorOnlyWithTheKey(t *testing.T) {
+	c := newConfig(unitree.Go2)
+	sim := newRig(t, c)
+	sim.Set(func(f *simulator.Faults) { f.Quirks = true })
+	if r, err := unitree.Open(t.Context(), c, period); err == nil || !strings.Contains(err.Error(), "checksums") {
+		t.Errorf("without the key: %v, %v", r, err)
+	}
+	c.SimulatorQuirks = true
+	r := open(t, c)
+	action := arm(t, r)
+	if err := r.Act(action); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,303 @@
+package unitree_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"optibfm/hal/monotonic"
+	"optibfm/hal/unitree"
+	"optibfm/hal/unitree/dds"
+	"optibfm/hal/unitree/idl"
+	"optibfm/hal/unitree/simulator"
+	"optibfm/rtloop"
+)
+
+const period = 20 * time.Millisecond
+
+// program is the built optibfm-unitree.
+var program string
+
+// TestMain builds the program of the writers; as a child process it is a control process.
+func TestMain(m *testing.M) {
+	if config := os.Getenv("OPTIBFM_TEST_CONTROL"); config != "" {
+		if err := control(config); err != nil {
+			fmt.Fprintln(os.Stderr, "control:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	dir, err := os.MkdirTemp("", "unitree")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, unitree.Program)
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../../cmd/optibfm-unitree").CombinedOutput()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%v: %s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// library loads libddsc, or skips the test; with OPTIBFM_TEST_DDS=required it fails.
+func library(t *testing.T) *dds.Library {
+	t.Helper()
+	l, err := dds.Open("")
+	if err == nil {
+		return l
+	}
+	if os.Getenv("OPTIBFM_TEST_DDS") == "required" {
+		t.Fatal(err)
+	}
+	t.Skipf("%v", err)
+	return nil
+}
+
+// domains counts the rigs of this process.
+var domains atomic.Int64
+
+// domain returns one that no other test uses, most likely.
+func domain() int { return 10 + (os.Getpid()+int(domains.Add(1)))%200 }
+
+// newConfig returns a configuration for a simulator, which shares its processors with other tests: times are long.
+func newConfig(model string) unitree.Config {
+	c := unitree.DefaultConfig()
+	c.Model, c.Interface, c.Domain, c.Writer = model, unitree.Loopback, domain(), program
+	c.Kp, c.Kd, c.DampingKd, c.MaxRate = []float64{30}, []float64{1}, []float64{4}, []float64{6}
+	c.DeadmanMS, c.StandbyMS, c.StaleMS = 800, 400, 1000
+	return c
+}
+
+// rig is a simulated robot and an independent reader of its commands.
+type rig struct {
+	*simulator.Robot
+	participant *dds.Participant
+	end         func()
+}
+
+// newRig starts a simulated robot, on another participant than the driver's.
+func newRig(t *testing.T, c unitree.Config) *rig {
+	t.Helper()
+	p, err := library(t).Join(uint32(c.Domain), unitree.Loopback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pose := make([]float64, len(unitree.Joints(c.Model)))
+	for i, j := range unitree.Joints(c.Model) {
+		pose[i] = min(max(0.1, j.Min+0.1), j.Max-0.1)
+	}
+	r, err := simulator.New(p, c.Model, &simulator.Springs{Pose: pose})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	end := sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		p.Close()
+	})
+	t.Cleanup(end)
+	return &rig{r, p, end}
+}
+
+// open opens the driver.
+func open(t *testing.T, c unitree.Config) *unitree.Robot {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := unitree.Open(ctx, c, period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// watched is a command as an independent reader sees it.
+type watched struct {
+	at      int64
+	damping bool
+	first   float32 // goal of joint 0
+}
+
+// watch reads every command until stop is called. It is not the code that the simulated robot reads with.
+func (g *rig) watch(t *testing.T, model string) (stop func() []watched) {
+	t.Helper()
+	done, all := make(chan struct{}), make(chan []watched)
+	take := g.reader(t, model)
+	go func() {
+		var seen []watched
+		for {
+			select {
+			case <-done:
+				all <- seen
+				return
+			default:
+			}
+			w, ok := take()
+			if !ok {
+				time.Sleep(200 * time.Microsecond)
+				continue
+			}
+			seen = append(seen, w)
+		}
+	}()
+	return func() []watched { close(done); return <-all }
+}
+
+func (g *rig) reader(t *testing.T, model string) func() (watched, bool) {
+	if model == unitree.Go2 {
+		r, err := dds.NewReader[idl.Go2Command](g.participant, "rt/lowcmd", idl.Go2CommandType, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() (w watched, ok bool) {
+			m, _, err := r.Take()
+			if err != nil || m == nil {
+				return w, false
+			}
+			j := &m.Motor[0]
+			return watched{monotonic.Now(), j.Kp == 0 && j.Kd > 0, j.Q}, true
+		}
+	}
+	r, err := dds.NewReader[idl.G1Command](g.participant, "rt/lowcmd", idl.G1CommandType, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() (w watched, ok bool) {
+		m, _, err := r.Take()
+		if err != nil || m == nil {
+			return w, false
+		}
+		j := &m.Motor[0]
+		return watched{monotonic.Now(), j.Kp == 0 && j.Kd > 0, j.Q}, true
+	}
+}
+
+// settle senses until a condition holds.
+func settle(t *testing.T, r *unitree.Robot, what string, ok func(err error) bool) {
+	t.Helper()
+	obs := make([]float32, len(r.Spec().Obs))
+	for range 500 {
+		_, err := r.Sense(obs)
+		if ok(err) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s: not within 5 s", what)
+}
+
+// ready waits until the robot can be armed, and arms it.
+func arm(t *testing.T, r *unitree.Robot) []float32 {
+	t.Helper()
+	var err error
+	for range 50 {
+		settle(t, r, "a state", func(err error) bool { return err == nil && !r.StopPressed() })
+		if err = r.Arm(); err == nil {
+			return present(t, r)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatal(err)
+	return nil
+}
+
+// present returns the action that holds the present pose.
+func present(t *testing.T, r *unitree.Robot) []float32 {
+	t.Helper()
+	spec := r.Spec()
+	obs, action := make([]float32, len(spec.Obs)), make([]float32, len(spec.Action))
+	if _, err := r.Sense(obs); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range spec.Action {
+		action[i] = obs[i] * float32(c.Measured.Scale)
+	}
+	return action
+}
+
+// control is a control process: it arms the robot, moves a joint, and writes "armed".
+func control(text string) error {
+	var c unitree.Config
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	r, err := unitree.Open(ctx, c, period)
+	if err != nil {
+		return err
+	}
+	loop := rtloop.DefaultConfig()
+	loop.MaxMissed, loop.WatchdogMS = rtloop.NoLimit, 0
+	thread, _, err := rtloop.Prepare(loop)
+	if err != nil {
+		return err
+	}
+	body := newBody(r)
+	_, err = thread.Run(context.Background(), func(rtloop.Beat) error { return body.tick() })
+	fmt.Fprintln(os.Stderr, "stopped:", err)
+	return errors.Join(err, r.Halt(), wait())
+}
+
+// body is what the control thread of a control process does.
+type body struct {
+	*unitree.Robot
+	obs, action []float32
+	ticks       int
+	armed       bool
+}
+
+func newBody(r *unitree.Robot) *body {
+	spec := r.Spec()
+	return &body{Robot: r, obs: make([]float32, len(spec.Obs)), action: make([]float32, len(spec.Action))}
+}
+
+func (b *body) tick() error {
+	b.ticks++
+	if _, err := b.Sense(b.obs); err != nil {
+		if b.armed {
+			return err
+		}
+		return nil
+	}
+	if b.armed {
+		b.action[0] += 0.0001
+		return b.Act(b.action)
+	}
+	if err := b.Arm(); err != nil {
+		if b.ticks > 200 {
+			return err
+		}
+		return nil
+	}
+	for i, c := range b.Spec().Action {
+		b.action[i] = b.obs[i] * float32(c.Measured.Scale)
+	}
+	b.armed = true
+	fmt.Println("armed")
+	return nil
+}
+
+// wait keeps a stopped control process alive.
+func wait() error { time.Sleep(10 * time.Second); return nil }

@@ -1,0 +1,134 @@
+package writer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"optibfm/hal/unitree"
+	"optibfm/hal/unitree/dds"
+	"optibfm/hal/unitree/probe"
+	"optibfm/rtloop"
+)
+
+const (
+	listenFor  = 3 * time.Second // for the first state
+	measureFor = time.Second     // of states
+	serviceFor = 5 * time.Second
+)
+
+// Check looks at the robot's network. It writes no command.
+func Check(ctx context.Context, c unitree.Config) (r probe.Report) {
+	library, err := dds.Open(c.Library)
+	if err != nil {
+		return r.Bad("install libddsc 0.10, or set robot.unitree.library (docs/unitree.md)", "%v", err)
+	}
+	r = r.OK("Cyclone DDS %s: %s", library.Version, library.Path)
+	r, found := r.CheckInterface(c.Interface)
+	if !found {
+		return r
+	}
+	p, err := library.Join(uint32(c.Domain), c.Interface)
+	if err != nil {
+		return r.Bad("see `ip link` and `ip addr`", "%v", err)
+	}
+	defer p.Close()
+	b, err := newBus(p, c.Model, use{overhear: true, ours: func(dds.GUID) bool { return false }})
+	if err != nil {
+		return r.Bad("", "%v", err)
+	}
+	r = checkStates(ctx, r, c, b)
+	return checkOwner(ctx, r, p, b)
+}
+
+// checkStates judges what the robot sends.
+func checkStates(ctx context.Context, r probe.Report, c unitree.Config, b bus) probe.Report {
+	s := newStates(c, b)
+	begin, first := rtloop.Now(), uint32(0)
+	for end := begin + int64(listenFor); rtloop.Now() < end && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		if err := s.read(rtloop.Now()); err != nil {
+			return r.Bad("", "%v", err)
+		}
+		if first == 0 && s.received > 0 {
+			first, begin = s.received, rtloop.Now()
+			end = begin + int64(measureFor)
+		}
+	}
+	if s.received == 0 {
+		fault, _ := s.fault(rtloop.Now())
+		return r.Bad("check the robot, its cable and unitree.model", "no good state within %v: %v (%d with a wrong checksum)",
+			listenFor, unitree.FaultError(fault), s.badCRC)
+	}
+	l := &s.last
+	rate := float64(s.received-first) / time.Duration(rtloop.Now()-begin).Seconds()
+	r = r.OK("rt/lowstate: %.0f states a second, tick %d, mode_machine %d", rate, l.tick, l.modeMachine)
+	if s.badCRC > 0 || s.frozen > 0 {
+		r = r.Warn("see docs/unitree.md", "%d states had a wrong checksum, %d an old tick", s.badCRC, s.frozen)
+	}
+	if fault, detail := s.fault(rtloop.Now()); fault != unitree.FaultNone {
+		r = r.Bad("", "%v (%d)", unitree.FaultError(fault), detail)
+	}
+	if i := s.missing(); i >= 0 {
+		r = r.Bad("check unitree.model: a G1 with 23 joints is another robot", "motor %s sends nothing",
+			unitree.Joints(c.Model)[i].Name)
+	}
+	hottest := float32(0)
+	for _, t := range l.temperature[:s.joints] {
+		hottest = max(hottest, t)
+	}
+	text := fmt.Sprintf("hottest motor %.0f °C", hottest)
+	if l.battery >= 0 {
+		text += fmt.Sprintf(", battery %d %%", l.battery)
+	}
+	r = r.OK("%s", text)
+	if l.remote == [len(l.remote)]uint8{} && c.Remote.Use == unitree.Required {
+		return r.Bad("switch the remote control on", "the remote control is off")
+	}
+	return r
+}
+
+// checkOwner looks for the robot's own controller and for other writers.
+func checkOwner(ctx context.Context, r probe.Report, p *dds.Participant, b bus) probe.Report {
+	switch n, sent, err := b.others(true); {
+	case err != nil:
+		r = r.Bad("", "%v", err)
+	case n > 0:
+		verb := map[bool]string{true: "writes", false: "may write"}[sent]
+		r = r.Bad("end it, or release the robot's controller (optibfm-unitree release); see unitree.other_writers",
+			"another program %s rt/lowcmd (%d found)", verb, n)
+	default:
+		r = r.OK("no other program writes rt/lowcmd")
+	}
+	client, err := dds.NewClient(p, dds.MotionSwitcher)
+	if err != nil {
+		return r.Bad("", "%v", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, serviceFor)
+	defer cancel()
+	const release = "hang the robot or lay it down, then: optibfm-unitree release; or its debug mode: L2+R2 on the remote control"
+	switch name, err := client.Controller(ctx); {
+	case err != nil:
+		return r.Warn(release, "the robot does not say whether its own controller is active: %v", err)
+	case name != "":
+		return r.Bad(release, "the robot's own controller (%s) is active", name)
+	}
+	return r.OK("the robot's own controller is released")
+}
+
+// Release releases the robot's own controller. The motors lose their torque.
+func Release(ctx context.Context, c unitree.Config) error {
+	library, err := dds.Open(c.Library)
+	if err != nil {
+		return err
+	}
+	p, err := library.Join(uint32(c.Domain), c.Interface)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	client, err := dds.NewClient(p, dds.MotionSwitcher)
+	if err != nil {
+		return err
+	}
+	return client.Release(ctx)
+}

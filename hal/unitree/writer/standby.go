@@ -1,0 +1,59 @@
+package writer
+
+import "optibfm/hal/unitree"
+
+// standby damps the motors when the primary writer dies or hangs.
+type standby struct {
+	*states
+	shared  *unitree.Shared
+	damping []float64
+	gone    func() bool // the control process has ended
+	limit   int64       // of the primary's silence
+	out     output
+	endAt   int64
+}
+
+func newStandby(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func() bool) *standby {
+	s := &standby{
+		states: newStates(c.Config, b), shared: shared, gone: gone,
+		limit: inNs(c.Config.StandbyMS),
+	}
+	s.damping = unitree.Each(c.Config.DampingKd, s.joints)
+	return s
+}
+
+// cycle runs once a period. over reports that the process should end.
+func (s *standby) cycle(now int64) (over bool, err error) {
+	if err := s.read(now); err != nil {
+		return false, err
+	}
+	commanding := s.shared.Commanding.Load()
+	if commanding == unitree.CommandingNow && now-int64(s.shared.PrimaryBeat.Load()) > s.limit {
+		s.shared.Takeover.Store(1)
+	}
+	damps := s.shared.Takeover.Load() != 0 && commanding == unitree.CommandingNow
+	if damps {
+		s.out.modeMachine = s.last.modeMachine
+		damp(&s.out, &s.last, s.damping)
+		if err := s.bus.write(&s.out); err != nil {
+			return false, err
+		}
+	}
+	s.shared.StandbyBeat.Store(uint64(now))
+	return s.ends(now, damps), nil
+}
+
+// ends reports whether the process should end: the control process has ended, and no command is left to be damped.
+func (s *standby) ends(now int64, damps bool) bool {
+	if !s.gone() {
+		return false
+	}
+	if !damps {
+		s.endAt = 0
+		return s.shared.Commanding.Load() != unitree.CommandingNow // the primary still damps
+	}
+	if s.endAt == 0 {
+		s.endAt = now + int64(lingerLost)
+	}
+	return now >= s.endAt
+}

@@ -1,0 +1,153 @@
+package writer
+
+import (
+	"math"
+	"time"
+
+	"optibfm/hal/unitree"
+)
+
+const (
+	frozenStates = 5  // states in a row with one tick
+	lostPackets  = 10 // of one motor within lostWindow
+	lostWindow   = 100 * time.Millisecond
+	foreignSent  = time.Second // how long a command of another writer counts
+)
+
+// states keeps the newest good state and what is wrong with the robot.
+type states struct {
+	config unitree.Config
+	joints int
+	stale  int64
+	bus    bus
+
+	last     reading // the newest good one
+	at       int64   // its arrival; 0: none
+	next     reading
+	rejected unitree.Fault // why the newest bad state is bad
+	badAt    int64         // its arrival
+	repeated int           // states in a row without a new tick
+
+	received, badCRC, frozen uint32
+
+	lostBefore [unitree.MaxJoints]uint32 // at the start of the window
+	lostSince  int64
+	lossy      int // the joint that lost too many packets; -1: none
+}
+
+func newStates(c unitree.Config, b bus) *states {
+	return &states{
+		config: c, joints: len(unitree.Joints(c.Model)), bus: b, lossy: -1,
+		stale: inNs(c.StaleMS),
+	}
+}
+
+func inNs(ms float64) int64 { return int64(ms * float64(time.Millisecond)) }
+
+// most is the number of states that one cycle takes: a flood of them must not delay the next command.
+const most = 8
+
+// read takes the states that have arrived.
+func (s *states) read(now int64) error {
+	for range most {
+		ok, err := s.bus.take(&s.next)
+		if err != nil || !ok {
+			return err
+		}
+		if why := s.judge(); why != unitree.FaultNone {
+			s.rejected, s.badAt = why, now
+			continue
+		}
+		s.countLost(now)
+		s.last, s.at = s.next, now
+		s.received++
+	}
+	return nil
+}
+
+// judge returns why a state is bad.
+func (s *states) judge() unitree.Fault {
+	r := &s.next
+	quirk := s.config.SimulatorQuirks && r.unsummed
+	switch {
+	case !r.sound && !quirk:
+		s.badCRC++
+		return unitree.FaultChecksum
+	case !finite(r, s.joints):
+		return unitree.FaultValues
+	case quirk || s.at == 0 || r.tick != s.last.tick:
+		s.repeated = 0
+		return unitree.FaultNone
+	}
+	s.frozen++
+	s.repeated++
+	if s.repeated < frozenStates { // a tick has 1 ms, a state 2 ms; some repeat
+		return unitree.FaultNone
+	}
+	return unitree.FaultFrozen
+}
+
+func finite(r *reading, joints int) bool {
+	sum := 0.0
+	for _, list := range [][]float32{
+		r.q[:joints], r.dq[:joints], r.tau[:joints], r.quaternion[:], r.gyro[:], r.acc[:], r.foot[:],
+	} {
+		for _, v := range list {
+			sum += math.Abs(float64(v)) // of at most 200 float32: no overflow
+		}
+	}
+	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
+}
+
+// countLost watches the packets that a Go2's motors lose.
+func (s *states) countLost(now int64) {
+	if s.config.Model != unitree.Go2 {
+		return
+	}
+	if s.at == 0 || now-s.lostSince > int64(lostWindow) {
+		s.lostBefore, s.lostSince, s.lossy = s.next.trouble, now, -1
+		return
+	}
+	for i := range s.joints {
+		if s.next.trouble[i]-s.lostBefore[i] >= lostPackets {
+			s.lossy = i
+		}
+	}
+}
+
+// fault returns what is wrong with the robot's states now.
+func (s *states) fault(now int64) (f unitree.Fault, detail uint32) {
+	r := &s.last
+	switch {
+	case s.at == 0 || now-s.at > s.stale:
+		if s.badAt != 0 && now-s.badAt <= s.stale {
+			return s.rejected, 0
+		}
+		return unitree.FaultNoState, 0
+	case s.config.ModeMachine != 0 && int(r.modeMachine) != s.config.ModeMachine:
+		return unitree.FaultModeMachine, uint32(r.modeMachine)
+	case s.lossy >= 0:
+		return unitree.FaultMotor, uint32(s.lossy)
+	}
+	if s.config.Model == unitree.G1 {
+		for i := range s.joints {
+			if r.trouble[i] != 0 {
+				return unitree.FaultMotor, uint32(i)
+			}
+		}
+	}
+	return unitree.FaultNone, 0
+}
+
+// missing returns a joint whose motor sends nothing; -1: none.
+func (s *states) missing() int {
+	if s.config.SimulatorQuirks {
+		return -1
+	}
+	for i := range s.joints {
+		if s.last.missing[i] {
+			return i
+		}
+	}
+	return -1
+}

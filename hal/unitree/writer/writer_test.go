@@ -1,0 +1,446 @@
+package writer
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"optibfm/hal/unitree"
+)
+
+const (
+	ms     = int64(time.Millisecond)
+	period = 20 * time.Millisecond
+)
+
+// fake is the network of a robot whose joints are where they are commanded, and of both writers.
+type fake struct {
+	reading
+	silent   bool
+	foreign  int
+	sent     bool
+	lonely   bool
+	writeErr error
+	written  []command
+	rig      *rig
+}
+
+// command is an output with its time and its writer.
+type command struct {
+	at      int64
+	standby bool
+	output
+}
+
+func (c *command) damps() bool { return c.kp[0] == 0 && c.kd[0] > 0 }
+
+func (f *fake) take(r *reading) (bool, error) {
+	if f.silent {
+		return false, nil
+	}
+	*r = f.reading
+	return true, nil // always: one cycle takes a few of a flood
+}
+
+func (f *fake) others(bool) (int, bool, error) {
+	sent := f.sent
+	f.sent = false
+	return f.foreign, sent, nil
+}
+
+func (f *fake) readers() int {
+	if f.lonely {
+		return 0
+	}
+	return 1
+}
+
+// end is a writer's end of the network.
+type end struct {
+	*fake
+	standby bool
+}
+
+func (e end) write(o *output) error {
+	if e.writeErr != nil && !e.standby {
+		return e.writeErr
+	}
+	e.written = append(e.written, command{e.rig.now, e.standby, *o})
+	if o.kp[0] > 0 {
+		e.q = o.q
+	}
+	return nil
+}
+
+// rig is a control process and its writers in one goroutine, on a clock that each look at it advances.
+type rig struct {
+	t       *testing.T
+	now     int64
+	next    int64 // cycle of the writers
+	robot   *unitree.Robot
+	shared  *unitree.Shared
+	net     *fake
+	primary *primary
+	standby *standby
+	dead    struct{ control, primary, standby bool }
+	over    bool // the primary has ended
+}
+
+func newRig(t *testing.T, model string, change func(*unitree.Config)) *rig {
+	t.Helper()
+	c := unitree.DefaultConfig()
+	c.Model, c.Interface = model, unitree.Loopback
+	c.Kp, c.Kd, c.DampingKd, c.MaxRate = []float64{30}, []float64{1}, []float64{4}, []float64{6}
+	if change != nil {
+		change(&c)
+	}
+	shared, err := unitree.CreateShared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, now: 1e9, next: 1e9, shared: shared, net: &fake{}}
+	r.net.rig = r
+	r.net.sound, r.net.battery, r.net.modeMachine, r.net.quaternion = true, 80, 5, [4]float32{1}
+	r.net.remote[0] = 0x55
+	for i, j := range unitree.Joints(model) {
+		r.net.q[i] = float32(min(max(0.1, j.Min), j.Max))
+		r.net.temperature[i] = 30
+	}
+	config := unitree.WriterConfig{Config: c, Period: period}
+	gone := func() bool { return r.dead.control }
+	if r.primary, err = newPrimary(config, end{r.net, false}, shared, gone); err != nil {
+		t.Fatal(err)
+	}
+	r.standby = newStandby(config, end{r.net, true}, shared, gone)
+	if r.robot, err = unitree.Attach(c, period, shared, r.clock); err != nil {
+		t.Fatal(err)
+	}
+	r.run(100 * ms)
+	r.sense()
+	return r
+}
+
+// clock is the robot's clock. Each look takes 0.1 ms.
+func (r *rig) clock() int64 {
+	r.advance(ms / 10)
+	return r.now
+}
+
+func (r *rig) advance(by int64) {
+	for end := r.now + by; ; {
+		if r.next > end {
+			r.now = end
+			return
+		}
+		r.now = r.next
+		r.next += int64(Period)
+		r.cycle()
+	}
+}
+
+func (r *rig) cycle() {
+	r.net.tick += 2
+	if !r.dead.standby {
+		if _, err := r.standby.cycle(r.now); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if !r.dead.primary && !r.over {
+		over, err := r.primary.cycle(r.now)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.over = over
+	}
+}
+
+// run lets time pass.
+func (r *rig) run(d int64) { r.advance(d) }
+
+func (r *rig) sense() error {
+	_, err := r.robot.Sense(make([]float32, len(r.robot.Spec().Obs)))
+	return err
+}
+
+// arm arms the robot and makes it follow for a while. It returns the action that holds the pose.
+func (r *rig) arm() []float32 {
+	r.t.Helper()
+	if err := errors.Join(r.sense(), r.robot.Arm()); err != nil {
+		r.t.Fatal(err)
+	}
+	action := make([]float32, len(r.robot.Spec().Action))
+	for i := range action {
+		action[i] = r.net.q[i]
+	}
+	for range 5 {
+		r.tick(action)
+	}
+	return action
+}
+
+func (r *rig) tick(action []float32) {
+	r.t.Helper()
+	if err := errors.Join(r.sense(), r.robot.Act(action)); err != nil {
+		r.t.Fatal(err)
+	}
+	r.run(20 * ms)
+}
+
+// damped returns how long after a moment the first command damps, and checks that all later ones do.
+func (r *rig) damped(after int64) int64 {
+	r.t.Helper()
+	first := int64(-1)
+	for _, c := range r.net.written {
+		if c.at < after {
+			continue
+		}
+		if c.damps() && first < 0 {
+			first = c.at - after
+		}
+		if !c.damps() && first >= 0 {
+			r.t.Fatalf("a command that does not damp, %d ms after one that does", (c.at-after-first)/ms)
+		}
+	}
+	if first < 0 {
+		r.t.Fatal("no command damps")
+	}
+	return first
+}
+
+func TestWriters_DampWithinTheirTimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		happens func(*rig)
+		most    int64 // ms
+	}{
+		"the control process is silent":     {func(*rig) {}, 82},
+		"the control process ends":          {func(r *rig) { r.dead.control = true }, 2},
+		"the writer dies":                   {func(r *rig) { r.dead.primary = true }, 24},
+		"the writer and the control die":    {func(r *rig) { r.dead.primary, r.dead.control = true, true }, 24},
+		"the standby dies":                  {func(r *rig) { r.dead.standby = true }, 24},
+		"the states end":                    {func(r *rig) { r.net.silent = true }, 24},
+		"the checksum is wrong":             {func(r *rig) { r.net.sound = false }, 24},
+		"a state is not finite":             {func(r *rig) { r.net.dq[3] = float32(math.NaN()) }, 24},
+		"another variant of the robot":      {func(r *rig) { r.net.modeMachine = 4 }, 4},
+		"a motor reports a fault":           {func(r *rig) { r.net.trouble[2] = 1 }, 4},
+		"another writer":                    {func(r *rig) { r.net.foreign = 1 }, 4},
+		"another writer sends":              {func(r *rig) { r.net.sent = true }, 4},
+		"the library cannot write":          {func(r *rig) { r.net.writeErr = errors.New("no") }, 4},
+		"the control thread hangs (second)": {func(r *rig) { r.robot.HaltBeside() }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, unitree.G1, nil)
+			r.arm()
+			r.tick(r.action())
+			at := r.now
+			c.happens(r)
+			r.run(500 * ms)
+			if took := r.damped(at); took > c.most*ms {
+				t.Errorf("after %.1f ms, want at most %d", float64(took)/1e6, c.most)
+			}
+		})
+	}
+}
+
+// action is the present goal.
+func (r *rig) action() []float32 {
+	n := len(r.robot.Spec().Action)
+	return append([]float32(nil), r.net.q[:n]...)
+}
+
+func TestWriter_NeverWritesAfterTheStandbyTookOver(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	action := r.arm()
+	r.dead.primary = true
+	r.run(100 * ms)
+	r.dead.primary = false // it continues, with a goal that is new
+	at := r.now
+	if err := r.robot.Act(action); err == nil || !strings.Contains(err.Error(), "standby writer damps") {
+		t.Errorf("act: %v", err)
+	}
+	r.run(200 * ms)
+	for _, c := range r.net.written {
+		if c.at >= at && (!c.standby || !c.damps()) {
+			t.Fatalf("a command of the writer: %+v", c)
+		}
+	}
+	if err := r.robot.Halt(); err != nil {
+		t.Errorf("halt: %v", err)
+	}
+	r.dead.standby = true // then the writer must act again
+	at = r.now
+	r.run(200 * ms)
+	if took := r.damped(at); took > 24*ms {
+		t.Errorf("without the standby: after %d ms", took/ms)
+	}
+}
+
+func TestWriter_WritesNothingToARobotThatWasNeverArmed(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	if err := r.robot.Halt(); err != nil {
+		t.Error(err)
+	}
+	r.run(500 * ms)
+	r.dead.primary = true
+	r.run(500 * ms)
+	if n := len(r.net.written); n > 0 {
+		t.Errorf("%d commands", n)
+	}
+}
+
+func TestWriter_DampsARobotOfAnotherProcess(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	if err := r.robot.Damp(); err != nil {
+		t.Fatal(err)
+	}
+	r.damped(0)
+}
+
+func TestWriter_RefusesToBegin(t *testing.T) {
+	for want, wrong := range map[string]func(*rig){
+		"another program writes":   func(r *rig) { r.net.foreign = 1 },
+		"nothing reads rt/lowcmd":  func(r *rig) { r.net.lonely = true },
+		"motor right_hip_yaw":      func(r *rig) { r.net.missing[8] = true },
+		"mode_machine is not that": func(r *rig) { r.net.modeMachine = 6 },
+		"standby writer died":      func(r *rig) { r.dead.standby = true },
+	} {
+		r := newRig(t, unitree.G1, func(c *unitree.Config) { c.ModeMachine = 5 })
+		wrong(r)
+		r.run(100 * ms)
+		_ = r.sense() // the state may be the reason
+		if err := r.robot.Arm(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		for _, c := range r.net.written {
+			if !c.damps() {
+				t.Fatalf("%s: a command that does not damp", want)
+			}
+		}
+	}
+}
+
+func TestWriter_InterpolatesWithinItsLimits(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	action := r.arm()
+	begin := r.net.q[0]
+	from := len(r.net.written)
+	action[0] += 0.06 // in one period of 20 ms, 3 rad/s
+	r.tick(action)
+	if got := r.net.q[0] - begin; math.Abs(float64(got)-0.06) > 1e-6 {
+		t.Errorf("moved %g rad within a period, want 0.06", got)
+	}
+	last := begin
+	for _, c := range r.net.written[from:] {
+		if step := c.q[0] - last; step > 0.0085 || step < 0 {
+			t.Errorf("a step of %g rad, want 0.06 / 10", step)
+		}
+		last = c.q[0]
+	}
+	action[0] += 0.8 // much faster than max_rate
+	from = len(r.net.written)
+	r.tick(action)
+	for _, c := range r.net.written[from:] {
+		if step := c.q[0] - last; float64(step) > 6*0.002+1e-5 {
+			t.Errorf("a step of %g rad with max_rate 6", step)
+		}
+		last = c.q[0]
+	}
+}
+
+// TestLimiter_BoundsTheTorque draws wanted goals, positions and speeds.
+func TestLimiter_BoundsTheTorque(t *testing.T) {
+	c := unitree.DefaultConfig()
+	c.Model, c.Kp, c.Kd, c.MaxRate, c.MaxTorque = unitree.Go2, []float64{40}, []float64{1}, []float64{8}, []float64{15}
+	l := newLimiter(c)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 10_000 {
+		q, dq, wanted, last := rng.NormFloat64(), 5*rng.NormFloat64(), 3*rng.NormFloat64(), rng.NormFloat64()
+		if rng.IntN(20) == 0 {
+			wanted = math.NaN()
+		}
+		goal := l.limit(0, wanted, last, q, dq, Period)
+		if torque := 40*(goal-q) - dq; !(math.Abs(torque) <= 15+1e-9) {
+			t.Fatalf("goal %g at %g with %g rad/s: %g N·m", goal, q, dq, torque)
+		}
+	}
+	// Without the torque, value and rate decide.
+	if got := l.limit(0, 9, 0.2, 0.2, 0, Period); math.Abs(got-0.216) > 1e-12 {
+		t.Errorf("rate: %g, want 0.216", got)
+	}
+	if got := l.limit(0, 9, 1.14, 1.14, 0, Period); math.Abs(got-1.1472) > 1e-12 {
+		t.Errorf("value: %g, want 1.1472", got)
+	}
+	if got := l.limit(0, 9, 0.2, 0.2, 0, time.Second); math.Abs(got-0.28) > 1e-12 {
+		t.Errorf("after a pause: %g, want 10 ms of motion", got)
+	}
+}
+
+// FuzzWriter_ObeysNoImpossibleGoal writes any goals: a defective control process.
+func FuzzWriter_ObeysNoImpossibleGoal(f *testing.F) {
+	f.Add(uint64(1), int64(0), uint32(2), uint32(12), float32(0.1))
+	f.Add(uint64(1), int64(1<<62), uint32(2), uint32(12), float32(math.Inf(1)))
+	f.Add(uint64(9), int64(-5), uint32(77), uint32(1000), float32(1e30))
+	f.Fuzz(func(t *testing.T, epoch uint64, at int64, commanded, joints uint32, position float32) {
+		r := newRig(t, unitree.Go2, nil)
+		r.arm()
+		begin := r.net.q
+		p := r.primary
+		g := unitree.Goal{Epoch: epoch, At: at, Command: commanded, Joints: joints}
+		for i := range g.Position {
+			g.Position[i] = position
+		}
+		if p.valid(&g, r.now) && g.At > r.now {
+			t.Error("a goal from the future extends the deadman")
+		}
+		if p.valid(&g, r.now) && g.Command == unitree.CommandFollow {
+			p.goal, p.goalSeen, p.from, p.mode = g, r.now, p.last, unitree.ModeFollowing
+		}
+		from := len(r.net.written)
+		r.run(20 * ms)
+		last := begin
+		for _, c := range r.net.written[from:] {
+			for i := range 12 {
+				step := float64(c.q[i] - last[i])
+				if !(math.Abs(step) <= 6*0.01+1e-4) {
+					t.Fatalf("joint %d steps by %g", i, step)
+				}
+			}
+			last = c.q
+		}
+	})
+}
+
+func TestRobot_SenseAndActAllocateNothing(t *testing.T) {
+	r := newRig(t, unitree.G1, nil)
+	action := r.arm()
+	obs := make([]float32, len(r.robot.Spec().Obs))
+	r.net.written = make([]command, 0, 100_000)
+	if n := testing.AllocsPerRun(200, func() {
+		if _, err := r.robot.Sense(obs); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.robot.Act(action); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkRobot_SenseAndAct(b *testing.B) {
+	t := &testing.T{}
+	r := newRig(t, unitree.G1, nil)
+	action := r.arm()
+	obs := make([]float32, len(r.robot.Spec().Obs))
+	for b.Loop() {
+		r.net.written = r.net.written[:0]
+		if _, err := r.robot.Sense(obs); err != nil {
+			b.Fatal(err)
+		}
+		if err := r.robot.Act(action); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

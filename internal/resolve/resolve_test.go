@@ -1,0 +1,186 @@
+package resolve
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// daemons is a system bus with the daemons that run. Both know camera.local.
+type daemons struct {
+	t        *testing.T
+	resolved string // the address that it finds; "": it does not run
+	avahi    string
+	system   string // without a daemon
+	silent   bool   // the bus accepts connections and says nothing
+}
+
+func (d *daemons) start() resolver {
+	d.t.Helper()
+	path := filepath.Join(d.t.TempDir(), "bus")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go d.serve(conn)
+		}
+	}()
+	return resolver{
+		system: func(context.Context, string) ([]netip.Addr, error) {
+			addr, err := netip.ParseAddr(d.system)
+			return []netip.Addr{addr}, err
+		},
+		bus: func(ctx context.Context) (*dbus.Conn, error) {
+			return dbus.Connect("unix:path="+path, dbus.WithContext(ctx))
+		},
+	}
+}
+
+// serve accepts any user and answers calls until the client leaves.
+func (d *daemons) serve(conn net.Conn) {
+	defer conn.Close()
+	if d.silent {
+		_, _ = io.Copy(io.Discard, conn)
+		return
+	}
+	in := bufio.NewReader(conn)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		reply := "ERROR\r\n"
+		switch words := strings.Fields(strings.TrimPrefix(line, "\x00")); words[0] {
+		case "AUTH":
+			reply = "REJECTED EXTERNAL\r\n"
+			if len(words) > 1 {
+				reply = "OK 0123456789abcdef0123456789abcdef\r\n"
+			}
+		case "BEGIN":
+			d.answer(conn, in)
+			return
+		}
+		if _, err := conn.Write([]byte(reply)); err != nil {
+			return
+		}
+	}
+}
+
+func (d *daemons) answer(conn net.Conn, in *bufio.Reader) {
+	for {
+		m, err := dbus.DecodeMessage(in)
+		if err != nil {
+			return
+		}
+		reply := &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldReplySerial: dbus.MakeVariant(m.Serial()),
+		}}
+		name, body := d.call(m)
+		if name != "" {
+			reply.Type, reply.Headers[dbus.FieldErrorName] = dbus.TypeError, dbus.MakeVariant(name)
+		}
+		reply.Body = body
+		if len(body) > 0 {
+			reply.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(body...))
+		}
+		if err := reply.EncodeTo(conn, binary.LittleEndian); err != nil {
+			return
+		}
+	}
+}
+
+// call returns the name of an error, or "", and the body of the reply.
+func (d *daemons) call(m *dbus.Message) (failure string, body []any) {
+	header := func(f dbus.HeaderField) string { return fmt.Sprint(m.Headers[f].Value()) }
+	asked := fmt.Sprint(header(dbus.FieldMember), header(dbus.FieldSignature), " ", m.Body)
+	switch on := header(dbus.FieldDestination); {
+	case on == "org.freedesktop.DBus":
+		return "", []any{":1.1"} // Hello
+	case m.Flags&dbus.FlagNoAutoStart == 0:
+		return "test.StartsADaemon", nil
+	case on == "org.freedesktop.resolve1" && d.resolved != "":
+		if asked != "ResolveHostnameisit [0 camera.local 2 0]" {
+			return "test.Unknown: " + asked, nil
+		}
+		type found struct {
+			Interface, Family int32
+			Address           []byte
+		}
+		address := netip.MustParseAddr(d.resolved).AsSlice()
+		return "", []any{[]found{{3, 2, address}}, "camera.local", uint64(1)}
+	case on == "org.freedesktop.Avahi" && d.avahi != "":
+		if asked != "ResolveHostNameiisiu [-1 -1 camera.local 0 0]" {
+			return "org.freedesktop.Avahi.TimeoutError", []any{"Timeout reached"}
+		}
+		return "", []any{int32(3), int32(0), "camera.local", int32(0), d.avahi, uint32(0)}
+	}
+	return "org.freedesktop.DBus.Error.ServiceUnknown", []any{"it does not run"}
+}
+
+func TestDial_FindsMulticastNames(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	_, port, _ := net.SplitHostPort(server.Addr().String())
+	for name, c := range map[string]struct {
+		on    daemons
+		host  string
+		fails []string
+	}{
+		"systemd-resolved":    {daemons{resolved: "127.0.0.1"}, "camera.local", nil},
+		"avahi":               {daemons{avahi: "127.0.0.1"}, "camera.local", nil},
+		"the system":          {daemons{system: "127.0.0.1"}, "camera.local", nil},
+		"a silent bus":        {daemons{system: "127.0.0.1", silent: true}, "camera.local", nil},
+		"no server there":     {daemons{avahi: "127.0.0.2"}, "camera.local", []string{"camera.local", "refused"}},
+		"not an address":      {daemons{avahi: "camera"}, "camera.local", []string{"use the address"}},
+		"no daemon":           {daemons{}, "camera.local", []string{"camera.local", "not running", "use the address"}},
+		"an unknown name":     {daemons{avahi: "127.0.0.1"}, "other.local", []string{"Timeout reached", "use the address"}},
+		"an address":          {daemons{silent: true}, "127.0.0.1", nil},
+		"a name of this host": {daemons{silent: true}, "localhost", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.on.t = t
+			conn, err := c.on.start().dial(t.Context(), &net.Dialer{}, "tcp", net.JoinHostPort(c.host, port))
+			if err == nil {
+				defer conn.Close()
+			}
+			if (err == nil) != (c.fails == nil) {
+				t.Fatal(err)
+			}
+			for _, want := range c.fails {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestDial_EndsWithItsContext(t *testing.T) {
+	r := (&daemons{t: t, silent: true}).start()
+	r.system = func(ctx context.Context, _ string) ([]netip.Addr, error) { <-ctx.Done(); return nil, ctx.Err() }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.dial(ctx, &net.Dialer{}, "tcp", "camera.local:80"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,76 @@
+package remote
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"optibfm/rewardsrc"
+	"optibfm/rewardsrc/panel"
+)
+
+// presses is a queue of letters, pressed now.
+type presses struct {
+	mu      sync.Mutex
+	letters []rune
+}
+
+func (p *presses) NextPress() (rune, int64, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.letters) == 0 {
+		return 0, 0, false
+	}
+	l := p.letters[0]
+	p.letters = p.letters[1:]
+	return l, rewardsrc.Monotonic(), true
+}
+
+func TestOpen_LettersAreLabels(t *testing.T) {
+	queue := &presses{letters: []rune("AQBXY")} // Q has no meaning
+	source, err := Open(DefaultConfig(), queue, panel.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := source.Halt(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var got []rewardsrc.Label
+	dst := make([]rewardsrc.Label, 8)
+	for range 1000 {
+		got = append(got, dst[:source.Poll(dst)]...)
+		if len(got) == 4 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	kinds := []rewardsrc.Kind{rewardsrc.Value, rewardsrc.Value, rewardsrc.Undo, rewardsrc.Goal}
+	if len(got) != len(kinds) {
+		t.Fatalf("%d labels: %+v", len(got), got)
+	}
+	for i, l := range got {
+		if l.Kind != kinds[i] {
+			t.Errorf("label %d is of kind %d, want %d", i, l.Kind, kinds[i])
+		}
+	}
+	if got[0].Value != 1 || got[1].Value != -1 {
+		t.Errorf("values %g and %g, want 1 and -1", got[0].Value, got[1].Value)
+	}
+}
+
+func TestConfig_ValidateNamesKeys(t *testing.T) {
+	c := DefaultConfig()
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	c.Good, c.Undo = "L2", "B"
+	err := c.Validate()
+	for _, want := range []string{`remote: good is unknown ("L2")`, "remote: undo is the same button as bad (B)"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
