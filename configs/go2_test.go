@@ -56,7 +56,7 @@ func TestGo2_ModelRefusesSwappedLegs(t *testing.T) {
 			t.Fatal(err)
 		}
 		check := func(robot hal.Spec) error {
-			assembler, err := controller.NewAssembler(f.Model.Groups, model.Arch.Groups, robot)
+			assembler, err := controller.NewAssembler(f.Model.Groups, model.Architecture.Groups, robot)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,10 +79,10 @@ func TestGo2_PhiReadsTheBaseAndThePolicyDoesNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := model.Arch.B.Inputs; !slices.Equal(got, []string{"base", "imu"}) {
+	if got := model.Architecture.B.Inputs; !slices.Equal(got, []string{"base", "imu"}) {
 		t.Errorf("B reads %v", got)
 	}
-	if slices.Contains(model.Arch.Actor.Inputs, "base") {
-		t.Errorf("the actor reads what a robot does not measure (%v)", model.Arch.Actor.Inputs)
+	if slices.Contains(model.Architecture.Actor.Inputs, "base") {
+		t.Errorf("the actor reads what a robot does not measure (%v)", model.Architecture.Actor.Inputs)
 	}
 }

@@ -543,17 +543,16 @@ def main(argv: list[str] | None = None) -> None:
     pool = Pool(expert, expert.pool(gaits, args.seed))
     train_actor(model, record, pool, args)
     train_forward(model, record, pool, expert, args)
-    data = record.tensors()
-    z, explained = oracle(model, data, args.seed)
+    z, explained = oracle(model, gaits, args.seed)  # of the states whose E[B B^T] the expert, F and the bundle have
     results = try_tasks(model, z, {task: args.trials if task in MOST_TRIED else args.other_trials for task in z}, args.seconds)
     show(results, explained)
     chance = try_tasks(model, dict(zip(z, on_sphere(torch.randn(len(z), args.latent)))), dict.fromkeys(z, 1), args.seconds)
     folder = args.bundle or args.out / "bundle"
-    bundle.write(folder, model, data["next_obs"], name="go2", gamma=GAMMA, observation=go2.observation(), action=go2.action(),
+    bundle.write(folder, model, gaits["next_obs"], name="go2", gamma=GAMMA, observation=go2.observation(), action=go2.action(),
                  provenance=provenance(args, record, results, explained, chance), half=True)
     bundle.replace(folder / "oracle.json", (json.dumps({"z": {task: rows.tolist() for task, rows in z.items()}}) + "\n").encode())
-    rows = torch.randperm(len(data["next_obs"]))[: prior.OBSERVATIONS]
-    prior.add(args.optibfm, folder, data["next_obs"][rows].numpy(), args.out / "observations.npz")
+    rows = torch.randperm(len(gaits["next_obs"]))[: prior.OBSERVATIONS]
+    prior.add(args.optibfm, folder, gaits["next_obs"][rows].numpy(), args.out / "observations.npz")
 
 
 if __name__ == "__main__":
