@@ -4,6 +4,8 @@
     python -m unittest discover scripts
 """
 
+import contextlib
+import io
 import sys
 import tempfile
 import unittest
@@ -116,7 +118,7 @@ class Rewards(unittest.TestCase):
 
 class Training(unittest.TestCase):
     def test_a_short_training_writes_a_bundle_and_continues(self):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             command = ["--out", folder, "--gaits", "3200", "--feature-updates", "30", "--practice", "640", "--forward-updates", "20",
                        "--hidden", "32", "--b-hidden", "32", "--latent", "8", "--batch", "64", "--trials", "1", "--other-trials", "1", "--seconds", "0.4",
                        "--optibfm", "no-such-program"]
