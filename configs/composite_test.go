@@ -6,10 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/hal/assembly"
+	"optibfm/hal/bno055"
 	"optibfm/hal/dynamixel"
 	"optibfm/hal/feetech"
 	"optibfm/hal/mit"
 	"optibfm/hal/rover"
+	"optibfm/internal/sections"
+	_ "optibfm/standard"
 	"optibfm/tflite"
 )
 
@@ -58,7 +62,7 @@ func TestComposite_RefusesTwoDevicesInOnePlace(t *testing.T) {
         driver: pca9685
         pca9685: {bus: /dev/i2c-1, channels: [{name: left, pin: 5}]}
     odometry: `))
-	const want = "devices[2].pca9685 has the place of devices[1] (/dev/i2c-1, address 0x40)"
+	const want = "devices[2].pca9685: has the place of devices[1] (/dev/i2c-1, address 0x40)"
 	if len(got) != 1 || !strings.Contains(got[0].Problem, want) {
 		t.Errorf("%v", got)
 	}
@@ -78,7 +82,8 @@ func TestLoad_OverridesAnElementOfAList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := cfg.Robot.Composite; c.Devices[0].BNO055.Bus != "/dev/i2c-7" || c.Action[1].Max != 0.5 {
+	c := sections.Get[assembly.Config](cfg.Robot.Sections)
+	if bus := sections.Get[bno055.Config](c.Devices[0].Sections).Bus; bus != "/dev/i2c-7" || c.Action[1].Max != 0.5 {
 		t.Errorf("%+v", c)
 	}
 	unknown := []string{"devices[2].name", "devices[-1].name", "devices[x].name", "devices[0.name", "name[0]"}
@@ -109,7 +114,7 @@ func checkRoverModel(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := cfg.Robot.Composite.Spec(cfg.Loop.Period())
+	spec, err := sections.Get[assembly.Config](cfg.Robot.Sections).Describe(cfg.Loop.Period())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,31 +150,39 @@ func TestComposite_UnguardedNamesDevicesWithoutDeadman(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(cfg.Robot.Composite.Unguarded(cfg.Loop.Period())); got != c.want {
+		if got := fmt.Sprint(sections.Get[assembly.Config](cfg.Robot.Sections).Unguarded(cfg.Loop.Period())); got != c.want {
 			t.Errorf("%s with %s: %s, want %s", c.name, c.change, got, c.want)
 		}
 	}
 	servo := []dynamixel.Servo{{Name: "pan", ID: 1}}
-	arm := Composite{Devices: []Device{
-		{Name: "guarded", Driver: "dynamixel", Dynamixel: dynamixel.Config{Servos: servo, DeadmanMs: 200}},
-		{Name: "limp", Driver: "dynamixel", Dynamixel: dynamixel.Config{Servos: servo}},
-		{Name: "sts", Driver: "feetech", Feetech: feetech.Config{Servos: []feetech.Servo{{Name: "pan", ID: 1}}}},
-		{Name: "cheetah", Driver: "mit", MIT: mit.Config{Motors: []mit.Motor{{Name: "hip", ID: 1}}}},
-		{Name: "damiao", Driver: "mit", MIT: mit.Config{Motors: []mit.Motor{{Name: "hip", ID: 1}}, DeadmanMs: 100}},
+	arm := assembly.Config{Devices: []assembly.Device{
+		device("guarded", "dynamixel", dynamixel.Config{Servos: servo, DeadmanMs: 200}),
+		device("limp", "dynamixel", dynamixel.Config{Servos: servo}),
+		device("sts", "feetech", feetech.Config{Servos: []feetech.Servo{{Name: "pan", ID: 1}}}),
+		device("cheetah", "mit", mit.Config{Motors: []mit.Motor{{Name: "hip", ID: 1}}}),
+		device("damiao", "mit", mit.Config{Motors: []mit.Motor{{Name: "hip", ID: 1}}, DeadmanMs: 100}),
 	}}
 	if got := fmt.Sprint(arm.Unguarded(100 * time.Millisecond)); got != "[limp sts cheetah damiao]" {
 		t.Error(got)
 	}
 }
 
+// device returns a device of a driver.
+func device[C any](name, driver string, section C) assembly.Device {
+	d := assembly.Device{Name: name, Driver: driver}
+	sections.Edit(&d.Sections, func(c *C) { *c = section })
+	return d
+}
+
 func TestDevice_EveryDriverHasASection(t *testing.T) {
-	got := strings.Join(deviceDrivers(), " ")
+	drivers := assembly.DeviceKind{}.List().Names()
+	got := strings.Join(drivers, " ")
 	if !strings.Contains(got, "bno055 mpu6050 pca9685 mcu dynamixel feetech mit") {
 		t.Errorf("drivers: %s", got)
 	}
-	for _, driver := range deviceDrivers() {
-		d := Device{Name: "it", Driver: driver}
-		if err := d.Section().Validate(); err == nil {
+	for _, driver := range drivers {
+		d := assembly.Device{Name: "it", Driver: driver}
+		if err := d.Chosen().Validate(); err == nil {
 			t.Errorf("%s: an empty section is valid", driver)
 		}
 	}

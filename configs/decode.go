@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"optibfm/internal/decimal"
+	"optibfm/internal/keys"
 )
 
 // maxSize is far above any configuration. It bounds the input of the parser.
@@ -193,7 +194,7 @@ func (d *decoder) section(node ast.Node, v reflect.Value, path string) {
 	entries, ok := entriesOf(node)
 	if !ok {
 		d.failNode(node, path, " is %s; write its keys below, indented (%s)", describe(node),
-			strings.Join(keysOf(v.Type()), ", "))
+			strings.Join(keys.Of(v), ", "))
 		return
 	}
 	seen := make(map[string]int, len(entries))
@@ -218,13 +219,13 @@ func (d *decoder) entry(e *ast.MappingValueNode, v reflect.Value, path string, s
 	keyPlace := d.placeOf(e.Key.GetToken())
 	name, plain := e.Key.(*ast.StringNode)
 	if !plain {
-		d.fail(keyPlace, path, "this is not a key; use one of %s", strings.Join(keysOf(v.Type()), ", "))
+		d.fail(keyPlace, path, "this is not a key; use one of %s", strings.Join(keys.Of(v), ", "))
 		return
 	}
 	key, keyPath := name.Value, joinPath(path, name.Value)
-	field, ok := fieldOf(v, key)
+	field, ok := keys.Find(v, key)
 	if !ok {
-		d.fail(keyPlace, keyPath, "%s", unknownKey(keyPath, key, keyPath, keysOf(v.Type())))
+		d.fail(keyPlace, keyPath, "%s", unknownKey(keyPath, key, keyPath, keys.Of(v)))
 		return
 	}
 	if line, twice := seen[key]; twice {
@@ -243,7 +244,7 @@ func (d *decoder) entry(e *ast.MappingValueNode, v reflect.Value, path string, s
 		}
 	}
 	d.places[keyPath] = at
-	d.decode(e.Value, field, keyPath)
+	d.decode(e.Value, field.Value, keyPath)
 }
 
 // isName reports whether a text is a name of a channel that YAML can write.

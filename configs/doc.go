@@ -22,10 +22,11 @@
 // It also refuses anchors, aliases, tags and merge keys of YAML: each line of a
 // configuration must be readable without the others.
 //
-// # Types and limits
+// # Types and rules
 //
 // [File] consists of the configuration types of the packages that use them.
 // Those packages document the keys, set the defaults and check how keys depend
-// on each other. The table in limits.go has the range or the choices of each
-// key, for Validate and for the schema. A key ends in its unit.
+// on each other. The range or the choices of a key are in the tag rule of its
+// field (internal/keys), which validation and [Schema] read. A key ends in its
+// unit.
 package configs

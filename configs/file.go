@@ -2,15 +2,15 @@ package configs
 
 import (
 	"math"
+	"reflect"
+	"slices"
 	"time"
 
 	"optibfm/controller"
-	"optibfm/hal/bridge"
-	"optibfm/hal/rover"
-	"optibfm/hal/unitree"
-	"optibfm/rewardsrc/evdev"
+	"optibfm/internal/keys"
+	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/frames"
-	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/remote"
 	"optibfm/rewardsrc/scripted"
@@ -22,21 +22,11 @@ import (
 // Version is the version of the configuration format that this package reads.
 const Version = 1
 
-// The values of robot.driver.
-const (
-	DriverRover     = "rover"     // the built-in simulator
-	DriverBridge    = "bridge"    // a robot in another process
-	DriverComposite = "composite" // a robot made of devices
-	DriverUnitree   = "unitree"   // a Unitree Go2 or G1
-)
-
 // The values of operator.source.
 const (
 	SourceScripted = "scripted" // a simulated operator, for robots with a reward
 	SourceKeyboard = "keyboard" // a person at the terminal
 	SourceConsole  = "console"  // lines on standard input
-	SourceEvdev    = "evdev"    // a gamepad, pedal, clicker or remote
-	SourceGPIO     = "gpio"     // buttons on the computer's pins
 	SourceWeb      = "web"      // a person with a browser
 	SourceRemote   = "remote"   // the remote control of the robot (robot.driver: unitree)
 	SourceNone     = "none"     // no labels
@@ -56,13 +46,10 @@ const (
 	ModeContinuous = "continuous"  // no requests; a stream of labels while a control is held
 )
 
-// EmbeddedRover is the model.bundle of the rover's model in the program.
-const EmbeddedRover = "embedded:rover"
-
 // File is a whole configuration. Start from [Default] or [Load].
 type File struct {
 	// Version of the format: 1.
-	Version int `yaml:"version"`
+	Version int `yaml:"version" rule:"[1, 1]"`
 	// Robot is the controlled robot.
 	Robot Robot `yaml:"robot"`
 	// Model is the behaviour foundation model.
@@ -83,27 +70,65 @@ type File struct {
 
 // Robot chooses a driver; only the section of that driver is used.
 type Robot struct {
-	// Driver is rover, bridge, composite or unitree.
+	// Driver is the name of a section below.
 	Driver string `yaml:"driver"`
-	// Rover is the built-in simulated robot.
-	Rover rover.Config `yaml:"rover"`
-	// Bridge is a robot in another process.
-	Bridge bridge.Config `yaml:"bridge"`
-	// Composite is a robot made of devices on this computer's buses.
-	Composite Composite `yaml:"composite"`
-	// Unitree is a Go2 or a G1 on a network interface of this computer.
-	Unitree unitree.Config `yaml:"unitree"`
+
+	sections.Sections[registry.RobotKind] `yaml:",inline"`
+
 	// Hold is how the robot stands still while controller.gate.pause is hold and
 	// a request is open: failsafe (the failsafe output of each action channel,
 	// for commands of speed) or last_command (for commands of position). Empty:
 	// it cannot stand still, except the rover, which has failsafe.
-	Hold string `yaml:"hold"`
+	Hold string `yaml:"hold" rule:"failsafe|last_command|"`
+}
+
+// Choices lists the values of a key that has choices.
+func (Robot) Choices(key string) []string { return map[string][]string{"driver": Drivers()}[key] }
+
+// Drivers lists the values of robot.driver.
+func Drivers() []string { return registry.RobotKind{}.List().Names() }
+
+// Chosen returns the section of the driver, nil for an unknown driver.
+func (r Robot) Chosen() any { return r.Section(r.Driver) }
+
+// Task returns the task of a simulated robot: the key task of its section, "" without one.
+func (r Robot) Task() string {
+	task, _ := r.task()
+	return task.Value.String()
+}
+
+// Tasks lists the tasks of a robot that are known before it is opened; nil for others.
+func (r Robot) Tasks() []string {
+	if t, ok := r.Chosen().(registry.Tasked); ok {
+		return t.Tasks()
+	}
+	task, _ := r.task()
+	return task.Rule.Named()
+}
+
+func (r Robot) task() (keys.Field, bool) {
+	if section := r.Chosen(); section != nil {
+		if f, ok := keys.Find(reflect.ValueOf(section), "task"); ok && f.Value.Kind() == reflect.String {
+			return f, true
+		}
+	}
+	return keys.Field{Value: reflect.ValueOf("")}, false
+}
+
+// HasKey reports whether the section of the driver has a key.
+func (r Robot) HasKey(key string) bool {
+	section := r.Chosen()
+	if section == nil {
+		return false
+	}
+	_, ok := keys.Find(reflect.ValueOf(section), key)
+	return ok
 }
 
 // HoldWith returns how the robot stands still; empty if it cannot.
 func (r Robot) HoldWith() string {
-	if r.Hold == "" && r.Driver == DriverRover {
-		return controller.HoldFailsafe
+	if h, ok := r.Chosen().(registry.Holding); ok && r.Hold == "" {
+		return h.StandsStill()
 	}
 	return r.Hold
 }
@@ -123,7 +148,7 @@ type Model struct {
 	// control thread always uses native. Without TensorFlow, loop.posture
 	// decides: warn continues with native, strict refuses to start. TensorFlow
 	// always evaluates a SavedModel, also on the control thread.
-	Backend string `yaml:"backend"`
+	Backend string `yaml:"backend" rule:"native|tensorflow"`
 	// TensorFlow is used if backend is tensorflow or the bundle is a
 	// SavedModel.
 	TensorFlow tensorflow.Config `yaml:"tensorflow"`
@@ -131,22 +156,21 @@ type Model struct {
 
 // Operator chooses a label source; only the section of that source is used.
 type Operator struct {
-	// Source is scripted, keyboard, console, evdev, gpio, web, remote or none.
+	// Source is scripted, keyboard, console, web, remote, none or the name of a label device.
 	Source string `yaml:"source"`
 	// LabelMode sets what labels are about. any: a press answers the open
 	// request; without one it is about the last moments. per_request: a press
 	// without an open request is refused. events: no requests, each press is
 	// about the last moments. continuous: no requests, an axis, a held button
 	// or the slider of the source web gives a stream of labels.
-	LabelMode string `yaml:"label_mode"`
+	LabelMode string `yaml:"label_mode" rule:"any|per_request|events|continuous"`
 	// Scripted is the simulated operator.
 	Scripted scripted.Config `yaml:"scripted"`
 	// Keyboard sets the values of keys; console uses them too.
 	Keyboard keyboard.Config `yaml:"keyboard"`
-	// Evdev is a gamepad, pedal, clicker, remote or another input device.
-	Evdev evdev.Config `yaml:"evdev"`
-	// GPIO is buttons on the computer's pins.
-	GPIO gpio.Config `yaml:"gpio"`
+
+	sections.Sections[sections.SourceKind] `yaml:",inline"`
+
 	// Remote is the remote control of the robot itself.
 	Remote remote.Config `yaml:"remote"`
 	// Web is the console in a browser; with watch_only it runs beside any
@@ -159,6 +183,23 @@ type Operator struct {
 	// high". At most 5, of at most 80 characters.
 	Suggestions []string `yaml:"suggestions"`
 }
+
+// Choices lists the values of a key that has choices.
+func (Operator) Choices(key string) []string {
+	if key != "source" {
+		return nil
+	}
+	devices := sections.SourceKind{}.List().Names()
+	return slices.Concat([]string{SourceScripted, SourceKeyboard, SourceConsole}, devices,
+		[]string{SourceWeb, SourceRemote, SourceNone})
+}
+
+// Chosen returns the section of a registered label device, nil for another source.
+func (o Operator) Chosen() any { return o.Section(o.Source) }
+
+// OnButtons reports whether the operator has a few buttons only: a registered label device or the robot's remote
+// control. Their undo has more than one meaning.
+func (o Operator) OnButtons() bool { return o.Chosen() != nil || o.Source == SourceRemote }
 
 // NeverAsks reports whether the label mode has no requests.
 func (o Operator) NeverAsks() bool {
@@ -175,25 +216,25 @@ type Log struct {
 	// Dir is the folder for logs. The program creates it.
 	Dir string `yaml:"dir"`
 	// FlushMS is the longest time of ticks that a crash can lose.
-	FlushMS float64 `yaml:"flush_ms"`
+	FlushMS float64 `yaml:"flush_ms" rule:"[1, 60000]"`
 	// SnapshotS is the time between snapshots of the belief, in the log and in
 	// run.state_dir.
-	SnapshotS float64 `yaml:"snapshot_s"`
+	SnapshotS float64 `yaml:"snapshot_s" rule:"[0.1, 3600]"`
 	// KeepGB is the limit for all logs and pictures in dir, in GB of 10⁹ bytes. At its
 	// start and once a minute, a run removes pictures, then marked logs, above the
 	// limit, the oldest first.
 	// It never removes a log that was neither replayed nor released. 0: no limit.
-	KeepGB float64 `yaml:"keep_gb"`
+	KeepGB float64 `yaml:"keep_gb" rule:"[0, 1e6]"`
 	// MinFreeGB is the free space that a run needs on the disk of dir, in GB of
 	// 10⁹ bytes. The program removes pictures and logs in the same way, at the start
 	// and every minute. If that is not enough, a run does not start, and a
 	// running one reports it. 0: no limit.
-	MinFreeGB float64 `yaml:"min_free_gb"`
+	MinFreeGB float64 `yaml:"min_free_gb" rule:"[0, 1e6]"`
 	// FramesHz records the pictures of operator.view in files beside the log, at most
 	// so many a second. It keeps their source open. 0: pictures are not recorded.
-	FramesHz float64 `yaml:"frames_hz"`
+	FramesHz float64 `yaml:"frames_hz" rule:"[0, 60]"`
 	// FramesDays is the age at which a run removes pictures from dir. 0: no limit.
-	FramesDays float64 `yaml:"frames_days"`
+	FramesDays float64 `yaml:"frames_days" rule:"[0, 36500]"`
 }
 
 // Run sets the length of a run, whose first limit ends it, and its processes.
@@ -202,21 +243,21 @@ type Run struct {
 	// planner inside the tick. It is for simulators.
 	Lockstep bool `yaml:"lockstep"`
 	// DurationS ends the run. 0: no limit.
-	DurationS float64 `yaml:"duration_s"`
+	DurationS float64 `yaml:"duration_s" rule:"[0, 1e9]"`
 	// Episodes is the number of episodes after which the run ends. 0: no limit.
-	Episodes int `yaml:"episodes"`
+	Episodes int `yaml:"episodes" rule:"[0, 1e9]"`
 	// EpisodeS is the length of an episode, rounded to periods. 0: one
 	// endless episode.
-	EpisodeS float64 `yaml:"episode_s"`
+	EpisodeS float64 `yaml:"episode_s" rule:"[0, 1e9]"`
 	// Seed of the initial states of episodes.
-	Seed uint64 `yaml:"seed"`
+	Seed uint64 `yaml:"seed" rule:"[0, inf)"`
 	// HostUser is the user of the host process, for a control process of root or
 	// of the packaged service. Empty: the user of the control process, which
 	// loop.posture strict refuses for a physical robot.
 	HostUser string `yaml:"host_user"`
 	// HostTimeoutS is the longest silence of the host process. After it the
 	// control process halts the robot.
-	HostTimeoutS float64 `yaml:"host_timeout_s"`
+	HostTimeoutS float64 `yaml:"host_timeout_s" rule:"[0.05, 60]"`
 	// SimulatorWaitS is the shortest deadline of a simulator, a robot that can be
 	// reset: a busy computer delays it, but nothing moves. In simulated time
 	// (robot.driver rover, or bridge in mode lockstep) the robot and its time stand
@@ -225,7 +266,7 @@ type Run struct {
 	// safety.max_sample_age_ms and robot.bridge.stale_ms are at least as long. In
 	// both, loop.max_missed_ticks and loop.watchdog_ms are. 0: the deadlines of a
 	// physical robot.
-	SimulatorWaitS float64 `yaml:"simulator_wait_s"`
+	SimulatorWaitS float64 `yaml:"simulator_wait_s" rule:"[0, 3600]"`
 	// StateDir is the folder of the saved belief. The program saves it after
 	// every label and every log.snapshot_s; the next run starts with it. The
 	// model, controller.lambda, rho and sigma must be the same. Empty: each
@@ -256,19 +297,25 @@ func (r Run) Steps(period time.Duration) int {
 	return max(1, int(math.Round(r.EpisodeS/period.Seconds())))
 }
 
-// Default returns the configuration of the embedded rover with a scripted
+// Default returns the configuration of the first registered robot with the first embedded model and a scripted
 // operator. Files and overrides change it.
 func Default() File {
-	robot := rover.DefaultConfig()
+	var robot Robot
+	if names := Drivers(); len(names) > 0 {
+		robot.Driver = names[0]
+	}
 	loop := rtloop.DefaultConfig()
-	loop.PeriodMS = robot.PeriodMS
+	if p, ok := robot.Chosen().(registry.Periodic); ok {
+		loop.PeriodMS = p.LoopPeriodMS()
+	}
+	bundle := ""
+	if models := registry.Models(); len(models) > 0 {
+		bundle = models[0]
+	}
 	return File{
-		Version: Version,
-		Robot: Robot{
-			Driver: DriverRover, Rover: robot, Composite: Composite{Name: "robot", I2CTimeoutMS: 10},
-			Unitree: unitree.DefaultConfig(),
-		},
-		Model:      Model{Bundle: EmbeddedRover, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
+		Version:    Version,
+		Robot:      robot,
+		Model:      Model{Bundle: bundle, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
 		Controller: controller.PersonConfig(),
 		Loop:       loop,
 		Safety: Safety{
@@ -280,8 +327,6 @@ func Default() File {
 			LabelMode: ModeAny,
 			Scripted:  scripted.DefaultConfig(),
 			Keyboard:  keyboard.DefaultConfig(),
-			Evdev:     evdev.DefaultConfig(),
-			GPIO:      gpio.DefaultConfig(),
 			Remote:    remote.DefaultConfig(),
 			Web:       web.DefaultConfig(),
 			View:      frames.DefaultConfig(),

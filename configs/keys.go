@@ -6,45 +6,8 @@ import (
 	"strings"
 
 	"optibfm/internal/decimal"
+	"optibfm/internal/keys"
 )
-
-// keyOf returns a field's key in a file, "" for a field that files do not have.
-func keyOf(f reflect.StructField) string {
-	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-	if key == "-" {
-		return ""
-	}
-	return key
-}
-
-// keysOf lists the keys of a section in their order, including those of embedded structs.
-func keysOf(t reflect.Type) []string {
-	var keys []string
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous {
-			keys = append(keys, keysOf(f.Type)...)
-		} else if key := keyOf(f); key != "" {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
-// fieldOf finds the field of a key.
-func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		if f.Anonymous {
-			if found, ok := fieldOf(v.Field(i), key); ok {
-				return found, true
-			}
-		} else if key != "" && keyOf(f) == key {
-			return v.Field(i), true
-		}
-	}
-	return reflect.Value{}, false
-}
 
 // lookup finds the value at a path such as controller.gate.kappa or
 // robot.composite.action[0].to. Without one it returns the innermost section
@@ -55,7 +18,8 @@ func lookup(v reflect.Value, path string) (found reflect.Value, section string, 
 			return v, section, false
 		}
 		key, index, isElement := strings.Cut(step, "[")
-		next, ok := fieldOf(v, key)
+		f, ok := keys.Find(v, key)
+		next := f.Value
 		if ok && isElement {
 			next, ok = elementOf(next, index)
 		}

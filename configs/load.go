@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"optibfm/controller"
+	"optibfm/internal/keys"
 	"optibfm/internal/redact"
 	"optibfm/internal/regular"
 )
@@ -26,22 +28,56 @@ var embedded embed.FS
 // ready-made configuration nor a file.
 var ErrUnknownName = errors.New("no such configuration")
 
-// Names lists the ready-made configurations.
-func Names() []string {
+// ready is a ready-made configuration of a program.
+type ready struct{ name, text string }
+
+var registered []ready
+
+// Register adds a ready-made configuration. The first one is the default of the program.
+func Register(name, text string) { registered = append(registered, ready{name, text}) }
+
+// DefaultName is the ready-made configuration of a run without any: the first registered one, else rover.
+func DefaultName() string {
+	if len(registered) > 0 {
+		return registered[0].name
+	}
+	return "rover"
+}
+
+// Names lists the ready-made configurations of the program's drivers.
+func Names() (names []string) {
 	entries, err := embedded.ReadDir(".")
 	if err != nil {
 		panic(err) // the files are in the program
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = strings.TrimSuffix(e.Name(), ".yaml")
+	for _, r := range registered {
+		names = append(names, r.name)
+	}
+	for _, e := range entries {
+		name := strings.TrimSuffix(e.Name(), ".yaml")
+		text, _ := embedded.ReadFile(e.Name())
+		driver := "rover" // without the key
+		if line := driverLine.FindSubmatch(text); line != nil {
+			driver = string(line[1])
+		}
+		if slices.Contains(Drivers(), driver) {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
+
+// driverLine is the line of robot.driver in a ready-made configuration.
+var driverLine = regexp.MustCompile(`(?m)^  driver: +([a-z0-9_]+)`)
 
 // Text returns the text of a ready-made configuration, with comments.
 func Text(name string) ([]byte, error) {
+	for _, r := range registered {
+		if r.name == name {
+			return []byte(r.text), nil
+		}
+	}
 	text, err := embedded.ReadFile(path.Base(name) + ".yaml")
 	if err != nil || path.Base(name) != name {
 		return nil, fmt.Errorf("configs: %w (%q); %s", ErrUnknownName, name, suggest(name, Names()))
@@ -152,16 +188,47 @@ func unknownPath(section reflect.Value, sectionPath, path string) string {
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(path, sectionPath), ".")
 	key, _, _ := strings.Cut(rest, ".")
-	return unknownKey(path, key, joinPath(sectionPath, key), keysOf(section.Type()))
+	return unknownKey(path, key, joinPath(sectionPath, key), keys.Of(section))
 }
 
 // YAML returns a configuration in full, without comments. Parse reads it back.
 func (f File) YAML() ([]byte, error) {
-	text, err := yaml.Marshal(f)
+	text, err := yaml.Marshal(tree(reflect.ValueOf(f)))
 	if err != nil {
 		return nil, fmt.Errorf("configs: %w", err)
 	}
 	return text, nil
+}
+
+// tree returns a configuration for the YAML writer: structs with sections of drivers as ordered maps.
+func tree(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Struct:
+		if !keys.Hold(v.Type()) {
+			break
+		}
+		section := yaml.MapSlice{}
+		for _, f := range keys.Fields(v) {
+			omit := f.OmitEmpty && f.Value.IsZero()
+			if h := f.Holder; h != nil {
+				omit = h.OmitsDefault() && h.HasDefault(f.Key)
+			}
+			if !omit {
+				section = append(section, yaml.MapItem{Key: f.Key, Value: tree(f.Value)})
+			}
+		}
+		return section
+	case reflect.Slice:
+		if !keys.Hold(v.Type()) {
+			break
+		}
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = tree(v.Index(i))
+		}
+		return list
+	}
+	return v.Interface()
 }
 
 // Redacted returns a copy without the secrets of addresses, for people and for the log.
@@ -176,10 +243,13 @@ func redactStrings(v reflect.Value) {
 	case reflect.String:
 		v.SetString(redact.Text(v.String()))
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				redactStrings(v.Field(i))
+		for _, f := range keys.Fields(v) {
+			if f.Holder != nil {
+				f.Holder.Detach()
 			}
+		}
+		for _, f := range keys.Fields(v) {
+			redactStrings(f.Value)
 		}
 	case reflect.Slice:
 		v.Set(reflect.AppendSlice(reflect.Zero(v.Type()), v))

@@ -1,8 +1,13 @@
 package configs
 
 import (
+	"fmt"
+	"reflect"
+	"time"
+
 	"optibfm/controller"
-	"optibfm/hal/bridge"
+	"optibfm/internal/keys"
+	"optibfm/internal/registry"
 	"optibfm/rtloop"
 )
 
@@ -23,11 +28,11 @@ type Safety struct {
 	// Arm is automatic (as soon as there is a plan) or operator (when a
 	// person runs `optibfm arm`). With loop.posture strict, only simulators can
 	// have automatic.
-	Arm string `yaml:"arm"`
+	Arm string `yaml:"arm" rule:"automatic|operator"`
 	// AfterStop is what follows a stop: end (the run ends) or hold (the loop
 	// continues with the robot halted: it senses, learns and records until it
 	// is reset and armed).
-	AfterStop string `yaml:"after_stop"`
+	AfterStop string `yaml:"after_stop" rule:"end|hold"`
 	// Socket is the Unix socket for `optibfm arm`, disarm, stop, reset and
 	// status. Empty: none.
 	Socket string `yaml:"socket"`
@@ -40,10 +45,10 @@ type Safety struct {
 	// a deadman or this is not empty.
 	ExternalDeadman string `yaml:"external_deadman"`
 	// MaxSampleAgeMS is the age of a sample that stops the robot; 0: no limit.
-	MaxSampleAgeMS float64 `yaml:"max_sample_age_ms"`
+	MaxSampleAgeMS float64 `yaml:"max_sample_age_ms" rule:"[0, 60000]"`
 	// FrozenTicks is the number of ticks with bit-identical observations that
 	// stops the robot; 0: no limit.
-	FrozenTicks uint64 `yaml:"frozen_ticks"`
+	FrozenTicks uint64 `yaml:"frozen_ticks" rule:"[0, 1e9]"`
 	// FrozenChannels are the observation channels that frozen_ticks checks one
 	// by one. Empty: it checks only the whole observation.
 	FrozenChannels []string `yaml:"frozen_channels"`
@@ -88,7 +93,26 @@ const positionPeriods = 5
 
 // simulatedTime reports whether the time of a sample is not CLOCK_MONOTONIC.
 func (f File) simulatedTime() bool {
-	return f.Run.Lockstep || f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode != bridge.Free
+	return f.Run.Lockstep || registry.HasOwnTime(f.Robot.Chosen())
+}
+
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// robotKeys are the keys that decide whether the robot and its time are simulated.
+func robotKeys(f File) []string {
+	if f.Robot.HasKey("mode") {
+		return []string{"robot.driver", "robot." + f.Robot.Driver + ".mode"}
+	}
+	return []string{"robot.driver"}
+}
+
+// robotMode describes the robot by these keys.
+func robotMode(f File) string {
+	if !f.Robot.HasKey("mode") {
+		return "robot.driver: " + f.Robot.Driver
+	}
+	mode, _ := keys.Find(reflect.ValueOf(f.Robot.Chosen()), "mode")
+	return fmt.Sprintf("robot.%s.mode: %v", f.Robot.Driver, mode.Value)
 }
 
 // maxSocketPath is the size of sun_path in sockaddr_un, less its final zero.
@@ -118,9 +142,9 @@ func (c *checker) checkSafety(f File) {
 
 // checkSafetyConflicts checks safety against the other sections.
 func (c *checker) checkSafetyConflicts(f File) {
-	c.addConflict(f.Safety.MaxSampleAgeMS > 0 && f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode != bridge.Free,
-		[]string{"safety.max_sample_age_ms", "robot.driver", "robot.bridge.mode"},
-		" is given, but the robot's time is simulated (robot.bridge.mode: lockstep); set it to 0, or the mode to free")
+	c.addConflict(f.Safety.MaxSampleAgeMS > 0 && registry.HasOwnTime(f.Robot.Chosen()),
+		append([]string{"safety.max_sample_age_ms"}, robotKeys(f)...),
+		" is given, but the robot's time is simulated (%s); set it to 0, or the mode to free", robotMode(f))
 	c.addConflict(f.Run.Lockstep && f.Safety.Arm == ArmOperator, []string{"safety.arm", "run.lockstep"},
 		" is operator, but run.lockstep does not wait for a person; use automatic")
 	c.addConflict(f.Run.Lockstep && f.Safety.AfterStop == AfterStopHold, []string{"safety.after_stop", "run.lockstep"},

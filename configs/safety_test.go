@@ -92,7 +92,7 @@ func TestSafety_ReadyMadeStrictRobotsBootDisarmedAndHoldStops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.Loop.Posture != rtloop.Strict || f.Robot.Driver == DriverRover {
+		if f.Loop.Posture != rtloop.Strict || f.Robot.Driver == "rover" {
 			continue
 		}
 		strict++

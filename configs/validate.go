@@ -10,9 +10,10 @@ import (
 	"unicode/utf8"
 
 	"optibfm/controller"
-	"optibfm/hal/bridge"
-	"optibfm/hal/rover"
+	"optibfm/internal/keys"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/scripted"
 )
 
@@ -63,9 +64,9 @@ type checker struct {
 }
 
 func (c *checker) check(f File) {
-	c.checkLimits(c.file, "", "")
+	c.checkRules(c.file, "", keys.Rule{}, false)
 	if f.Model.Bundle == "" {
-		c.add("model.bundle", " is empty; give the folder of a model bundle, or %s", EmbeddedRover)
+		c.add("model.bundle", " is empty; give the folder of a model bundle%s", orOneOf(registry.Models()))
 	}
 	if f.Log.Enabled && f.Log.Dir == "" {
 		c.add("log.dir", " is empty; give a folder, or set log.enabled to false")
@@ -76,25 +77,15 @@ func (c *checker) check(f File) {
 	c.addErrors("loop", f.Loop.Validate())
 	c.addErrors("operator.scripted", f.Operator.Scripted.Validate())
 	c.addErrors("operator.keyboard", f.Operator.Keyboard.Validate())
-	c.addErrors("operator.evdev", f.Operator.Evdev.Validate())
-	c.addErrors("operator.evdev.labels", f.Operator.Evdev.Labels.Validate())
-	c.addErrors("operator.gpio", f.Operator.GPIO.Validate())
-	c.addErrors("operator.gpio.labels", f.Operator.GPIO.Labels.Validate())
+	for _, device := range (sections.SourceKind{}).List().Names() {
+		c.checkSection("operator."+device, f.Operator.Section(device))
+	}
 	c.addErrors("operator.remote", f.Operator.Remote.Validate())
 	c.addErrors("operator.remote.labels", f.Operator.Remote.Labels.Validate())
 	c.addErrors("operator.web", f.Operator.Web.Validate())
 	c.addErrors("operator.view", f.Operator.View.Validate())
 	c.checkSuggestions(f.Operator.Suggestions)
-	switch f.Robot.Driver {
-	case DriverRover:
-		c.addErrors("robot.rover", f.Robot.Rover.Validate())
-	case DriverBridge:
-		c.addErrors("robot.bridge", f.Robot.Bridge.Validate())
-	case DriverComposite:
-		c.checkComposite(f)
-	case DriverUnitree:
-		c.addErrors("robot.unitree", f.Robot.Unitree.Validate())
-	}
+	c.checkRobot(f)
 	c.checkSafetyConflicts(f)
 	c.checkLockstep(f)
 	c.checkConflicts(f)
@@ -114,6 +105,35 @@ func (c *checker) checkSuggestions(all []string) {
 				" is not a line of 1 to %d characters; write a task and its rule, such as "+
 					"\"stand up: good while the head is high\"", maxSuggestion)
 		}
+	}
+}
+
+// orOneOf continues a sentence with choices, if there are any.
+func orOneOf(choices []string) string {
+	if len(choices) == 0 {
+		return ""
+	}
+	return ", or " + strings.Join(choices, ", ")
+}
+
+// checkRobot checks the section of the robot, of a robot with devices first each of them, then what is connected to
+// them.
+func (c *checker) checkRobot(f File) {
+	section, key := f.Robot.Chosen(), "robot."+f.Robot.Driver
+	c.checkSection(key, section)
+	if d, ok := section.(registry.Describer); ok && c.sound(key, "loop.period_ms") {
+		_, err := d.Describe(f.Loop.Period())
+		c.addErrors(key, err)
+	}
+}
+
+// checkSection checks the section of a driver.
+func (c *checker) checkSection(key string, section any) {
+	if p, ok := section.(registry.PartChecker); ok {
+		p.CheckParts(func(part string, err error) { c.addErrors(joinPath(key, part), err) })
+	}
+	if v, ok := section.(registry.Validator); ok {
+		c.addErrors(key, v.Validate())
 	}
 }
 
@@ -194,9 +214,6 @@ func (c *checker) locate(section string, err error) (path, text string) {
 	if errors.As(err, &field) {
 		return joinPath(section, field.Key), joinPath(section, field.Error())
 	}
-	if errors.Is(err, rover.ErrUnknownTask) {
-		return "robot.rover.task", "robot.rover.task: " + err.Error()
-	}
 	_, text, _ = strings.Cut(err.Error(), ": ") // without the package
 	key := text[:strings.IndexAny(text+" ", " :")]
 	path = joinPath(section, key)
@@ -215,28 +232,34 @@ func (c *checker) addConflict(found bool, keys []string, format string, args ...
 }
 
 func (c *checker) checkConflicts(f File) {
-	c.addConflict(f.Robot.Driver == DriverRover && math.Abs(f.Loop.PeriodMS-f.Robot.Rover.PeriodMS) > 1e-9,
-		[]string{"loop.period_ms", "robot.driver", "robot.rover.period_ms"},
-		" is not the rover's period (%g ms, not %g ms); give loop.period_ms and robot.rover.period_ms the same value",
-		f.Loop.PeriodMS, f.Robot.Rover.PeriodMS)
+	if p, ok := f.Robot.Chosen().(registry.Periodic); ok {
+		key := "robot." + f.Robot.Driver + ".period_ms"
+		c.addConflict(math.Abs(f.Loop.PeriodMS-p.LoopPeriodMS()) > 1e-9,
+			[]string{"loop.period_ms", "robot.driver", key},
+			" is not the %s's period (%g ms, not %g ms); give loop.period_ms and %s the same value",
+			f.Robot.Driver, f.Loop.PeriodMS, p.LoopPeriodMS(), key)
+	}
 	c.addConflict(f.Operator.Source == SourceWeb && f.Operator.Web.WatchOnly,
 		[]string{"operator.web.watch_only", "operator.source"},
 		" is true, but operator.source web needs the console for labels; set it to false, or choose another source")
 	c.addConflict(f.Log.FramesHz > 0 && !f.Log.Enabled, []string{"log.frames_hz", "log.enabled"},
 		" is %g, but log.enabled is false; set log.frames_hz to 0, or enable the log", f.Log.FramesHz)
 	c.addConflict(f.Log.FramesHz > 0 && f.simulatedTime(),
-		[]string{"log.frames_hz", "run.lockstep", "robot.driver", "robot.bridge.mode"},
+		append([]string{"log.frames_hz", "run.lockstep"}, robotKeys(f)...),
 		" is %g, but the robot's time is simulated and that of pictures is not; set log.frames_hz to 0, or set "+
-			"run.lockstep to false and robot.bridge.mode to free", f.Log.FramesHz)
+			"run.lockstep to false and the mode of a bridge to free", f.Log.FramesHz)
 	c.addConflict(f.Controller.Gate.Pause == controller.PauseHold && f.Robot.HoldWith() == "",
 		[]string{"controller.gate.pause", "robot.hold"},
 		" is hold, but robot.hold does not say how this robot stands still; set robot.hold to one of %s, "+
 			"or leave gate.pause empty", strings.Join(controller.Holds(), ", "))
-	c.addConflict(f.Operator.Source == SourceRemote && f.Robot.Driver != DriverUnitree,
-		[]string{"operator.source", "robot.driver"}, " is remote, but only robot.driver unitree has a remote control; "+
-			"choose another source")
-	c.addConflict(f.Robot.Driver == DriverRover && f.Robot.Hold == controller.HoldLast,
-		[]string{"robot.hold", "robot.driver"}, " is last_command, but the rover's commands are speeds; use failsafe")
+	if h, ok := f.Robot.Chosen().(registry.Holding); ok && f.Robot.Hold != "" {
+		c.addConflict(f.Robot.Hold != h.StandsStill(), []string{"robot.hold", "robot.driver"},
+			" is %s, but the %s stands still only with %s; use that", f.Robot.Hold, f.Robot.Driver, h.StandsStill())
+	}
+	remote, ok := f.Robot.Chosen().(registry.RemoteControlled)
+	c.addConflict(f.Operator.Source == SourceRemote && !(ok && remote.HasRemote()),
+		[]string{"operator.source", "robot.driver"}, " is remote, but this robot has no remote control that the program "+
+			"reads (robot.driver: %s); choose another source", f.Robot.Driver)
 	waits := f.Operator.Source == SourceScripted && f.Operator.Scripted.Mode == scripted.WhenAsked
 	c.addConflict(waits && (f.Controller.Gate.Off || f.Operator.NeverAsks()),
 		[]string{"operator.scripted.mode", "operator.source", "operator.label_mode", "controller.gate.off"},
@@ -251,12 +274,8 @@ func (c *checker) checkLockstep(f File) {
 		keys  []string
 		text  string
 	}{
-		{f.Robot.Driver == DriverBridge && f.Robot.Bridge.Mode == bridge.Free,
-			[]string{"run.lockstep", "robot.driver", "robot.bridge.mode"},
-			" is true, but the robot runs in real time (robot.bridge.mode: free); " +
-				"set it to false, or the mode to lockstep"},
-		{f.Robot.Driver == DriverComposite || f.Robot.Driver == DriverUnitree, []string{"run.lockstep", "robot.driver"},
-			" is true, but the robot runs in real time (robot.driver: " + f.Robot.Driver + "); set it to false"},
+		{!registry.IsSimulated(f.Robot.Chosen()), append([]string{"run.lockstep"}, robotKeys(f)...),
+			" is true, but the robot runs in real time (" + robotMode(f) + "); set it to false"},
 		{f.Run.StateDir != "", []string{"run.state_dir", "run.lockstep"},
 			" is " + f.Run.StateDir + ", but a run in lockstep depends only on its configuration, model and seed; " +
 				"leave it empty, or set run.lockstep to false"},
@@ -275,26 +294,14 @@ func (c *checker) checkLockstep(f File) {
 
 // checkLabelMode checks that the source suits the label mode.
 func (c *checker) checkLabelMode(o Operator) {
-	streams := false
-	switch o.Source {
-	case SourceEvdev:
-		if c.sound("operator.source", "operator.evdev") {
-			c.addErrors("operator.evdev", o.Evdev.Bound())
-		}
-		streams = o.Evdev.Axis.Code != "" || o.Evdev.Labels.HoldAfterMS > 0
-	case SourceGPIO:
-		if c.sound("operator.source", "operator.gpio") {
-			c.addErrors("operator.gpio", o.GPIO.Bound())
-		}
-		streams = o.GPIO.Labels.HoldAfterMS > 0
-	case SourceWeb:
-		streams = true // a slider
+	key := "operator." + o.Source
+	if b, ok := o.Chosen().(sections.Bound); ok && c.sound("operator.source", key) {
+		c.addErrors(key, b.Bound())
 	}
+	device, ok := o.Chosen().(sections.Streaming)
+	streams := o.Source == SourceWeb || ok && device.Streams() // the console has a slider
 	c.addConflict(o.LabelMode == ModeContinuous && !streams,
-		[]string{
-			"operator.label_mode", "operator.source", "operator.evdev.axis", "operator.evdev.labels",
-			"operator.gpio.labels",
-		},
+		[]string{"operator.label_mode", "operator.source", key},
 		" is continuous, but the source %s has no axis or held button; bind operator.evdev.axis, "+
 			"give labels.hold_after_ms of evdev or gpio, or use the source web", o.Source)
 	c.addConflict(o.LabelMode == ModePerRequest && o.Source == SourceScripted && o.Scripted.Mode == scripted.EveryTick,

@@ -56,16 +56,16 @@ type Agent struct {
 	gate        *Gate
 	proficiency *Proficiency
 
-	contradicted bool   // in the tick before
-	switched     bool   // SwitchTask was called since the tick before
-	switches     uint64 // calls of SwitchTask
-	stopHistory  *StopHistory
-	guard        *guard
-	hold         string // how the robot stands still while a request is open; empty: it does not
-	explorer     *explorer
-	stops        stopMonitor
-	safety       Safety
-	maxPlanAge   uint64
+	changed     bool   // the task, in the tick before
+	switched    bool   // SwitchTask was called since the tick before
+	switches    uint64 // replaced beliefs
+	stopHistory *StopHistory
+	guard       *guard
+	hold        string // how the robot stands still while a request is open; empty: it does not
+	explorer    *explorer
+	stops       stopMonitor
+	safety      Safety
+	maxPlanAge  uint64
 
 	positions   *positions
 	start, rest *mover // nil: none
@@ -349,10 +349,9 @@ func (a *Agent) SwitchTask(state []float64, noise NoiseState) error {
 	if a.learner.Belief().Weight() == 0 {
 		a.explorer.hold()
 	}
-	a.proficiency.Resume(false)
-	a.contradicted = false
+	a.restartTask()
+	a.changed = false
 	a.switched = true
-	a.switches++
 	return nil
 }
 

@@ -61,6 +61,7 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 					c.Explore = ExploreConfig{Tasks: []string{"a", "b"}, Vetted: axes[:2], UntilLabel: true}
 					c.Explore.WithinDeg, c.Explore.TurnDegPerS = 50, 90
 				} else {
+					c.Credit.Answers = Estimated
 					c.Offset, c.Noise = 0.7, NoiseConfig{Estimate: true, Freedom: 1.5}
 					c.Draw = DrawConfig{Scale: 1, Held: 0.4, Ticks: 3, Dither: 0.1}
 					c.Prior = TaskPrior

@@ -212,13 +212,13 @@ func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
 	}
 }
 
-func TestLearner_RelearnsFromTheContradictingLabels(t *testing.T) {
-	relearnsFromTheContradictingLabels(t, false, 1)
-	relearnsFromTheContradictingLabels(t, true, 5) // one label of five counts
+func TestLearner_ForgetsUnpredictedLabelsAsEarlierPrograms(t *testing.T) {
+	forgetsUnpredictedLabels(t, false, 1)
+	forgetsUnpredictedLabels(t, true, 5) // one label of five counts
 }
 
-// relearnsFromTheContradictingLabels gives a label every so many ticks.
-func relearnsFromTheContradictingLabels(t *testing.T, relearn bool, every uint64) {
+// forgetsUnpredictedLabels gives a label every so many ticks.
+func forgetsUnpredictedLabels(t *testing.T, relearn bool, every uint64) {
 	t.Helper()
 	cfg := PersonConfig()
 	cfg.Gate.StopWhenLearnt, cfg.Gate.Relearn = true, relearn
@@ -251,7 +251,7 @@ func relearnsFromTheContradictingLabels(t *testing.T, relearn bool, every uint64
 	if got := l.Noise().Labels; got != old+kept-1 {
 		t.Errorf("%d labels before the change, want %d", got, old+kept-1)
 	}
-	l.Relearn()
+	l.ForgetUnpredicted()
 	if got := l.Noise().Labels; got != kept-1 {
 		t.Errorf("%d labels after the change, want %d", got, kept-1)
 	}
@@ -269,7 +269,7 @@ func relearnsFromTheContradictingLabels(t *testing.T, relearn bool, every uint64
 	if old1.Outcome != NothingToUndo {
 		t.Errorf("the undo of a forgotten label: %v", old1.Outcome)
 	}
-	if n := testing.AllocsPerRun(10, l.Relearn); n != 0 {
+	if n := testing.AllocsPerRun(10, l.ForgetUnpredicted); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -339,31 +339,6 @@ func TestAgent_StopsAskingUntilLabelsContradict(t *testing.T) {
 	}
 }
 
-func TestProficiency_RelearnsATaskThatWasPredicted(t *testing.T) {
-	of := func(labels uint32) Predicted { return Predicted{Labels: labels, Of: recentLabels} }
-	for name, c := range map[string]struct {
-		gate      GateConfig
-		predicted []Predicted
-		want      bool
-	}{
-		"predicted, then not":    {GateConfig{Relearn: true}, []Predicted{of(8), of(2)}, true},
-		"never predicted":        {GateConfig{Relearn: true}, []Predicted{of(7), of(2)}, false},
-		"a few still are":        {GateConfig{Relearn: true}, []Predicted{of(8), of(3)}, false},
-		"few labels":             {GateConfig{Relearn: true}, []Predicted{of(8), {Labels: 0, Of: 9}}, false},
-		"off":                    {GateConfig{}, []Predicted{of(8), of(0)}, false},
-		"once for one change":    {GateConfig{Relearn: true}, []Predicted{of(8), of(2), of(2)}, false},
-		"again after the second": {GateConfig{Relearn: true}, []Predicted{of(8), of(2), of(9), of(1)}, true},
-	} {
-		p := NewProficiency(c.gate, testPeriod)
-		for _, predicted := range c.predicted {
-			p.Advance(1, 0, predicted)
-		}
-		if p.Contradicted() != c.want || p.Learnt() {
-			t.Errorf("%s: contradicted is %v, learnt %v", name, p.Contradicted(), p.Learnt())
-		}
-	}
-}
-
 func TestLearner_CountsPredictionsOfLabelsHalfASecondApart(t *testing.T) {
 	for relearn, want := range map[bool]uint32{true: 4, false: recentLabels} {
 		l, _ := newTestLearner(t, func(c *Config) { c.Gate.Relearn, c.Gate.StopWhenLearnt = relearn, true })
@@ -374,36 +349,5 @@ func TestLearner_CountsPredictionsOfLabelsHalfASecondApart(t *testing.T) {
 		if got := l.Predicted().Of; got != want {
 			t.Errorf("relearn %v: %d labels of 2 s count, want %d", relearn, got, want)
 		}
-	}
-}
-
-func TestAgent_RelearnsAChangedTask(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Gate.Relearn, c.Gate.RequestsPerMinute, c.Sigma = true, 0, 0.3 })
-	r.stubPlanner()
-	reward, relearnt := 0.0, 0
-	step := func() {
-		if r.next%25 == 0 { // half a second
-			r.source.give(value(r.next+1, r.next-1, reward))
-		}
-		r.steps(1)
-		if r.tick.Flags.Has(FlagContradicted) {
-			relearnt++
-		}
-	}
-	for range 25 * 15 {
-		step()
-	}
-	if relearnt != 0 {
-		t.Fatalf("relearnt %d times without a change", relearnt)
-	}
-	reward = 50
-	for range 25 * 15 {
-		if r.next%25 == 0 {
-			reward *= -3 // which no belief predicts
-		}
-		step()
-	}
-	if relearnt != 1 {
-		t.Errorf("relearnt %d times after a change, want once", relearnt)
 	}
 }

@@ -29,11 +29,11 @@ type Term struct {
 	// Steps is the number of ticks, the newest first: the present reading, or
 	// the action of the tick before, then older ones. 0: 1. Values before the
 	// first tick are 0.
-	Steps int `yaml:"steps"`
+	Steps int `yaml:"steps" rule:"[0, 1000]"`
 	// Skip leaves out as many of the newest ticks.
-	Skip int `yaml:"skip"`
+	Skip int `yaml:"skip" rule:"[0, 1000]"`
 	// Scale multiplies the values. 0: 1.
-	Scale float64 `yaml:"scale"`
+	Scale float64 `yaml:"scale" rule:"finite"`
 }
 
 // maxSteps limits the history of a term.

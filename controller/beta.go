@@ -16,13 +16,13 @@ const (
 // Beta selects the schedule of β, the weight of the uncertainty bonus; see
 // posterior.Schedule.
 type Beta struct {
-	Schedule string  `yaml:"schedule"`        // constant, theory or misspecified
-	Value    float64 `yaml:"value,omitempty"` // constant: β, >= 0
-	S        float64 `yaml:"s,omitempty"`     // theory, misspecified: bound on the norm of the true z, >= 0
-	Noise    float64 `yaml:"noise,omitempty"` // theory, misspecified: σ of a label of weight 1; 0 stands for 1
-	Delta    float64 `yaml:"delta,omitempty"` // theory, misspecified: probability of being wrong, in (0, 1)
-	Zeta     float64 `yaml:"zeta,omitempty"`  // misspecified: largest error of the linear model, >= 0
-	L        float64 `yaml:"l,omitempty"`     // misspecified: bound on the norm of φ, > 0
+	Schedule string  `yaml:"schedule" rule:"constant|theory|misspecified"` // constant, theory or misspecified
+	Value    float64 `yaml:"value,omitempty" rule:"[0, inf)"`              // constant: β, >= 0
+	S        float64 `yaml:"s,omitempty" rule:"finite"`                    // theory, misspecified: bound on the norm of z, >= 0
+	Noise    float64 `yaml:"noise,omitempty" rule:"finite"`                // theory, misspecified: σ of a label; 0 stands for 1
+	Delta    float64 `yaml:"delta,omitempty" rule:"finite"`                // theory, misspecified: risk of being wrong, in (0, 1)
+	Zeta     float64 `yaml:"zeta,omitempty" rule:"finite"`                 // misspecified: largest error of the model, >= 0
+	L        float64 `yaml:"l,omitempty" rule:"finite"`                    // misspecified: bound on the norm of φ, > 0
 }
 
 // maxBeta bounds the parameters of β, so that β and the candidates stay within

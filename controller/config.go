@@ -44,34 +44,34 @@ type Config struct {
 	// Preset names the values of the keys that a file does not set: person or paper.
 	Preset string `yaml:"preset"`
 
-	Strategy   string `yaml:"strategy"`           // ucb, ucb_sphere, ucb_gradient, thompson, random or fixed
-	Candidates int    `yaml:"candidates"`         // n, candidates of ucb and ucb_sphere; 0: 128 and 512
-	Replan     uint64 `yaml:"replan_every_ticks"` // ticks between plans; 0: at episode starts only
+	Strategy   string `yaml:"strategy"`                           // ucb, ucb_sphere, ucb_gradient, thompson, random or fixed
+	Candidates int    `yaml:"candidates" rule:"[0, 65536]"`       // n, candidates of ucb and ucb_sphere; 0: 128 and 512
+	Replan     uint64 `yaml:"replan_every_ticks" rule:"[0, inf)"` // ticks between plans; 0: at episode starts only
 
 	Beta Beta `yaml:"beta"` // weight of the uncertainty bonus
 
 	// Prior of z is task (the model's task prior), isotropic, or auto: task if the model has it.
 	Prior string `yaml:"prior"`
 	// Lambda is the precision of the prior, in [1e-9, 1e9]. 1 leaves the task prior as it is.
-	Lambda float64 `yaml:"lambda"`
+	Lambda float64 `yaml:"lambda" rule:"[1e-9, 1e9]"`
 	// Hypotheses weighs the examples of the task prior by the labels, while there are at most 300 labels. It
 	// affects thompson and ẑ.
 	Hypotheses bool `yaml:"hypotheses"`
 	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. 0: the zero is 0.
-	Offset float64 `yaml:"offset"`
+	Offset float64 `yaml:"offset" rule:"[0, 1e6]"`
 
-	Sigma        float64 `yaml:"sigma"`         // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
-	Rho          float64 `yaml:"rho"`           // forgetting: weight of a label after one period, in (0, 1]
-	Robust       float64 `yaml:"robust"`        // surprise above which labels weigh less, in [1e-6, 1e6]; 0: off
-	ExactRestore bool    `yaml:"exact_restore"` // restore the whole prior each tick, O(d³); required if ρ^(d-1) < 0.5
+	Sigma        float64 `yaml:"sigma" rule:"[1e-6, 1e6]"` // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
+	Rho          float64 `yaml:"rho" rule:"(0, 1]"`        // forgetting: weight of a label after one period, in (0, 1]
+	Robust       float64 `yaml:"robust" rule:"[0, 1e6]"`   // surprise above which labels weigh less, from 1e-6; 0: off
+	ExactRestore bool    `yaml:"exact_restore"`            // restore the whole prior each tick, O(d³); needed if ρ^(d-1) < 0.5
 
 	Noise NoiseConfig `yaml:"noise"`
 
 	Draw     DrawConfig     `yaml:"draw"`     // for thompson
 	Gradient GradientConfig `yaml:"gradient"` // for ucb_gradient
 
-	FixedZ []float64 `yaml:"fixed_z,omitempty"` // z for the fixed strategy, [d]
-	Seed   uint64    `yaml:"seed"`              // of candidates, samples and the fallback direction
+	FixedZ []float64 `yaml:"fixed_z,omitempty" rule:"finite"` // z for the fixed strategy, [d]
+	Seed   uint64    `yaml:"seed" rule:"[0, inf)"`            // of candidates, samples and the fallback direction
 
 	Gate   GateConfig   `yaml:"gate"`
 	Credit CreditConfig `yaml:"credit"`
@@ -79,7 +79,7 @@ type Config struct {
 
 	Explore ExploreConfig `yaml:"explore"`
 
-	MaxPlanAge uint64 `yaml:"max_plan_age_ticks"` // an older z halts the robot
+	MaxPlanAge uint64 `yaml:"max_plan_age_ticks" rule:"[1, inf)"` // an older z halts the robot
 
 	// Basis is that of the model's task prior. Prior task requires it.
 	Basis *Basis `yaml:"-" json:",omitempty"`
@@ -91,42 +91,42 @@ type Config struct {
 
 // NoiseConfig configures the model of the noise of labels.
 type NoiseConfig struct {
-	Estimate bool    `yaml:"estimate"` // estimate σ; sigma is then a first guess that counts for ten labels
-	Floor    float64 `yaml:"floor"`    // least estimate of σ, in [0, 1e6]: about the resolution of labels
-	Freedom  float64 `yaml:"freedom"`  // degrees of freedom of Student's t, at most 1e6; 0: normally distributed
+	Estimate bool    `yaml:"estimate"`                // estimate σ; sigma is a first guess that counts for ten labels
+	Floor    float64 `yaml:"floor" rule:"[0, 1e6]"`   // least estimate of σ, in [0, 1e6]: about the resolution of labels
+	Freedom  float64 `yaml:"freedom" rule:"[0, 1e6]"` // degrees of freedom of Student's t; 0: normally distributed
 }
 
 // DrawConfig configures the draws of thompson.
 type DrawConfig struct {
-	Scale float64 `yaml:"scale"`      // of the standard deviation, in [0, 1e3]; 1: as in the paper; 0: z is ẑ
-	Held  float64 `yaml:"held"`       // share of the variance that is held, in [0, 1]; 0: as in the paper
-	Ticks uint64  `yaml:"hold_ticks"` // for which it is held, at least 1
+	Scale float64 `yaml:"scale" rule:"[0, 1000]"`     // of the standard deviation; 1: as in the paper; 0: z is ẑ
+	Held  float64 `yaml:"held" rule:"[0, 1]"`         // share of the variance that is held, in [0, 1]; 0: as in the paper
+	Ticks uint64  `yaml:"hold_ticks" rule:"[1, inf)"` // for which it is held, at least 1
 	// Dither is the standard deviation of noise on each element of z, new in each plan, in units of ‖z‖, in
 	// [0, 1e3]. It frees a robot from states that a policy does not leave: it applies while z expects less
 	// reward in the present state than in the average state. 0: none, as in the paper.
-	Dither float64 `yaml:"dither"`
+	Dither float64 `yaml:"dither" rule:"[0, 1000]"`
 }
 
 // GradientConfig configures Adam (Kingma & Ba, "Adam: A Method for Stochastic
 // Optimization", 2015) for ucb_gradient.
 type GradientConfig struct {
-	Steps        int     `yaml:"steps"`         // gradients per plan, in [1, 1000]; the paper: 2 to 16
-	LearningRate float64 `yaml:"learning_rate"` // step of an element of z if ‖z‖ = √d, in (0, 10]
-	KeepMoments  bool    `yaml:"keep_moments"`  // Adam's moments survive the start of an episode, as in the paper
+	Steps        int     `yaml:"steps" rule:"[1, 1000]"`       // gradients per plan, in [1, 1000]; the paper: 2 to 16
+	LearningRate float64 `yaml:"learning_rate" rule:"(0, 10]"` // step of an element of z if ‖z‖ = √d, in (0, 10]
+	KeepMoments  bool    `yaml:"keep_moments"`                 // Adam's moments survive the start of an episode, as in the paper
 }
 
 // GateConfig configures the label gate.
 type GateConfig struct {
-	Kappa             float64 `yaml:"kappa"`               // least D-gap of a request, nats, >= 0
-	RequestsPerMinute int     `yaml:"requests_per_minute"` // upper limit in any 60 s; 0: no limit
-	TimeoutS          float64 `yaml:"timeout_s"`           // an unanswered request expires after this
-	BackoffS          float64 `yaml:"backoff_s"`           // pause after an expired request; doubles with each
-	BackoffMaxS       float64 `yaml:"backoff_max_s"`       // longest pause
-	LabelsPerMinute   float64 `yaml:"labels_per_minute"`   // the operator's budget: κ adapts to it; 0: κ is kappa
-	StopWhenLearnt    bool    `yaml:"stop_when_learnt"`    // estimate when the task is learnt; then do not ask
-	Relearn           bool    `yaml:"relearn"`             // forget the task when most labels contradict it
-	Pause             string  `yaml:"pause"`               // hold: the robot stands still while a request is open
-	Off               bool    `yaml:"off,omitempty"`       // never ask: all labels come unasked
+	Kappa             float64 `yaml:"kappa" rule:"[0, inf)"`                 // least D-gap of a request, nats, >= 0
+	RequestsPerMinute int     `yaml:"requests_per_minute" rule:"[0, 10000]"` // upper limit in any 60 s; 0: no limit
+	TimeoutS          float64 `yaml:"timeout_s" rule:"(0, 3600]"`            // an unanswered request expires after this
+	BackoffS          float64 `yaml:"backoff_s" rule:"[0, 86400]"`           // pause after an expired request; doubles with each
+	BackoffMaxS       float64 `yaml:"backoff_max_s" rule:"[0, 86400]"`       // longest pause
+	LabelsPerMinute   float64 `yaml:"labels_per_minute" rule:"[0, 1000]"`    // the operator's budget: κ adapts to it; 0: κ is kappa
+	StopWhenLearnt    bool    `yaml:"stop_when_learnt"`                      // estimate when the task is learnt; then do not ask
+	Relearn           bool    `yaml:"relearn"`                               // begin again if labels show another task; can be taken back
+	Pause             string  `yaml:"pause" rule:"hold|"`                    // hold: the robot stands still while a request is open
+	Off               bool    `yaml:"off,omitempty"`                         // never ask: all labels come unasked
 }
 
 // PauseHold in GateConfig.Pause lets the robot stand still while a request is open.
@@ -145,32 +145,38 @@ func Holds() []string { return []string{HoldFailsafe, HoldLast} }
 const (
 	AtRequest  = "request"     // the state of the request
 	UntilPress = "until_press" // the states between the request and delay_s before the press, at most a second
+	Estimated  = "estimated"   // the request, or a window before the press: what the labels show, see ReactionState
 )
 
 // AnswerMoments lists them.
-func AnswerMoments() []string { return []string{AtRequest, UntilPress} }
+func AnswerMoments() []string { return []string{AtRequest, UntilPress, Estimated} }
+
+// Choices lists the values of a key that has choices.
+func (CreditConfig) Choices(key string) []string {
+	return map[string][]string{"answers": AnswerMoments()}[key]
+}
 
 // CreditConfig chooses the states that a label is about. An unasked press is about
 // those sensed between delay + width and delay before it.
 type CreditConfig struct {
-	Answers string     `yaml:"answers"` // request or until_press; empty: request
-	DelayS  float64    `yaml:"delay_s"` // shortest reaction time, s, >= 0
-	WidthS  float64    `yaml:"width_s"` // length of the window, s, >= 0
+	Answers string     `yaml:"answers"`                 // request, until_press or estimated; empty: request
+	DelayS  float64    `yaml:"delay_s" rule:"[0, 600]"` // shortest reaction time, s, >= 0
+	WidthS  float64    `yaml:"width_s" rule:"[0, 600]"` // length of the window, s, >= 0
 	Held    HeldConfig `yaml:"held"`
 	// CompareS is the time between the moments of a comparison, s, >= 0. 0 refuses comparisons.
-	CompareS float64 `yaml:"compare_s"`
+	CompareS float64 `yaml:"compare_s" rule:"[0, 600]"`
 }
 
 // HeldConfig is the credit window of each label of a stream, which a deflected
 // axis or a held button gives.
 type HeldConfig struct {
-	DelayS float64 `yaml:"delay_s"` // reaction time while tracking, s, >= 0
-	WidthS float64 `yaml:"width_s"` // length of the window, s, >= 0; about the time between two labels
+	DelayS float64 `yaml:"delay_s" rule:"[0, 600]"` // reaction time while tracking, s, >= 0
+	WidthS float64 `yaml:"width_s" rule:"[0, 600]"` // length of the window, s, >= 0; about the time between two labels
 }
 
 // GuardConfig configures the guards.
 type GuardConfig struct {
-	MaxBadTicks int `yaml:"max_bad_ticks"` // consecutive bad ticks tolerated, in [0, 1000]; one more halts
+	MaxBadTicks int `yaml:"max_bad_ticks" rule:"[0, 1000]"` // consecutive bad ticks tolerated; one more halts
 }
 
 // The presets.
@@ -181,6 +187,11 @@ const (
 
 // Presets lists the presets.
 func Presets() []string { return []string{Person, Paper} }
+
+// Choices lists the values of a key that has choices.
+func (Config) Choices(key string) []string {
+	return map[string][]string{"strategy": Strategies(), "prior": Priors(), "preset": Presets()}[key]
+}
 
 // Preset returns the configuration of a preset, DefaultConfig for an unknown name.
 func Preset(name string) Config {
@@ -202,7 +213,9 @@ func PersonConfig() Config {
 	c.Prior, c.Offset, c.Sigma, c.Hypotheses = AutoPrior, 0.7, 0.15, true
 	c.Noise = NoiseConfig{Estimate: true, Floor: 0.1, Freedom: 1.5}
 	c.Beta.Value = personBeta
+	c.Credit.Answers = Estimated
 	c.Draw = DrawConfig{Scale: 0.7, Held: 0.5, Ticks: 10, Dither: 0.14}
+	c.Gate.Relearn = true
 	return c
 }
 

@@ -210,9 +210,3 @@ func TestTicks_RoundsUp(t *testing.T) {
 		t.Errorf("a day of nanoseconds: %d", got)
 	}
 }
-
-func TestPersonConfig_ForgetsNoLabelsByItself(t *testing.T) {
-	if PersonConfig().Gate.Relearn {
-		t.Error("the preset of a person forgets labels")
-	}
-}

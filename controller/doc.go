@@ -110,8 +110,9 @@
 // With stop_when_learnt, the planner estimates which share of the attainable value ẑ attains ([Plan].Known), the
 // learner counts the labels that the belief predicted, and [Proficiency] decides from both whether the task is
 // learnt (FlagLearnt). For a learnt task the agent asks only while the newest label was not predicted, and
-// thompson follows ẑ. Labels that contradict the task (FlagContradicted, [Proficiency]) make the next tick forget all
-// earlier ones ([Learner.Relearn]). [Agent.SwitchTask] replaces the belief by that of a saved task
+// thompson follows ẑ. With relearn, evidence of a changed task ([Evidence], FlagChanged) makes the next tick begin
+// again with the labels since ([Learner.Relearn]). For a minute (FlagKeepable) a [rewardsrc.Keep] takes that back.
+// [Agent.SwitchTask] replaces the belief by that of a saved task
 // (FlagSwitched).
 //
 // The source is notified of opened and closed requests. Requests also expire
@@ -206,7 +207,7 @@
 //
 // Each tick carries a hash of R and b. [Learner] is a function of its inputs
 // with the same bits on every CPU. SwitchTask if FlagSwitched, else Relearn after a
-// tick with FlagContradicted, Advance by Elapsed if FlagArmed, Observe unless
+// tick with FlagChanged, Advance by Elapsed if FlagArmed, Observe unless
 // FlagBadObs, then [Learner.Reapply] for each label and [Learner.Resettle] reproduce
 // the hash.
 package controller

@@ -39,7 +39,8 @@ type StateHeader struct {
 	Scale   float64 // standard deviation of z in units of R⁻¹
 	Noise   NoiseState
 	Learnt  uint64 // 1: the task is learnt, see Proficiency
-	// Switches counts the calls of Agent.SwitchTask. After each the planner makes a new plan.
+	// Switches counts how often another belief replaced this one: Agent.SwitchTask, a changed task, and a
+	// rewardsrc.Keep. After each the planner makes a new plan.
 	Switches uint64
 }
 

@@ -25,18 +25,9 @@ type mixture struct {
 // newMixture conditions each hypothesis on labels with features x [n, D], rewards y and noise σ, by the formula
 // for jointly normal vectors.
 func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64) (m mixture) {
-	count, _ := h.means.Dims()
 	n, dims := x.Dims()
-	total, former := 0.0, count-h.random
-	for k := range count {
-		probability := 1 / float64(h.random)
-		if former > 0 {
-			probability /= 2
-		}
-		if k >= h.random {
-			probability = 1 / (2 * float64(former))
-		}
-		example := mat.NewVecDense(dims, mat.Row(nil, k, h.means))
+	total := 0.0
+	add := func(example *mat.VecDense, probability, spread float64) {
 		prior := mat.NewVecDense(dims, nil)
 		prior.ScaleVec(amplitude, example)
 		cov := mat.NewSymDense(dims, nil)
@@ -44,7 +35,7 @@ func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64)
 		for i := range dims {
 			variance := 1 / lambda
 			if i >= h.first {
-				variance *= hypothesisSpread
+				variance *= spread
 			}
 			cov.SetSym(i, i, cov.At(i, i)+variance)
 		}
@@ -67,7 +58,7 @@ func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64)
 			panic("not positive definite")
 		}
 		m.weights = append(m.weights, probability*math.Exp(-(mat.Dot(&residual, &solved)+chol.LogDet())/2))
-		total += m.weights[k]
+		total += m.weights[len(m.weights)-1]
 		var inverse mat.Dense
 		if err := inverse.Inverse(sum); err != nil {
 			panic(err)
@@ -85,6 +76,22 @@ func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64)
 		}
 		m.covs = append(m.covs, posteriorCov)
 	}
+	examples := h.layers[0].means
+	_, count := examples.Dims()
+	former := count - h.random
+	for _, spread := range []float64{0.1, 0.3, 0.7} {
+		for k := range count {
+			probability := 0.8 / 3 / float64(h.random)
+			if former > 0 {
+				probability /= 2
+			}
+			if k >= h.random {
+				probability = 0.8 / 3 / (2 * float64(former))
+			}
+			add(mat.NewVecDense(dims, mat.Col(nil, k, examples)), probability, spread)
+		}
+	}
+	add(mat.NewVecDense(dims, nil), 0.2, 1)
 	for k := range m.weights {
 		m.weights[k] /= total
 	}
@@ -262,7 +269,7 @@ func TestFormerTask_WithoutABeliefHasTheLengthOfAnExample(t *testing.T) {
 		u := p.cfg.FormerTask(z, belief, 1)
 		var lengths []float64
 		for k := range p.hypotheses.random {
-			lengths = append(lengths, norm(p.hypotheses.means.RawRowView(k)))
+			lengths = append(lengths, norm(mat.Col(nil, k, p.hypotheses.layers[0].means)))
 		}
 		slices.Sort(lengths)
 		if got, want := norm(u), lengths[len(lengths)/2]; math.Abs(got-want) > 1e-9 {

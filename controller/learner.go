@@ -42,15 +42,18 @@ type Learner struct {
 	noise       noiseModel
 	predicts    bool // count predicted labels
 	predictions predictions
-	apart       uint64 // least number of ticks between the moments of two labels that count as predicted or not
-	counted     uint64 // tick of the newest one
-	unsettled   int    // ticks until Settle has checked all labels
+	apart       uint64    // least number of ticks between the moments of two labels that count as predicted or not
+	counted     uint64    // tick of the newest one
+	evidence    *evidence // nil: none
+	former      formerTask
+	unsettled   int // ticks until Settle has checked all labels
 	history     *history
 	clock       uint64  // armed periods: the time of forgetting
 	labelWeight float64 // 1/σ², the weight of a label of confidence 1
 	rho         float64
 	robust      float64   // surprise above which labels weigh less; 0: off
 	windows     windows   // for labels without a tick
+	reaction    *reaction // nil: the moment of a press is not estimated
 	compared    uint64    // ticks between the moments of a comparison; 0: no comparisons
 	maxGap      int64     // largest gap between an empty window and the state used for it, ns
 	phi         []float64 // scratch: features of a label
@@ -102,9 +105,21 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	moments, err := newReaction(cfg, d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
 	held, err := historyLen(cfg, belief.Dim(), period)
 	if err != nil {
 		return nil, err
+	}
+	weighed, err := newEvidence(cfg, d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	former, err := newFormerTask(cfg, d, period)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return &Learner{
 		belief:      belief,
@@ -114,12 +129,15 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		noise:       newNoiseModel(cfg),
 		predicts:    cfg.Gate.StopWhenLearnt || cfg.Gate.Relearn,
 		apart:       apart(cfg.Gate, period),
+		evidence:    weighed,
+		former:      former,
 		unsettled:   SettlingTicks,
 		history:     newHistory(held, belief.Dim()),
 		labelWeight: cfg.labelWeight(),
 		rho:         cfg.Rho,
 		robust:      cfg.Robust,
 		windows:     newWindows(cfg.Credit),
+		reaction:    moments,
 		compared:    ticks(cfg.Credit.CompareS, period, 0),
 		maxGap:      max(int64(time.Second), 2*int64(period)),
 		phi:         make([]float64, belief.Dim()),
@@ -144,7 +162,11 @@ func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 			})
 		}
 	}
-	longest := slackS + max(cfg.Gate.TimeoutS, credit.DelayS+credit.WidthS+credit.CompareS,
+	delayS := credit.DelayS
+	if credit.Answers == Estimated {
+		delayS = max(delayS, time.Duration(pressDelays[moments-shorter-1]).Seconds())
+	}
+	longest := slackS + max(cfg.Gate.TimeoutS, delayS+credit.WidthS+credit.CompareS,
 		credit.Held.DelayS+credit.Held.WidthS)
 	n := ticks(longest, period, 64)
 	if n > maxHistory/uint64(8*d) {
@@ -176,6 +198,9 @@ func (l *Learner) Advance(periods uint64) {
 	}
 	for range periods {
 		l.belief.Forget()
+		if l.former.open {
+			l.former.belief.Forget()
+		}
 	}
 }
 
@@ -210,6 +235,7 @@ func (l *Learner) Restore(state []float64, noise NoiseState) error {
 	}
 	l.noise.state = noise
 	l.unsettled = SettlingTicks
+	l.reaction.restart(l.belief)
 	return nil
 }
 
@@ -221,6 +247,10 @@ func (l *Learner) SwitchTask(state []float64, noise NoiseState) error {
 	}
 	l.ledger.forget()
 	l.predictions = predictions{}
+	l.former.open, l.former.fresh = false, false
+	if l.evidence != nil {
+		l.evidence.restart(changedAt)
+	}
 	l.history.n = 0
 	return nil
 }
@@ -244,9 +274,9 @@ func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisa
 // Relearn. With Relearn, it counts labels half a second apart. An undo does not change it.
 func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
 
-// Relearn forgets all labels before the first of the recent ones that was not predicted: they are about another
-// task. The agent calls it after labels contradicted the task (FlagContradicted). O(d²).
-func (l *Learner) Relearn() {
+// ForgetUnpredicted forgets all labels before the first of the recent ones that was not predicted. Programs up to
+// format 6 of the log did so in the tick after FlagContradicted. Only replay calls it.
+func (l *Learner) ForgetUnpredicted() {
 	l.belief.Reset()
 	l.noise.state = NoiseState{}
 	l.unsettled = SettlingTicks
@@ -264,6 +294,7 @@ func (l *Learner) Relearn() {
 			l.noise.state.Labels++
 		}
 	}
+	l.reaction.restart(l.belief)
 }
 
 // features writes the belief's features of φ [d] and an observation [O] to dst [Belief.Dim]. Without an
@@ -295,6 +326,8 @@ func (l *Learner) Apply(label rewardsrc.Label, asked uint64) AppliedLabel {
 		l.applyValue(&a, label, asked)
 	case label.Kind == rewardsrc.Undo:
 		l.undo(&a)
+	case label.Kind == rewardsrc.Keep:
+		a.Outcome = l.keep()
 	case label.Kind == rewardsrc.CantTell:
 		a.Outcome = ClosedRequest
 		if label.Request == 0 {
@@ -326,6 +359,13 @@ func (l *Learner) ApplyTo(label rewardsrc.Label, from, to uint64) AppliedLabel {
 
 func (l *Learner) applyValue(a *AppliedLabel, label rewardsrc.Label, asked uint64) {
 	from, to, ok := l.creditedTicks(label, asked)
+	if l.reaction.estimates(label) {
+		a.At, a.Asked = label.At, asked
+		if label.Request == 0 {
+			a.Asked = rewardsrc.NoTick
+		}
+		from, to, ok = l.likelyTicks(a)
+	}
 	if !ok {
 		from, to = rewardsrc.NoTick, rewardsrc.NoTick // not in the history
 	}
@@ -436,17 +476,21 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 	if l.noise.Estimate || l.predicts {
 		surprise = l.belief.Surprise(l.phi, a.Value, a.Weight)
 	}
+	counts := l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.apart)
+	l.evidence.add(l, a, counts)
 	if err := l.belief.Update(l.phi, a.Value, a.Weight); err != nil {
+		l.evidence.drop()
 		return BadLabel
 	}
-	if l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.apart) {
+	l.considerMoments(a)
+	if counts {
 		l.predictions.add(surprise/l.Sigma(), l.ledger.added)
 		l.counted = a.About
 	}
 	l.noise.add(surprise)
 	l.noise.state.Labels++
 	l.unsettled = SettlingTicks
-	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.phi)
+	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.learnFormer(a.Value, a.Weight), l.phi)
 	return Applied
 }
 
@@ -474,6 +518,11 @@ func (l *Learner) answeredTicks(label rewardsrc.Label, asked uint64) (from, to u
 	if !l.windows.untilPress || label.At < 0 {
 		return asked, asked
 	}
+	return l.seenUntil(label, asked)
+}
+
+// seenUntil returns the ticks that the operator saw between the request and an answer, at most a second.
+func (l *Learner) seenUntil(label rewardsrc.Label, asked uint64) (from, to uint64) {
 	_, until := l.windows.interval(label)
 	from, to, ok := l.history.window(until-answerMemory, until, l.maxGap, maxWindow)
 	if !ok || to <= asked {
@@ -502,6 +551,8 @@ func (l *Learner) downdate(a *AppliedLabel, e *entry) Outcome {
 	if err := l.belief.Downdate(e.phi, e.reward, a.Weight); err != nil {
 		return NothingToUndo
 	}
+	l.forgetFormer(e)
+	l.evidence.drop()
 	e.active = false
 	l.noise.state.Labels -= min(l.noise.state.Labels, 1) // a belief of an earlier program has no count
 	l.unsettled = SettlingTicks
@@ -548,6 +599,12 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 		own.Outcome = l.downdate(&logged, e)
 		return own, nil
 	}
+	if logged.Kind == rewardsrc.Keep {
+		if own.Outcome = l.keep(); own.Outcome != Applied {
+			return own, fmt.Errorf("%w: the former task that label %d keeps", ErrUnknownFeatures, logged.ID)
+		}
+		return own, nil
+	}
 	if !logged.Kind.Teaches() {
 		own.Outcome = BadLabel
 		return own, nil
@@ -557,6 +614,9 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 			ErrUnknownFeatures, logged.ID, logged.From, logged.To)
 	}
 	l.setWeight(&own)
+	if l.reaction != nil && logged.At != 0 {
+		own.From, own.To, _ = l.likelyTicks(&logged)
+	}
 	if own.Outcome = l.update(&logged); own.Outcome != Applied {
 		own.Share = 0
 	}
@@ -581,6 +641,7 @@ func (l *Learner) WarmStart(phi, reward []float64) error {
 	if err := l.belief.UpdateBatch(features, reward, weight); err != nil {
 		return fmt.Errorf("controller: warm start: %w", err)
 	}
+	l.reaction.restart(l.belief)
 	l.noise.state.Labels += uint64(len(reward))
 	return nil
 }

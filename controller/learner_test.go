@@ -354,7 +354,7 @@ func TestLearner_RefusesInvalidLabels(t *testing.T) {
 	for _, w := range []float64{nan, inf, -1, 1.0000001, -0.5} {
 		bad(func(l *rewardsrc.Label) { l.Weight = w })
 	}
-	for _, k := range []rewardsrc.Kind{0, 6, 255} {
+	for _, k := range []rewardsrc.Kind{0, rewardsrc.Keep + 1, 255} {
 		bad(func(l *rewardsrc.Label) { l.Kind = k })
 	}
 	if got := l.Apply(rewardsrc.Label{Kind: rewardsrc.CantTell}, 0).Outcome; got != UnknownRequest {

@@ -22,6 +22,7 @@ type entry struct {
 	reward float64
 	weight float64 // at clock
 	full   float64 // at clock, without the effect of its residual
+	former float64 // at clock, in the belief of formerTask; 0: not in it
 	phi    []float64
 }
 
@@ -53,10 +54,10 @@ func (l *ledger) forget() {
 	}
 }
 
-func (l *ledger) add(id, clock uint64, reward, weight float64, phi []float64) {
+func (l *ledger) add(id, clock uint64, reward, weight, former float64, phi []float64) {
 	e := &l.entries[l.next]
 	e.active, e.order, e.id, e.clock, e.reward = true, l.added, id, clock, reward
-	e.weight, e.full = weight, weight
+	e.weight, e.full, e.former = weight, weight, former
 	l.next, l.added = (l.next+1)%len(l.entries), l.added+1
 	copy(e.phi, phi)
 }

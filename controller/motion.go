@@ -20,20 +20,20 @@ const Accepted = "accepted"
 type Motion struct {
 	// Pose is the value of each named action channel, in its unit and limits: {shoulder: 0.3}. Other positions
 	// stay where they are; speeds, forces and the like have their disarmed output, or their failsafe output.
-	Pose map[string]float64 `yaml:"pose"`
+	Pose map[string]float64 `yaml:"pose" rule:"finite"`
 	// RampS is the duration of the motion. A channel with a lower max_rate takes longer.
-	RampS float64 `yaml:"ramp_s"`
+	RampS float64 `yaml:"ramp_s" rule:"[0.1, 60]"`
 	// SettleS is how long the robot then holds the pose.
-	SettleS float64 `yaml:"settle_s"`
+	SettleS float64 `yaml:"settle_s" rule:"[0, 60]"`
 	// BlendS is the duration of the transition from the start pose to the policy. A rest pose ignores it.
-	BlendS float64 `yaml:"blend_s"`
+	BlendS float64 `yaml:"blend_s" rule:"[0.1, 60]"`
 	// Tolerance is the largest distance of a measured channel from its command, as a share of its range.
-	Tolerance float64 `yaml:"tolerance"`
+	Tolerance float64 `yaml:"tolerance" rule:"(0, 1]"`
 	// FollowS is how long a channel may be farther away before the robot stops.
-	FollowS float64 `yaml:"follow_s"`
+	FollowS float64 `yaml:"follow_s" rule:"[0.05, 60]"`
 	// Unmeasured: accepted arms a robot with position channels (rad, deg, m, mm) that nothing measures: they may
 	// leap. Empty refuses it. A rest pose ignores it.
-	Unmeasured string `yaml:"unmeasured"`
+	Unmeasured string `yaml:"unmeasured" rule:"accepted|"`
 }
 
 // DefaultMotion returns the durations and tolerances of a motion, without a pose.

@@ -16,9 +16,6 @@ const (
 	// contradictedPredicted is the largest number with which the labels contradict a learnt task. If one label in
 	// five is not predicted, six or more of ten are with probability 0.006.
 	contradictedPredicted = 4
-	// changedPredicted is the largest number with which they contradict a task that is not learnt. It is smaller,
-	// because a robot that reaches states of another kind does not predict all labels of the same task.
-	changedPredicted = 2
 	// learntShare is the share of the attainable value with which a task is learnt.
 	learntShare = 0.8
 	// learntS is the time for which all this must last.
@@ -59,37 +56,27 @@ func (p *predictions) add(deviations float64, order uint64) {
 
 // Proficiency decides whether a task is learnt: for 8 s of an armed robot, the bound of the planner's
 // appraisal (Plan.Known) is at least 0.8, and the belief predicted 8 of the last 10 labels. A learnt task
-// remains so until it predicted 4 of them at most. Then the labels contradict it. With gate.relearn they also
-// contradict a task that is not learnt, if the belief predicted 8 of ten labels before and now predicts 2 at most.
+// remains so until it predicted 4 of them at most: then the robot asks again.
 type Proficiency struct {
-	on           bool
-	relearns     bool
-	lasts        uint64 // ticks
-	held         uint64 // for which the conditions were met
-	learnt       bool
-	wasPredicted bool // the belief predicted 8 of ten labels
-	contradicted bool
+	on     bool
+	lasts  uint64 // ticks
+	held   uint64 // for which the conditions were met
+	learnt bool
 }
 
 // NewProficiency returns the decision for a gate. Without stop_when_learnt no task is learnt.
 func NewProficiency(cfg GateConfig, period time.Duration) *Proficiency {
-	return &Proficiency{on: cfg.StopWhenLearnt, relearns: cfg.Relearn, lasts: ticks(learntS, period, 1)}
+	return &Proficiency{on: cfg.StopWhenLearnt, lasts: ticks(learntS, period, 1)}
 }
 
 // Advance counts periods of an armed robot and returns whether the task is learnt. known is the tick's Known,
 // predicted the tick's Predicted.
 func (p *Proficiency) Advance(periods uint64, known float64, predicted Predicted) (learnt bool) {
-	p.contradicted = false
-	if predicted.Of < recentLabels {
+	if !p.on || predicted.Of < recentLabels {
 		return p.learnt
 	}
-	if p.learnt && predicted.Labels <= contradictedPredicted ||
-		p.wasPredicted && p.relearns && predicted.Labels <= changedPredicted {
-		p.learnt, p.wasPredicted, p.held, p.contradicted = false, false, 0, true
-		return false
-	}
-	p.wasPredicted = p.wasPredicted || predicted.Labels >= learntPredicted
-	if !p.on || p.learnt {
+	if p.learnt {
+		p.learnt = predicted.Labels > contradictedPredicted
 		return p.learnt
 	}
 	if !(known >= learntShare) || predicted.Labels < learntPredicted {
@@ -115,8 +102,5 @@ func (p *predictions) first() uint64 {
 // Learnt returns the newest decision.
 func (p *Proficiency) Learnt() bool { return p.learnt }
 
-// Contradicted reports whether labels contradicted the task in the newest Advance.
-func (p *Proficiency) Contradicted() bool { return p.contradicted }
-
 // Resume continues from a logged decision, after a gap in a log.
-func (p *Proficiency) Resume(learnt bool) { p.learnt, p.wasPredicted, p.held = learnt, learnt, 0 }
+func (p *Proficiency) Resume(learnt bool) { p.learnt, p.held = learnt, 0 }

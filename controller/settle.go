@@ -25,6 +25,7 @@ type Revision struct {
 // a label that contradicts the others less weight, and gives it back when later labels agree with it.
 // The agent calls Settle in every tick after the labels. O(d²).
 func (l *Learner) Settle(tick uint64) (r Revision) {
+	l.former.close(tick)
 	l.trackPrior()
 	r, e := l.proposeRevision(tick)
 	if e == nil || !l.applyRevision(e, r) {
@@ -36,6 +37,7 @@ func (l *Learner) Settle(tick uint64) (r Revision) {
 // Resettle repeats a logged Settle and returns what this learner would have revised, for comparison. The
 // error wraps ErrUnknownFeatures if the logged label is not in this learner's ledger.
 func (l *Learner) Resettle(tick uint64, logged Revision) (own Revision, err error) {
+	l.former.close(tick)
 	l.trackPrior()
 	own, _ = l.proposeRevision(tick)
 	if logged.ID == 0 {
@@ -114,4 +116,5 @@ func (l *Learner) applyRevision(e *entry, r Revision) bool {
 func (l *Learner) age(e *entry) {
 	decay := l.decay(l.clock - e.clock)
 	e.weight, e.full, e.clock = float64(e.weight*decay), float64(e.full*decay), l.clock
+	e.former = float64(e.former * decay)
 }

@@ -123,9 +123,10 @@ func (a *Agent) run(t *Tick) {
 	if stop, why := a.stops.check(t, a.readings, fault == FaultNone); stop != FaultNone {
 		a.trip(t, stop, why)
 	}
-	if a.contradicted {
-		a.learner.Relearn()
-		a.contradicted = false
+	if a.changed {
+		a.learner.Relearn(t.Index)
+		a.changed = false
+		a.restartTask()
 	}
 	if t.Flags.Has(FlagArmed) {
 		a.learner.Advance(t.Elapsed)
@@ -141,6 +142,8 @@ func (a *Agent) run(t *Tick) {
 	a.applyLabels(t)
 	t.Revised = a.learner.Settle(t.Index)
 	t.Sigma, t.Zero, t.Predicted = a.learner.Sigma(), a.learner.Zero(), a.learner.Predicted()
+	t.Reaction = a.learner.Reaction()
+	t.Evidence = a.learner.Evidence()
 	t.Counted = a.learner.Noise().Labels
 	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
 		t.Hash = a.learner.belief.Hash()
@@ -289,6 +292,12 @@ func (a *Agent) evaluate(t *Tick) (Fault, error) {
 	return FaultNone, nil
 }
 
+// restartTask lets the planner begin with another belief of the same run.
+func (a *Agent) restartTask() {
+	a.proficiency.Resume(false)
+	a.switches++
+}
+
 // contented reports whether the task is learnt and the newest label does not contradict it.
 func (a *Agent) contented() bool {
 	return a.proficiency.Learnt() && a.learner.Predicted().Last == 1
@@ -307,13 +316,16 @@ func (a *Agent) applyLabel(t *Tick, label rewardsrc.Label) AppliedLabel {
 	if !a.stopHistory.Admits(label) {
 		return refuse(label, RobotStopped)
 	}
-	if label.Request == 0 || label.Kind == rewardsrc.Undo {
+	if label.Request == 0 || label.Kind == rewardsrc.Undo || label.Kind == rewardsrc.Keep {
 		if a.comparesAcrossStop(label, label.Tick) {
 			return refuse(label, RobotStopped)
 		}
 		result := a.learner.Apply(label, 0)
 		if result.Outcome == Applied {
 			a.gate.Hear()
+			if label.Kind == rewardsrc.Keep {
+				a.restartTask()
+			}
 		}
 		return result
 	}
@@ -393,14 +405,17 @@ func (a *Agent) takePlan(t *Tick) (Fault, error) {
 	return a.checkAge(t, t.PlanConfirmed)
 }
 
-// judge decides whether the task is learnt. The tick of a stop decides nothing.
+// judge decides whether the task is learnt, and whether it has changed. The tick of a stop decides nothing.
 func (a *Agent) judge(t *Tick) {
 	if t.Flags.Has(FlagArmed) && !t.Flags.Has(FlagStopped) {
 		a.proficiency.Advance(t.Moving(), t.Known, t.Predicted)
-		if a.proficiency.Contradicted() {
-			a.contradicted = true
-			t.Flags |= FlagContradicted
+		if a.learner.Changed() {
+			a.changed = true
+			t.Flags |= FlagChanged
 		}
+	}
+	if a.learner.Keepable() {
+		t.Flags |= FlagKeepable
 	}
 	if a.proficiency.Learnt() {
 		t.Flags |= FlagLearnt

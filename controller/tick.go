@@ -28,9 +28,6 @@ type Tick struct {
 const MaxLabels = 8
 
 // Header is the part of a Tick that has a fixed size. It has no pointers.
-// FaultNamed returns the fault that String describes so, FaultNone for none.
-func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
-
 // LayoutVersion is the version of its memory layout.
 type Header struct {
 	Index   uint64 // periods since the start of the run; skipped periods count
@@ -67,8 +64,12 @@ type Header struct {
 	NumLabels uint64 // number of valid Labels
 	Revised   Revision
 
-	Known     float64   // Plan.Known
-	Predicted Predicted // after this tick's labels
+	Known float64 // Plan.Known
+
+	// After this tick's labels.
+	Predicted Predicted
+	Reaction  ReactionState
+	Evidence  Evidence
 }
 
 // AppliedLabel is the effect of a label on the belief.
@@ -77,6 +78,8 @@ type AppliedLabel struct {
 	Request    uint64  // that it answered, or 0
 	From, To   uint64  // credited ticks (Index), inclusive
 	About      uint64  // the tick that sets the label's age
+	At         int64   // the moment of the press, ns, if the credited ticks were estimated; else 0
+	Asked      uint64  // the tick of the request, NoTick for none, likewise
 	Undoes     uint64  // ID of the label that an Undo removed
 	Value      float64 // the reward
 	Confidence float64 // of the label, in (0, 1]
@@ -159,13 +162,15 @@ const (
 	FlagUnreachable         // the operator could not be reached: no request was opened
 	FlagStopped             // a stop is latched, see Fault; with FlagArmed: since this tick
 	FlagExplore             // Config.Explore changed Z
-	FlagContradicted        // labels contradict the task: the next tick calls Learner.Relearn
+	FlagContradicted        // only in logs up to format 6: the next tick called Learner.ForgetUnpredicted
 	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
 	FlagSwitched            // Agent.SwitchTask replaced the belief before this tick
 	FlagHeld                // an earlier request is open and Config.Gate.Pause holds the robot: its state teaches nothing
 	FlagUncounted           // with FlagAsked: no label has counted yet, so the request does not count for κ
 	FlagStarting            // the robot moved to its start pose, or from there to the policy: its state teaches nothing
 	FlagResting             // the robot moved to its rest pose: its state teaches nothing
+	FlagChanged             // the task has changed, see Evidence: the next tick calls Learner.Relearn
+	FlagKeepable            // a rewardsrc.Keep would restore the task before the newest change
 )
 
 // Has reports whether all of want are set.
@@ -256,8 +261,11 @@ func (f Fault) String() string {
 	return fmt.Sprintf("Fault(%d)", uint32(f))
 }
 
+// FaultNamed returns the fault that String describes so, FaultNone for none.
+func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
+
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 7
+const LayoutVersion = 9
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

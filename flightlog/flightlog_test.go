@@ -40,12 +40,13 @@ func randomTick(s controller.Shape, i uint64) *controller.Tick {
 		Kappa: 0.05 + float64(i)/1e6, LogDet: rng.NormFloat64(),
 		Request: rng.Uint64N(9), Hash: rng.Uint64(),
 		PlanTick: i, PlanConfirmed: i, PlanScore: rng.NormFloat64(),
-		NumLabels: i % 3,
+		NumLabels: i % 3, Reaction: controller.ReactionState{rng.Float64(), rng.Float64()},
 	}
 	for k := range t.NumLabels {
 		t.Labels[k] = controller.AppliedLabel{
 			ID: 1 + rng.Uint64N(99), Request: rng.Uint64N(3), From: i, To: i, About: i, Undoes: rng.Uint64N(2),
 			Value: rng.NormFloat64(), Weight: rng.Float64(), Kind: rewardsrc.Value, Outcome: controller.Applied,
+			At: rng.Int64(), Asked: rng.Uint64(),
 		}
 	}
 	for k := range t.Obs {

@@ -150,6 +150,12 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 	p.Request, p.Hash, p.Kappa = t.Request, t.Hash, t.Kappa
 	p.Sigma, p.Zero, p.Counted = t.Sigma, t.Zero, t.Counted
 	p.Known, p.Predicted = t.Known, nil
+	p.Evidence = nil
+	if e := t.Evidence; e != (controller.Evidence{}) {
+		p.Evidence = &flightlogpb.Evidence{
+			Change: e.Change, Labels: e.Labels, Skill: e.Skill, SkillError: e.SkillError,
+		}
+	}
 	if n := t.Predicted; n.Of > 0 {
 		p.Predicted = &flightlogpb.Predicted{Labels: n.Labels, Of: n.Of, Last: n.Last}
 	}
@@ -158,6 +164,10 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 		p.Revised = &flightlogpb.Revision{Id: r.ID, Before: r.Before, After: r.After}
 	}
 	p.PlanTick, p.PlanConfirmed, p.PlanScore = t.PlanTick, t.PlanConfirmed, t.PlanScore
+	p.Reaction = p.Reaction[:0]
+	if t.Reaction != (controller.ReactionState{}) {
+		p.Reaction = append(p.Reaction, t.Reaction[:]...)
+	}
 	p.Obs, p.Phi, p.Z, p.Action = t.Obs, t.Phi, t.Z, t.Action
 	p.Labels = p.Labels[:0]
 	for i := range min(t.NumLabels, controller.MaxLabels) {
@@ -169,7 +179,7 @@ func appliedMessage(a *controller.AppliedLabel) *flightlogpb.AppliedLabel {
 	return &flightlogpb.AppliedLabel{
 		Id: a.ID, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
 		Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
-		Kind: flightlogpb.Kind(a.Kind), Outcome: uint32(a.Outcome),
+		Kind: flightlogpb.Kind(a.Kind), Outcome: uint32(a.Outcome), AtNs: a.At, Asked: a.Asked,
 	}
 }
 
@@ -184,6 +194,9 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 	if len(p.Obs) != len(t.Obs) || len(p.Phi) != len(t.Phi) || len(p.Z) != len(t.Z) || len(p.Action) != len(t.Action) {
 		return fmt.Errorf("%w (obs %d, phi %d, z %d, action %d)",
 			errShape, len(p.Obs), len(p.Phi), len(p.Z), len(p.Action))
+	}
+	if n := len(p.Reaction); n != 0 && n != len(t.Reaction) {
+		return fmt.Errorf("%w (reaction: %d numbers)", errShape, n)
 	}
 	if len(p.Labels) > controller.MaxLabels {
 		return fmt.Errorf("%w (%d, at most %d)", errLabels, len(p.Labels), controller.MaxLabels)
@@ -205,6 +218,10 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		Predicted: controller.Predicted{
 			Labels: p.Predicted.GetLabels(), Of: p.Predicted.GetOf(), Last: p.Predicted.GetLast(),
 		},
+		Evidence: controller.Evidence{
+			Change: p.Evidence.GetChange(), Labels: p.Evidence.GetLabels(),
+			Skill: p.Evidence.GetSkill(), SkillError: p.Evidence.GetSkillError(),
+		},
 	}
 	for i, a := range p.Labels {
 		kind, err := decodeKind(a.Kind)
@@ -217,9 +234,10 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		t.Labels[i] = controller.AppliedLabel{
 			ID: a.Id, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
 			Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
-			Kind: kind, Outcome: controller.Outcome(a.Outcome),
+			Kind: kind, Outcome: controller.Outcome(a.Outcome), At: a.AtNs, Asked: a.Asked,
 		}
 	}
+	copy(t.Reaction[:], p.Reaction)
 	copy(t.Obs, p.Obs)
 	copy(t.Phi, p.Phi)
 	copy(t.Z, p.Z)

@@ -21,13 +21,17 @@ import (
 //	4  labels may be comparisons and goals
 //	5  the robot may stand still while it asks, and requests before the first label do not count
 //	6  the robot may move to a start or rest pose: its state then teaches nothing
-const FormatVersion = 6
+//	7  a changed task is called on evidence, and the operator can keep the former one
+const FormatVersion = 7
 
 // formatWithShare is the first version in which applied labels have a share.
 const formatWithShare = 2
 
 // formatWithNuisance is the first version whose metadata has the dimensions of nuisance.
 const formatWithNuisance = 3
+
+// formatWithEvidence is the first version whose ticks have the evidence of a changed task.
+const formatWithEvidence = 7
 
 // maxDim is the largest dimension in a log.
 const maxDim = 1 << 16

@@ -155,7 +155,7 @@ type replay struct {
 	explore   *exploration
 	motion    *motion
 	progress  *controller.Proficiency
-	relearn   bool             // labels contradicted the task in the tick before
+	before    controller.Flags // of the tick before
 	snapshots []place          // by next
 	switches  map[uint64]place // of the task, by next
 	result    Result
@@ -287,6 +287,7 @@ func (p *replay) tick(t *controller.Tick) error {
 	for i := range t.Labels[:t.NumLabels] {
 		p.reapply(t, &t.Labels[i], &c)
 	}
+	p.followReaction(t, &c)
 	p.settle(t, &c)
 	p.judge(t, gap, &c)
 	if !p.synced {
@@ -370,9 +371,17 @@ func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
 		c.note("predicted", fmt.Sprint(t.Predicted), fmt.Sprint(p.learner.Predicted()))
 	}
 	logged := t.Flags.Has(controller.FlagLearnt)
+	if p.reader.meta.Format >= formatWithEvidence {
+		p.weigh(t, c)
+	} else {
+		gap = true // another rule
+	}
 	if gap {
 		p.progress.Resume(logged)
 		return
+	}
+	if kept(t) {
+		p.progress.Resume(false)
 	}
 	learnt := p.progress.Learnt()
 	if t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagStopped) {
@@ -386,13 +395,39 @@ func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
 	}
 }
 
+// weigh computes the evidence of a changed task again, and what follows from it.
+func (p *replay) weigh(t *controller.Tick, c *comparison) {
+	if len(p.missing) > 0 {
+		return
+	}
+	own := p.learner.Evidence()
+	c.near("evidence of a change", t.Evidence.Change, own.Change)
+	c.same("labels of that evidence", t.Evidence.Labels, own.Labels)
+	c.near("skill", t.Evidence.Skill, own.Skill)
+	c.near("error of the skill", t.Evidence.SkillError, own.SkillError)
+	running := t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagStopped)
+	if changed := running && p.learner.Changed(); changed != t.Flags.Has(controller.FlagChanged) {
+		c.note("changed", fmt.Sprint(!changed), fmt.Sprint(changed))
+	}
+	if keepable := p.learner.Keepable(); keepable != t.Flags.Has(controller.FlagKeepable) {
+		c.note("keepable", fmt.Sprint(!keepable), fmt.Sprint(keepable))
+	}
+}
+
+// kept reports whether the operator kept the former task in a tick.
+func kept(t *controller.Tick) bool {
+	return slices.ContainsFunc(t.Labels[:t.NumLabels], func(l controller.AppliedLabel) bool {
+		return l.Kind == rewardsrc.Keep && l.Outcome == controller.Applied
+	})
+}
+
 // switchTask repeats a switch of the task before t. It replaces all that the learner has, so missing ticks
 // before it no longer matter.
 func (p *replay) switchTask(t *controller.Tick) error {
 	if !t.Flags.Has(controller.FlagSwitched) {
 		return nil
 	}
-	p.relearn, p.whole = false, t.Index
+	p.before, p.whole = 0, t.Index
 	p.progress.Resume(false)
 	s, ok := p.switches[t.Index]
 	if !ok {
@@ -404,16 +439,23 @@ func (p *replay) switchTask(t *controller.Tick) error {
 	return p.restore(s, t.Index)
 }
 
-// forgetTask repeats that the robot forgot a task after the tick before. After a gap the replay does not know the
-// labels that the robot kept.
+// forgetTask repeats that the robot began a task again, or forgot it, after the tick before. After a gap the replay
+// does not know the labels that the robot kept.
 func (p *replay) forgetTask(t *controller.Tick) {
-	if p.relearn {
-		p.learner.Relearn()
-		if p.synced && len(p.missing) > 0 {
-			p.lose(t.Index, 0, "the task was forgotten, and the newest labels are not known")
-		}
+	changed, contradicted := p.before.Has(controller.FlagChanged), p.before.Has(controller.FlagContradicted)
+	p.before = t.Flags
+	switch {
+	case changed:
+		p.learner.Relearn(t.Index)
+		p.progress.Resume(false)
+	case contradicted:
+		p.learner.ForgetUnpredicted()
+	default:
+		return
 	}
-	p.relearn = t.Flags.Has(controller.FlagContradicted)
+	if p.synced && len(p.missing) > 0 {
+		p.lose(t.Index, 0, "the task was forgotten, and the newest labels are not known")
+	}
 }
 
 // reapply applies a label again. It sets the label's share if the log is too
@@ -441,7 +483,23 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 	}
 	c.same(field+"outcome", uint64(logged.Outcome), uint64(own.Outcome))
 	c.same(field+"about", logged.About, own.About)
+	if len(p.result.Gaps) == 0 {
+		c.same(field+"from", logged.From, own.From)
+		c.same(field+"to", logged.To, own.To)
+	}
 	c.bits(field+"weight", logged.Weight, own.Weight)
+}
+
+// followReaction compares what the labels showed about the operator's reaction. After a gap the replay follows the
+// log.
+func (p *replay) followReaction(t *controller.Tick, c *comparison) {
+	if len(p.result.Gaps) > 0 {
+		p.learner.ResumeReaction(t.Reaction)
+		return
+	}
+	for i, own := range p.learner.Reaction() {
+		c.bits("reaction", t.Reaction[i], own)
+	}
 }
 
 // spansMissing reports whether a label was credited to a missing tick. Its mean φ is

@@ -27,6 +27,9 @@ type simulation struct {
 	noStart bool                     // no snapshot at the start
 	warm    bool                     // the belief holds a label at the start
 	turn    uint64                   // from this tick on the task is the opposite one; 0: never
+	keeps   uint64                   // so many ticks after the task changed the operator keeps the former one; 0: never
+	format  int                      // of the log; 0: FormatVersion
+	forgets uint64                   // after this tick labels are forgotten as up to format 6; 0: never
 	another uint64                   // before this tick the run switches to a saved task; 0: never
 	spoil   func(s *Snapshot)        // changes the snapshot of that switch in the log; without a Task it is missing
 }
@@ -41,7 +44,7 @@ func simulationConfig() controller.Config {
 func (s simulation) run(t *testing.T) (path string, z []float64) {
 	t.Helper()
 	meta := testMetadata(testShape)
-	meta.Control = s.cfg
+	meta.Control, meta.Format = s.cfg, s.format
 	w, path := create(t, meta, Options{NoSync: true})
 	learner, err := controller.NewLearner(s.cfg, testShape.Latent, meta.Robot.Period)
 	must(t, err)
@@ -80,7 +83,7 @@ type simulatedRun struct {
 	learner *controller.Learner
 	learnt  *controller.Proficiency
 
-	contradicted bool
+	changed bool
 
 	gate    *controller.Gate
 	rng     *rand.Rand
@@ -102,11 +105,14 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	tick.Elapsed, tick.NumLabels, tick.Flags = elapsed, 0, controller.FlagArmed
 	copy(tick.Phi, randomVector(r.rng, testShape.Latent))
 	if r.another > 0 && index >= r.another {
-		r.another, r.contradicted = 0, false
+		r.another, r.changed = 0, false
 		r.switchTask(tick)
 	}
-	if r.contradicted {
-		r.learner.Relearn()
+	if r.changed && r.format == 6 {
+		r.learner.ForgetUnpredicted()
+	} else if r.changed {
+		r.learner.Relearn(index)
+		r.learnt.Resume(false)
 	}
 	r.learner.Advance(elapsed)
 	if r.turn > 0 && index >= r.turn {
@@ -127,12 +133,15 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	r.deliver(tick)
 	tick.Revised = r.learner.Settle(tick.Index)
 	tick.Sigma, tick.Zero, tick.Predicted = r.learner.Sigma(), r.learner.Zero(), r.learner.Predicted()
+	tick.Reaction = r.learner.Reaction()
+	tick.Evidence = r.learner.Evidence()
+	if kept(tick) {
+		r.learnt.Resume(false)
+	}
 	if tick.Known = 1; r.learnt.Advance(elapsed, tick.Known, tick.Predicted) {
 		tick.Flags |= controller.FlagLearnt
 	}
-	if r.contradicted = r.learnt.Contradicted(); r.contradicted {
-		tick.Flags |= controller.FlagContradicted
-	}
+	r.judge(tick)
 	tick.LogDet, tick.Hash = r.learner.Belief().LogDet(), r.learner.Belief().Hash()
 	if r.change != nil {
 		r.change(tick)
@@ -142,6 +151,23 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	}
 	if r.every > 0 && (index+1)%r.every == 0 {
 		r.snapshot(index + 1)
+	}
+}
+
+// judge decides whether the task has changed, as programs of the log's format do.
+func (r *simulatedRun) judge(tick *controller.Tick) {
+	if r.format == 6 {
+		if r.changed = r.forgets > 0 && tick.Index >= r.forgets; r.changed {
+			tick.Flags |= controller.FlagContradicted
+			r.forgets = 0
+		}
+		return
+	}
+	if r.changed = r.learner.Changed(); r.changed {
+		tick.Flags |= controller.FlagChanged
+	}
+	if r.learner.Keepable() {
+		tick.Flags |= controller.FlagKeepable
 	}
 }
 
@@ -204,6 +230,13 @@ func (r *simulatedRun) press(tick *controller.Tick) {
 	if !r.silent && !r.keep && r.rng.IntN(90) == 0 {
 		undo := rewardsrc.Label{Tick: rewardsrc.NoTick, At: int64(tick.Index), Kind: rewardsrc.Undo}
 		r.waiting = append(r.waiting, undo)
+	}
+	if r.learner.Keepable() && r.keeps > 0 {
+		if r.keeps--; r.keeps == 0 {
+			r.waiting = append(r.waiting, rewardsrc.Label{
+				Tick: rewardsrc.NoTick, At: int64(tick.Index), Kind: rewardsrc.Keep,
+			})
+		}
 	}
 	if r.labels != nil && r.labels(tick.Index) {
 		label.Tick, label.Value = tick.Index, tick.Reward

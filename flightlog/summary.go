@@ -22,7 +22,8 @@ type Summary struct {
 	Duration time.Duration // from the first to the last tick, on the robot's clock
 	Armed    uint64        // ticks in which the robot followed the policy
 	Moving   uint64        // ticks in which it moved to its start or rest pose
-	Forgot   []uint64      // ticks after which it forgot earlier labels, because labels contradicted them
+	Changed  []uint64      // ticks after which it began the task again, because it seemed to have changed
+	Kept     []uint64      // ticks in which the operator took that back
 
 	Presses  uint64                        // messages on /label
 	Labels   map[controller.Outcome]uint64 // outcomes, from the ticks
@@ -160,8 +161,11 @@ func (s *tally) addTick(t *controller.Tick) {
 	if t.ToPose() {
 		s.Moving++
 	}
-	if t.Flags.Has(controller.FlagContradicted) {
-		s.Forgot = append(s.Forgot, t.Index)
+	if t.Flags.Has(controller.FlagChanged) || t.Flags.Has(controller.FlagContradicted) {
+		s.Changed = append(s.Changed, t.Index)
+	}
+	if kept(t) {
+		s.Kept = append(s.Kept, t.Index)
 	}
 	if t.Fault != controller.FaultNone && t.Fault != s.fault { // one stop lasts several ticks
 		s.Faults[t.Fault]++
@@ -180,9 +184,10 @@ func (s *tally) addLabels(t *controller.Tick) (applied uint64) {
 		if a.Outcome != controller.Applied {
 			continue
 		}
-		if a.Kind == rewardsrc.Undo {
+		switch {
+		case a.Kind == rewardsrc.Undo:
 			s.Undone++
-		} else {
+		case a.Kind.Teaches():
 			applied++
 		}
 	}

@@ -30,7 +30,7 @@ func TestSummary_NamesTheTicksAfterWhichLabelsWereForgotten(t *testing.T) {
 		}
 		s.addTick(tick)
 	}
-	if got := s.summary(Clock{}).Forgot; !slices.Equal(got, []uint64{2, 6}) {
+	if got := s.summary(Clock{}).Changed; !slices.Equal(got, []uint64{2, 6}) {
 		t.Errorf("%v", got)
 	}
 }

@@ -191,7 +191,7 @@ func collectAnswers(r *Reader) (*loggedAnswers, error) {
 // add adds a label. asked has the ticks of requests.
 func (k *loggedAnswers) add(a loggedAnswer, asked map[uint64]uint64) {
 	switch l := a.label; {
-	case l.Outcome != controller.Applied:
+	case l.Outcome != controller.Applied || l.Kind == rewardsrc.Keep:
 	case l.Kind == rewardsrc.Undo:
 		k.undone[l.Undoes] = true
 	case !k.unasked(l):

@@ -116,6 +116,12 @@ func (b Bounds) Plus(c Bounds) Bounds {
 	return Bounds{Sense: b.Sense + c.Sense, Act: b.Act + c.Act, Arm: b.Arm + c.Arm, Halt: b.Halt + c.Halt}
 }
 
+// Share is a device's part of the bounds of a robot.
+type Share struct {
+	Name string // of the device
+	Bounds
+}
+
 // BoundsOf returns the bounds of a robot or a device, zero if it is not Bounded.
 func BoundsOf(v any) Bounds {
 	if b, ok := v.(Bounded); ok {

@@ -115,8 +115,14 @@ type Viewer interface {
 	View() string
 }
 
-// Resetter is implemented by simulators: Reset starts a new episode. The same
-// seed gives the same initial state. It neither arms nor halts.
+// SlowResetter is implemented by simulators whose Reset may take longer than a period.
+type SlowResetter interface {
+	ResetTimeout() time.Duration
+}
+
+// Resetter is implemented by simulators, never by physical robots: one that can be
+// reset is armed without an operator and has deadlines of a minute. Reset starts a new
+// episode. The same seed gives the same initial state. It neither arms nor halts.
 type Resetter interface {
 	Reset(seed uint64) error
 }

@@ -14,6 +14,7 @@ import (
 	"optibfm/configs"
 	"optibfm/hal/bridge"
 	"optibfm/rtloop"
+	_ "optibfm/standard"
 )
 
 func read(t *testing.T, path string) string {
@@ -30,7 +31,7 @@ func TestPackage_InstalledConfigurationIsASimulator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if file.Robot.Driver != configs.DriverRover || file.Loop.Posture != rtloop.Strict || file.Log.MinFreeGB <= 0 {
+	if file.Robot.Driver != "rover" || file.Loop.Posture != rtloop.Strict || file.Log.MinFreeGB <= 0 {
 		t.Errorf("driver %s, posture %s, %g GB free", file.Robot.Driver, file.Loop.Posture, file.Log.MinFreeGB)
 	}
 	folders := read(t, "tmpfiles.conf")

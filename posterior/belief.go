@@ -157,14 +157,30 @@ func (b *Belief) allocate() {
 
 // Reset restores the belief that New returned.
 func (b *Belief) Reset() {
-	clear(b.state)
 	b.target = b.lambda
-	root := math.Sqrt(b.lambda)
+	b.Restart()
+}
+
+// Restart removes all labels and sets the prior to the precision of SetPrior at once. O(d²).
+func (b *Belief) Restart() {
+	clear(b.state)
+	root := math.Sqrt(b.target)
 	for k, off := 0, 0; k < b.dim; k++ {
 		b.r[off] = root
-		b.prior[k] = b.lambda
+		b.prior[k] = b.target
 		off += b.dim - k
 	}
+	b.meanKnown = false
+}
+
+// Discount multiplies the weights of all labels, and the prior, by a factor in (0, 1]: the mean stays, and
+// variances grow by 1/factor. It is for beliefs that make predictions: Restore may refuse the state, because of
+// its prior. O(d²).
+func (b *Belief) Discount(factor float64) {
+	scale(b.r, math.Sqrt(factor))
+	scale(b.b, factor)
+	scale(b.prior, factor)
+	*b.weight = float64(*b.weight * factor)
 	b.meanKnown = false
 }
 

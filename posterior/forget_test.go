@@ -170,3 +170,43 @@ func TestForget_DecaysToZeroNotSubnormal(t *testing.T) {
 		}
 	}
 }
+
+func TestBelief_DiscountKeepsTheMean(t *testing.T) {
+	b, err := New(3, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 9 {
+		x := float64(i)
+		if err := b.Update([]float64{1, math.Sin(x), math.Cos(3 * x)}, x, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	phi := []float64{1, -2, 0.5}
+	mean, spread := b.Predict(phi), b.NormSq(phi)
+	b.Discount(0.25)
+	if got := b.Predict(phi); math.Abs(got-mean) > 1e-12*math.Abs(mean) {
+		t.Errorf("predicts %g, want %g", got, mean)
+	}
+	if got := b.NormSq(phi); math.Abs(got-4*spread) > 1e-12*spread {
+		t.Errorf("the variance is %g, want %g", got, 4*spread)
+	}
+}
+
+func TestBelief_RestartHasThePriorOfSetPrior(t *testing.T) {
+	b, err := New(3, 1, 1, WithMovablePrior())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Update([]float64{1, 2, 3}, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	b.SetPrior(0.04)
+	b.Restart()
+	if got := b.NormSq([]float64{1, 0, 0}); math.Abs(got-25) > 1e-12 || b.Weight() != 0 {
+		t.Errorf("‖e‖² is %g, weight %g: want 25 and 0", got, b.Weight())
+	}
+	if b.Reset(); b.NormSq([]float64{1, 0, 0}) != 1 {
+		t.Error("Reset does not restore λ")
+	}
+}

@@ -58,11 +58,14 @@ func (k Kind) String() string {
 		return "comparison"
 	case Goal:
 		return "goal"
+	case Keep:
+		return "keep the task"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Describe returns a label in words: "label +1", "better", "worse", "goal", "can't tell" or "undo".
+// Describe returns a label in words: "label +1", "better", "worse", "goal", "can't tell", "undo" or
+// "keep the task".
 func (l Label) Describe() string {
 	switch {
 	case l.Kind == Value:

@@ -32,6 +32,8 @@ const (
 	// Goal says that the robot should be in the present state. Label.Value is
 	// the reward of that state, above that of the average state.
 	Goal
+	// Keep takes back that the task has changed: the former belief returns, with all labels given since.
+	Keep
 )
 
 // Teaches reports whether a label of this kind has a value that enters the

@@ -19,29 +19,29 @@ const NoLimit = -1
 type Config struct {
 	// PeriodMS is the time from one tick to the next, in milliseconds,
 	// 0.05 to 60000. It is rounded to a nanosecond.
-	PeriodMS float64 `yaml:"period_ms"`
+	PeriodMS float64 `yaml:"period_ms" rule:"[0.05, 60000]"`
 	// Priority is the SCHED_FIFO priority of the control thread, 1 to 98; 0:
 	// the ordinary scheduler. 99 is for the watchdog and the kernel.
-	Priority int `yaml:"fifo_priority"`
+	Priority int `yaml:"fifo_priority" rule:"[0, 98]"`
 	// CPUs are the processors that the control thread may run on; empty: all.
-	CPUs []int `yaml:"cpus"`
+	CPUs []int `yaml:"cpus" rule:"[0, 1023]"`
 	// LockMemory keeps every page of the process in memory (mlockall).
 	LockMemory bool `yaml:"lock_memory"`
 	// TimerSlackNS is the delay, in nanoseconds, with which the kernel may wake
 	// a control thread without FIFO priority to save power; 0: unchanged.
-	TimerSlackNS int64 `yaml:"timer_slack_ns"`
+	TimerSlackNS int64 `yaml:"timer_slack_ns" rule:"[0, inf)"`
 	// MaxMissed is the number of missed ticks, without a punctual one in
 	// between, that stops the robot; 1 or more, or NoLimit.
-	MaxMissed int `yaml:"max_missed_ticks"`
+	MaxMissed int `yaml:"max_missed_ticks" rule:"[-1, inf)"`
 	// MemoryLimitMiB is the memory, in MiB, above which the disabled garbage
 	// collector runs nevertheless; 16 or more.
-	MemoryLimitMiB int `yaml:"memory_limit_mib"`
+	MemoryLimitMiB int `yaml:"memory_limit_mib" rule:"[16, 16777216]"`
 	// Posture is Strict or Warn.
-	Posture string `yaml:"posture"`
+	Posture string `yaml:"posture" rule:"strict|warn"`
 	// WatchdogMS is the time without a tick, in milliseconds, after which the
 	// watchdog considers the control thread stuck; at least three periods;
 	// 0: no watchdog.
-	WatchdogMS float64 `yaml:"watchdog_ms"`
+	WatchdogMS float64 `yaml:"watchdog_ms" rule:"[0, 3600000]"`
 }
 
 // DefaultConfig returns 50 Hz and the posture Warn.

@@ -33,12 +33,12 @@ attack() {
   [ "$result" = held ] || { failed=1; grep -vE '^=== ' "$work/log" | tail -n 20; }
 }
 
-attack "kill -9 of both processes" ./cmd/optibfm 'TestRun_KeepsAcknowledgedLabelsAfterAKill$'
+attack "kill -9 of both processes" ./internal/cli 'TestRun_KeepsAcknowledgedLabelsAfterAKill$'
 attack "kill -9 of the log's writer" ./flightlog 'TestWriter_KillLosesNoAcknowledgedLabel$'
 attack "damaged logs" ./internal/review 'TestReplay_AcceptsNoDamagedLog$'
 attack "faults of a bridge's server" ./internal/control 'TestRun_EveryFaultOfABridgeServerHaltsTheRobot$'
-attack "logs that are removed or truncated" ./cmd/optibfm 'TestRun_RefusesLabelsForALostLog$'
+attack "logs that are removed or truncated" ./internal/cli 'TestRun_RefusesLabelsForALostLog$'
 attack "bombs" ./flightlog 'TestReader_RefusesBombsBeforeItAllocates$'
-attack "hostile files and names" ./cmd/optibfm 'TestCommands_'
+attack "hostile files and names" ./internal/cli 'TestCommands_'
 attack "names of packages" ./packaging 'TestFlash_TakesAnyNameOfAPackage$'
 exit $failed

@@ -17,9 +17,9 @@ one (examples/puck is a complete one):
         def arm(self): ...              # optional
         def halt(self): ...             # the failsafe command; never raises
 
-        # Simulators have these too:
+        # Simulators have these too, real robots must not:
         def advance(self): ...          # simulates one period with the last command
-        def reset(self, seed): ...      # starts an episode
+        def reset(self, seed): ...      # starts an episode; counts only with advance
         def reward(self): ...           # of the state that sense returns, or None
 
     bridge.main(Cart())
@@ -254,6 +254,12 @@ def _wrong(obs, channels):
     return f"sense() returned {value} for the channel {c.name!r}, which float32 cannot hold"
 
 
+def _can_reset(robot):
+    """Whether a robot is a simulator. optibfm arms one without an operator, and tolerates a busy computer. A real robot
+    whose own reset() homes it is none: it has no advance()."""
+    return hasattr(robot, "advance") and hasattr(robot, "reset")
+
+
 class _Session:
     """One client's connection."""
 
@@ -288,7 +294,7 @@ class _Session:
         if kind != HELLO:
             raise ProtocolError(f"{NAMES[kind]}: it came before hello; say hello first")
         self.mode, self.deadman, task = _parse_hello(payload)
-        if self.deadman and hasattr(self.robot, "reset"):  # a simulator moves nothing
+        if self.deadman and _can_reset(self.robot):  # a simulator moves nothing
             self.deadman = max(self.deadman, _START_PATIENCE)
         simulator = hasattr(self.robot, "advance")
         if self.mode == LOCKSTEP and not simulator:
@@ -316,7 +322,7 @@ class _Session:
     def _welcome(self):
         robot, spec = self.robot, self.robot.spec
         spec.validate()
-        capabilities = CAN_RESET * hasattr(robot, "reset") | CAN_REWARD * hasattr(robot, "reward")
+        capabilities = CAN_RESET * _can_reset(robot) | CAN_REWARD * hasattr(robot, "reward")
         tasks = list(getattr(robot, "tasks", ()))[:_MAX_TASKS]
         measured = any(c.measured for c in spec.action)
         version = VERSION_MEASURED if measured else VERSION  # old clients accept VERSION only
@@ -359,7 +365,7 @@ class _Session:
         if kind == ACT:
             self._act(self.actions.unpack(payload))
         elif kind == RESET:
-            if not hasattr(self.robot, "reset"):
+            if not _can_reset(self.robot):
                 raise NotImplementedError("this robot cannot be reset")
             self.robot.reset(struct.unpack("<Q", payload)[0])
             self._send_state()

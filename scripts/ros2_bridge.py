@@ -326,8 +326,8 @@ class Ros2Robot:
             return f"no node subscribes to {topic}: start the robot's controller, or correct command.topic"
         if self._type in found:
             return f"the QoS of the node that subscribes to {topic} does not match: see ros2 topic info -v {topic}"
-        fix = next((f"set command.type to {kind}" for kind in ("twist", "twist_stamped") if _COMMANDS[kind][1] in found),
-                   "correct command.topic")
+        fixes = [f"set command.type to {kind}" for kind in ("twist", "twist_stamped") if _COMMANDS[kind][1] in found]
+        fix = fixes[0] if fixes else "correct command.topic"
         return f"{topic} takes {', '.join(found)}, not {self._type}: {fix}"
 
     def act(self, action: tuple[float, ...]) -> None:

@@ -147,6 +147,9 @@ class ASession(Client):
 
     def test_a_simulator_waits_longer_than_the_deadman(self):
         class Resettable(Cart):
+            def advance(self):
+                pass
+
             def reset(self, seed):
                 pass
 
@@ -155,6 +158,18 @@ class ASession(Client):
             self.send(bridge.ARM)
             self.assertEqual(self.receive()[0], bridge.OK)
             time.sleep(0.2)
+
+    def test_a_real_robot_with_a_reset_is_no_simulator(self):
+        class Homing(Cart):
+            def reset(self, seed):
+                self.done.append("reset")
+
+        capabilities = self.connect(Homing(), deadman_ms=50)[1][7]
+        self.assertEqual(capabilities, 0)
+        self.send(bridge.RESET, struct.pack("<Q", 1))
+        self.assertEqual(self.receive()[0], bridge.ERROR)
+        self.assertNotIn("reset", self.robot.done)
+        self.ended("silent for too long")
 
     def test_halts_where_a_simulation_fails_as_its_time_passes(self):
         self.connect(Simulated())

@@ -13,6 +13,7 @@ import (
 	"optibfm/internal/flags"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/usage"
+	_ "optibfm/standard" // the drivers of configurations
 )
 
 func main() {

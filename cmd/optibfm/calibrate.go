@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"optibfm/hal/assembly"
 	"optibfm/internal/calibration"
-	"optibfm/internal/setup"
 )
 
 func newCalibrateCommand() *cobra.Command {
@@ -30,7 +30,7 @@ robot must not be running.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return calibration.Run(ctx, o, setup.LocalHardware, cmd.OutOrStdout())
+			return calibration.Run(ctx, o, assembly.LocalHardware, cmd.OutOrStdout())
 		},
 	}
 	fl := cmd.Flags()
@@ -38,6 +38,10 @@ robot must not be running.
 	fl.StringVar(&o.Device, "device", "", "name of the device (default: the only BNO055)")
 	fl.StringVarP(&o.Out, "out", "o", "", "file to write, which must not exist")
 	fl.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "the time for the whole calibration")
-	requireFlags(cmd, "config", "out")
+	for _, flag := range []string{"config", "out"} {
+		if err := cmd.MarkFlagRequired(flag); err != nil {
+			panic(err) // no such flag
+		}
+	}
 	return cmd
 }

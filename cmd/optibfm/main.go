@@ -1,109 +1,15 @@
 // Command optibfm runs a robot that has a behaviour foundation model. The robot infers
 // its task from reward labels of its operator. Start with `optibfm run`.
+//
+// It is a program of package optibfm with every driver of the repository.
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
-
-	"github.com/spf13/cobra"
-
-	"optibfm/flightlog"
-	"optibfm/internal/flags"
-	"optibfm/internal/journal"
-	"optibfm/internal/plaintext"
-	"optibfm/internal/usage"
+	"optibfm"
+	_ "optibfm/standard"
 )
 
-// exitDamaged is the exit status for a damaged log; that of other errors is 1.
-const exitDamaged = 3
-
 func main() {
-	root := newRootCommand()
-	cleanOutput(root)
-	if err := root.Execute(); err != nil {
-		fmt.Fprintln(journal.For(os.Stderr, journal.Error), "optibfm:", plaintext.Printable(err.Error()))
-		os.Exit(exitStatus(err))
-	}
-}
-
-// cleanOutput removes control characters from what the commands print. The display of a run needs the terminal
-// itself, and cleans its texts.
-func cleanOutput(root *cobra.Command) {
-	for _, c := range root.Commands() {
-		switch c.Name() {
-		case "run", "host":
-			continue
-		case "halt": // the journal reads its warnings
-		default:
-			c.SetErr(plaintext.NewWriter(os.Stderr))
-		}
-		c.SetOut(plaintext.NewWriter(os.Stdout))
-	}
-}
-
-func exitStatus(err error) int {
-	if errors.Is(err, flightlog.ErrDamaged) {
-		return exitDamaged
-	}
-	return 1
-}
-
-func newRootCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "optibfm",
-		Short: "Run a robot that infers its task from a few reward labels",
-		Long: `optibfm runs a robot that has a behaviour foundation model. The robot infers its
-task from reward labels of its operator, and asks for a label only when the label
-would be informative.`,
-		Example: `  optibfm run                       the built-in rover and a simulated operator
-  optibfm run --operator keyboard   you are the operator
-  optibfm replay FILE               verify and explain the log of a run`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	group := func(id, title string, commands ...*cobra.Command) {
-		root.AddGroup(&cobra.Group{ID: id, Title: title + ":"})
-		for _, c := range commands {
-			c.GroupID = id
-			root.AddCommand(c)
-		}
-	}
-	operate := append([]*cobra.Command{newRunCommand()}, newOperateCommands()...)
-	group("operate", "Operate", append(operate, newHaltCommand())...)
-	group("label", "Label", newLabelCommand(), newTaskCommand())
-	group("review", "Review", newReplayCommand(), newLogCommand())
-	group("models", "Models", newModelCommand(), newInferCommand())
-	group("setup", "Set up", newNewRobotCommand(), newConfigCommand(), newCalibrateCommand(),
-		newDoctorCommand(), newJitterCommand(), newVersionCommand())
-	root.SetHelpCommandGroupID("setup")
-	root.SetCompletionCommandGroupID("setup")
-	root.AddCommand(newHostCommand())
-	cobra.EnableCommandSorting = false
-	usage.Explain(root)
-	flags.RefuseLeadingZeros(root)
-	return root
-}
-
-// addSetFlag adds --set, which overrides keys of a configuration.
-func addSetFlag(cmd *cobra.Command, set *[]string) {
-	cmd.Flags().StringArrayVar(set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
-}
-
-// requireFlags makes a command refuse to run without these flags.
-func requireFlags(cmd *cobra.Command, names ...string) {
-	for _, name := range names {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // no such flag
-		}
-	}
-}
-
-// withSubcommands makes a command print its help where no subcommand is given.
-func withSubcommands(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
-	cmd.Args = cobra.NoArgs
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	cmd.AddCommand(commands...)
-	return cmd
+	optibfm.RegisterCommand(newCalibrateCommand)
+	optibfm.Main()
 }

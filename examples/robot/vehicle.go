@@ -10,15 +10,20 @@ import (
 )
 
 const (
-	period   = 50 * time.Millisecond
-	topSpeed = 1.5 // m/s, of a wheel at command 1
-	track    = 0.5 // m, between the wheels
-	half     = 2.0 // m, half the side of the arena
+	period = 50 * time.Millisecond
+	half   = 2.0 // m, half the side of the arena
 )
+
+// vehicleConfig is the section robot.vehicle of the configuration.
+type vehicleConfig struct {
+	TopSpeedMPS float64 `yaml:"top_speed_mps" rule:"[0.1, 3]" doc:"Speed of a wheel at command 1."`
+	TrackM      float64 `yaml:"track_m" rule:"[0.1, 2]" doc:"Distance between the wheels."`
+}
 
 // vehicle is a simulated robot with two wheels. It implements hal.Robot, and hal.Rewarder for the
 // simulated operator.
 type vehicle struct {
+	config        vehicleConfig
 	x, y, heading float64 // m, m, rad
 	left, right   float64 // m/s
 	armed         bool
@@ -45,7 +50,7 @@ func (v *vehicle) Spec() hal.Spec {
 // Sense fills obs and returns the time of the sample. It must return within a small part of a period.
 func (v *vehicle) Sense(obs []float32) (int64, error) {
 	sin, cos := math.Sincos(v.heading)
-	for i, x := range [...]float64{v.x / half, v.y / half, cos, sin, v.speed() / topSpeed, v.yaw()} {
+	for i, x := range [...]float64{v.x / half, v.y / half, cos, sin, v.speed() / v.config.TopSpeedMPS, v.yaw()} {
 		obs[i] = float32(x)
 	}
 	return rewardsrc.Monotonic(), nil
@@ -59,7 +64,7 @@ func (v *vehicle) Act(action []float32) error {
 	if len(action) != 2 {
 		return errors.New("vehicle: act: want 2 actions")
 	}
-	v.left, v.right = topSpeed*float64(action[0]), topSpeed*float64(action[1])
+	v.left, v.right = v.config.TopSpeedMPS*float64(action[0]), v.config.TopSpeedMPS*float64(action[1])
 	dt := period.Seconds()
 	v.heading += v.yawRate() * dt
 	sin, cos := math.Sincos(v.heading)
@@ -76,5 +81,5 @@ func (v *vehicle) Halt() error { v.armed, v.left, v.right = false, 0, 0; return 
 func (v *vehicle) Reward() (float64, bool) { return v.yaw(), true }
 
 func (v *vehicle) speed() float64   { return (v.left + v.right) / 2 }
-func (v *vehicle) yawRate() float64 { return (v.right - v.left) / track }
-func (v *vehicle) yaw() float64     { return v.yawRate() * track / (2 * topSpeed) } // 1: as fast as it can
+func (v *vehicle) yawRate() float64 { return (v.right - v.left) / v.config.TrackM }
+func (v *vehicle) yaw() float64     { return (v.right - v.left) / (2 * v.config.TopSpeedMPS) } // 1: as fast as it can

@@ -15,11 +15,12 @@
 package flightlogpb
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -39,6 +40,7 @@ const (
 	Kind_KIND_UNDO        Kind = 3
 	Kind_KIND_COMPARISON  Kind = 4 // better or worse than controller.credit.compare_s before
 	Kind_KIND_GOAL        Kind = 5 // the robot should be in this state
+	Kind_KIND_KEEP        Kind = 6 // the task has not changed: the former belief returns
 )
 
 // Enum value maps for Kind.
@@ -50,6 +52,7 @@ var (
 		3: "KIND_UNDO",
 		4: "KIND_COMPARISON",
 		5: "KIND_GOAL",
+		6: "KIND_KEEP",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -58,6 +61,7 @@ var (
 		"KIND_UNDO":        3,
 		"KIND_COMPARISON":  4,
 		"KIND_GOAL":        5,
+		"KIND_KEEP":        6,
 	}
 )
 
@@ -137,7 +141,7 @@ func (x Request_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Request_State.Descriptor instead.
 func (Request_State) EnumDescriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{5, 0}
+	return file_flightlog_proto_rawDescGZIP(), []int{6, 0}
 }
 
 type Event_Level int32
@@ -189,7 +193,7 @@ func (x Event_Level) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Event_Level.Descriptor instead.
 func (Event_Level) EnumDescriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{7, 0}
+	return file_flightlog_proto_rawDescGZIP(), []int{8, 0}
 }
 
 // Tick is one control period, from the sensor to the actuators. Topic /tick.
@@ -225,7 +229,9 @@ type Tick struct {
 	Revised       *Revision              `protobuf:"bytes,28,opt,name=revised,proto3" json:"revised,omitempty"`
 	Known         float64                `protobuf:"fixed64,29,opt,name=known,proto3" json:"known,omitempty"` // lower bound of the share of the attainable value that the mean attains
 	Predicted     *Predicted             `protobuf:"bytes,30,opt,name=predicted,proto3" json:"predicted,omitempty"`
-	Counted       uint64                 `protobuf:"varint,31,opt,name=counted,proto3" json:"counted,omitempty"` // labels in the belief after this tick's labels; 0 in logs of earlier programs
+	Reaction      []float64              `protobuf:"fixed64,40,rep,packed,name=reaction,proto3" json:"reaction,omitempty"` // probability of each moment of a press, see controller.ReactionState; else empty
+	Counted       uint64                 `protobuf:"varint,31,opt,name=counted,proto3" json:"counted,omitempty"`           // labels in the belief after this tick's labels; 0 in logs of earlier programs
+	Evidence      *Evidence              `protobuf:"bytes,32,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -470,9 +476,92 @@ func (x *Tick) GetPredicted() *Predicted {
 	return nil
 }
 
+func (x *Tick) GetReaction() []float64 {
+	if x != nil {
+		return x.Reaction
+	}
+	return nil
+}
+
 func (x *Tick) GetCounted() uint64 {
 	if x != nil {
 		return x.Counted
+	}
+	return 0
+}
+
+func (x *Tick) GetEvidence() *Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+// Evidence says how well the belief predicts labels, and whether the task has changed. controller.Evidence.
+type Evidence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Change        float64                `protobuf:"fixed64,1,opt,name=change,proto3" json:"change,omitempty"`                           // log Bayes factor, nats; 0: no change is suspected
+	Labels        uint64                 `protobuf:"varint,2,opt,name=labels,proto3" json:"labels,omitempty"`                            // since the suspected change
+	Skill         float64                `protobuf:"fixed64,3,opt,name=skill,proto3" json:"skill,omitempty"`                             // 0: as a constant; 1: always right
+	SkillError    float64                `protobuf:"fixed64,4,opt,name=skill_error,json=skillError,proto3" json:"skill_error,omitempty"` // its standard error
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evidence) Reset() {
+	*x = Evidence{}
+	mi := &file_flightlog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evidence) ProtoMessage() {}
+
+func (x *Evidence) ProtoReflect() protoreflect.Message {
+	mi := &file_flightlog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
+func (*Evidence) Descriptor() ([]byte, []int) {
+	return file_flightlog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Evidence) GetChange() float64 {
+	if x != nil {
+		return x.Change
+	}
+	return 0
+}
+
+func (x *Evidence) GetLabels() uint64 {
+	if x != nil {
+		return x.Labels
+	}
+	return 0
+}
+
+func (x *Evidence) GetSkill() float64 {
+	if x != nil {
+		return x.Skill
+	}
+	return 0
+}
+
+func (x *Evidence) GetSkillError() float64 {
+	if x != nil {
+		return x.SkillError
 	}
 	return 0
 }
@@ -489,7 +578,7 @@ type Predicted struct {
 
 func (x *Predicted) Reset() {
 	*x = Predicted{}
-	mi := &file_flightlog_proto_msgTypes[1]
+	mi := &file_flightlog_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +590,7 @@ func (x *Predicted) String() string {
 func (*Predicted) ProtoMessage() {}
 
 func (x *Predicted) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[1]
+	mi := &file_flightlog_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +603,7 @@ func (x *Predicted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Predicted.ProtoReflect.Descriptor instead.
 func (*Predicted) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{1}
+	return file_flightlog_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Predicted) GetLabels() uint32 {
@@ -550,7 +639,7 @@ type Revision struct {
 
 func (x *Revision) Reset() {
 	*x = Revision{}
-	mi := &file_flightlog_proto_msgTypes[2]
+	mi := &file_flightlog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +651,7 @@ func (x *Revision) String() string {
 func (*Revision) ProtoMessage() {}
 
 func (x *Revision) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[2]
+	mi := &file_flightlog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +664,7 @@ func (x *Revision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revision.ProtoReflect.Descriptor instead.
 func (*Revision) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{2}
+	return file_flightlog_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Revision) GetId() uint64 {
@@ -613,14 +702,16 @@ type AppliedLabel struct {
 	Kind          Kind                   `protobuf:"varint,9,opt,name=kind,proto3,enum=optibfm.log.Kind" json:"kind,omitempty"`
 	Outcome       uint32                 `protobuf:"varint,10,opt,name=outcome,proto3" json:"outcome,omitempty"` // controller.Outcome
 	Confidence    float64                `protobuf:"fixed64,11,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Share         float64                `protobuf:"fixed64,12,opt,name=share,proto3" json:"share,omitempty"` // of its weight, in (0, 1]: below 1 where it contradicted the belief; 0 if not an applied value
+	Share         float64                `protobuf:"fixed64,12,opt,name=share,proto3" json:"share,omitempty"`           // of its weight, in (0, 1]: below 1 where it contradicted the belief; 0 if not an applied value
+	AtNs          int64                  `protobuf:"fixed64,20,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"` // the moment of the press, if the credited ticks were estimated; else 0
+	Asked         uint64                 `protobuf:"fixed64,21,opt,name=asked,proto3" json:"asked,omitempty"`           // the tick of its request, likewise; all bits set: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AppliedLabel) Reset() {
 	*x = AppliedLabel{}
-	mi := &file_flightlog_proto_msgTypes[3]
+	mi := &file_flightlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +723,7 @@ func (x *AppliedLabel) String() string {
 func (*AppliedLabel) ProtoMessage() {}
 
 func (x *AppliedLabel) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[3]
+	mi := &file_flightlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +736,7 @@ func (x *AppliedLabel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppliedLabel.ProtoReflect.Descriptor instead.
 func (*AppliedLabel) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{3}
+	return file_flightlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AppliedLabel) GetId() uint64 {
@@ -732,6 +823,20 @@ func (x *AppliedLabel) GetShare() float64 {
 	return 0
 }
 
+func (x *AppliedLabel) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *AppliedLabel) GetAsked() uint64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
 // Label is a press as it came from its source. Topic /label.
 type Label struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -750,7 +855,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_flightlog_proto_msgTypes[4]
+	mi := &file_flightlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +867,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[4]
+	mi := &file_flightlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +880,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{4}
+	return file_flightlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Label) GetId() uint64 {
@@ -857,7 +962,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_flightlog_proto_msgTypes[5]
+	mi := &file_flightlog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +974,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[5]
+	mi := &file_flightlog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +987,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{5}
+	return file_flightlog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Request) GetId() uint64 {
@@ -942,7 +1047,7 @@ type Plan struct {
 
 func (x *Plan) Reset() {
 	*x = Plan{}
-	mi := &file_flightlog_proto_msgTypes[6]
+	mi := &file_flightlog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1059,7 @@ func (x *Plan) String() string {
 func (*Plan) ProtoMessage() {}
 
 func (x *Plan) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[6]
+	mi := &file_flightlog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1072,7 @@ func (x *Plan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Plan.ProtoReflect.Descriptor instead.
 func (*Plan) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{6}
+	return file_flightlog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Plan) GetTick() uint64 {
@@ -1025,7 +1130,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_flightlog_proto_msgTypes[7]
+	mi := &file_flightlog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1142,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[7]
+	mi := &file_flightlog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1155,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{7}
+	return file_flightlog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Event) GetAtNs() int64 {
@@ -1095,7 +1200,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_flightlog_proto_msgTypes[8]
+	mi := &file_flightlog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1212,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[8]
+	mi := &file_flightlog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1225,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{8}
+	return file_flightlog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Timing) GetAtNs() int64 {
@@ -1171,7 +1276,7 @@ type Percentiles struct {
 
 func (x *Percentiles) Reset() {
 	*x = Percentiles{}
-	mi := &file_flightlog_proto_msgTypes[9]
+	mi := &file_flightlog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1288,7 @@ func (x *Percentiles) String() string {
 func (*Percentiles) ProtoMessage() {}
 
 func (x *Percentiles) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[9]
+	mi := &file_flightlog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1301,7 @@ func (x *Percentiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Percentiles.ProtoReflect.Descriptor instead.
 func (*Percentiles) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{9}
+	return file_flightlog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Percentiles) GetP50Ns() int64 {
@@ -1243,7 +1348,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_flightlog_proto_msgTypes[10]
+	mi := &file_flightlog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1360,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_flightlog_proto_msgTypes[10]
+	mi := &file_flightlog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1373,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_flightlog_proto_rawDescGZIP(), []int{10}
+	return file_flightlog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Snapshot) GetNext() uint64 {
@@ -1324,7 +1429,7 @@ var File_flightlog_proto protoreflect.FileDescriptor
 
 const file_flightlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0fflightlog.proto\x12\voptibfm.log\"\xc0\x06\n" +
+	"\x0fflightlog.proto\x12\voptibfm.log\"\x8f\a\n" +
 	"\x04Tick\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x18\n" +
 	"\aelapsed\x18\x02 \x01(\x04R\aelapsed\x12\x1f\n" +
@@ -1358,8 +1463,16 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x04zero\x18\x1b \x01(\x01R\x04zero\x12/\n" +
 	"\arevised\x18\x1c \x01(\v2\x15.optibfm.log.RevisionR\arevised\x12\x14\n" +
 	"\x05known\x18\x1d \x01(\x01R\x05known\x124\n" +
-	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\x12\x18\n" +
-	"\acounted\x18\x1f \x01(\x04R\acounted\"G\n" +
+	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\x12\x1a\n" +
+	"\breaction\x18( \x03(\x01R\breaction\x12\x18\n" +
+	"\acounted\x18\x1f \x01(\x04R\acounted\x121\n" +
+	"\bevidence\x18  \x01(\v2\x15.optibfm.log.EvidenceR\bevidence\"q\n" +
+	"\bEvidence\x12\x16\n" +
+	"\x06change\x18\x01 \x01(\x01R\x06change\x12\x16\n" +
+	"\x06labels\x18\x02 \x01(\x04R\x06labels\x12\x14\n" +
+	"\x05skill\x18\x03 \x01(\x01R\x05skill\x12\x1f\n" +
+	"\vskill_error\x18\x04 \x01(\x01R\n" +
+	"skillError\"G\n" +
 	"\tPredicted\x12\x16\n" +
 	"\x06labels\x18\x01 \x01(\rR\x06labels\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\rR\x02of\x12\x12\n" +
@@ -1367,7 +1480,7 @@ const file_flightlog_proto_rawDesc = "" +
 	"\bRevision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x01R\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\x01R\x05after\"\xaf\x02\n" +
+	"\x05after\x18\x03 \x01(\x01R\x05after\"\xda\x02\n" +
 	"\fAppliedLabel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1383,7 +1496,9 @@ const file_flightlog_proto_rawDesc = "" +
 	"\n" +
 	"confidence\x18\v \x01(\x01R\n" +
 	"confidence\x12\x14\n" +
-	"\x05share\x18\f \x01(\x01R\x05share\"\xdb\x01\n" +
+	"\x05share\x18\f \x01(\x01R\x05share\x12\x13\n" +
+	"\x05at_ns\x18\x14 \x01(\x10R\x04atNs\x12\x14\n" +
+	"\x05asked\x18\x15 \x01(\x06R\x05asked\"\xdb\x01\n" +
 	"\x05Label\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1448,7 +1563,7 @@ const file_flightlog_proto_rawDesc = "" +
 	"\vnoise_count\x18\x05 \x01(\x01R\n" +
 	"noiseCount\x12\x12\n" +
 	"\x04task\x18\x06 \x01(\tR\x04task\x12\x16\n" +
-	"\x06labels\x18\a \x01(\x04R\x06labels*s\n" +
+	"\x06labels\x18\a \x01(\x04R\x06labels*\x82\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1456,7 +1571,8 @@ const file_flightlog_proto_rawDesc = "" +
 	"\x0eKIND_CANT_TELL\x10\x02\x12\r\n" +
 	"\tKIND_UNDO\x10\x03\x12\x13\n" +
 	"\x0fKIND_COMPARISON\x10\x04\x12\r\n" +
-	"\tKIND_GOAL\x10\x05B\x1fZ\x1doptibfm/flightlog/flightlogpbb\x06proto3"
+	"\tKIND_GOAL\x10\x05\x12\r\n" +
+	"\tKIND_KEEP\x10\x06B\x1fZ\x1doptibfm/flightlog/flightlogpbb\x06proto3"
 
 var (
 	file_flightlog_proto_rawDescOnce sync.Once
@@ -1471,40 +1587,42 @@ func file_flightlog_proto_rawDescGZIP() []byte {
 }
 
 var file_flightlog_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_flightlog_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_flightlog_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_flightlog_proto_goTypes = []any{
 	(Kind)(0),            // 0: optibfm.log.Kind
 	(Request_State)(0),   // 1: optibfm.log.Request.State
 	(Event_Level)(0),     // 2: optibfm.log.Event.Level
 	(*Tick)(nil),         // 3: optibfm.log.Tick
-	(*Predicted)(nil),    // 4: optibfm.log.Predicted
-	(*Revision)(nil),     // 5: optibfm.log.Revision
-	(*AppliedLabel)(nil), // 6: optibfm.log.AppliedLabel
-	(*Label)(nil),        // 7: optibfm.log.Label
-	(*Request)(nil),      // 8: optibfm.log.Request
-	(*Plan)(nil),         // 9: optibfm.log.Plan
-	(*Event)(nil),        // 10: optibfm.log.Event
-	(*Timing)(nil),       // 11: optibfm.log.Timing
-	(*Percentiles)(nil),  // 12: optibfm.log.Percentiles
-	(*Snapshot)(nil),     // 13: optibfm.log.Snapshot
-	nil,                  // 14: optibfm.log.Event.FieldsEntry
+	(*Evidence)(nil),     // 4: optibfm.log.Evidence
+	(*Predicted)(nil),    // 5: optibfm.log.Predicted
+	(*Revision)(nil),     // 6: optibfm.log.Revision
+	(*AppliedLabel)(nil), // 7: optibfm.log.AppliedLabel
+	(*Label)(nil),        // 8: optibfm.log.Label
+	(*Request)(nil),      // 9: optibfm.log.Request
+	(*Plan)(nil),         // 10: optibfm.log.Plan
+	(*Event)(nil),        // 11: optibfm.log.Event
+	(*Timing)(nil),       // 12: optibfm.log.Timing
+	(*Percentiles)(nil),  // 13: optibfm.log.Percentiles
+	(*Snapshot)(nil),     // 14: optibfm.log.Snapshot
+	nil,                  // 15: optibfm.log.Event.FieldsEntry
 }
 var file_flightlog_proto_depIdxs = []int32{
-	6,  // 0: optibfm.log.Tick.labels:type_name -> optibfm.log.AppliedLabel
-	5,  // 1: optibfm.log.Tick.revised:type_name -> optibfm.log.Revision
-	4,  // 2: optibfm.log.Tick.predicted:type_name -> optibfm.log.Predicted
-	0,  // 3: optibfm.log.AppliedLabel.kind:type_name -> optibfm.log.Kind
-	0,  // 4: optibfm.log.Label.kind:type_name -> optibfm.log.Kind
-	1,  // 5: optibfm.log.Request.state:type_name -> optibfm.log.Request.State
-	2,  // 6: optibfm.log.Event.level:type_name -> optibfm.log.Event.Level
-	14, // 7: optibfm.log.Event.fields:type_name -> optibfm.log.Event.FieldsEntry
-	12, // 8: optibfm.log.Timing.late:type_name -> optibfm.log.Percentiles
-	12, // 9: optibfm.log.Timing.busy:type_name -> optibfm.log.Percentiles
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 0: optibfm.log.Tick.labels:type_name -> optibfm.log.AppliedLabel
+	6,  // 1: optibfm.log.Tick.revised:type_name -> optibfm.log.Revision
+	5,  // 2: optibfm.log.Tick.predicted:type_name -> optibfm.log.Predicted
+	4,  // 3: optibfm.log.Tick.evidence:type_name -> optibfm.log.Evidence
+	0,  // 4: optibfm.log.AppliedLabel.kind:type_name -> optibfm.log.Kind
+	0,  // 5: optibfm.log.Label.kind:type_name -> optibfm.log.Kind
+	1,  // 6: optibfm.log.Request.state:type_name -> optibfm.log.Request.State
+	2,  // 7: optibfm.log.Event.level:type_name -> optibfm.log.Event.Level
+	15, // 8: optibfm.log.Event.fields:type_name -> optibfm.log.Event.FieldsEntry
+	13, // 9: optibfm.log.Timing.late:type_name -> optibfm.log.Percentiles
+	13, // 10: optibfm.log.Timing.busy:type_name -> optibfm.log.Percentiles
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_flightlog_proto_init() }
@@ -1518,7 +1636,7 @@ func file_flightlog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_flightlog_proto_rawDesc), len(file_flightlog_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/keys"
 )
 
 // The modes.
@@ -21,9 +22,9 @@ type Config struct {
 	// Bus is the I²C bus, such as /dev/i2c-1.
 	Bus string `yaml:"bus"`
 	// Address is 0x28 (default), or 0x29 if the pin COM3 is high.
-	Address int `yaml:"address"`
+	Address int `yaml:"address" rule:"0|0x28|0x29"`
 	// Mode is imu (default) or ndof.
-	Mode string `yaml:"mode"`
+	Mode string `yaml:"mode" rule:"imu|ndof|"`
 	// Read lists the groups of inputs: quaternion, heading, euler, gyro, accel,
 	// linear_accel, gravity, calibration. Empty: heading, gyro and calibration.
 	Read []string `yaml:"read"`
@@ -38,7 +39,7 @@ type Config struct {
 	CalibrationFile string `yaml:"calibration_file"`
 	// ArmCalibration is the least calibration status, 0 (default) to 3, of the
 	// gyroscope, and in ndof of the system too, with which Arm succeeds.
-	ArmCalibration int `yaml:"arm_calibration"`
+	ArmCalibration int `yaml:"arm_calibration" rule:"[0, 3]"`
 }
 
 // group is a set of inputs of consecutive registers.
@@ -146,23 +147,14 @@ func (c Config) Place() string {
 
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
+	errs := []error{keys.Check("bno055", c)}
 	c = c.withDefaults()
-	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bno055: "+format, args...)) }
 	if c.Bus == "" {
 		wrong("bus is empty; set one, such as /dev/i2c-1")
 	}
-	if !slices.Contains(addresses, c.Address) {
-		wrong("address is invalid (%#x); use 0x28 or 0x29", c.Address)
-	}
-	if _, ok := modes[c.Mode]; !ok {
-		wrong("mode is unknown (%q); choose %s or %s", c.Mode, IMU, NDOF)
-	}
 	if _, ok := axisMaps[c.AxisMap]; !ok {
 		wrong("axis_map is unknown (%q); choose P0 to P7", c.AxisMap)
-	}
-	if c.ArmCalibration < 0 || c.ArmCalibration > 3 {
-		wrong("arm_calibration is out of range (%d); choose 0 to 3", c.ArmCalibration)
 	}
 	if _, err := ParseProfile(c.Calibration); c.Calibration != "" && err != nil {
 		wrong("calibration: %w", err)

@@ -261,7 +261,7 @@ var (
 	errSelfTest = errors.New("the self-test failed: replace the chip")
 	errIdle     = errors.New("the fusion does not run: the chip lost its settings in a power failure")
 	errRange    = errors.New("a value beyond the range of the chip: bit errors on the wire")
-	errSpike    = errors.New("a rate of turn jumped by half of its range: a bit error on the wire, unless it stays there")
+	errSpike    = errors.New("a rate of turn jumped by half of its range: a bit error, unless it stays there")
 	errNorm     = errors.New("the orientation is not a unit quaternion: bit errors on the wire")
 )
 

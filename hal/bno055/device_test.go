@@ -366,15 +366,15 @@ func TestParseProfile_RefusesInvalid(t *testing.T) {
 
 func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	for says, cfg := range map[string]Config{
-		"bus is empty":           {},
-		"address is invalid":     {Bus: "x", Address: 0x40},
-		"mode is unknown":        {Bus: "x", Mode: "m4g"},
-		"axis_map":               {Bus: "x", AxisMap: "P8"},
-		"arm_calibration":        {Bus: "x", ArmCalibration: 4},
-		"calibration: not a":     {Bus: "x", Calibration: "00"},
-		"calibration_file":       {Bus: "x", Calibration: Profile{}.String(), CalibrationFile: "imu.cal"},
-		"read[1] is unkno":       {Bus: "x", Read: []string{"gyro", "giro"}},
-		"read[1] is a duplicate": {Bus: "x", Read: []string{"gyro", "gyro"}},
+		"bus is empty":            {},
+		"address is out of range": {Bus: "x", Address: 0x40},
+		"mode is unknown":         {Bus: "x", Mode: "m4g"},
+		"axis_map":                {Bus: "x", AxisMap: "P8"},
+		"arm_calibration":         {Bus: "x", ArmCalibration: 4},
+		"calibration: not a":      {Bus: "x", Calibration: "00"},
+		"calibration_file":        {Bus: "x", Calibration: Profile{}.String(), CalibrationFile: "imu.cal"},
+		"read[1] is unkno":        {Bus: "x", Read: []string{"gyro", "giro"}},
+		"read[1] is a duplicate":  {Bus: "x", Read: []string{"gyro", "gyro"}},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)

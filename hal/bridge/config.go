@@ -24,20 +24,20 @@ type Config struct {
 	Task string `yaml:"task"`
 	// Mode is "lockstep" (default: time advances by one period with each Act)
 	// or "free" (real time).
-	Mode string `yaml:"mode"`
+	Mode string `yaml:"mode" rule:"lockstep|free|"`
 	// TimeoutMs limits the wait of a call for the server. Default: 10000 in
 	// lockstep, where a timeout loses the robot; half a period in free mode,
 	// which bounds the delay of the control thread. Reset waits at least 10 s.
-	TimeoutMs float64 `yaml:"timeout_ms"`
+	TimeoutMs float64 `yaml:"timeout_ms" rule:"[0, 3600000]"`
 	// StaleMs is the age limit of a sample in free mode. Default: three periods.
-	StaleMs float64 `yaml:"stale_ms"`
+	StaleMs float64 `yaml:"stale_ms" rule:"[0, 3600000]"`
 	// DeadmanMs is the silence after which the server halts the robot, in free
 	// mode. Default: 500.
-	DeadmanMs float64 `yaml:"deadman_ms"`
+	DeadmanMs float64 `yaml:"deadman_ms" rule:"[0, 3600000]"`
 	// StartTimeoutMs limits Dial: the wait until the server listens (and the network
 	// reaches it) and then for its complete welcome. Default:
 	// 60000 with Command, else 15000.
-	StartTimeoutMs float64 `yaml:"start_timeout_ms"`
+	StartTimeoutMs float64 `yaml:"start_timeout_ms" rule:"[0, 3600000]"`
 
 	// SimulatorWait is the least StaleMs of a simulator, a server that can reset its
 	// robot. Its Arm and Halt wait as long, at most five seconds.

@@ -529,15 +529,9 @@ func (d *device) deadman() time.Duration {
 	return d.guarded.Deadman()
 }
 
-// Share is a device's part of the robot's longest times.
-type Share struct {
-	Name string // of the device
-	hal.Bounds
-}
-
 // Shares returns the devices' parts of Bounds, in their order.
-func (r *Robot) Shares() []Share {
-	shares := make([]Share, len(r.devices))
+func (r *Robot) Shares() []hal.Share {
+	shares := make([]hal.Share, len(r.devices))
 	for i, d := range r.devices {
 		shares[i] = Part{d.Name, d.Device.Inputs(), d.Device.Outputs()}.Share(hal.BoundsOf(d.Device.Device))
 	}
@@ -545,7 +539,7 @@ func (r *Robot) Shares() []Share {
 }
 
 // Share returns the share of a device with these bounds.
-func (p Part) Share(b hal.Bounds) Share {
+func (p Part) Share(b hal.Bounds) hal.Share {
 	if len(p.Inputs) == 0 {
 		b.Sense = 0
 	}
@@ -556,7 +550,7 @@ func (p Part) Share(b hal.Bounds) Share {
 	if slices.ContainsFunc(p.Outputs, func(s hal.Signal) bool { return s.Measured != "" }) {
 		b.Arm += b.Sense + b.Halt // Arm first reads; after a failure the device goes limp before it is halted
 	}
-	return Share{p.Name, b}
+	return hal.Share{Name: p.Name, Bounds: b}
 }
 
 // Bounds returns the sum of the devices' shares, since they are called one after the other.

@@ -16,10 +16,10 @@ type Config struct {
 	// Servos lists the servos in the order of the signals.
 	Servos []Servo `yaml:"servos"`
 	// TimeoutMs limits one transaction with all servos. Default: its time on the line plus 5.
-	TimeoutMs float64 `yaml:"timeout_ms"`
+	TimeoutMs float64 `yaml:"timeout_ms" rule:"[0, 1000]"`
 	// DeadmanMs is the silence after which the servos stop, a multiple of 20 up to 2540. 0: they do not
 	// stop.
-	DeadmanMs float64 `yaml:"deadman_ms"`
+	DeadmanMs float64 `yaml:"deadman_ms" rule:"[0, 2540]"`
 	// HaltTorqueOff makes Halt switch the torque off: the robot goes limp.
 	HaltTorqueOff bool `yaml:"halt_torque_off"`
 }
@@ -27,13 +27,18 @@ type Config struct {
 // Servo is one servo of a chain.
 type Servo struct {
 	Name string `yaml:"name"`
-	ID   int    `yaml:"id"`
+	ID   int    `yaml:"id" rule:"[0, 252]"`
 	// Mode is position (default), extended_position, velocity, current or pwm. The servo must be set to
 	// it.
 	Mode string `yaml:"mode"`
 	// Model is the required model, such as XL430-W250. Empty: any supported one. A model without a
 	// current sensor gives its load; name it if an observation uses the load.
 	Model string `yaml:"model"`
+}
+
+// Choices lists the values of a key that has choices. "" is the default.
+func (Servo) Choices(key string) []string {
+	return map[string][]string{"mode": append(Modes(), ""), "model": append(Models(), "")}[key]
 }
 
 const (

@@ -57,8 +57,9 @@
 //
 // Halt writes the failsafe goals to all servos, reads them back, and repeats once if a servo does not
 // confirm. It clears and sets again the watchdog of tripped servos, and opens a lost port again
-// ([serial.Port.Recover]). For hal.Hold a servo's goal is its position at the first Halt since Open, Arm or Relax:
-// it stops there, also if something blocks its way to its former goal. With Config.HaltTorqueOff it also switches the torque off, and reads that back.
+// ([serial.Port.Recover]). For hal.Hold the goal of a servo is its position at the first Halt since Open, Arm or
+// Relax: it stops there, also where something blocks its way to its former goal. With Config.HaltTorqueOff it
+// also switches the torque off, and reads that back.
 // [HaltAll] halts a chain whose program died, in any state of its servos.
 //
 // Warning: without Config.HaltTorqueOff and hal.Hold, Halt moves a servo in a position mode to its failsafe goal with

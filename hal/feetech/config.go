@@ -16,7 +16,7 @@ type Config struct {
 	// Servos lists the servos in the order of the signals.
 	Servos []Servo `yaml:"servos"`
 	// TimeoutMs limits one transaction with all servos. Default: its time on the line plus 5.
-	TimeoutMs float64 `yaml:"timeout_ms"`
+	TimeoutMs float64 `yaml:"timeout_ms" rule:"[0, 1000]"`
 	// HaltTorqueOff makes Halt switch the torque off: the robot goes limp.
 	HaltTorqueOff bool `yaml:"halt_torque_off"`
 }
@@ -24,9 +24,9 @@ type Config struct {
 // Servo is one servo of a chain.
 type Servo struct {
 	Name string `yaml:"name"`
-	ID   int    `yaml:"id"`
+	ID   int    `yaml:"id" rule:"[0, 253]"`
 	// Mode is position (default) or velocity. The servo must be set to it.
-	Mode string `yaml:"mode"`
+	Mode string `yaml:"mode" rule:"position|velocity|"`
 }
 
 // The names of the modes.

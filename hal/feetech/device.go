@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/servobus"
 )
@@ -232,7 +233,7 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	recent := d.readAt != 0 && at-d.readAt < int64(longestGap)
+	recent := d.recent(at)
 	d.readAt = at
 	for i := range d.servos {
 		a := d.bus.Data(i)
@@ -262,6 +263,16 @@ const (
 	longestGap  = 500 * time.Millisecond
 	largestStep = stepsPerTurn / 8
 )
+
+// recent reports whether the latest sample is at most longestGap older than at.
+func (d *Device) recent(at int64) bool { return d.readAt != 0 && at-d.readAt < int64(longestGap) }
+
+// near reports whether a joint can be at a raw position within longestGap after the latest sample. An answer with
+// several bit errors may pass its checksum of 8 bits.
+func (s *servo) near(raw int) bool {
+	step := max(raw-s.seam.raw, s.seam.raw-raw)
+	return !s.seam.known || min(step, stepsPerTurn-step) < largestStep
+}
 
 // unwrap returns the position of a raw sample. A joint is counted from the raw position again after a longer
 // gap, in which it may have moved anywhere; a wheel keeps its turns. With many turns the servo counts itself.
@@ -366,8 +377,8 @@ func (d *Device) setTorque(on bool) {
 	}
 }
 
-// findLimp reads which servos have lost their torque, and their positions. One whose power was off is limp, and a goal could switch
-// its torque on; the same is expected of one that is silent for a second Halt.
+// findLimp reads which servos have lost their torque, and their positions. One whose power was off is limp, and a
+// goal could switch its torque on; the same is expected of one that is silent for a second Halt.
 func (d *Device) findLimp() {
 	_, _ = d.bus.SyncRead(regTorque, stopSize) // an error shows in Answered, and in the Halt that follows
 	for i := range d.servos {
@@ -403,7 +414,7 @@ func (d *Device) arm() error {
 	if err != nil {
 		return err
 	}
-	recent := d.readAt != 0 && at-d.readAt < int64(longestGap)
+	recent := d.recent(at)
 	d.readAt = at
 	for i := range d.servos {
 		s := &d.servos[i]
@@ -448,23 +459,24 @@ func (d *Device) Halt(failsafe []float64) error {
 	return goalErr
 }
 
-// setHaltGoals is setGoals for Halt, after findLimp. A servo that answers nothing keeps the goal of an armed
-// robot; without one it receives none.
+// setHaltGoals is setGoals for Halt, after findLimp. A servo without an answer, or with a position where it cannot be,
+// keeps the goal of an armed robot; without one it receives none.
 func (d *Device) setHaltGoals(failsafe []float64, armed bool) error {
 	for i, v := range failsafe {
 		if math.IsInf(v, 0) || math.IsNaN(v) && d.servos[i].wheel {
 			return d.errNotFinite
 		}
 	}
+	recent := d.recent(monotonic.Now())
 	for i, v := range failsafe {
 		s := &d.servos[i]
+		raw := signed(d.bus.Data(i)[regPresent-regTorque:])
 		switch {
 		case !math.IsNaN(v):
 			s.setGoal(v)
 		case s.held:
-		case d.bus.Answered(i):
-			s.goal = min(max(signed(d.bus.Data(i)[regPresent-regTorque:]), s.low), s.high)
-			s.held = true
+		case d.bus.Answered(i) && (!recent || s.near(raw)):
+			s.goal, s.held = min(max(raw, s.low), s.high), true
 		case !armed:
 			s.absent = true
 		}

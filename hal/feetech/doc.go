@@ -52,11 +52,13 @@
 // # Halt
 //
 // Halt reads which servos have torque, writes the failsafe goals to them, reads them back, and repeats once
-// if a servo does not confirm. For hal.Hold a servo's goal is its position at the first Halt since Open, Arm or Relax:
-// it stops there, also if something blocks its way to its former goal. Servos without torque stay limp. With Config.HaltTorqueOff it also switches the
-// torque off, and reads that back. It opens a lost port again ([serial.Port.Recover]). [HaltAll] halts a
-// chain whose program died, in any state of its servos. A servo whose status reports a fault of
-// voltage, sensor, heat, current, angle or overload makes Read fail with hal.ErrDevice.
+// if a servo does not confirm. For hal.Hold the goal of a servo is its position at the first Halt since Open, Arm
+// or Relax: it stops there, also where something blocks its way to its former goal. A position where it cannot be,
+// an eighth of a turn from a reading of the last 0.5 s, is ignored. Servos without torque stay limp. With
+// Config.HaltTorqueOff it also switches the torque off, and reads that back. It opens a lost port again
+// ([serial.Port.Recover]). [HaltAll] halts a chain whose program died, in any state of its servos. A servo
+// whose status reports a fault of voltage, sensor, heat, current, angle or overload makes Read fail with
+// hal.ErrDevice.
 //
 // Warning: without Config.HaltTorqueOff and hal.Hold, Halt moves a servo in position mode to its failsafe goal as
 // fast as the servo can.

@@ -78,3 +78,26 @@ func TestDevice_StopsAJointThatCrossesTheSeam(t *testing.T) {
 		t.Errorf("Halt returns %v, goal %d", err, r.Goal(1))
 	}
 }
+
+// TestDevice_HaltHoldsNoImplausiblePosition halts while an answer has a wrong position with a matching checksum.
+func TestDevice_HaltHoldsNoImplausiblePosition(t *testing.T) {
+	r := newRig(t)
+	d := r.open(t)
+	if err := d.Arm(); err != nil {
+		t.Fatal(err)
+	}
+	hold := []float64{hal.Hold(), hal.Hold(), 0}
+	halt := func(place, want int) {
+		t.Helper()
+		if _, err := d.Read(make([]float64, 9)); err != nil {
+			t.Fatal(err)
+		}
+		r.Set(1, feetechtest.Place, 2, place)
+		if err := d.Halt(hold); err != nil || r.Goal(1) != want || r.Goal(2) != 2048 {
+			t.Errorf("Halt at %d returns %v, goals %d and %d, want %d and 2048", place, err, r.Goal(1), r.Goal(2), want)
+		}
+		r.Set(1, feetechtest.Place, 2, 2048)
+	}
+	halt(2048+1024, 2048)
+	halt(2048+100, 2048+100)
+}

@@ -15,14 +15,14 @@ import (
 type Config struct {
 	Port serial.Config `yaml:"port"`
 	// TimeoutMs limits the wait for the answer to Arm and Halt, for each of two tries. Default: 20.
-	TimeoutMs float64 `yaml:"timeout_ms"`
+	TimeoutMs float64 `yaml:"timeout_ms" rule:"[0, 60000]"`
 	// StaleMs is the largest age of a sample. Default: 100.
-	StaleMs float64 `yaml:"stale_ms"`
+	StaleMs float64 `yaml:"stale_ms" rule:"[0, 60000]"`
 	// DeadmanMs is the silence after which the firmware halts, in whole milliseconds. Default: 200.
-	DeadmanMs float64 `yaml:"deadman_ms"`
+	DeadmanMs float64 `yaml:"deadman_ms" rule:"[0, 60000]"`
 	// StartTimeoutMs limits the wait for the firmware after the port is opened, which resets many boards.
 	// Default: 3000.
-	StartTimeoutMs float64 `yaml:"start_timeout_ms"`
+	StartTimeoutMs float64 `yaml:"start_timeout_ms" rule:"[0, 60000]"`
 	// DeclaredInputs are the firmware's inputs, in its order. Open refuses a board with other inputs.
 	// Empty: any inputs, unknown until the board is opened.
 	DeclaredInputs []Declared `yaml:"inputs"`

@@ -13,12 +13,12 @@ type Config struct {
 	// Interface is a CAN interface such as can0, or unix:/path of a simulator.
 	Interface string `yaml:"interface"`
 	// Dialect is mit (default) or damiao.
-	Dialect string  `yaml:"dialect"`
+	Dialect string  `yaml:"dialect" rule:"mit|damiao|"`
 	Motors  []Motor `yaml:"motors"`
 	// TimeoutMs limits one round with all motors. Default: 2 plus 0.3 for each motor.
-	TimeoutMs float64 `yaml:"timeout_ms"`
+	TimeoutMs float64 `yaml:"timeout_ms" rule:"[0, 1000]"`
 	// DeadmanMs is the silence after which a motor stops, damiao only. 0: it does not stop.
-	DeadmanMs float64 `yaml:"deadman_ms"`
+	DeadmanMs float64 `yaml:"deadman_ms" rule:"[0, 10000]"`
 	// HaltExit makes Halt leave motor mode: the motors turn freely.
 	HaltExit bool `yaml:"halt_exit"`
 }
@@ -28,20 +28,20 @@ type Motor struct {
 	Name string `yaml:"name"`
 	// ID is the ID of the motor, 1 to 127. ReplyID is the ID of the frames of its answers, often called
 	// master ID.
-	ID      int `yaml:"id"`
-	ReplyID int `yaml:"reply_id"`
+	ID      int `yaml:"id" rule:"[1, 127]"`
+	ReplyID int `yaml:"reply_id" rule:"[0, 2047]"`
 	// Mode is position (default), velocity, torque or impedance.
-	Mode string `yaml:"mode"`
+	Mode string `yaml:"mode" rule:"position|velocity|torque|impedance|"`
 	// The gains: N·m/rad and N·m·s/rad.
-	Kp float64 `yaml:"kp"`
-	Kd float64 `yaml:"kd"`
+	Kp float64 `yaml:"kp" rule:"[0, inf)"`
+	Kd float64 `yaml:"kd" rule:"[0, inf)"`
 	// The ranges of the codes as set in the motor: rad, rad/s, N·m. Defaults exist only for KpMax (500) and
 	// KdMax (5).
-	PMax  float64 `yaml:"p_max"`
-	VMax  float64 `yaml:"v_max"`
-	TMax  float64 `yaml:"t_max"`
-	KpMax float64 `yaml:"kp_max"`
-	KdMax float64 `yaml:"kd_max"`
+	PMax  float64 `yaml:"p_max" rule:"(0, inf)"`
+	VMax  float64 `yaml:"v_max" rule:"(0, inf)"`
+	TMax  float64 `yaml:"t_max" rule:"(0, inf)"`
+	KpMax float64 `yaml:"kp_max" rule:"[0, inf)"`
+	KdMax float64 `yaml:"kd_max" rule:"[0, inf)"`
 }
 
 // The names of the dialects and modes.
@@ -125,7 +125,9 @@ func (m Motor) outputs() (signals []hal.Signal) {
 	} {
 		if m.mode() == s.mode || m.mode() == Impedance {
 			name := m.Name + "_" + s.mode + "_goal"
-			signals = append(signals, hal.Signal{Name: name, Unit: s.unit, Measured: s.measured, Holds: s.measured != ""})
+			signals = append(signals, hal.Signal{
+				Name: name, Unit: s.unit, Measured: s.measured, Holds: s.measured != "",
+			})
 		}
 	}
 	return signals

@@ -66,9 +66,9 @@
 // # Halt
 //
 // Halt commands the failsafe to every motor. For hal.Hold it is the position of the latest answer, or that of the
-// latest command if the motor is not armed or does not answer; velocity and torque are the failsafe's. With Config.HaltExit it instead takes the motors out of motor mode:
-// they turn freely. [HaltAll] halts motors whose program died. Without Config.HaltExit it does not take them out of
-// motor mode, and works in any state.
+// latest command if the motor is not armed or does not answer; velocity and torque are the failsafe's. With
+// Config.HaltExit it instead takes the motors out of motor mode: they turn freely. [HaltAll] halts motors whose
+// program died. Without Config.HaltExit it does not take them out of motor mode, and works in any state.
 //
 // Warning: without Config.HaltExit and hal.Hold, Halt pulls a motor that follows positions to its failsafe goal with
 // the torque Kp (goal - position), up to the motor's limit.

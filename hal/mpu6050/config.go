@@ -3,10 +3,10 @@ package mpu6050
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/keys"
 )
 
 // Config selects the chip and its settings. Zero values mean the defaults.
@@ -14,19 +14,19 @@ type Config struct {
 	// Bus is the I²C bus, such as /dev/i2c-1.
 	Bus string `yaml:"bus"`
 	// Address is 0x68 (default), or 0x69 if the pin AD0 is high.
-	Address int `yaml:"address"`
+	Address int `yaml:"address" rule:"0|0x68|0x69"`
 	// GyroDPS is the full scale of the gyroscope in degrees per second: 250,
 	// 500 (default), 1000 or 2000.
-	GyroDPS int `yaml:"gyro_dps"`
+	GyroDPS int `yaml:"gyro_dps" rule:"0|250|500|1000|2000"`
 	// AccelG is the full scale of the accelerometer in g: 2, 4 (default), 8
 	// or 16.
-	AccelG int `yaml:"accel_g"`
+	AccelG int `yaml:"accel_g" rule:"0|2|4|8|16"`
 	// BandwidthHz is the bandwidth of the low-pass filter: 5, 10, 20, 42
 	// (default), 98 or 188. Choose less than half of the control rate.
-	BandwidthHz int `yaml:"bandwidth_hz"`
+	BandwidthHz int `yaml:"bandwidth_hz" rule:"0|5|10|20|42|98|188"`
 	// RateHz is the sample rate, 1000 (default) divided by a whole number.
 	// Choose at least the control rate.
-	RateHz int `yaml:"rate_hz"`
+	RateHz int `yaml:"rate_hz" rule:"[0, 1000]"`
 }
 
 // DefaultRateHz is the default of Config.RateHz.
@@ -60,11 +60,8 @@ func (c Config) Place() string {
 
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
+	errs := []error{keys.Check("mpu6050", c)}
 	c = c.withDefaults()
-	errs := []error{
-		oneOf("address", c.Address, addresses, "%#x"), oneOf("gyro_dps", c.GyroDPS, gyroScales, "%d"),
-		oneOf("accel_g", c.AccelG, accelScales, "%d"), oneOf("bandwidth_hz", c.BandwidthHz, bandwidths, "%d"),
-	}
 	if c.Bus == "" {
 		errs = append(errs, errors.New("mpu6050: bus is empty; set one, such as /dev/i2c-1"))
 	}
@@ -73,17 +70,6 @@ func (c Config) Validate() error {
 			c.RateHz))
 	}
 	return errors.Join(errs...)
-}
-
-func oneOf(key string, value int, choices []int, format string) error {
-	if slices.Contains(choices, value) {
-		return nil
-	}
-	text := ""
-	for _, choice := range choices {
-		text += fmt.Sprintf(" "+format, choice)
-	}
-	return fmt.Errorf("mpu6050: %s is unknown (%s); choose one of%s", key, fmt.Sprintf(format, value), text)
 }
 
 func (c Config) withDefaults() Config {

@@ -152,7 +152,7 @@ func (d *Device) Inputs() []hal.Signal { return inputs }
 // Outputs is empty.
 func (d *Device) Outputs() []hal.Signal { return nil }
 
-var errSpike = errors.New("a rate of turn jumped by half of its range: a bit error on the wire, unless it stays there")
+var errSpike = errors.New("a rate of turn jumped by half of its range: a bit error, unless it stays there")
 
 const firstGyro = 4 // among the inputs
 

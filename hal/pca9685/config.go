@@ -27,20 +27,20 @@ type Config struct {
 	Bus string `yaml:"bus"`
 	// Address is 0x40 (default) to 0x77, by the pins A0 to A5, except 0x70,
 	// the address of all chips.
-	Address int `yaml:"address"`
+	Address int `yaml:"address" rule:"[0, 119]"`
 	// FrequencyHz is the number of periods a second, 24 to 1525; 50 by
 	// default. The chip uses the nearest OscillatorHz / 4096 / n.
-	FrequencyHz float64 `yaml:"frequency_hz"`
+	FrequencyHz float64 `yaml:"frequency_hz" rule:"[0, 3051]"`
 	// OscillatorHz is the frequency of the internal oscillator, 25 MHz by
 	// default; measure a pulse to correct its tolerance.
-	OscillatorHz float64 `yaml:"oscillator_hz"`
+	OscillatorHz float64 `yaml:"oscillator_hz" rule:"[0, 50e6]"`
 	// OutputEnable is the GPIO line that is connected to OE, by its name in
 	// gpioinfo or as chip and number, gpiochip0:17. Empty: none; then only the
 	// bus can stop the outputs.
 	OutputEnable string `yaml:"output_enable"`
 	// WhenDisarmed is the state of the outputs before Arm and after Halt: off
 	// (default) or pulses.
-	WhenDisarmed string `yaml:"when_disarmed"`
+	WhenDisarmed string `yaml:"when_disarmed" rule:"off|pulses|"`
 	// Channels are the used outputs; the others are off.
 	Channels []Channel `yaml:"channels"`
 }
@@ -50,9 +50,9 @@ type Channel struct {
 	// Name of the output.
 	Name string `yaml:"name"`
 	// Pin is its number, 0 to 15.
-	Pin int `yaml:"pin"`
+	Pin int `yaml:"pin" rule:"[0, 15]"`
 	// Kind is pulse (default; the unit is us) or duty (0 to 1).
-	Kind string `yaml:"kind"`
+	Kind string `yaml:"kind" rule:"pulse|duty|"`
 }
 
 const (

@@ -3,8 +3,9 @@ package rover
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
+
+	"optibfm/internal/keys"
 )
 
 // Config describes a rover and its arena. Start from [DefaultConfig]; the
@@ -14,16 +15,16 @@ type Config struct {
 	Task string `yaml:"task"`
 	// Seed of slip and sensor noise, and of the initial state before the
 	// first Reset.
-	Seed uint64 `yaml:"seed"`
+	Seed uint64 `yaml:"seed" rule:"[0, inf)"`
 
-	PeriodMS    float64 `yaml:"period_ms"`     // control period, in [1, 1000]
-	ArenaM      float64 `yaml:"arena_m"`       // side of the square arena
-	RadiusM     float64 `yaml:"radius_m"`      // of the round body
-	TrackM      float64 `yaml:"track_m"`       // distance between the wheels
-	AxleM       float64 `yaml:"axle_m"`        // distance from the axle forward to the body's centre
-	MaxSpeedMPS float64 `yaml:"max_speed_mps"` // of a wheel at command 1
-	MotorLagMS  float64 `yaml:"motor_lag_ms"`  // time constant of the motors
-	SlipStd     float64 `yaml:"slip_std"`      // of each wheel in each period, as a part of its speed
+	PeriodMS    float64 `yaml:"period_ms" rule:"[1, 1000]"`        // control period, in [1, 1000]
+	ArenaM      float64 `yaml:"arena_m" rule:"[0.1, 1000]"`        // side of the square arena
+	RadiusM     float64 `yaml:"radius_m" rule:"[0.001, inf)"`      // of the round body
+	TrackM      float64 `yaml:"track_m" rule:"[0.001, 100]"`       // distance between the wheels
+	AxleM       float64 `yaml:"axle_m" rule:"[0, inf)"`            // distance from the axle forward to the body's centre
+	MaxSpeedMPS float64 `yaml:"max_speed_mps" rule:"[0.001, 100]"` // of a wheel at command 1
+	MotorLagMS  float64 `yaml:"motor_lag_ms" rule:"[0, 10000]"`    // time constant of the motors
+	SlipStd     float64 `yaml:"slip_std" rule:"[0, 1]"`            // of each wheel in each period, as a part of its speed
 
 	Noise Noise `yaml:"noise"`
 
@@ -32,12 +33,15 @@ type Config struct {
 	Now func() int64 `yaml:"-"`
 }
 
+// Choices lists the values of a key that has choices.
+func (Config) Choices(key string) []string { return map[string][]string{"task": taskNames()}[key] }
+
 // Noise holds the standard deviations of the sensors' noise; 0 means none.
 type Noise struct {
-	PositionM   float64 `yaml:"position_m"`
-	HeadingRad  float64 `yaml:"heading_rad"`
-	SpeedMPS    float64 `yaml:"speed_mps"`
-	YawRateRadS float64 `yaml:"yaw_rate_radps"`
+	PositionM   float64 `yaml:"position_m" rule:"[0, inf)"`
+	HeadingRad  float64 `yaml:"heading_rad" rule:"[0, pi]"`
+	SpeedMPS    float64 `yaml:"speed_mps" rule:"[0, 100]"`
+	YawRateRadS float64 `yaml:"yaw_rate_radps" rule:"[0, 100]"`
 }
 
 // DefaultConfig is the rover that the embedded model was trained on: a 4 m
@@ -64,41 +68,37 @@ func DefaultConfig() Config {
 
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
-	errs := []error{
-		within("period_ms", c.PeriodMS, 1, 1000),
-		within("arena_m", c.ArenaM, 0.1, 1000),
-		within("radius_m", c.RadiusM, 0.001, c.ArenaM/4),
-		within("track_m", c.TrackM, 0.001, 100),
-		within("axle_m", c.AxleM, 0, c.ArenaM/4),
-		within("max_speed_mps", c.MaxSpeedMPS, 0.001, 100),
-		within("motor_lag_ms", c.MotorLagMS, 0, 10_000),
-		within("slip_std", c.SlipStd, 0, 1),
-		within("noise.position_m", c.Noise.PositionM, 0, c.ArenaM),
-		within("noise.heading_rad", c.Noise.HeadingRad, 0, math.Pi),
-		within("noise.speed_mps", c.Noise.SpeedMPS, 0, 100),
-		within("noise.yaw_rate_radps", c.Noise.YawRateRadS, 0, 100),
-	}
 	if _, ok := findTask(c.Task); !ok {
-		errs = append(errs, unknownTask(c.Task))
+		return unknownTask(c.Task)
+	}
+	errs := []error{keys.Check("rover", c)}
+	for _, x := range []struct {
+		key       string
+		value, to float64
+	}{
+		{"radius_m", c.RadiusM, c.ArenaM / 4}, {"axle_m", c.AxleM, c.ArenaM / 4},
+		{"noise.position_m", c.Noise.PositionM, c.ArenaM},
+	} {
+		if x.value > x.to {
+			errs = append(errs, fmt.Errorf("rover: %s is too large for the arena (%g); choose at most %g",
+				x.key, x.value, x.to))
+		}
 	}
 	return errors.Join(errs...)
-}
-
-func within(key string, v, low, high float64) error {
-	if v >= low && v <= high {
-		return nil
-	}
-	return fmt.Errorf("rover: %s is out of range (%g); choose a value from %g to %g", key, v, low, high)
 }
 
 // ErrUnknownTask is wrapped by the errors for a task that [Tasks] does not
 // list.
 var ErrUnknownTask = errors.New("unknown task")
 
-func unknownTask(name string) error {
+func taskNames() []string {
 	names := make([]string, len(tasks))
 	for i, t := range tasks {
 		names[i] = t.Name
 	}
-	return fmt.Errorf("rover: %w (%q); choose one of %s", ErrUnknownTask, name, strings.Join(names, ", "))
+	return names
+}
+
+func unknownTask(name string) error {
+	return fmt.Errorf("rover: task: %w (%q); choose one of %s", ErrUnknownTask, name, strings.Join(taskNames(), ", "))
 }

@@ -13,7 +13,7 @@ type Config struct {
 	// replugging.
 	Path string `yaml:"path"`
 	// Baud is the rate in bits per second, also a non-standard one. Default: 1000000.
-	Baud int `yaml:"baud"`
+	Baud int `yaml:"baud" rule:"[0, 12e6]"`
 	// Parity is none (default), even or odd. There are 8 data bits and one stop bit.
 	Parity string `yaml:"parity"`
 	// Echo is for an adapter that receives what it sends: the echo is read back and compared.
@@ -31,6 +31,9 @@ const (
 
 // Parities returns the names of the parities, and "" for the default.
 func Parities() []string { return []string{None, Even, Odd, ""} }
+
+// Choices lists the values of a key that has choices.
+func (Config) Choices(key string) []string { return map[string][]string{"parity": Parities()}[key] }
 
 const (
 	defaultBaud = 1_000_000

@@ -13,7 +13,7 @@ import (
 // order of the robot's messages.
 type Config struct {
 	// Model is go2 or g1 (29 joints).
-	Model string `yaml:"model"`
+	Model string `yaml:"model" rule:"go2|g1|"`
 	// Interface is the network interface to the robot, such as eth0. lo is for
 	// simulators.
 	Interface string `yaml:"interface"`
@@ -21,7 +21,7 @@ type Config struct {
 	// robot hangs or stands behind it.
 	PhysicalRobot bool `yaml:"physical_robot"`
 	// Domain is the DDS domain: 0 on robots.
-	Domain int `yaml:"domain"`
+	Domain int `yaml:"domain" rule:"[0, 232]"`
 	// Library is the file or folder of libddsc 0.10. Empty: that of
 	// OPTIBFM_LIBDDSC, then what the system's loader finds.
 	Library string `yaml:"library"`
@@ -30,39 +30,39 @@ type Config struct {
 	Writer string `yaml:"writer"`
 	// Kp and Kd are the gains of the motors: N·m/rad, N·m·s/rad. They belong to
 	// the model bundle.
-	Kp []float64 `yaml:"kp"`
-	Kd []float64 `yaml:"kd"`
+	Kp []float64 `yaml:"kp" rule:"(0, 500]"`
+	Kd []float64 `yaml:"kd" rule:"[0, 50]"`
 	// DampingKd is the gain that damps the motors after a stop, with kp 0:
 	// N·m·s/rad.
-	DampingKd []float64 `yaml:"damping_kd"`
+	DampingKd []float64 `yaml:"damping_kd" rule:"(0, 50]"`
 	// Channels is absolute (positions and goals in rad) or relative (positions in
 	// rad from the pose, goals from -1 to 1 times action_scale from it). It belongs
 	// to the model bundle, as pose and action_scale do.
-	Channels string `yaml:"channels"`
+	Channels string `yaml:"channels" rule:"absolute|relative"`
 	// Pose is the middle of the goals, rad. Empty: zeros.
-	Pose []float64 `yaml:"pose"`
+	Pose []float64 `yaml:"pose" rule:"[-pi, pi]"`
 	// ActionScale is how far goals go from the pose, rad: the policy's actions
 	// from -1 to 1 are goals in this range. Empty: the range of each joint.
-	ActionScale []float64 `yaml:"action_scale"`
+	ActionScale []float64 `yaml:"action_scale" rule:"(0, 10]"`
 	// MaxRate limits the speed of the goal of a joint, rad/s.
-	MaxRate []float64 `yaml:"max_rate"`
+	MaxRate []float64 `yaml:"max_rate" rule:"(0, 50]"`
 	// MaxTorque limits what a command may ask of a motor, kp Δq + kd Δq̇, N·m.
 	// Empty: the limits of the motors.
-	MaxTorque []float64 `yaml:"max_torque"`
+	MaxTorque []float64 `yaml:"max_torque" rule:"(0, 200]"`
 	// DeadmanMS is the silence of the control process after which the writer
 	// damps the motors.
-	DeadmanMS float64 `yaml:"deadman_ms"`
+	DeadmanMS float64 `yaml:"deadman_ms" rule:"[40, 2000]"`
 	// StandbyMS is the silence of one writer after which the other one damps the
 	// motors.
-	StandbyMS float64 `yaml:"standby_ms"`
+	StandbyMS float64 `yaml:"standby_ms" rule:"[10, 2000]"`
 	// StaleMS is the age of a state that stops the robot.
-	StaleMS float64 `yaml:"stale_ms"`
+	StaleMS float64 `yaml:"stale_ms" rule:"[6, 2000]"`
 	// ModeMachine is the number of the G1's variant that its states must have.
 	// 0: any, the first one counts.
-	ModeMachine int `yaml:"mode_machine"`
+	ModeMachine int `yaml:"mode_machine" rule:"[0, 255]"`
 	// OtherWriters is refuse (another publisher of rt/lowcmd stops the robot) or
 	// silent (only one that sends).
-	OtherWriters string `yaml:"other_writers"`
+	OtherWriters string `yaml:"other_writers" rule:"refuse|silent"`
 	// BodyZeros adds the readings body_* of BFM-Zero's privileged_state, which a
 	// G1 does not measure, with the value 0. The policy does not read them;
 	// labels and plans do and become meaningless: follow a saved task only.
@@ -73,7 +73,7 @@ type Config struct {
 	Temperature Temperature `yaml:"temperature"`
 	// MaxTiltDeg is the angle of the trunk or pelvis to the vertical beyond which
 	// the robot has fallen. 0: none.
-	MaxTiltDeg float64 `yaml:"max_tilt_deg"`
+	MaxTiltDeg float64 `yaml:"max_tilt_deg" rule:"[0, 180]"`
 	// Remote is the robot's remote control.
 	Remote Remote `yaml:"remote"`
 	// SimulatorQuirks accepts states whose crc and tick are 0, as unitree_mujoco
@@ -81,34 +81,34 @@ type Config struct {
 	SimulatorQuirks bool `yaml:"simulator_quirks"`
 	// RealTimePriority is the SCHED_FIFO priority of the writers' threads. 0: the
 	// ordinary scheduler.
-	RealTimePriority int `yaml:"fifo_priority"`
+	RealTimePriority int `yaml:"fifo_priority" rule:"[0, 98]"`
 }
 
 // Battery has thresholds in percent. 0: none.
 type Battery struct {
 	// WarnPercent is the charge below which the program warns.
-	WarnPercent float64 `yaml:"warn_percent"`
+	WarnPercent float64 `yaml:"warn_percent" rule:"[0, 100]"`
 	// RefusePercent is the charge below which the robot does not arm.
-	RefusePercent float64 `yaml:"refuse_percent"`
+	RefusePercent float64 `yaml:"refuse_percent" rule:"[0, 100]"`
 	// StopPercent is the charge below which an armed robot stops.
-	StopPercent float64 `yaml:"stop_percent"`
+	StopPercent float64 `yaml:"stop_percent" rule:"[0, 100]"`
 }
 
 // Temperature has thresholds in °C. 0: none.
 type Temperature struct {
 	// WarnC is the temperature above which the program warns.
-	WarnC float64 `yaml:"warn_c"`
+	WarnC float64 `yaml:"warn_c" rule:"[0, 150]"`
 	// RefuseC is the temperature above which the robot does not arm.
-	RefuseC float64 `yaml:"refuse_c"`
+	RefuseC float64 `yaml:"refuse_c" rule:"[0, 150]"`
 	// StopC is the temperature above which an armed robot stops.
-	StopC float64 `yaml:"stop_c"`
+	StopC float64 `yaml:"stop_c" rule:"[0, 150]"`
 }
 
 // Remote describes what the remote control does. A combination is buttons with plus signs, such as L2+B.
 type Remote struct {
 	// Use is required (without the remote the robot does not arm and stops) or
 	// optional.
-	Use string `yaml:"use"`
+	Use string `yaml:"use" rule:"required|optional"`
 	// Stop are combinations, each of which stops the robot.
 	Stop []string `yaml:"stop"`
 	// Arm is the combination that arms the robot when it is held for a second.

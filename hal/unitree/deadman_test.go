@@ -107,13 +107,13 @@ func TestDeadman_DampsAfterTheEndOfEachProcess(t *testing.T) {
 		for _, who := range []string{"control", "writer", "standby"} {
 			t.Run(fmt.Sprintf("%v %s", unix.SignalName(signal), who), func(t *testing.T) {
 				var took []float64
-				for range times {
+				for tries := 0; len(took) < times && tries < times+5; tries++ {
 					if ms, armed := endOne(t, who, signal); armed {
 						took = append(took, ms)
 					}
 				}
-				if len(took) == 0 {
-					t.Fatal("the robot was never armed at the signal")
+				if len(took) < times {
+					t.Fatal("the robot was too seldom armed at the signal")
 				}
 				slices.Sort(took)
 				t.Logf("ms until it damps: median %.1f, most %.1f (%d times)", took[len(took)/2], took[len(took)-1], len(took))
@@ -131,7 +131,7 @@ func endOne(t *testing.T, who string, signal unix.Signal) (took float64, armed b
 	defer sim.end()
 	p := startControl(t, c)
 	defer p.end()
-	stop := sim.watch(t, c.Model)
+	stop, _ := sim.watch(t, c.Model)
 	time.Sleep(200 * time.Millisecond)
 	pid := map[string]int{"control": p.control.Process.Pid, "writer": p.writer, "standby": p.standby}[who]
 	at := monotonic.Now()

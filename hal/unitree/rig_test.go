@@ -18,6 +18,7 @@ import (
 	"optibfm/hal/unitree/dds"
 	"optibfm/hal/unitree/idl"
 	"optibfm/hal/unitree/simulator"
+	"optibfm/internal/testturns"
 	"optibfm/rtloop"
 )
 
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "%v: %s", err, out)
 		os.Exit(1)
 	}
-	code := m.Run()
+	code := testturns.Run(m)
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -139,10 +140,12 @@ type watched struct {
 	first   float32 // goal of joint 0
 }
 
-// watch reads every command until stop is called. It is not the code that the simulated robot reads with.
-func (g *rig) watch(t *testing.T, model string) (stop func() []watched) {
+// watch reads every command until its function stop is called. It is not the code that the simulated robot reads with.
+// dampsNow reports whether the newest command damps.
+func (g *rig) watch(t *testing.T, model string) (stop func() []watched, dampsNow func() bool) {
 	t.Helper()
 	done, all := make(chan struct{}), make(chan []watched)
+	var damps atomic.Bool
 	take := g.reader(t, model)
 	go func() {
 		var seen []watched
@@ -158,10 +161,23 @@ func (g *rig) watch(t *testing.T, model string) (stop func() []watched) {
 				time.Sleep(200 * time.Microsecond)
 				continue
 			}
+			damps.Store(w.damping)
 			seen = append(seen, w)
 		}
 	}()
-	return func() []watched { close(done); return <-all }
+	return func() []watched { close(done); return <-all }, damps.Load
+}
+
+// wantDamped waits until the newest command damps: an independent reader is a little later than the driver.
+func wantDamped(t *testing.T, damps func() bool) {
+	t.Helper()
+	for range 500 {
+		if damps() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the last command does not damp")
 }
 
 func (g *rig) reader(t *testing.T, model string) func() (watched, bool) {

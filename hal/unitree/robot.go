@@ -38,11 +38,9 @@ type Robot struct {
 
 	report   Report // newest
 	known    bool
-	sensed   bool // a state was good since the start
 	halted   bool
 	began    bool // was armed since the start: Halt must damp
 	epoch    uint64
-	ended    uint64 // epoch of the newest Halt
 	remote   *remote
 	faults   *faults
 	alarms   *alarms

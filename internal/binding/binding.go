@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"optibfm/internal/plaintext"
-	"optibfm/internal/setup"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/panel"
 )
@@ -33,7 +32,7 @@ func Run(ctx context.Context, o Options, out, prompts io.Writer) error {
 		return err
 	}
 	cfg, err := evdev.Bind(ctx, evdev.BindOptions{
-		System: setup.InputDevices, Device: o.Device, Roles: roles, Axis: o.Axis, Timeout: o.Timeout,
+		System: evdev.Local, Device: o.Device, Roles: roles, Axis: o.Axis, Timeout: o.Timeout,
 		Say: func(text string) { fmt.Fprintln(prompts, plaintext.Clean(text)) },
 	})
 	if err != nil {

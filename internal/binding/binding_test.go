@@ -10,7 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/rigtest"
-	"optibfm/internal/setup"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
 	"optibfm/rewardsrc/panel"
@@ -34,8 +34,8 @@ func TestYAML_IsAConfiguration(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		if file.Operator.Source != configs.SourceEvdev || file.Operator.Evdev != c {
-			t.Errorf("read back as %+v\nwant %+v", file.Operator.Evdev, c)
+		if file.Operator.Source != "evdev" || sections.Get[evdev.Config](file.Operator.Sections) != c {
+			t.Errorf("read back as %+v\nwant %+v", sections.Get[evdev.Config](file.Operator.Sections), c)
 		}
 	}
 }
@@ -60,8 +60,8 @@ func (p *presser) Write(b []byte) (int, error) {
 
 func TestRun_WritesANewFile(t *testing.T) {
 	machine := evdevtest.Machine{Dir: t.TempDir()}
-	defer func(was evdev.System) { setup.InputDevices = was }(setup.InputDevices)
-	setup.InputDevices = machine
+	defer func(was evdev.System) { evdev.Local = was }(evdev.Local)
+	evdev.Local = machine
 	prompts := &presser{device: machine.Plug(rigtest.PedalInfo("event3"), nil)}
 	o := Options{
 		Roles: []string{"good", "bad", "undo"}, Timeout: 200 * time.Millisecond,

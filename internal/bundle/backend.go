@@ -23,10 +23,10 @@ type BackendOptions struct {
 	Searches   int // at least 1
 }
 
-// DefaultBackendOptions returns 100 searches with 128 candidates of the built-in rover's model.
+// DefaultBackendOptions returns 100 searches with 128 candidates of the program's first embedded model.
 func DefaultBackendOptions() BackendOptions {
 	return BackendOptions{
-		Bundle: configs.EmbeddedRover, TensorFlow: tensorflow.DefaultConfig(), Candidates: 128, Searches: 100,
+		Bundle: configs.Default().Model.Bundle, TensorFlow: tensorflow.DefaultConfig(), Candidates: 128, Searches: 100,
 	}
 }
 

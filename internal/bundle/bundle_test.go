@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"optibfm/configs"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/tflite"
@@ -35,8 +34,8 @@ func TestDescribe_PrintsSizesHashAndChannels(t *testing.T) {
 		rigtest.ModelBundle(t): {
 			"observation 2, action 1, d 3, ensemble 2", "random numbers", tflitetest.Bundle(rigtest.ModelDims, 1).Hash,
 		},
-		configs.EmbeddedRover: {"observation 6, action 2", "x, y, heading_cos"},
-		saved:                 {"observation 6, action 2, d 8, ensemble 2", "TensorFlow only", "left [N], right"},
+		"embedded:rover": {"observation 6, action 2", "x, y, heading_cos"},
+		saved:            {"observation 6, action 2, d 8, ensemble 2", "TensorFlow only", "left [N], right"},
 	} {
 		var out bytes.Buffer
 		rigtest.Must(t, Describe(&out, name))

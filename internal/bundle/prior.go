@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 	"optibfm/internal/taskprior"
@@ -26,7 +27,7 @@ func DefaultPriorOptions() PriorOptions { return PriorOptions{Options: taskprior
 
 // AddPrior estimates the task prior of a bundle, adds it or replaces the former one, and prints it.
 func AddPrior(out io.Writer, dir string, o PriorOptions) error {
-	if dir == configs.EmbeddedRover {
+	if _, embedded := registry.Model(dir); embedded {
 		return fmt.Errorf("model prior: %s is part of the program; use the folder of a bundle", dir)
 	}
 	m, err := setup.OpenModel(dir)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"optibfm/configs"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -115,7 +114,7 @@ func TestAddPrior_LeavesTheBundleWhenItFails(t *testing.T) {
 			t.Errorf("%s: the bundle changed", want)
 		}
 	}
-	err := AddPrior(io.Discard, configs.EmbeddedRover, DefaultPriorOptions())
+	err := AddPrior(io.Discard, "embedded:rover", DefaultPriorOptions())
 	if err == nil || !strings.Contains(err.Error(), "part of the program") {
 		t.Errorf("%v: want a refusal to change the program", err)
 	}
@@ -125,7 +124,7 @@ func TestDescribe_PrintsThePriorOrItsCommand(t *testing.T) {
 	var without, with bytes.Buffer
 	rigtest.Must(t, Describe(&without, rigtest.ModelBundle(t)))
 	contains(t, without.String(), "missing; add it with optibfm model prior")
-	rigtest.Must(t, Describe(&with, configs.EmbeddedRover))
+	rigtest.Must(t, Describe(&with, "embedded:rover"))
 	contains(t, with.String(), "4000 random rewards on 20000 observations", "p90 2.00", "nearness")
 }
 
@@ -135,7 +134,7 @@ func TestOpenModel_CommittedBundlesHaveAPrior(t *testing.T) {
 	if len(bundles) == 0 {
 		t.Fatal("no bundles")
 	}
-	for _, name := range append(bundles, configs.EmbeddedRover) {
+	for _, name := range append(bundles, "embedded:rover") {
 		m, err := setup.OpenModel(name)
 		rigtest.Must(t, err)
 		if p := m.Prior(); p == nil || p.P50 > 1 || p.P90 > 2+1e-9 {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"optibfm/configs"
 	"optibfm/internal/inference"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
@@ -150,7 +149,7 @@ func TestModel_ImportRefusesABadSavedModel(t *testing.T) {
 }
 
 func TestModel_BackendAgreesWithTheNativeNetworks(t *testing.T) {
-	for bundle, lines := range map[string]int{importSaved(t, nil): 3, configs.EmbeddedRover: 4} {
+	for bundle, lines := range map[string]int{importSaved(t, nil): 3, "embedded:rover": 4} {
 		var out bytes.Buffer
 		o := DefaultBackendOptions()
 		o.Bundle, o.TensorFlow.Device, o.Searches = bundle, setup.CPUDevice, 5

@@ -10,9 +10,10 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal"
+	"optibfm/hal/assembly"
 	"optibfm/hal/bno055"
 	"optibfm/internal/control"
-	"optibfm/internal/setup"
+	"optibfm/internal/sections"
 	"optibfm/internal/shell"
 	"optibfm/rtloop"
 )
@@ -28,7 +29,7 @@ type Options struct {
 
 // Run waits until the device is calibrated and writes the calibration to a file. On
 // an error it leaves no file.
-func Run(ctx context.Context, o Options, h setup.Hardware, out io.Writer) (err error) {
+func Run(ctx context.Context, o Options, h assembly.Hardware, out io.Writer) (err error) {
 	cfg, err := configs.Load(o.Config)
 	if err != nil {
 		return err
@@ -67,15 +68,16 @@ func Run(ctx context.Context, o Options, h setup.Hardware, out io.Writer) (err e
 }
 
 // findDevice returns the BNO055 of a name, or the only BNO055 of a robot.
-func findDevice(cfg configs.File, name string) (found configs.Device, err error) {
+func findDevice(cfg configs.File, name string) (found assembly.Device, err error) {
 	n := 0
-	for _, d := range cfg.Robot.Composite.Devices {
-		if _, ok := d.Section().(bno055.Config); ok && (name == "" || d.Name == name) {
+	robot, _ := cfg.Robot.Chosen().(assembly.Config)
+	for _, d := range robot.Devices {
+		if _, ok := d.Chosen().(bno055.Config); ok && (name == "" || d.Name == name) {
 			found = d
 			n++
 		}
 	}
-	if cfg.Robot.Driver != configs.DriverComposite || n != 1 {
+	if n != 1 {
 		return found, fmt.Errorf("calibrate: robot.composite.devices: %d devices match (--device %q); "+
 			"name one with the driver bno055", n, name)
 	}
@@ -84,11 +86,13 @@ func findDevice(cfg configs.File, name string) (found configs.Device, err error)
 
 // calibrate opens the device, waits until it is calibrated and returns its calibration.
 func calibrate(
-	ctx context.Context, o Options, h setup.Hardware, cfg configs.File, d configs.Device, out io.Writer,
+	ctx context.Context, o Options, h assembly.Hardware, cfg configs.File, d assembly.Device, out io.Writer,
 ) (profile bno055.Profile, err error) {
 	// A calibration from the configuration would make the chip report itself as calibrated.
-	d.BNO055.Read, d.BNO055.Calibration, d.BNO055.CalibrationFile = []string{"calibration"}, "", ""
-	opener := setup.NewDeviceOpener(h, cfg.Robot.Composite, rtloop.Now)
+	sections.Edit(&d.Sections, func(c *bno055.Config) {
+		c.Read, c.Calibration, c.CalibrationFile = []string{"calibration"}, "", ""
+	})
+	opener := assembly.NewOpener(h, cfg.Robot.Chosen().(assembly.Config), rtloop.Now)
 	defer func() { err = errors.Join(err, opener.Close()) }()
 	device, err := opener.Open(ctx, d)
 	if err != nil {
@@ -98,7 +102,7 @@ func calibrate(
 	defer func() { err = errors.Join(err, imu.Close()) }()
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	if err := wait(ctx, imu, d.BNO055.Mode, o.Interval, out); err != nil {
+	if err := wait(ctx, imu, sections.Get[bno055.Config](d.Sections).Mode, o.Interval, out); err != nil {
 		return profile, err
 	}
 	return imu.Profile()

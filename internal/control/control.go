@@ -51,6 +51,7 @@ type controlProcess struct {
 	refusal    atomic.Pointer[error] // of the newest arming by armInput
 
 	switched *link.TaskBelief // to which the run switched since the last tick; nil: none
+	former   link.TaskBelief  // scratch: before a changed task
 
 	recalled string // where the initial belief comes from, for the host
 
@@ -251,6 +252,7 @@ func newControlProcess(
 		autoArm:     s.File.Safety.Arm == configs.ArmAutomatic,
 		awaits:      setup.AwaitsOperator(robot, s.File),
 		holdStops:   s.File.Safety.AfterStop == configs.AfterStopHold,
+		former:      newFormer(s.Shape()),
 		abandoned:   make(chan struct{}),
 		after:       time.After,
 	}

@@ -12,6 +12,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/hal/assembly"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/mcu/mcutest"
 	"optibfm/internal/rigtest"
@@ -20,13 +21,13 @@ import (
 )
 
 // openDevices opens a robot of devices on fake hardware, and both ends of its segment.
-func openDevices(t *testing.T, h setup.Hardware, config string, set ...string) *testRun {
+func openDevices(t *testing.T, h assembly.Hardware, config string, set ...string) *testRun {
 	t.Helper()
 	file, err := configs.Load(config, append([]string{"operator.source=none"}, set...)...)
 	rigtest.Must(t, err)
 	s, err := setup.OpenSession(file, false)
 	rigtest.Must(t, err)
-	robot, err := setup.OpenDevices(t.Context(), h, s.File.Robot.Composite, s.File.Loop.Period(), rtloop.Now)
+	robot, err := assembly.OpenDevices(t.Context(), h, rigtest.Section[assembly.Config](s.File), s.File.Loop.Period(), rtloop.Now)
 	rigtest.Must(t, err)
 	t.Cleanup(func() { _ = setup.CloseRobot(robot) })
 	return newRun(t, s, robot)
@@ -89,7 +90,7 @@ func TestDevices_EveryFaultDisablesTheMotors(t *testing.T) {
 				t.Error("OE is low: the motors are enabled")
 			}
 			total := uint64(0)
-			for _, d := range r.robot.(*setup.CompositeRobot).Faults(nil) {
+			for _, d := range r.robot.(*assembly.Robot).Faults(nil) {
 				total += d.Faults.Timeout + d.Faults.Bus + d.Faults.Device + d.Faults.Protocol
 			}
 			if total == 0 {
@@ -116,7 +117,7 @@ func TestDevices_OpenedSpecIsThatOfTheConfiguration(t *testing.T) {
 	_, r := openWagon(t)
 	cfg, err := configs.Load(rigtest.WagonFile)
 	rigtest.Must(t, err)
-	spec, err := cfg.Robot.Composite.Spec(cfg.Loop.Period())
+	spec, err := rigtest.Section[assembly.Config](cfg).Describe(cfg.Loop.Period())
 	rigtest.Must(t, err)
 	if got := r.robot.Spec(); fmt.Sprint(got) != fmt.Sprint(spec) {
 		t.Errorf("opened\n%v\nwithout devices\n%v", got, spec)
@@ -125,7 +126,7 @@ func TestDevices_OpenedSpecIsThatOfTheConfiguration(t *testing.T) {
 
 func TestDevices_ArmSetsTheDeadmen(t *testing.T) {
 	w, r := openWagon(t)
-	robot := r.robot.(*setup.CompositeRobot)
+	robot := r.robot.(*assembly.Robot)
 	if got := robot.Deadman(); got != 0 {
 		t.Errorf("before it is armed: %v", got)
 	}
@@ -268,7 +269,7 @@ func TestDevices_SingleDamagedAnswersAreRepeated(t *testing.T) {
 		rigtest.Must(t, r.pacedTick())
 	}
 	repeated := uint64(0)
-	for _, d := range r.robot.(*setup.CompositeRobot).Faults(nil) {
+	for _, d := range r.robot.(*assembly.Robot).Faults(nil) {
 		repeated += d.Faults.Recovered
 	}
 	if repeated < 8 || !r.agent.Armed() {

@@ -59,8 +59,10 @@ func TestRun_EveryFaultOfABridgeServerHaltsTheRobot(t *testing.T) {
 func runOnBridge(t *testing.T, mode, address string) error {
 	t.Helper()
 	s := rigtest.NewSession(t, func(f *configs.File) {
-		f.Robot.Driver = configs.DriverBridge
-		f.Robot.Bridge = bridge.Config{Address: address, Mode: mode, TimeoutMs: 500, StaleMs: 600, StartTimeoutMs: 1500}
+		f.Robot.Driver = "bridge"
+		rigtest.EditRobot(f, func(c *bridge.Config) {
+			*c = bridge.Config{Address: address, Mode: mode, TimeoutMs: 500, StaleMs: 600, StartTimeoutMs: 1500}
+		})
 		f.Operator.Source, f.Log.Enabled = configs.SourceNone, false
 		f.Controller.Guard.MaxBadTicks = 0
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS = mode == bridge.Lockstep, 0.2, 0.2

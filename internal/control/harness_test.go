@@ -35,7 +35,7 @@ func newRun(t *testing.T, s *setup.Session, robot hal.Robot) *testRun {
 	t.Helper()
 	if robot == nil {
 		var err error
-		robot, err = rover.New(s.File.Robot.Rover)
+		robot, err = rover.New(rigtest.Section[rover.Config](s.File))
 		rigtest.Must(t, err)
 	}
 	segment, err := link.New(s.Shape(), robot.Spec().Period)
@@ -191,7 +191,7 @@ func (r *faultyRobot) Bounds() hal.Bounds { return r.bounds }
 func newFaulty(t *testing.T, change func(*configs.File)) (*faultyRobot, *testRun) {
 	t.Helper()
 	s := rigtest.NewSession(t, change)
-	inner, err := rover.New(s.File.Robot.Rover)
+	inner, err := rover.New(rigtest.Section[rover.Config](s.File))
 	rigtest.Must(t, err)
 	robot := &faultyRobot{Rover: inner}
 	return robot, newRun(t, s, robot)

@@ -164,7 +164,8 @@ func wantOneCause(t *testing.T, r *testRun, err error, want controller.Fault) {
 	if !fresh || report.Final != 1 {
 		t.Fatalf("the host received no final report: %v", report.String())
 	}
-	server := &Server{mailbox: &r.mailbox, live: func() rtloop.Live { return rtloop.Live{} }, console: new(atomic.Uint64)}
+	live := func() rtloop.Live { return rtloop.Live{} }
+	server := &Server{mailbox: &r.mailbox, live: live, console: new(atomic.Uint64)}
 	if got := server.status(nil); got.Cause != want.String() || got.Found != report.Found() {
 		t.Errorf("status: %s (%s), host: %s", got.Cause, got.Found, report.String())
 	}

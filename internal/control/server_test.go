@@ -529,7 +529,8 @@ func TestServer_ReportsTheMotionsToPoses(t *testing.T) {
 		f.Safety.Start, f.Safety.Rest, f.Safety.Arm = motion, motion, configs.ArmOperator
 		f.Safety.Socket, f.Run.EpisodeS = "unused", 0
 	}), nil)
-	server := Server{mailbox: &r.mailbox, live: func() rtloop.Live { return rtloop.Live{} }, console: new(atomic.Uint64)}
+	live := func() rtloop.Live { return rtloop.Live{} }
+	server := Server{mailbox: &r.mailbox, live: live, console: new(atomic.Uint64)}
 	r.ticks(3)
 	var states []string
 	for _, command := range []command{commandArm, commandDisarm} {

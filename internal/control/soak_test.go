@@ -27,14 +27,14 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 	const period = 20 * time.Millisecond
 	now := int64(time.Hour)
 	s := rigtest.NewSession(t, func(f *configs.File) {
-		f.Loop.PeriodMS, f.Robot.Rover.PeriodMS = 20, 20
-		f.Robot.Rover.Now = func() int64 { return now }
+		f.Loop.PeriodMS = 20
+		rigtest.EditRobot(f, func(c *rover.Config) { c.PeriodMS, c.Now = 20, func() int64 { return now } })
 		f.Run.StateDir = filepath.Join(t.TempDir(), "state")
 		f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = 0, 10, 0
 		f.Controller.Gate.Kappa = 0.001 // ask as often as the budget of requests allows
 		f.Operator.Scripted.Mode, f.Operator.Scripted.DelayS = scripted.WhenAsked, 0.3
 	})
-	robot, err := rover.New(s.File.Robot.Rover)
+	robot, err := rover.New(rigtest.Section[rover.Config](s.File))
 	rigtest.Must(t, err)
 	e := newRun(t, s, robot)
 	h := newTestHost(t, e, robot.Spec(), func() time.Time { return time.Unix(0, now) })

@@ -164,12 +164,26 @@ func (c *controlProcess) switchTask(b *link.TaskBelief) error {
 	return err
 }
 
-// recordSwitch sends the belief of a switch to the log, before its tick. It allocates nothing.
+// newFormer returns room for the belief before a changed task.
+func newFormer(s controller.Shape) link.TaskBelief {
+	return link.TaskBelief{Name: link.FormerTask, State: make([]float64, s.StateLen())}
+}
+
+// recordSwitch sends the belief of a switch to the log, before its tick, and the belief before a changed task to the
+// host. It allocates nothing.
 func (c *controlProcess) recordSwitch(t *controller.Tick) error {
-	if c.switched == nil {
+	if b := c.switched; b != nil {
+		c.switched = nil
+		if err := c.link.PushSwitch(t.Index, b); err != nil {
+			return err
+		}
+	}
+	if !t.Flags.Has(controller.FlagKeepable) || !c.link.HasSwitchRoom() {
 		return nil
 	}
-	b := c.switched
-	c.switched = nil
-	return c.link.PushSwitch(t.Index, b)
+	var ok bool
+	if c.former.Noise, c.former.Hash, ok = c.agent.Learner().Former(c.former.State); !ok {
+		return nil
+	}
+	return c.link.PushSwitch(t.Index, &c.former)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"strings"
@@ -338,5 +340,42 @@ func TestServer_FloodOfTasksTakesLittleMemory(t *testing.T) {
 	}
 	if err := request(a.taskSwitch(), 1<<20); err == nil || !strings.Contains(err.Error(), "want 1 to") {
 		t.Errorf("1 MiB: %v", err)
+	}
+}
+
+func TestControl_SendsTheBeliefBeforeAChangedTaskOnce(t *testing.T) {
+	s := rigtest.NewSession(t, func(f *configs.File) { f.Controller = controller.PersonConfig() })
+	r := newRun(t, s, nil)
+	r.ticks(2)
+	learner, random := r.agent.Learner(), rand.New(rand.NewPCG(1, 2))
+	phi, obs := make([]float64, s.Shape().Latent), make([]float32, s.Shape().Obs)
+	for tick, sign := uint64(1000), 1.0; !learner.Changed() && tick < 200_000; tick += 1000 {
+		for i := range phi {
+			phi[i] = random.NormFloat64()
+		}
+		if tick == 60_000 {
+			sign = -1
+		}
+		learner.Observe(tick, int64(tick), phi, obs)
+		learner.ApplyTo(rewardsrc.Label{Kind: rewardsrc.Value, Value: math.Copysign(1, sign*phi[0])}, tick, tick)
+		for i := range uint64(100) {
+			learner.Settle(tick + i)
+		}
+	}
+	r.ticks(1) // decides
+	hash := learner.Belief().Hash()
+	for range 3 {
+		r.host.HostBeat.Add(1)
+		rigtest.Must(t, r.silentBeat())
+	}
+	last := controller.NewTick(s.Shape())
+	r.takeRecords(last)
+	_, b, ok, err := r.host.NextSwitch(last.Index)
+	rigtest.Must(t, err)
+	if !ok || b.Name != link.FormerTask || b.Hash != hash || !last.Flags.Has(controller.FlagKeepable) {
+		t.Fatalf("sent %v: %q, hash %x, want %x; flags %b", ok, b.Name, b.Hash, hash, last.Flags)
+	}
+	if _, _, ok, err = r.host.NextSwitch(last.Index); ok || err != nil {
+		t.Errorf("sent twice, or %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/hal/can"
+	"optibfm/internal/registry"
 )
 
 func TestDoctor_GradesCANInterfaces(t *testing.T) {
@@ -56,13 +57,13 @@ func TestDoctor_GradesCANInterfaces(t *testing.T) {
 		"forbidden0":  {statusWarn, []string{"not permitted"}},
 		"unix:/tmp/s": {statusSkip, []string{"simulator"}},
 	} {
-		found := d.checkCAN(t.Context(), []connection{{"leg", onCAN, name, 0}})
+		found := d.checkCAN(t.Context(), []connection{at("leg", registry.OnCAN, name, 0)})
 		if len(found) != 1 {
 			t.Fatalf("%s: %+v", name, found)
 		}
 		expect(t, name, found[0], c.status, c.words...)
 	}
-	found := d.checkCAN(t.Context(), []connection{{"leg", onCAN, "shortqueue0", 0}})
+	found := d.checkCAN(t.Context(), []connection{at("leg", registry.OnCAN, "shortqueue0", 0)})
 	if len(found) != 2 {
 		t.Fatalf("%+v, want the queue too", found)
 	}

@@ -4,101 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/warthog618/go-gpiocdev"
 
-	"optibfm/configs"
 	"optibfm/hal"
-	"optibfm/hal/serial"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 )
 
-// The kinds of connections.
-const (
-	onI2C    = "i2c"
-	onSerial = "serial"
-	onCAN    = "can"
-	onLine   = "gpio" // a GPIO line besides the bus
-)
-
 // connection is the place of a device.
-type connection struct {
-	device  string // its name
-	kind    string
-	name    string // bus, port, interface or line
-	address uint16 // on an I²C bus
-}
-
-// connections finds the connections in the section of a device's driver: a serial port, or the keys
-// bus, interface and output_enable, which have the same meaning in every driver.
-func connections(device string, section any) (list []connection) {
-	v := reflect.ValueOf(section)
-	if v.Kind() != reflect.Struct {
-		return nil
-	}
-	for i := range v.NumField() {
-		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-		switch value := v.Field(i).Interface().(type) {
-		case serial.Config:
-			list = append(list, connection{device: device, kind: onSerial, name: value.Path})
-		case string:
-			c := connection{device: device, name: value}
-			switch {
-			case key == "bus":
-				c.kind, c.address = onI2C, addressOf(section, value)
-			case key == "interface":
-				c.kind = onCAN
-			case key == "output_enable" && value != "":
-				c.kind = onLine
-			default:
-				continue
-			}
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
-// addressOf returns the address of an I²C device, or its driver's default; 0 if there is none.
-func addressOf(section any, bus string) (address uint16) {
-	if p, ok := section.(interface{ Place() string }); ok {
-		_, _ = fmt.Sscanf(strings.TrimPrefix(p.Place(), bus), ", address 0x%x", &address)
-	}
-	return address
-}
+type connection = registry.Connection
 
 // deviceChecks returns the checks of the robot's devices.
 func (d *doctor) deviceChecks() []check {
-	switch d.file.Robot.Driver {
-	case configs.DriverBridge:
-		return []check{bounded("device.bridge", time.Minute, d.checkBridge)}
-	case configs.DriverUnitree:
-		return []check{
-			{id: "device.unitree", limit: 30 * time.Second, run: d.checkUnitree}, single("device.start", d.checkStart),
+	section := d.file.Robot.Chosen()
+	if run := registry.Check(d.file.Robot.Driver); run != nil {
+		list := []check{{id: "device." + d.file.Robot.Driver, limit: time.Minute, run: func(ctx context.Context) (all []finding) {
+			for _, f := range run(ctx, section, d) {
+				all = append(all, finding{Status: f.Status, Found: f.Found, Fix: f.Fix})
+			}
+			return all
+		}}}
+		if _, ok := section.(registry.Describer); ok {
+			list = append(list, single("device.start", d.checkStart))
 		}
-	case configs.DriverComposite:
-	default:
+		return list
+	}
+	wired, ok := section.(registry.Wired)
+	if !ok {
 		return []check{single("device", func() finding {
-			return skip("simulated robot (robot.driver: %s)", d.file.Robot.Driver)
+			if setup.Simulated(d.file.Robot) {
+				return skip("simulated robot (robot.driver: %s)", d.file.Robot.Driver)
+			}
+			return skip("the driver %s has no check", d.file.Robot.Driver)
 		})}
 	}
-	var all []connection
-	for _, device := range d.file.Robot.Composite.Devices {
-		all = append(all, connections(device.Name, device.Section())...)
-	}
+	all := wired.Connections()
 	var list []check
 	for _, kind := range []struct {
 		name string
 		run  func(context.Context, []connection) []finding
-	}{{onI2C, d.checkI2C}, {onLine, d.checkGPIO}, {onSerial, d.checkSerial}, {onCAN, d.checkCAN}} {
-		of := slices.DeleteFunc(slices.Clone(all), func(c connection) bool { return c.kind != kind.name })
+	}{
+		{registry.OnI2C, d.checkI2C}, {registry.OnLine, d.checkGPIO}, {registry.OnSerial, d.checkSerial},
+		{registry.OnCAN, d.checkCAN},
+	} {
+		of := slices.DeleteFunc(slices.Clone(all), func(c connection) bool { return c.Kind != kind.name })
 		if len(of) > 0 {
 			list = append(list, check{id: "device." + kind.name, limit: 10 * time.Second,
 				run: func(ctx context.Context) []finding { return kind.run(ctx, of) }})
@@ -119,7 +76,10 @@ func (d *doctor) checkStart() finding {
 // checkBounds compares the longest durations of the robot's calls with the loop, as a run does
 // before it arms.
 func (d *doctor) checkBounds() finding {
-	shares := d.file.Robot.Composite.Shares()
+	var shares []hal.Share
+	if p, ok := d.file.Robot.Chosen().(registry.Parted); ok {
+		shares = p.Shares()
+	}
 	var b hal.Bounds
 	for _, s := range shares {
 		b = b.Plus(s.Bounds)
@@ -148,10 +108,10 @@ func (d *doctor) checkBounds() finding {
 func byName(list []connection) (names []string, devices map[string][]connection) {
 	devices = map[string][]connection{}
 	for _, c := range list {
-		if devices[c.name] == nil {
-			names = append(names, c.name)
+		if devices[c.Name] == nil {
+			names = append(names, c.Name)
 		}
-		devices[c.name] = append(devices[c.name], c)
+		devices[c.Name] = append(devices[c.Name], c)
 	}
 	return names, devices
 }
@@ -166,7 +126,7 @@ func (d *doctor) checkI2C(ctx context.Context, list []connection) (found []findi
 			found = append(found, f)
 			continue
 		}
-		bus, err := d.hardware.OpenI2C(name, d.file.Robot.Composite.I2CTimeout())
+		bus, err := d.openI2C(name)
 		if err != nil {
 			found = append(found, fail("see `i2cdetect -l`", "%v", err).about(name))
 			continue
@@ -184,30 +144,28 @@ func (d *doctor) checkI2C(ctx context.Context, list []connection) (found []findi
 
 // readFirstRegister reads register 0. In every supported chip it is an identifier or a setting, and
 // reading it changes nothing.
-func readFirstRegister(bus interface {
-	Tx(addr uint16, w, r []byte) error
-}, c connection) finding {
+func readFirstRegister(bus registry.I2C, c connection) finding {
 	const tries = 3
-	place := fmt.Sprintf("%#02x on %s", c.address, c.name)
+	place := fmt.Sprintf("%#02x on %s", c.Address, c.Name)
 	var register [1]byte
 	var err error
 	for range tries {
-		if err = bus.Tx(c.address, []byte{0}, register[:]); err == nil {
-			return pass("%s answers (register 0 is %#02x)", place, register[0]).about(c.device)
+		if err = bus.Tx(c.Address, []byte{0}, register[:]); err == nil {
+			return pass("%s answers (register 0 is %#02x)", place, register[0]).about(c.Device)
 		}
 	}
-	number := strings.TrimPrefix(path.Base(c.name), "i2c-")
+	number := strings.TrimPrefix(path.Base(c.Name), "i2c-")
 	return fail(fmt.Sprintf("check power, wiring, pull-ups and address: `i2cdetect -y -r %s`", number),
-		"%s does not answer: %v", place, err).about(c.device)
+		"%s does not answer: %v", place, err).about(c.Device)
 }
 
 func (d *doctor) checkGPIO(_ context.Context, list []connection) (found []finding) {
 	for _, c := range list {
-		chip, line, ok := strings.Cut(c.name, ":")
+		chip, line, ok := strings.Cut(c.Name, ":")
 		if !ok {
-			chip, line = "", c.name
+			chip, line = "", c.Name
 		}
-		found = append(found, d.checkLine(chip, line).about(c.device))
+		found = append(found, d.checkLine(chip, line).about(c.Device))
 	}
 	return found
 }
@@ -275,3 +233,23 @@ func (d *doctor) checkPortUsers(port string, otherwise finding) finding {
 	}
 	return otherwise
 }
+
+// openI2C opens a bus of the robot.
+func (d *doctor) openI2C(path string) (registry.I2C, error) {
+	if d.buses != nil {
+		return d.buses(path)
+	}
+	return d.file.Robot.Chosen().(registry.Wired).OpenI2C(path)
+}
+
+// Exists implements registry.Computer.
+func (d *doctor) Exists(path string) bool {
+	_, err := fs.Stat(d.files, relative(path))
+	return err == nil
+}
+
+// Access implements registry.Computer.
+func (d *doctor) Access(path string) error { return d.access(path) }
+
+// User implements registry.Computer.
+func (d *doctor) User() string { return d.user.Name }

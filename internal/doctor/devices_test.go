@@ -4,56 +4,16 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/warthog618/go-gpiocdev"
-	"periph.io/x/conn/v3/i2c"
 
-	"optibfm/configs"
-	"optibfm/hal/dynamixel"
-	"optibfm/hal/mit"
-	"optibfm/hal/mpu6050"
-	"optibfm/hal/serial"
+	"optibfm/hal/assembly"
+	"optibfm/internal/registry"
 	"optibfm/internal/rigtest"
 )
-
-func TestConnections_FindsPlaceOfEveryDriver(t *testing.T) {
-	drivers := 0
-	for field := range reflect.TypeFor[configs.Device]().Fields() {
-		key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-		section := (configs.Device{Driver: key}).Section()
-		if section == nil {
-			continue
-		}
-		drivers++
-		found := connections("it", section)
-		if len(found) == 0 || found[0].kind == onI2C && found[0].address == 0 {
-			t.Errorf("%T: %+v", section, found)
-		}
-	}
-	if drivers < 7 {
-		t.Errorf("%d drivers", drivers)
-	}
-	for _, c := range []struct {
-		section any
-		want    connection
-	}{
-		{mpu6050.Config{Bus: "/dev/i2c-7", Address: 0x69}, connection{"it", onI2C, "/dev/i2c-7", 0x69}},
-		{dynamixel.Config{Port: serial.Config{Path: "/dev/ttyUSB0"}}, connection{"it", onSerial, "/dev/ttyUSB0", 0}},
-		{mit.Config{Interface: "can0"}, connection{"it", onCAN, "can0", 0}},
-	} {
-		if got := connections("it", c.section); len(got) != 1 || got[0] != c.want {
-			t.Errorf("%+v, want %+v", got, c.want)
-		}
-	}
-	if found := connections("none", nil); found != nil {
-		t.Errorf("%+v", found)
-	}
-}
 
 func TestMachine_ChecksDeviceFileAndRights(t *testing.T) {
 	files := board()
@@ -79,9 +39,9 @@ func TestDoctor_ComparesBoundsWithLoop(t *testing.T) {
 	d := doctorFor(t, fakeMachine(board()), "composite")
 	expect(t, "ready configuration", d.checkBounds(), statusOK,
 		"Sense 12ms, Act 24ms (imu 12ms, base 24ms)", "Halt 36ms", "period 50 ms", "watchdog ")
-	d.file.Robot.Composite.I2CTimeoutMS = 15 // rounded up to 20
+	rigtest.EditRobot(&d.file, func(c *assembly.Config) { c.I2CTimeoutMS = 15 }) // rounded up to 20
 	expect(t, "above the period", d.checkBounds(), statusWarn, "loop.period_ms: found 50ms", "72ms", "i2c_timeout_ms")
-	d.file.Robot.Composite.I2CTimeoutMS = 1000
+	rigtest.EditRobot(&d.file, func(c *assembly.Config) { c.I2CTimeoutMS = 1000 })
 	expect(t, "above the watchdog", d.checkBounds(), statusFail, "loop.watchdog_ms: found")
 	d.file.Run.Shadow = true
 	expect(t, "shadow", d.checkBounds(), statusOK, "Sense 1.2s")
@@ -90,12 +50,12 @@ func TestDoctor_ComparesBoundsWithLoop(t *testing.T) {
 func TestDoctor_ReadsOneRegisterPerI2CDeviceAndWritesNone(t *testing.T) {
 	m := fakeMachine(board())
 	rig := rigtest.NewRig()
-	m.hardware = rig.Hardware()
+	m.buses = func(path string) (registry.I2C, error) { return rig.Hardware().OpenI2C(path, 10*time.Millisecond) }
 	before := rig.Pwm.Registers
 	d := doctorFor(t, m, "composite")
 	list := []connection{
-		{"imu", onI2C, "/dev/i2c-1", 0x28}, {"base", onI2C, "/dev/i2c-1", 0x40}, {"other", onI2C, "/dev/i2c-1", 0x50},
-		{"far", onI2C, "/dev/i2c-3", 0x50},
+		at("imu", registry.OnI2C, "/dev/i2c-1", 0x28), at("base", registry.OnI2C, "/dev/i2c-1", 0x40), at("other", registry.OnI2C, "/dev/i2c-1", 0x50),
+		at("far", registry.OnI2C, "/dev/i2c-3", 0x50),
 	}
 	found := d.checkI2C(t.Context(), list)
 	if len(found) != 5 {
@@ -109,7 +69,7 @@ func TestDoctor_ReadsOneRegisterPerI2CDeviceAndWritesNone(t *testing.T) {
 	if rig.Pwm.Registers != before {
 		t.Error("a register of the PWM changed")
 	}
-	d.hardware.OpenI2C = func(string, time.Duration) (i2c.BusCloser, error) { return nil, errors.New("SMBus only") }
+	d.buses = func(string) (registry.I2C, error) { return nil, errors.New("SMBus only") }
 	expect(t, "cannot be opened", d.checkI2C(t.Context(), list[:1])[0], statusFail, "SMBus only")
 }
 
@@ -135,7 +95,7 @@ func TestDoctor_ChecksGPIOLines(t *testing.T) {
 		"PQ.05":       {statusFail, []string{"no chip has a line", "gpioinfo"}},
 		"gpiochip7:1": {statusFail, []string{"/dev/gpiochip7: no such file"}},
 	} {
-		expect(t, name, d.checkGPIO(t.Context(), []connection{{device: "base", name: name}})[0], c.status, c.words...)
+		expect(t, name, d.checkGPIO(t.Context(), []connection{{Device: "base", Name: name}})[0], c.status, c.words...)
 	}
 	d.access = denied("/dev/gpiochip0")
 	expect(t, "no rights", d.checkLine("", "PQ.05"), statusFail, "permission denied", "usermod -aG gpio optibfm")
@@ -144,7 +104,7 @@ func TestDoctor_ChecksGPIOLines(t *testing.T) {
 }
 
 func TestDoctor_FindsOtherUsersOfSerialPort(t *testing.T) {
-	list := []connection{{"arm", onSerial, "/dev/ttyUSB0", 0}, {"leg", onSerial, "/dev/ttyUSB0", 0}}
+	list := []connection{at("arm", registry.OnSerial, "/dev/ttyUSB0", 0), at("leg", registry.OnSerial, "/dev/ttyUSB0", 0)}
 	d := doctorFor(t, fakeMachine(board()), "composite")
 	if found := d.checkSerial(t.Context(), list); len(found) != 1 {
 		t.Errorf("%+v, want one finding for one port", found)
@@ -157,7 +117,7 @@ func TestDoctor_FindsOtherUsersOfSerialPort(t *testing.T) {
 	expect(t, "modem", d.checkSerial(t.Context(), list)[0], statusWarn, "ModemManager", "disable --now")
 	files["sys/class/tty/console/active"] = &fstest.MapFile{Data: []byte("tty0 ttyUSB0\n")}
 	expect(t, "console", d.checkSerial(t.Context(), list)[0], statusFail, "kernel's console", "serial-getty@ttyUSB0")
-	list[0].name = "/dev/ttyACM3"
+	list[0].Name = "/dev/ttyACM3"
 	expect(t, "none", d.checkSerial(t.Context(), list[:1])[0], statusFail, "no such file", "by-id")
 }
 
@@ -185,7 +145,7 @@ func TestDoctor_ChecksBridgeWithoutConnecting(t *testing.T) {
 	}
 	d := bridgeDoctor(t, "address=unix:/run/robot")
 	d.access = denied("/run/robot")
-	expect(t, "no rights", d.checkBridge(t.Context()), statusFail, "permission denied")
+	expect(t, "no rights", d.deviceChecks()[0].run(t.Context())[0], statusFail, "permission denied")
 }
 
 func TestDoctor_ChecksPackagesOfBridgeScript(t *testing.T) {
@@ -202,6 +162,10 @@ func TestDoctor_ChecksPackagesOfBridgeScript(t *testing.T) {
 			}
 		}
 		d := bridgeDoctor(t, "command=["+python+", "+script+", walker]")
-		expect(t, answer, d.checkBridge(t.Context()), c.status, c.word)
+		expect(t, answer, d.deviceChecks()[0].run(t.Context())[0], c.status, c.word)
 	}
+}
+
+func at(device, kind, name string, address uint16) connection {
+	return connection{Device: device, Kind: kind, Name: name, Address: address}
 }

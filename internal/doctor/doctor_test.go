@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"optibfm/configs"
 	"optibfm/rtloop"
 )
 
@@ -203,7 +202,7 @@ func TestDoctor_NamesUser(t *testing.T) {
 func TestDoctor_ReportsASharedUser(t *testing.T) {
 	d := doctorFor(t, fakeMachine(tree()), "rover")
 	expect(t, "simulator", d.checkHost(), statusOK, "moves no robot")
-	d.file.Robot.Driver = configs.DriverComposite
+	d.file.Robot.Driver = "composite"
 	for _, host := range []string{"", "root"} {
 		d.file.Run.HostUser = host
 		if f := d.checkHost(); f.Status != statusWarn || !f.Strict {

@@ -20,7 +20,7 @@ import (
 	"optibfm/hal/can"
 	"optibfm/internal/jitter"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/setup"
+	"optibfm/internal/registry"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rtloop"
 )
@@ -43,9 +43,10 @@ type machine struct {
 	// link is can.LinkState.
 	link func(name string) (can.Link, error)
 	// line returns the state of a GPIO line and does not request it. chip "" means any chip.
-	line     func(chip, line string) (lineState, error)
-	inputs   evdev.System
-	hardware setup.Hardware
+	line   func(chip, line string) (lineState, error)
+	inputs evdev.System
+	// buses opens an I²C bus; nil: as the robot does.
+	buses func(path string) (registry.I2C, error)
 	// program runs this program with arguments and returns its output.
 	program func(ctx context.Context, args ...string) (string, error)
 }
@@ -78,7 +79,7 @@ func thisMachine() machine {
 		},
 		space: func(path string) (s unix.Statfs_t, err error) { return s, unix.Statfs(path, &s) },
 		link:  can.LinkState, line: readLine,
-		inputs: setup.InputDevices, hardware: setup.LocalHardware, program: runProgram,
+		inputs: evdev.Local, program: runProgram,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
 )
@@ -49,7 +50,7 @@ func (d *doctor) checkBundle() finding {
 	bundle := d.file.Model.Bundle
 	model, err := setup.OpenModel(bundle)
 	switch {
-	case bundle != configs.EmbeddedRover && missing(bundle):
+	case !embedded(bundle) && missing(bundle):
 		return fail(setup.MissingModel(bundle), "%v", err)
 	case err != nil:
 		return fail("correct model.bundle; see `optibfm model inspect DIR`", "%v", err)
@@ -197,4 +198,9 @@ func cleanLines(output string) []string {
 		lines[i] = plaintext.Clean(strings.Join(strings.Fields(line), " "))
 	}
 	return lines
+}
+
+func embedded(bundle string) bool {
+	_, ok := registry.Model(bundle)
+	return ok
 }

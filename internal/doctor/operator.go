@@ -12,7 +12,9 @@ import (
 	"optibfm/configs"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/regular"
+	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/panel"
 	"optibfm/rewardsrc/web"
 )
@@ -21,9 +23,9 @@ func (d *doctor) operatorChecks() []check {
 	o := d.file.Operator
 	var list []check
 	switch o.Source {
-	case configs.SourceEvdev:
+	case "evdev":
 		list = append(list, single("operator.device", d.checkInputDevice))
-	case configs.SourceGPIO:
+	case "gpio":
 		list = append(list, check{id: "operator.device", limit: checkLimit, run: d.checkButtons})
 	default:
 		list = append(list, single("operator.device", func() finding {
@@ -39,7 +41,7 @@ func (d *doctor) operatorChecks() []check {
 // checkInputDevice finds the reward device and its keys. It does not open the device, which would
 // wake a sleeping one.
 func (d *doctor) checkInputDevice() finding {
-	cfg := d.file.Operator.Evdev
+	cfg := sections.Get[evdev.Config](d.file.Operator.Sections)
 	devices, err := d.inputs.List()
 	if err != nil {
 		return fail("see `ls /dev/input`", "%v", err)
@@ -81,7 +83,7 @@ func missingKey(cfg evdev.Config, info evdev.Info) string {
 
 // checkButtons checks the GPIO lines of buttons, light and buzzer.
 func (d *doctor) checkButtons(context.Context) (found []finding) {
-	g := d.file.Operator.GPIO
+	g := sections.Get[gpio.Config](d.file.Operator.Sections)
 	check := func(role, line string) {
 		if line != "" {
 			found = append(found, d.checkLine(g.Chip, line).about(role))

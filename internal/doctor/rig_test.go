@@ -16,6 +16,7 @@ import (
 
 	"optibfm/hal/can"
 	"optibfm/internal/jitter"
+	"optibfm/internal/registry"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rtloop"
@@ -135,7 +136,10 @@ func fakeMachine(files fs.FS) machine {
 		space:  func(string) (unix.Statfs_t, error) { return unix.Statfs_t{Bsize: 4096, Bavail: 10 << 20}, nil },
 		link:   func(string) (can.Link, error) { return can.Link{}, fmt.Errorf("can: %w", can.ErrNoInterface) },
 		line:   func(string, string) (lineState, error) { return lineState{}, errNoDevice },
-		inputs: inputs(nil), hardware: rigtest.NewRig().Hardware(),
+		inputs: inputs(nil),
+		buses: func(path string) (registry.I2C, error) {
+			return rigtest.NewRig().Hardware().OpenI2C(path, 10*time.Millisecond)
+		},
 		program: func(context.Context, ...string) (string, error) { return "", errNoDevice },
 	}
 }

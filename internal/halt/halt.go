@@ -8,12 +8,9 @@ import (
 	"strings"
 
 	"optibfm/configs"
-	"optibfm/hal/dynamixel"
-	"optibfm/hal/feetech"
-	"optibfm/hal/mcu"
-	"optibfm/hal/mit"
 	"optibfm/internal/control"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 	"optibfm/rtloop"
@@ -22,7 +19,7 @@ import (
 // Robot brings the robot of a configuration to its failsafe output. It prints the
 // halted devices to out, with notes on those that do not hold their failsafe output.
 // It returns when ctx is done, even if a device hangs.
-func Robot(ctx context.Context, out, warnings io.Writer, h setup.Hardware, file configs.File) (err error) {
+func Robot(ctx context.Context, out, warnings io.Writer, file configs.File) (err error) {
 	if reason := nothingToHalt(file); reason != "" {
 		_, err := fmt.Fprintf(out, "nothing to halt: %s\n", reason)
 		return err
@@ -32,7 +29,7 @@ func Robot(ctx context.Context, out, warnings io.Writer, h setup.Hardware, file 
 		return err
 	}
 	defer func() { err = errors.Join(err, socket.Close()) }()
-	lines, err := plan(ctx, h, file)
+	lines, err := plan(ctx, file)
 	if err != nil {
 		return fmt.Errorf("halt: %w", err)
 	}
@@ -77,8 +74,8 @@ func nothingToHalt(file configs.File) string {
 		return "run.shadow is true: this program does not move the robot and must not stop what does"
 	case file.Run.Lockstep:
 		return "run.lockstep is true: the robot is simulated"
-	case file.Robot.Driver == configs.DriverRover:
-		return "robot.driver is rover: it is simulated"
+	case setup.Simulated(file.Robot) && !registry.HasOwnTime(file.Robot.Chosen()):
+		return fmt.Sprintf("robot.driver is %s: it is simulated", file.Robot.Driver)
 	}
 	return ""
 }
@@ -98,34 +95,32 @@ type result struct {
 }
 
 // plan returns the tasks of a robot, grouped by line or bus.
-func plan(ctx context.Context, h setup.Hardware, file configs.File) ([][]task, error) {
-	if file.Robot.Driver != configs.DriverComposite {
+func plan(ctx context.Context, file configs.File) ([][]task, error) {
+	key := "robot." + file.Robot.Driver
+	parts, ok := file.Robot.Chosen().(registry.Halting)
+	if !ok {
 		return [][]task{{{
-			name: file.Robot.Driver, key: "robot." + file.Robot.Driver,
+			name: file.Robot.Driver, key: key,
 			do: func(r *result) error { return haltWhole(ctx, file, r) },
 		}}}, nil
 	}
-	c := file.Robot.Composite
-	failsafe, err := c.Failsafe(file.Loop.Period())
+	tasks, err := parts.HaltTasks(file.Loop.Period(), rtloop.Now)
 	if err != nil {
 		return nil, err
 	}
 	var lines [][]task
 	index := map[string]int{}
-	for i, d := range c.Devices {
-		if len(failsafe[i]) == 0 { // a sensor
-			continue
-		}
-		line, known := index[setup.BusOf(d)]
+	for _, t := range tasks {
+		line, known := index[t.Line]
 		if !known {
 			line = len(lines)
-			index[setup.BusOf(d)] = line
+			index[t.Line] = line
 			lines = append(lines, nil)
 		}
 		lines[line] = append(lines[line], task{
-			name: d.Name, key: fmt.Sprintf("robot.composite.devices[%d] (%s)", i, d.Name),
+			name: t.Name, key: key + "." + t.Key,
 			do: func(r *result) (err error) {
-				r.notes, err = haltDevice(ctx, h, c, d, failsafe[i])
+				r.notes, err = t.Halt(ctx)
 				return err
 			},
 		})
@@ -214,28 +209,4 @@ func haltWhole(ctx context.Context, file configs.File, r *result) error {
 		err = d.Damp()
 	}
 	return errors.Join(err, setup.CloseRobot(robot))
-}
-
-// haltDevice halts one device. It does not open servos, CAN motors and boards, because
-// their drivers open only when every servo or motor answers.
-func haltDevice(
-	ctx context.Context, h setup.Hardware, c configs.Composite, d configs.Device, failsafe []float64,
-) (notes []string, err error) {
-	switch section := d.Section().(type) {
-	case dynamixel.Config:
-		return dynamixel.HaltAll(section, failsafe)
-	case feetech.Config:
-		return feetech.HaltAll(section, failsafe)
-	case mit.Config:
-		return mit.HaltAll(section, failsafe)
-	case mcu.Config:
-		return nil, mcu.HaltBoard(section, failsafe)
-	}
-	o := setup.NewDeviceOpener(h, c, rtloop.Now)
-	defer func() { err = errors.Join(err, o.Close()) }()
-	device, err := o.Open(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	return nil, errors.Join(device.Halt(failsafe), device.Close())
 }

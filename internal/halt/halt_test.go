@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/hal/assembly"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/mcu"
 	"optibfm/internal/rigtest"
-	"optibfm/internal/setup"
+	"optibfm/internal/sections"
 )
 
 // load returns a configuration with a socket in a new folder.
@@ -27,10 +28,12 @@ func load(t *testing.T, name string, set ...string) configs.File {
 }
 
 // haltRobot returns what Robot prints: warnings, then results.
-func haltRobot(t *testing.T, h setup.Hardware, file configs.File) (printed string, err error) {
+func haltRobot(t *testing.T, h assembly.Hardware, file configs.File) (printed string, err error) {
 	t.Helper()
 	var out bytes.Buffer
-	err = Robot(t.Context(), &out, &out, h, file)
+	defer func(was assembly.Hardware) { assembly.LocalHardware = was }(assembly.LocalHardware)
+	assembly.LocalHardware = h
+	err = Robot(t.Context(), &out, &out, file)
 	return out.String(), err
 }
 
@@ -44,7 +47,7 @@ func TestHalt_HaltsTheOtherServosOfAChainWithADeadServo(t *testing.T) {
 	chain.Miss(1, -1)
 	chain.Set(2, feetechtest.Torque, 1, 1)
 	chain.Set(2, feetechtest.GoalSpeed, 2, 700)
-	printed, err := haltRobot(t, setup.LocalHardware, file)
+	printed, err := haltRobot(t, assembly.LocalHardware, file)
 	const want = `devices[0] (arm): halt: feetech: "joint" (ID 1): ping`
 	if err == nil || !strings.Contains(err.Error(), want) || printed != "" {
 		t.Errorf("%v, %q", err, printed)
@@ -71,7 +74,9 @@ func TestHalt_ReturnsWhenALineHangs(t *testing.T) {
 		cancel(terminated)
 	}()
 	var out bytes.Buffer
-	err := Robot(ctx, &out, &out, w.Hardware(), file)
+	defer func(was assembly.Hardware) { assembly.LocalHardware = was }(assembly.LocalHardware)
+	assembly.LocalHardware = w.Hardware()
+	err := Robot(ctx, &out, &out, file)
 	if !errors.Is(err, terminated) || !strings.Contains(err.Error(), "devices[1] (base): it has not ended") ||
 		!strings.HasPrefix(out.String(), "halted: neck, arm\n") {
 		t.Errorf("%v, %q", err, out.String())
@@ -82,7 +87,7 @@ func TestHalt_HaltsABoardThatDoesNotAnswer(t *testing.T) {
 	w := rigtest.NewWagon(t)
 	const board = "robot.composite.devices[1].mcu."
 	file := load(t, rigtest.WagonFile, append(w.Set, board+"deadman_ms=60000", board+"start_timeout_ms=300")...)
-	base, err := mcu.Open(t.Context(), file.Robot.Composite.Devices[1].MCU)
+	base, err := mcu.Open(t.Context(), sections.Get[mcu.Config](rigtest.DevicesOf(file)[1].Sections))
 	rigtest.Must(t, err)
 	rigtest.Must(t, errors.Join(base.Arm(), base.Write([]float64{5, 5}), base.Close()))
 	w.Base.Mute(true)
@@ -111,13 +116,6 @@ func TestHalt_RunsALineInOrderAndSurvivesAPanic(t *testing.T) {
 	if strings.Join(order, "") != "abc" || results[0].err != nil || results[2].err != nil ||
 		results[1].err == nil || !strings.Contains(results[1].err.Error(), "b: panic: in a driver") {
 		t.Errorf("%v, %+v", order, results)
-	}
-	file := load(t, "composite")
-	pwm := file.Robot.Composite.Devices[1]
-	other := pwm
-	other.PCA9685.Address++
-	if setup.BusOf(pwm) != setup.BusOf(other) || setup.BusOf(pwm) == setup.BusOf(configs.Device{Driver: "mit"}) {
-		t.Error("devices of one bus would be halted concurrently")
 	}
 }
 
@@ -167,7 +165,7 @@ func TestHalt_NamesWhyNothingIsHalted(t *testing.T) {
 	for set, reason := range map[string]string{
 		"run.shadow=true": "run.shadow", "run.lockstep=true": "run.lockstep", "run.seed=1": "robot.driver is rover",
 	} {
-		printed, err := haltRobot(t, setup.LocalHardware, load(t, "rover", set))
+		printed, err := haltRobot(t, assembly.LocalHardware, load(t, "rover", set))
 		if err != nil || !strings.HasPrefix(printed, "nothing to halt: "+reason) {
 			t.Errorf("%s: %v, %q", set, err, printed)
 		}

@@ -19,14 +19,14 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/link"
 	"optibfm/internal/record"
+	"optibfm/internal/registry"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
-	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/frames"
-	"optibfm/rewardsrc/gpio"
 	"optibfm/rewardsrc/keyboard"
 	"optibfm/rewardsrc/panel"
 	"optibfm/rewardsrc/remote"
@@ -107,7 +107,9 @@ type Process struct {
 	logPath  string
 	notes    []string // events of the start
 	Planner  *Planner
-	saver    *beliefSaver // may be nil
+	saver    *beliefSaver   // may be nil
+	former   *formerTask    // that the operator may keep; nil: none
+	saving   sync.WaitGroup // of former tasks
 	mode     controller.Mode
 	halted   link.StopReport // the newest cause
 	orphaned bool            // the control process died
@@ -182,7 +184,7 @@ func (h *Process) openLink() (err error) {
 func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
 	h.Recorder = &record.Recorder{
 		Statistics: record.NewStatistics(h.Session.Shape()), Log: log, Display: h.Display,
-		Learnt: h.saver.Learnt, Steps: &h.Link.Steps,
+		Learnt: h.saver.Learnt, Steps: &h.Link.Steps, KeepKey: terminal.KeepInput(h.Session.File.Operator),
 	}
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
@@ -195,8 +197,8 @@ func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
 	if h.attend.blind && !h.Config.Awaits && !control.Gate.Off {
 		h.notes = append(h.notes, "questions wait until you are there: "+terminal.FirstInput(operator))
 	}
-	if h.attend.blind && !control.Gate.Off && control.Gate.Pause == "" && control.Credit.Answers != controller.UntilPress {
-		h.notes = append(h.notes, "you do not see the moment of a question: set controller.credit.answers to until_press, "+
+	if h.attend.blind && !control.Gate.Off && control.Gate.Pause == "" && control.Credit.Answers == controller.AtRequest {
+		h.notes = append(h.notes, "you do not see the moment of a question: set controller.credit.answers to estimated, "+
 			"or controller.gate.pause to hold")
 	}
 	h.updateReachable()
@@ -266,10 +268,6 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		return setup.OpenScripted(o)
 	case configs.SourceKeyboard:
 		return keyboard.Open(o.Keyboard, keyboard.Options{Display: h.Notice, OnKey: h.Key})
-	case configs.SourceEvdev:
-		return evdev.Open(o.Evdev, evdev.Options{System: setup.InputDevices, Display: h.Notice})
-	case configs.SourceGPIO:
-		return gpio.Open(o.GPIO, gpio.Options{Display: h.Notice})
 	case configs.SourceRemote:
 		return remote.Open(o.Remote, h.Link, panel.Options{Display: h.Notice})
 	case configs.SourceConsole:
@@ -281,7 +279,10 @@ func (h *Process) openSource() (rewardsrc.Source, error) {
 		err := h.openWeb()
 		return h.web, err
 	}
-	return setup.NoOperator{}, nil
+	if o.Source == configs.SourceNone {
+		return setup.NoOperator{}, nil
+	}
+	return sections.OpenSource(o.Source, o.Chosen(), h.Notice)
 }
 
 // Notice shows a message of the operator's device and records the important ones.
@@ -334,7 +335,8 @@ func (h *Process) showsMoments() bool {
 	if h.web != nil && (file.Operator.View.Enabled() || h.Config.View != "" || poseChannels(h.Config.Spec) != nil) {
 		return true
 	}
-	return file.Robot.Driver == configs.DriverRover && terminal.TakesScreen(h.Config.Show)
+	_, drawn := file.Robot.Chosen().(registry.Arena)
+	return drawn && terminal.TakesScreen(h.Config.Show)
 }
 
 // Key handles a key that gives no label.
@@ -464,6 +466,8 @@ func (h *Process) StartSaver() (end func()) {
 
 // drain records the last plans, refusals and the cause of a stop.
 func (h *Process) drain() {
+	h.saveFormer()
+	h.saving.Wait()
 	h.TakeNotes()
 	h.Intake.Flush()
 	h.takeStop()
@@ -537,6 +541,7 @@ func (h *Process) TakeTicks() error {
 		h.takeRequests()
 		h.TakeLabels()
 		h.Recorder.Tick(t)
+		h.noteFormer(t)
 		h.noteMode(t)
 		h.Link.ReleaseTick()
 	}
@@ -548,6 +553,11 @@ func (h *Process) takeSwitches(t *controller.Tick) error {
 		next, b, ok, err := h.Link.NextSwitch(t.Index)
 		if !ok || err != nil {
 			return err
+		}
+		if b.Name == link.FormerTask {
+			h.saveFormer()
+			h.former = &formerTask{b, next}
+			continue
 		}
 		h.Recorder.Switch(
 			flightlog.Snapshot{Next: next, Hash: b.Hash, State: b.State, Noise: b.Noise, Task: b.Name}, t.Done)

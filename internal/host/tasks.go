@@ -8,13 +8,16 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/internal/beliefstore"
 	"optibfm/internal/link"
+	"optibfm/internal/record"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
 	"optibfm/posterior"
+	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
@@ -55,21 +58,16 @@ func (d *taskDesk) List() (list []web.SavedTask, err error) {
 
 // Save implements web.Tasks.
 func (d *taskDesk) Save(name string, replace bool) error {
-	record := newRecord(d.file, d.model, d.spec)
+	belief := newRecord(d.file, d.model, d.spec)
 	var err error
-	if record.Belief, record.Noise, err = d.belief.since(rtloop.Now()); err != nil {
+	if belief.Belief, belief.Noise, err = d.belief.since(rtloop.Now()); err != nil {
 		return err
 	}
-	if record.Labels() == 0 {
+	if belief.Labels() == 0 {
 		return errors.New("the task has no label; give labels first")
 	}
-	record.SavedAt = time.Now().UTC()
-	err = d.folder.Save(taskstore.Task{
-		Name: name, ModelHash: d.model, Z: setup.MeanZ(d.file.Controller, record), Belief: &record,
-		Origin: taskstore.Origin{
-			At: record.SavedAt, Program: record.Program, Robot: record.Robot, StateDir: d.file.Run.StateDir,
-		},
-	}, replace)
+	belief.SavedAt = time.Now().UTC()
+	err = d.folder.Save(taskOf(name, d.file, belief), replace)
 	if errors.Is(err, taskstore.ErrExists) {
 		return fmt.Errorf("the task %s exists; choose another name, or replace it", name)
 	}
@@ -87,6 +85,74 @@ func (d *taskDesk) Load(name string) error {
 
 // New implements web.Tasks.
 func (d *taskDesk) New() error { return d.change.New() }
+
+// formerTask is the belief before a changed task, from a tick on.
+type formerTask struct {
+	belief link.TaskBelief
+	since  uint64
+}
+
+// noteFormer drops a former task that the operator kept, and saves one that can no longer be kept.
+func (h *Process) noteFormer(t *controller.Tick) {
+	if h.former == nil || t.Index < h.former.since {
+		return
+	}
+	for i := range t.NumLabels {
+		if l := &t.Labels[i]; l.Kind == rewardsrc.Keep && l.Outcome == controller.Applied {
+			h.former = nil
+			return
+		}
+	}
+	if !t.Flags.Has(controller.FlagKeepable) {
+		h.saveFormer()
+	}
+}
+
+// saveFormer saves the former task, if there is one. It does not wait for the disk.
+func (h *Process) saveFormer() {
+	if h.former == nil {
+		return
+	}
+	b := h.former.belief
+	h.former = nil
+	h.saving.Go(func() {
+		name := "before-change-" + time.Now().Format("20060102-150405")
+		e := flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: "the task before the change is saved as " + name}
+		if err := h.saveTask(name, b); err != nil {
+			e.Level, e.Text = flightlog.Error, fmt.Sprintf("the task before the change is not saved: %v", err)
+		}
+		record.Offer(h.Planner.Events, e)
+	})
+}
+
+// saveTask saves a belief as a task.
+func (h *Process) saveTask(name string, b link.TaskBelief) error {
+	file := h.Session.File
+	folder, err := setup.TaskFolder(file.Run)
+	if err != nil {
+		return err
+	}
+	belief := newRecord(file, h.Config.ModelHash, h.Config.Spec)
+	belief.Noise = b.Noise
+	if belief.Belief, err = file.Controller.NewBelief(h.Session.Shape().Latent); err != nil {
+		return err
+	}
+	if err := belief.Belief.Restore(b.State); err != nil {
+		return err
+	}
+	belief.SavedAt = time.Now().UTC()
+	return folder.Save(taskOf(name, file, belief), false)
+}
+
+// taskOf returns the task of a belief of a run.
+func taskOf(name string, file configs.File, belief beliefstore.Record) taskstore.Task {
+	return taskstore.Task{
+		Name: name, ModelHash: belief.ModelHash, Z: setup.MeanZ(file.Controller, belief), Belief: &belief,
+		Origin: taskstore.Origin{
+			At: belief.SavedAt, Program: belief.Program, Robot: belief.Robot, StateDir: file.Run.StateDir,
+		},
+	}
+}
 
 // newRecord returns what a saved belief of a run has besides the belief, its noise and the time.
 func newRecord(f configs.File, modelHash string, spec hal.Spec) beliefstore.Record {

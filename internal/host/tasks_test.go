@@ -8,9 +8,12 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
+	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
 )
@@ -67,5 +70,53 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 	}
 	if err := desk.Load("walk"); err == nil || !strings.Contains(err.Error(), "no task walk") {
 		t.Errorf("a task that is not saved: %v", err)
+	}
+}
+
+func TestProcess_SavesAFormerTaskThatWasNotKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(h *Process, tick *controller.Tick)
+		want int
+	}{
+		"kept": {func(h *Process, tick *controller.Tick) {
+			tick.NumLabels, tick.Labels[0] = 1, controller.AppliedLabel{Kind: rewardsrc.Keep, Outcome: controller.Applied}
+			h.noteFormer(tick)
+		}, 0},
+		"unanswered": {func(h *Process, tick *controller.Tick) {
+			tick.Flags = 0
+			h.noteFormer(tick)
+		}, 1},
+		"at the end of the run": {func(h *Process, _ *controller.Tick) { h.saveFormer() }, 1},
+	} {
+		session := rigtest.NewSession(t, func(f *configs.File) { f.Run.TaskDir = t.TempDir() })
+		learner, err := controller.NewLearner(session.File.Controller, session.Shape().Latent, 20e6)
+		rigtest.Must(t, err)
+		phi := make([]float64, session.Shape().Latent)
+		phi[0] = 1
+		rigtest.Must(t, learner.WarmStart(phi, []float64{1}))
+		state := make([]float64, session.Shape().StateLen())
+		learner.Belief().State(state)
+		h := &Process{Session: session, Planner: &Planner{Events: make(chan flightlog.Event, 2)}}
+		h.former = &formerTask{link.TaskBelief{Name: link.FormerTask, State: state}, 5}
+		tick := controller.NewTick(session.Shape())
+		tick.Index, tick.Flags = 6, controller.FlagKeepable
+		if h.noteFormer(tick); h.former == nil {
+			t.Fatalf("%s: the minute ended early", name)
+		}
+		c.end(h, tick)
+		h.saving.Wait()
+		names, err := taskstore.Folder(session.File.Run.TaskDir).Names()
+		rigtest.Must(t, err)
+		if len(names) != c.want || h.former != nil || len(h.Planner.Events) != c.want {
+			t.Errorf("%s: tasks %q, %d events", name, names, len(h.Planner.Events))
+		}
+		if c.want == 0 {
+			continue
+		}
+		task, err := taskstore.Folder(session.File.Run.TaskDir).Load(names[0])
+		rigtest.Must(t, err)
+		if !strings.HasPrefix(names[0], "before-change-") || task.Belief.Belief.Hash() != learner.Belief().Hash() {
+			t.Errorf("%s: the task %s has another belief", name, names[0])
+		}
 	}
 }

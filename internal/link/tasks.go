@@ -24,6 +24,9 @@ const (
 // NewTask is the name of a task without labels in the log. No saved task can have it.
 const NewTask = "(new)"
 
+// FormerTask is the name of the belief before a changed task on its way to the host. No saved task can have it.
+const FormerTask = "(former)"
+
 // changeTimeout is longer than the control process takes to change the task.
 const changeTimeout = 30 * time.Second
 

@@ -21,6 +21,8 @@ type LabelIntake struct {
 	now      func() int64 // the clock of the labels
 
 	answersOnly bool // operator.label_mode: per_request
+	undoKeeps   bool // the device has no button to keep the former task: undo does
+	keepable    bool // FlagKeepable of the newest tick
 	halts       *controller.StopHistory
 	refusals    refusals
 }
@@ -41,6 +43,7 @@ func NewLabelIntake(file configs.File, source rewardsrc.Source, r *Recorder, now
 	return &LabelIntake{
 		Source: source, recorder: r, now: now,
 		answersOnly: file.Operator.LabelMode == configs.ModePerRequest,
+		undoKeeps:   file.Operator.OnButtons(),
 		halts:       controller.NewStopHistory(file.Controller.Credit),
 	}
 }
@@ -57,14 +60,21 @@ func (d *LabelIntake) Ask(r rewardsrc.Request) {
 	d.recorder.Request(r)
 }
 
-// NoteTick notes whether the robot was stopped, starting or resting when a tick's state was sensed.
-func (d *LabelIntake) NoteTick(t *controller.Tick) { d.halts.Note(t.Index, t.SenseAt, t.Excluded()) }
+// NoteTick notes whether the robot was stopped, starting or resting when a tick's state was sensed, and whether
+// the operator can keep a former task.
+func (d *LabelIntake) NoteTick(t *controller.Tick) {
+	d.halts.Note(t.Index, t.SenseAt, t.Excluded())
+	d.keepable = t.Flags.Has(controller.FlagKeepable)
+}
 
 // Pass makes a label durable, hands it to next and acknowledges it. It refuses a label that may not count,
 // that cannot be written or that next does not take. After the write the label is in the log: next may fail
 // only at the end of a run.
 func (d *LabelIntake) Pass(label rewardsrc.Label, next func(rewardsrc.Label) error) {
 	label.ID = d.lastID + 1
+	if label.Kind == rewardsrc.Undo && d.undoKeeps && d.keepable {
+		label.Kind, label.Undoes = rewardsrc.Keep, 0
+	}
 	err := d.admit(label)
 	if err == nil {
 		err = d.write(label)

@@ -278,3 +278,25 @@ type quietSource struct {
 
 func (q *quietSource) Acknowledge(rewardsrc.Label)   {}
 func (q *quietSource) Refuse(rewardsrc.Label, error) { q.refused++ }
+
+func TestLabelIntake_UndoKeepsAFormerTaskOnADeviceWithoutThatButton(t *testing.T) {
+	for source, want := range map[string]rewardsrc.Kind{
+		configs.SourceRemote: rewardsrc.Keep, configs.SourceKeyboard: rewardsrc.Undo,
+	} {
+		operator, err := scripted.New(scripted.DefaultConfig())
+		rigtest.Must(t, err)
+		i := newIntake(t, operator, func(f *configs.File) { f.Operator.Source = source })
+		undo := func() rewardsrc.Label {
+			i.give(rewardsrc.Label{Kind: rewardsrc.Undo, Undoes: 3, Tick: rewardsrc.NoTick, At: rewardsrc.Monotonic()})
+			return i.passed[len(i.passed)-1]
+		}
+		i.sense(controller.FlagArmed)
+		if got := undo(); got.Kind != rewardsrc.Undo || got.Undoes != 3 {
+			t.Errorf("%s: without a change: %+v", source, got)
+		}
+		i.sense(controller.FlagArmed | controller.FlagKeepable)
+		if got := undo(); got.Kind != want {
+			t.Errorf("%s: after a change: %+v, want %v", source, got, want)
+		}
+	}
+}

@@ -29,6 +29,7 @@ type Recorder struct {
 	Display    Display
 	Learnt     func(tick uint64) // a label or a switch of the task changed the belief in this tick; may be nil
 	Steps      *link.HostSteps   // nil in lockstep
+	KeepKey    string            // how the operator keeps the former task
 
 	learnt bool // in the tick before
 
@@ -57,14 +58,27 @@ func (r *Recorder) Tick(t *controller.Tick) {
 	r.Steps.Note(link.DisplayUpdate, false)
 }
 
+// announceChange records and shows that the task seems to have changed, and the operator's answer.
+func (r *Recorder) announceChange(t *controller.Tick) {
+	e := flightlog.Event{At: t.Done, Level: flightlog.Info}
+	if t.Flags.Has(controller.FlagChanged) {
+		e.Level = flightlog.Warn
+		e.Text = fmt.Sprintf("it seems that the task changed: a belief of the last %d labels alone predicts them better "+
+			"(evidence %.1f nats); the robot learns it as a new task; to keep the former one, within a minute: %s",
+			t.Evidence.Labels, t.Evidence.Change, r.KeepKey)
+		r.Event(e)
+	}
+	for i := range t.NumLabels {
+		if l := &t.Labels[i]; l.Kind == rewardsrc.Keep && l.Outcome == controller.Applied {
+			e.Text = "the operator kept the former task: its belief is back, with all labels since"
+			r.Event(e)
+		}
+	}
+}
+
 // announce records and shows that the task is learnt, or that labels contradict a learnt task.
 func (r *Recorder) announce(t *controller.Tick) {
-	if t.Flags.Has(controller.FlagContradicted) {
-		r.Event(flightlog.Event{At: t.Done, Level: flightlog.Warn, Text: fmt.Sprintf(
-			"the task seems to have changed: the belief predicts %d of the last %d labels; "+
-				"the robot forgets the labels before the first of these that it did not predict (controller.gate.relearn)",
-			t.Predicted.Labels, t.Predicted.Of)})
-	}
+	r.announceChange(t)
 	learnt := t.Flags.Has(controller.FlagLearnt)
 	was := r.learnt
 	r.learnt = learnt

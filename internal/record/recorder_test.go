@@ -39,17 +39,21 @@ func TestRecorder_AnnouncesALearntTaskOnce(t *testing.T) {
 	}
 }
 
-func TestRecorder_ReportsForgottenLabels(t *testing.T) {
+func TestRecorder_ReportsAChangedTaskAndTheAnswer(t *testing.T) {
 	shape := controller.Shape{Obs: 1, Action: 1, Latent: 1}
 	display := &eventsOnly{}
-	r := Recorder{Statistics: NewStatistics(shape), Display: display}
+	r := Recorder{Statistics: NewStatistics(shape), Display: display, KeepKey: "press k"}
 	tick := controller.NewTick(shape)
-	for i, flags := range []controller.Flags{0, controller.FlagContradicted, 0} {
+	for i, flags := range []controller.Flags{0, controller.FlagChanged, controller.FlagKeepable} {
 		tick.Index, tick.Elapsed, tick.Flags = uint64(i), 1, flags
-		tick.Predicted = controller.Predicted{Labels: 2, Of: 10}
+		tick.Evidence = controller.Evidence{Change: 9, Labels: 12}
+		if flags == controller.FlagKeepable {
+			tick.NumLabels, tick.Labels[0] = 1, controller.AppliedLabel{Kind: rewardsrc.Keep, Outcome: controller.Applied}
+		}
 		r.Tick(tick)
 	}
-	if len(display.texts) != 1 || !strings.Contains(display.texts[0], "predicts 2 of the last 10 labels; the robot forgets") {
+	parts := []string{"last 12 labels alone predicts them better (evidence 9.0 nats)", "the operator kept the former task"}
+	if !slices.EqualFunc(display.texts, parts, strings.Contains) || !strings.HasSuffix(display.texts[0], "press k") {
 		t.Errorf("events %q", display.texts)
 	}
 }

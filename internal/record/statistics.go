@@ -126,8 +126,9 @@ func (y *Statistics) addLabel(l *controller.AppliedLabel) {
 	switch {
 	case l.Outcome == controller.Applied && l.Kind == rewardsrc.Undo:
 		y.Undone++
-	case l.Outcome == controller.Applied:
+	case l.Outcome == controller.Applied && l.Kind.Teaches():
 		y.Applied++
+	case l.Outcome == controller.Applied: // rewardsrc.Keep
 	case l.Outcome != controller.ClosedRequest:
 		y.refuse(l.Outcome.String())
 	}

@@ -95,8 +95,8 @@ func (r resolver) lookup(ctx context.Context, host string) ([]netip.Addr, error)
 			return nil, fmt.Errorf("%s: %w; use the address", host, context.Cause(ctx))
 		}
 	}
-	return nil, fmt.Errorf("%s: unknown name (systemd-resolved: %v; avahi: %v); use the address, or install avahi-daemon",
-		host, reasons["systemd-resolved"], reasons["avahi"])
+	return nil, fmt.Errorf("%s: unknown name (systemd-resolved: %v; avahi: %v); "+
+		"use the address, or install avahi-daemon", host, reasons["systemd-resolved"], reasons["avahi"])
 }
 
 var errNotRunning = errors.New("not running")

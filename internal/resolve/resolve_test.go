@@ -146,14 +146,16 @@ func TestDial_FindsMulticastNames(t *testing.T) {
 		host  string
 		fails []string
 	}{
-		"systemd-resolved":    {daemons{resolved: "127.0.0.1"}, "camera.local", nil},
-		"avahi":               {daemons{avahi: "127.0.0.1"}, "camera.local", nil},
-		"the system":          {daemons{system: "127.0.0.1"}, "camera.local", nil},
-		"a silent bus":        {daemons{system: "127.0.0.1", silent: true}, "camera.local", nil},
-		"no server there":     {daemons{avahi: "127.0.0.2"}, "camera.local", []string{"camera.local", "refused"}},
-		"not an address":      {daemons{avahi: "camera"}, "camera.local", []string{"use the address"}},
-		"no daemon":           {daemons{}, "camera.local", []string{"camera.local", "not running", "use the address"}},
-		"an unknown name":     {daemons{avahi: "127.0.0.1"}, "other.local", []string{"Timeout reached", "use the address"}},
+		"systemd-resolved": {daemons{resolved: "127.0.0.1"}, "camera.local", nil},
+		"avahi":            {daemons{avahi: "127.0.0.1"}, "camera.local", nil},
+		"the system":       {daemons{system: "127.0.0.1"}, "camera.local", nil},
+		"a silent bus":     {daemons{system: "127.0.0.1", silent: true}, "camera.local", nil},
+		"no server there":  {daemons{avahi: "127.0.0.2"}, "camera.local", []string{"camera.local", "refused"}},
+		"not an address":   {daemons{avahi: "camera"}, "camera.local", []string{"use the address"}},
+		"no daemon":        {daemons{}, "camera.local", []string{"camera.local", "not running", "use the address"}},
+		"an unknown name": {
+			daemons{avahi: "127.0.0.1"}, "other.local", []string{"Timeout reached", "use the address"},
+		},
 		"an address":          {daemons{silent: true}, "127.0.0.1", nil},
 		"a name of this host": {daemons{silent: true}, "localhost", nil},
 	} {

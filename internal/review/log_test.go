@@ -54,7 +54,10 @@ func TestInfo_HasNoEmptyFields(t *testing.T) {
 }
 
 func TestPrintSummary_NamesTheCauseOfTheEnd(t *testing.T) {
-	for end, want := range map[string]string{"": "", "host failed: silence\x1b[2J": "  ended by   host failed: silence?[2J\n"} {
+	for end, want := range map[string]string{
+		"":                            "",
+		"host failed: silence\x1b[2J": "  ended by   host failed: silence?[2J\n",
+	} {
 		var out bytes.Buffer
 		printSummary(&out, flightlog.Summary{End: end})
 		if got := out.String(); !strings.HasSuffix(got, want) || end == "" && strings.Contains(got, "ended by") {

@@ -72,9 +72,9 @@ func printSummary(out io.Writer, s flightlog.Summary) {
 	row(out, "ticks", "%s", ticks)
 	row(out, "requests", "%s asked, %s answered, %s expired", n(s.Asked), n(s.Answered), n(s.Expired))
 	row(out, "labels", "%s", s.LabelsText())
-	if len(s.Forgot) > 0 {
-		row(out, "forgot", "earlier labels %d times, because later ones contradicted them: after ticks %v",
-			len(s.Forgot), s.Forgot)
+	if len(s.Changed) > 0 {
+		row(out, "changes", "the task seemed to change %d times: after ticks %v; kept in ticks %v",
+			len(s.Changed), s.Changed, s.Kept)
 	}
 	printEpisodes(out, s.Episodes)
 	if s.Late.Max > 0 {

@@ -53,7 +53,7 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		source := console.Open(console.Options{In: in, Out: io.Discard, Good: 1, Bad: -1})
 		return source, func() { WriteString(t, person, "+\n") }
 	},
-	configs.SourceEvdev: func(t *testing.T) (rewardsrc.Source, func()) {
+	"evdev": func(t *testing.T) (rewardsrc.Source, func()) {
 		machine := evdevtest.Machine{Dir: t.TempDir()}
 		device := machine.Plug(PedalInfo("event3"), nil)
 		cfg := evdev.DefaultConfig()
@@ -62,7 +62,7 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		Must(t, err)
 		return p, func() { device.Press(PedalGood) }
 	},
-	configs.SourceGPIO: func(t *testing.T) (rewardsrc.Source, func()) {
+	"gpio": func(t *testing.T) (rewardsrc.Source, func()) {
 		read, write, err := os.Pipe()
 		Must(t, err)
 		keepOpen(t, write)

@@ -12,8 +12,8 @@ import (
 	"periph.io/x/conn/v3/gpio"
 	"periph.io/x/conn/v3/i2c"
 
+	"optibfm/hal/assembly"
 	"optibfm/hal/i2cbus/i2cbustest"
-	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
 
@@ -118,15 +118,15 @@ func (r *Rig) wheel(pin int) float64 {
 }
 
 // Hardware returns the hardware of the rig.
-func (r *Rig) Hardware() setup.Hardware {
-	return setup.Hardware{
+func (r *Rig) Hardware() assembly.Hardware {
+	return assembly.Hardware{
 		OpenI2C: func(path string, timeout time.Duration) (i2c.BusCloser, error) {
 			if path != "/dev/i2c-1" && path != "/dev/i2c-7" || timeout != 10*time.Millisecond {
 				return nil, fmt.Errorf("rig: found %s, %v", path, timeout)
 			}
 			return &rigBus{r.Bus, r}, nil
 		},
-		OpenLine: func(name string, level gpio.Level) (setup.OutputLine, error) {
+		OpenLine: func(name string, level gpio.Level) (assembly.OutputLine, error) {
 			if name != "GPIO17" {
 				return nil, errors.New("rig: found the line " + name)
 			}

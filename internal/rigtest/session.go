@@ -12,6 +12,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/rover"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -180,3 +181,9 @@ func testdata(name string) string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "testdata", name)
 }
+
+// Section returns the section of a robot's driver by its type.
+func Section[C any](f configs.File) C { return sections.Get[C](f.Robot.Sections) }
+
+// EditRobot changes the section of a robot's driver.
+func EditRobot[C any](f *configs.File, change func(*C)) { sections.Edit(&f.Robot.Sections, change) }

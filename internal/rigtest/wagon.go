@@ -11,9 +11,13 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/hal/assembly"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/mcu/mcutest"
+	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
+	"optibfm/internal/sections"
+	_ "optibfm/standard" // the drivers of configurations
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -56,7 +60,7 @@ func NewWagon(t *testing.T) *Wagon {
 	w.Neck, err = dynamixeltest.New(dynamixeltest.NewServo(1, 1020, 3), dynamixeltest.NewServo(2, 1060, 3))
 	Must(t, err)
 	t.Cleanup(func() { w.Unplug("neck") })
-	if w.Arm, err = mittest.New(cfg.Robot.Composite.Devices[3].MIT); err != nil {
+	if w.Arm, err = mittest.New(sections.Get[mit.Config](DevicesOf(cfg)[3].Sections)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Unplug("arm") })
@@ -67,6 +71,11 @@ func NewWagon(t *testing.T) *Wagon {
 		devices + "[3].mit.interface=" + w.Arm.Address,
 	}
 	return w
+}
+
+// DevicesOf returns the devices of a composite robot.
+func DevicesOf(f configs.File) []assembly.Device {
+	return Section[assembly.Config](f).Devices
 }
 
 // Unplug unplugs base, neck or arm.

@@ -9,6 +9,7 @@ import (
 	"optibfm/configs"
 	"optibfm/hal"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/registry"
 	"optibfm/rtloop"
 	"optibfm/simulate"
 )
@@ -53,15 +54,12 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// CheckStart checks safety.start and safety.rest of a configuration without opening the robot; the channels of a
-// bridge are not known before. impossible is a pose that no run accepts, cannotArm a position channel whose first
+// CheckStart checks safety.start and safety.rest of a configuration without opening the robot, if its channels are
+// known before. impossible is a pose that no run accepts, cannotArm a position channel whose first
 // command could be a leap.
 func CheckStart(file configs.File) (impossible, cannotArm error) {
-	if file.Robot.Driver == configs.DriverBridge {
-		return nil, nil
-	}
-	spec, _, err := specUnopened(file)
-	if err != nil {
+	spec, known, err := specUnopened(file)
+	if err != nil || !known {
 		return err, nil
 	}
 	rules := file.Rules(Simulated(file.Robot) || file.Run.Shadow)
@@ -89,8 +87,8 @@ func SharesUser(host, own string) bool { return host == "" || host == own || hos
 
 // withoutDeadman names the parts of a robot that have no deadman, if that is known before arming.
 func withoutDeadman(robot hal.Robot, file configs.File) string {
-	if file.Robot.Driver == configs.DriverComposite {
-		return strings.Join(file.Robot.Composite.Unguarded(file.Loop.Period()), ", ")
+	if p, ok := file.Robot.Chosen().(registry.Parted); ok {
+		return strings.Join(p.Unguarded(file.Loop.Period()), ", ")
 	}
 	if _, ok := robot.(hal.Guarded); ok {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/hal/assembly"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
 	"optibfm/internal/rigtest"
@@ -99,16 +100,17 @@ func TestCanWaitForHost_OnlySimulatorsWithTheirOwnTime(t *testing.T) {
 		mode   string
 		want   bool
 	}{
-		"rover":                    {simulator, configs.DriverRover, "", true},
-		"bridge: simulator":        {resettable{simulator, true}, configs.DriverBridge, bridge.Lockstep, true},
-		"bridge: free simulator":   {resettable{simulator, true}, configs.DriverBridge, bridge.Free, false},
-		"bridge: body":             {resettable{simulator, false}, configs.DriverBridge, bridge.Lockstep, false},
-		"bridge: free body":        {resettable{simulator, false}, configs.DriverBridge, bridge.Free, false},
-		"devices":                  {haltest.New(haltest.Spec(2, 1)), configs.DriverComposite, "", false},
-		"devices that are a model": {simulator, configs.DriverComposite, "", false},
+		"rover":                    {simulator, "rover", "", true},
+		"bridge: simulator":        {resettable{simulator, true}, "bridge", bridge.Lockstep, true},
+		"bridge: free simulator":   {resettable{simulator, true}, "bridge", bridge.Free, false},
+		"bridge: body":             {resettable{simulator, false}, "bridge", bridge.Lockstep, false},
+		"bridge: free body":        {resettable{simulator, false}, "bridge", bridge.Free, false},
+		"devices":                  {haltest.New(haltest.Spec(2, 1)), "composite", "", false},
+		"devices that are a model": {simulator, "composite", "", false},
 	} {
 		f := configs.Default()
-		f.Robot.Driver, f.Robot.Bridge.Mode = c.driver, c.mode
+		f.Robot.Driver = c.driver
+		rigtest.EditRobot(&f, func(b *bridge.Config) { b.Mode = c.mode })
 		if got := setup.CanWaitForHost(c.robot, f); got != c.want {
 			t.Errorf("%s: waits %t, want %t", name, got, c.want)
 		}
@@ -123,10 +125,11 @@ func TestCheckStart_FindsPosesAndLeapsBeforeTheRobotIsOpened(t *testing.T) {
 	}
 	arm, err := configs.Load("composite")
 	rigtest.Must(t, err)
-	c := &arm.Robot.Composite
-	for i := range c.Action {
-		c.Action[i].Unit = "rad" // hobby servos
-	}
+	rigtest.EditRobot(&arm, func(c *assembly.Config) {
+		for i := range c.Action {
+			c.Action[i].Unit = "rad" // hobby servos
+		}
+	})
 	if impossible, cannot := setup.CheckStart(arm); impossible != nil || cannot == nil || !strings.Contains(cannot.Error(), "nothing measures") {
 		t.Errorf("composite: %v, %v", impossible, cannot)
 	}

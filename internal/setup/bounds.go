@@ -9,7 +9,6 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal"
-	"optibfm/hal/composite"
 	"optibfm/internal/plaintext"
 	"optibfm/rtloop"
 )
@@ -35,7 +34,7 @@ func CheckBounds(out io.Writer, robot hal.Robot, file configs.File) error {
 }
 
 // CompareBounds returns what is wrong with posture strict, and what is always an error.
-func CompareBounds(b hal.Bounds, shares []composite.Share, file configs.File) (wrong []error, fatal error) {
+func CompareBounds(b hal.Bounds, shares []hal.Share, file configs.File) (wrong []error, fatal error) {
 	period, watchdog := file.Loop.Period(), time.Duration(file.Loop.WatchdogMS*float64(time.Millisecond))
 	tick := b.Sense + b.Act
 	if watchdog > 0 && tick > watchdog {
@@ -72,8 +71,8 @@ const TimeoutAdvice = "shorten the time-outs (timeout_ms of the driver, i2c_time
 func TickBound(b hal.Bounds) time.Duration { return b.Sense + b.Act }
 
 // sharesOf returns the bounds of each device of a composite robot, nil for others.
-func sharesOf(robot hal.Robot) []composite.Share {
-	r, ok := robot.(interface{ Shares() []composite.Share })
+func sharesOf(robot hal.Robot) []hal.Share {
+	r, ok := robot.(interface{ Shares() []hal.Share })
 	if !ok {
 		return nil
 	}
@@ -81,7 +80,7 @@ func sharesOf(robot hal.Robot) []composite.Share {
 }
 
 // FormatShares lists the time of each device, such as " (imu 10ms)"; empty if no device takes any.
-func FormatShares(shares []composite.Share, of func(hal.Bounds) time.Duration) string {
+func FormatShares(shares []hal.Share, of func(hal.Bounds) time.Duration) string {
 	var words []string
 	for _, s := range shares {
 		if t := of(s.Bounds); t > 0 {

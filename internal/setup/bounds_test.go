@@ -16,15 +16,17 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal"
-	"optibfm/hal/composite"
+	"optibfm/hal/assembly"
 	"optibfm/hal/feetech"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/haltest"
 	"optibfm/hal/i2cbus/i2cbustest"
 	"optibfm/hal/mcu/mcutest"
+	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/serial"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
@@ -32,10 +34,10 @@ import (
 // slowRobot is a robot with bounds.
 type slowRobot struct {
 	hal.Robot
-	shares []composite.Share
+	shares []hal.Share
 }
 
-func (r slowRobot) Shares() []composite.Share { return r.shares }
+func (r slowRobot) Shares() []hal.Share { return r.shares }
 
 func (r slowRobot) Bounds() (sum hal.Bounds) {
 	for _, s := range r.shares {
@@ -80,7 +82,7 @@ var boundsCases = []struct {
 func TestCheckBounds_ComparesTheRobotWithTheLoop(t *testing.T) {
 	for _, c := range boundsCases {
 		t.Run(c.name, func(t *testing.T) {
-			shares := []composite.Share{{Name: "eye"}, {Name: "neck", Bounds: c.bounds}}
+			shares := []hal.Share{{Name: "eye"}, {Name: "neck", Bounds: c.bounds}}
 			robot := slowRobot{haltest.New(haltest.Spec(1, 1)), shares}
 			file := configs.Default()
 			file.Loop.PeriodMS, file.Loop.WatchdogMS, file.Loop.Posture = 20, c.watchdogMS, rtloop.Strict
@@ -121,16 +123,16 @@ func TestCheckBounds_EmbeddedConfigurationsAreStrict(t *testing.T) {
 	} {
 		file, err := configs.Load(name, set...)
 		rigtest.Must(t, err)
-		hardware, c := rigtest.NewRig().Hardware(), file.Robot.Composite
-		robot, err := setup.OpenDevices(t.Context(), hardware, c, file.Loop.Period(), rtloop.Now)
+		hardware, c := rigtest.NewRig().Hardware(), rigtest.Section[assembly.Config](file)
+		robot, err := assembly.OpenDevices(t.Context(), hardware, c, file.Loop.Period(), rtloop.Now)
 		rigtest.Must(t, err)
 		defer func() { _ = setup.CloseRobot(robot) }()
 		var printed bytes.Buffer
 		if err := setup.CheckBounds(&printed, robot, file); err != nil || file.Loop.Posture != rtloop.Strict {
 			t.Errorf("%s (%s): %v", name, file.Loop.Posture, err)
 		}
-		if opened := robot.Shares(); !slices.Equal(opened, file.Robot.Composite.Shares()) {
-			t.Errorf("%s: bounds %v, in the configuration %v", name, opened, file.Robot.Composite.Shares())
+		if opened := robot.Shares(); !slices.Equal(opened, rigtest.Section[assembly.Config](file).Shares()) {
+			t.Errorf("%s: bounds %v, in the configuration %v", name, opened, rigtest.Section[assembly.Config](file).Shares())
 		}
 		t.Logf("%s: %+v", name, robot.Bounds())
 	}
@@ -194,7 +196,7 @@ func TestBounds_HoldForEveryBusFault(t *testing.T) {
 			}
 			file, err := configs.Load("composite")
 			rigtest.Must(t, err)
-			robot, err := setup.OpenDevices(t.Context(), h, file.Robot.Composite, file.Loop.Period(), rtloop.Now)
+			robot, err := assembly.OpenDevices(t.Context(), h, rigtest.Section[assembly.Config](file), file.Loop.Period(), rtloop.Now)
 			rigtest.Must(t, err)
 			defer func() { bus.how = nil; _ = setup.CloseRobot(robot) }()
 			bounds, obs := robot.Bounds(), make([]float32, len(robot.Spec().Obs))
@@ -298,14 +300,16 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 	servo := feetech.Config{
 		Port: serial.Config{Path: chain.Path}, Servos: []feetech.Servo{{Name: "s", ID: 1}}, TimeoutMs: 100,
 	}
-	devices := append(file.Robot.Composite.Devices, base.Robot.Composite.Devices[1],
-		configs.Device{Driver: "feetech", Feetech: servo})
-	o := setup.NewDeviceOpener(w.Hardware(), base.Robot.Composite, rtloop.Now)
+	arm := assembly.Device{Driver: "feetech"}
+	sections.Edit(&arm.Sections, func(c *feetech.Config) { *c = servo })
+	devices := append(rigtest.DevicesOf(file), rigtest.DevicesOf(base)[1],
+		arm)
+	o := assembly.NewOpener(w.Hardware(), rigtest.Section[assembly.Config](base), rtloop.Now)
 	t.Cleanup(func() { _ = o.Close() })
 	found := map[string]hal.Bounds{}
 	for _, d := range devices {
 		if d.Driver == "mit" {
-			d.MIT.Motors = d.MIT.Motors[:1]
+			sections.Edit(&d.Sections, func(c *mit.Config) { c.Motors = c.Motors[:1] })
 		}
 		device, err := o.Open(t.Context(), d)
 		if err != nil {

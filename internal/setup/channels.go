@@ -10,17 +10,13 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
-	"optibfm/hal/bridge"
-	"optibfm/hal/rover"
+	"optibfm/internal/registry"
 	"optibfm/rtloop"
 	"optibfm/tflite"
 )
 
-// Simulated reports whether a robot has no actuators: the built-in rover, and robots whose time waits for
-// the program.
-func Simulated(r configs.Robot) bool {
-	return r.Driver == configs.DriverRover || r.Driver == configs.DriverBridge && r.Bridge.Mode != bridge.Free
-}
+// Simulated reports whether a robot has no actuators.
+func Simulated(r configs.Robot) bool { return registry.IsSimulated(r.Chosen()) }
 
 // NewAssembler returns the assembler of a model's observations; nil for a model without groups.
 func NewAssembler(f configs.File, robot hal.Spec, model Model) (*controller.Assembler, error) {
@@ -85,8 +81,8 @@ func checkNamed(f configs.File, model Model) (warning string, err error) {
 	return warning, nil
 }
 
-// CheckChannels is checkRobotChannels and checkNamed without opening the robot. known is false for a robot behind
-// a bridge, which describes itself when a run connects: only the model is checked.
+// CheckChannels is checkRobotChannels and checkNamed without opening the robot. known is false for a robot
+// that describes itself when it is opened: only the model is checked.
 func CheckChannels(f configs.File, model Model) (known bool, warning string, err error) {
 	spec, known, err := specUnopened(f)
 	if err == nil && known {
@@ -100,27 +96,18 @@ func CheckChannels(f configs.File, model Model) (known bool, warning string, err
 }
 
 func specUnopened(f configs.File) (spec hal.Spec, known bool, err error) {
-	switch f.Robot.Driver {
-	case configs.DriverRover:
-		robot, err := rover.New(f.Robot.Rover)
-		if err != nil {
-			return hal.Spec{}, true, err
-		}
-		return robot.Spec(), true, nil
-	case configs.DriverComposite:
-		spec, err = f.Robot.Composite.Spec(f.Loop.Period())
-		return spec, true, err
-	case configs.DriverUnitree:
-		spec, err = f.Robot.Unitree.Spec(f.Loop.Period())
-		return spec, true, err
+	d, known := f.Robot.Chosen().(registry.Describer)
+	if !known {
+		return hal.Spec{}, false, nil
 	}
-	return hal.Spec{}, false, nil
+	spec, err = d.Describe(f.Loop.Period())
+	return spec, true, err
 }
 
 // CheckChannelsOfFile is checkFitUnopened for a configuration whose model may be on another computer.
 func CheckChannelsOfFile(f configs.File) (warning string, err error) {
 	_, err = os.Stat(f.Model.Bundle)
-	if f.Model.Bundle != configs.EmbeddedRover && errors.Is(err, fs.ErrNotExist) {
+	if _, embedded := registry.Model(f.Model.Bundle); !embedded && errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	model, err := OpenModel(f.Model.Bundle)

@@ -8,6 +8,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
@@ -29,17 +30,20 @@ func TestRelaxDeadlines_OnlyOfSimulators(t *testing.T) {
 		change func(*configs.File)
 		want   deadlines
 	}{
-		"physical robot":               {physical, nil, tight},
-		"simulator":                    {simulator, nil, deadlines{3000, 60_000, 60, 3000, 60_000, 60}},
-		"simulator in simulated time":  {simulator, simulatedTime, deadlines{3000, 60_000, 1, 25, 100, 60}},
-		"simulator with own deadlines": {simulator, func(f *configs.File) { f.Run.SimulatorWaitS = 0 }, deadlines{5, 200, 1, 25, 100, 0}},
+		"physical robot":              {physical, nil, tight},
+		"simulator":                   {simulator, nil, deadlines{3000, 60_000, 60, 3000, 60_000, 60}},
+		"simulator in simulated time": {simulator, simulatedTime, deadlines{3000, 60_000, 1, 25, 100, 60}},
+		"simulator with own deadlines": {
+			simulator, func(f *configs.File) { f.Run.SimulatorWaitS = 0 }, deadlines{5, 200, 1, 25, 100, 0},
+		},
 		"longer, or none": {simulator, func(f *configs.File) {
 			f.Loop.MaxMissed, f.Loop.WatchdogMS, f.Run.HostTimeoutS = rtloop.NoLimit, 0, 100
 			f.Controller.MaxPlanAge, f.Safety.MaxSampleAgeMS = 9000, 0
 		}, deadlines{rtloop.NoLimit, 0, 100, 9000, 0, 60}},
 	} {
 		f := configs.Default()
-		f.Robot.Driver, f.Robot.Bridge.Mode, f.Safety.MaxSampleAgeMS = configs.DriverBridge, bridge.Free, 100
+		f.Robot.Driver, f.Safety.MaxSampleAgeMS = "bridge", 100
+		rigtest.EditRobot(&f, func(c *bridge.Config) { c.Mode = bridge.Free })
 		if c.change != nil {
 			c.change(&f)
 		}
@@ -54,4 +58,6 @@ func TestRelaxDeadlines_OnlyOfSimulators(t *testing.T) {
 	}
 }
 
-func simulatedTime(f *configs.File) { f.Robot.Bridge.Mode = bridge.Lockstep }
+func simulatedTime(f *configs.File) {
+	rigtest.EditRobot(f, func(c *bridge.Config) { c.Mode = bridge.Lockstep })
+}

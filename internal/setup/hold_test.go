@@ -27,7 +27,7 @@ func TestCheckHold_RefusesCommandsThatMoveTheRobot(t *testing.T) {
 		{controller.HoldLast, hal.Channel{Unit: "A"}, "is an effort"},
 	} {
 		f := configs.Default()
-		f.Robot.Driver, f.Robot.Hold, f.Controller.Gate.Pause = configs.DriverBridge, c.hold, controller.PauseHold
+		f.Robot.Driver, f.Robot.Hold, f.Controller.Gate.Pause = "bridge", c.hold, controller.PauseHold
 		err := checkHold(f, hal.Spec{Action: []hal.Channel{c.Channel}})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, %+v: got %v, want %q", c.hold, c.Channel, err, c.want)

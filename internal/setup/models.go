@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 
 	"optibfm/configs"
-	"optibfm/hal/rover"
+	"optibfm/internal/registry"
 	"optibfm/rtloop"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
@@ -36,10 +36,10 @@ type Model interface {
 	Caveat() string
 }
 
-// OpenModel opens embedded:rover or the model in a directory.
+// OpenModel opens a model in the program or the model in a directory.
 func OpenModel(bundle string) (Model, error) {
-	if bundle == configs.EmbeddedRover {
-		b, err := tflite.Load(rover.Model())
+	if embedded, ok := registry.Model(bundle); ok {
+		b, err := tflite.Load(embedded)
 		return NativeModel{b}, err
 	}
 	if _, err := os.Stat(bundle); err != nil {

@@ -14,18 +14,12 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal"
-	"optibfm/hal/bridge"
-	"optibfm/hal/rover"
 	"optibfm/hal/shadow"
-	"optibfm/hal/unitree"
 	"optibfm/internal/link"
+	"optibfm/internal/registry"
 	"optibfm/rewardsrc"
-	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/scripted"
 )
-
-// InputDevices is the input system of an evdev source. Tests replace it.
-var InputDevices evdev.System = evdev.Kernel{}
 
 // OpenRobot opens the robot of a session, halted, and compares its channels with those of the model. In a
 // shadow run no action reaches its actuators. now is the clock of the robot in ns; nil means simulated time.
@@ -49,33 +43,11 @@ func OpenRobot(ctx context.Context, s *Session, now func() int64) (hal.Robot, er
 
 // OpenDriver opens the robot of a configuration, halted, without a model.
 func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robot, error) {
-	switch r := f.Robot; r.Driver {
-	case configs.DriverRover:
-		r.Rover.Now = now
-		return rover.New(r.Rover)
-	case configs.DriverBridge:
-		r.Bridge.SimulatorWait = time.Duration(f.Run.SimulatorWaitS * float64(time.Second))
-		return bridge.Dial(ctx, r.Bridge)
-	case configs.DriverComposite:
-		robot, err := OpenDevices(ctx, LocalHardware, r.Composite, f.Loop.Period(), now)
-		if err != nil { // a nil *CompositeRobot in a Robot interface is not nil
-			return nil, err
-		}
-		return robot, nil
-	case configs.DriverUnitree:
-		robot, err := unitree.Open(ctx, r.Unitree, f.Loop.Period())
-		if err != nil {
-			return nil, err
-		}
-		return robot, nil
-	}
-	return nil, fmt.Errorf("robot.driver: unknown (%q); use %s, %s, %s or %s",
-		f.Robot.Driver, configs.DriverRover, configs.DriverBridge, configs.DriverComposite, configs.DriverUnitree)
+	return registry.OpenRobot(ctx, f.Robot.Driver, f.Robot.Chosen(), registry.Opening{
+		Period: f.Loop.Period(), Now: now,
+		SimulatorWait: time.Duration(f.Run.SimulatorWaitS * float64(time.Second)),
+	})
 }
-
-// repositoryAdvice is the fix for a relative path outside the folder that the ready-made configurations expect.
-const repositoryAdvice = "run this command in the folder of the repository, which has models/ and scripts/, " +
-	"or give an absolute path"
 
 // imported are the models that the ready-made configurations name and this repository does not contain.
 var imported = []string{"models/g1", "models/s1"}
@@ -87,37 +59,32 @@ const templateModel = "models/myrobot"
 func MissingModel(bundle string) string {
 	switch parent, err := os.Stat(filepath.Dir(bundle)); {
 	case strings.HasPrefix(bundle, "embedded:"):
-		return "the only embedded model is " + configs.EmbeddedRover
+		return "the embedded models are: " + strings.Join(registry.Models(), ", ")
 	case bundle == templateModel:
 		return "this is a template: write it to a file with `optibfm config init robot -o myrobot.yaml`, " +
 			"then edit its lines marked CHANGE"
 	case slices.Contains(imported, bundle):
 		return "download and import this model (docs/public-models.md), or correct model.bundle"
 	case !filepath.IsAbs(bundle) && (err != nil || !parent.IsDir()):
-		return repositoryAdvice
+		return registry.RepositoryAdvice
 	}
 	return "train a model (docs/training.md), import one (docs/models.md), or correct model.bundle"
 }
 
-// MissingScript returns the fix for the script of robot.bridge.command where nothing has its path.
-func MissingScript(path string) string {
-	if filepath.IsAbs(path) {
-		return "correct robot.bridge.command"
-	}
-	return repositoryAdvice + " in robot.bridge.command"
-}
-
-// checkPaths checks that the model and the script of a bridge exist.
+// checkPaths checks that the model and the files that the robot's section names exist.
 func checkPaths(f configs.File) error {
-	var script error
-	if path := BridgeScript(f.Robot); path != "" {
-		script = checkPath("robot.bridge.command", path, MissingScript)
+	errs := []error{checkBundle(f.Model.Bundle)}
+	if named, ok := f.Robot.Chosen().(registry.Filed); ok {
+		for key, path := range named.Files() {
+			key = "robot." + f.Robot.Driver + "." + key
+			errs = append(errs, checkPath(key, path, func(path string) string { return registry.MissingFile(key, path) }))
+		}
 	}
-	return errors.Join(checkBundle(f.Model.Bundle), script)
+	return errors.Join(errs...)
 }
 
 func checkBundle(path string) error {
-	if path == configs.EmbeddedRover {
+	if _, embedded := registry.Model(path); embedded {
 		return nil
 	}
 	return checkPath("model.bundle", path, MissingModel)
@@ -135,16 +102,6 @@ func checkPath(key, path string, fix func(path string) string) error {
 	return fmt.Errorf("%s: %w; correct the path", key, err)
 }
 
-// BridgeScript returns the script of [bridge.Scripts] that an interpreter of this computer runs as the
-// command of the bridge, or "". Other commands may start a server on another computer.
-func BridgeScript(r configs.Robot) string {
-	c := r.Bridge.Command
-	if r.Driver != configs.DriverBridge || len(c) < 2 || !slices.Contains(bridge.Scripts, filepath.Base(c[1])) {
-		return ""
-	}
-	return c[1]
-}
-
 // CloseRobot halts a robot and releases what it holds.
 func CloseRobot(r hal.Robot) error {
 	err := r.Halt()
@@ -154,10 +111,10 @@ func CloseRobot(r hal.Robot) error {
 	return err
 }
 
-// ResetsInOneTick reports whether the robot starts an episode within a tick. A remote one may not.
+// ResetsInOneTick reports whether the robot starts an episode within a tick. A slow one may not.
 func ResetsInOneTick(r hal.Robot) bool {
-	_, remote := r.(*bridge.Robot)
-	return !remote
+	_, slow := r.(hal.SlowResetter)
+	return !slow
 }
 
 // OpenScripted returns the simulated operator of a configuration.

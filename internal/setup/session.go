@@ -45,13 +45,7 @@ func (s *Session) Shape() controller.Shape {
 
 // Task returns the task of a simulated robot, or "".
 func (s *Session) Task() string {
-	switch s.File.Robot.Driver {
-	case configs.DriverRover:
-		return s.File.Robot.Rover.Task
-	case configs.DriverBridge:
-		return s.File.Robot.Bridge.Task
-	}
-	return ""
+	return s.File.Robot.Task()
 }
 
 // logFix is the fix for a log that cannot be created.
@@ -142,6 +136,12 @@ func (s *Session) CheckTerminal() error {
 	return nil
 }
 
+// judgesRequest reports whether the operator judges the state of a request: the page repeats that moment, and a
+// simulated operator without memory knows its reward.
+func judgesRequest(o configs.Operator) bool {
+	return o.Source == configs.SourceWeb || o.Source == configs.SourceScripted && o.Scripted.MemoryS == 0
+}
+
 // SetBasis gives a configuration the task prior of its model, if it uses it.
 func SetBasis(c *controller.Config, m Model) (err error) {
 	if p := m.Prior(); p != nil && c.Prior != controller.Isotropic {
@@ -155,6 +155,9 @@ func SetBasis(c *controller.Config, m Model) (err error) {
 func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if file.Operator.NeverAsks() {
 		file.Controller.Gate.Off = true
+	}
+	if c := &file.Controller.Credit; c.Answers == controller.Estimated && judgesRequest(file.Operator) {
+		c.Answers = controller.AtRequest
 	}
 	s = &Session{File: file, fresh: fresh}
 	if err := checkPaths(file); err != nil {

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/hal"
-	"optibfm/hal/bridge"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 )
@@ -63,13 +63,24 @@ func TestCreateLog_UnwritableFolderHasAFix(t *testing.T) {
 	}
 }
 
-func TestBridgeScript_IgnoresScriptsOfOtherComputers(t *testing.T) {
-	for _, command := range [][]string{
-		{"ssh", "robot", "python3", "/home/pi/dmc_bridge.py"}, {"bash", "-c", "exec python3 dmc_bridge.py"},
+func TestOpenSession_AnswersOfWhoSeesTheRequestAreAboutIt(t *testing.T) {
+	for _, c := range []struct {
+		source  string
+		memoryS float64
+		want    string
+	}{
+		{configs.SourceWeb, 0, controller.AtRequest},
+		{configs.SourceKeyboard, 0, controller.Estimated},
+		{"evdev", 0, controller.Estimated},
+		{configs.SourceScripted, 0, controller.AtRequest},
+		{configs.SourceScripted, 0.25, controller.Estimated},
 	} {
-		robot := configs.Robot{Driver: configs.DriverBridge, Bridge: bridge.Config{Command: command}}
-		if script := setup.BridgeScript(robot); script != "" {
-			t.Errorf("%q: looks for %s here", command, script)
+		file := configs.Default()
+		file.Operator.Source, file.Operator.Scripted.MemoryS = c.source, c.memoryS
+		s, err := setup.OpenSession(file, false)
+		rigtest.Must(t, err)
+		if got := s.File.Controller.Credit.Answers; got != c.want {
+			t.Errorf("%s with a memory of %g s: answers %s, want %s", c.source, c.memoryS, got, c.want)
 		}
 	}
 }

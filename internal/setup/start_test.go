@@ -99,7 +99,7 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
-	other, err := setup.OpenModel(configs.EmbeddedRover)
+	other, err := setup.OpenModel("embedded:rover")
 	rigtest.Must(t, err)
 	if _, err := setup.LoadStart(&s.File, other); err == nil ||
 		!strings.Contains(err.Error(), `of the robot "rover", belongs to another model`) {
@@ -211,7 +211,7 @@ func TestLoadVetted_GivesTheControllerTheZOfTasksOfItsModel(t *testing.T) {
 	if strings.Contains(string(s.YAML), "vetted") {
 		t.Errorf("the configuration has the numbers:\n%s", s.YAML)
 	}
-	other, err := setup.OpenModel(configs.EmbeddedRover)
+	other, err := setup.OpenModel("embedded:rover")
 	rigtest.Must(t, err)
 	if err := setup.LoadVetted(&s.File, other); err == nil || !strings.Contains(err.Error(), "another model") {
 		t.Errorf("another model: %v", err)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"optibfm/internal/redact"
@@ -28,11 +29,21 @@ func ProgramName(path string) string {
 	name := filepath.Base(path)
 	switch found, err := exec.LookPath(name); {
 	case strings.Contains(path, "/go-build"): // `go run` builds in a temporary folder
-		return "go run " + Quote("./cmd/"+name)
+		return "go run " + Quote(packageOf(name))
 	case err == nil && sameFile(found, path):
 		return Quote(name)
 	}
 	return Quote(path)
+}
+
+// packageOf returns the folder of a program's package, from the folder of its module.
+func packageOf(name string) string {
+	if info, ok := debug.ReadBuildInfo(); ok && filepath.Base(info.Path) == name {
+		if folder, within := strings.CutPrefix(info.Path, info.Main.Path); within {
+			return "." + folder
+		}
+	}
+	return "./cmd/" + name
 }
 
 // Command returns a command line of this program, quoted. It is for people: secrets in addresses are hidden.

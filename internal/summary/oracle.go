@@ -7,6 +7,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/hal/collect"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
@@ -20,9 +21,23 @@ const (
 	minBaseline, maxBaseline = 10, 100
 )
 
-// oracleZ infers the z of the rover's task from labelled observations: the best z of this model.
-func oracleZ(s *setup.Session) (z []float64, err error) {
-	states, err := oracle.RoverStates(s.File.Robot.Rover, oracleLabels, s.File.Run.Seed+1)
+// rewarder is the section of a simulator with a known reward for any observation.
+type rewarder interface {
+	RewardOf(obs []float32) (float64, error)
+}
+
+// oracleZ infers the z of a simulator's task from labelled observations: the best z of this model.
+func oracleZ(ctx context.Context, s *setup.Session, rewards rewarder) (z []float64, err error) {
+	robot, err := setup.OpenDriver(ctx, s.File, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, setup.CloseRobot(robot)) }()
+	simulator, ok := robot.(collect.Simulator)
+	if !ok {
+		return nil, errors.New("the robot cannot be reset")
+	}
+	states, err := oracle.Record(simulator, rewards.RewardOf, oracleLabels, s.File.Run.Seed+1)
 	if err != nil {
 		return nil, err
 	}
@@ -38,14 +53,14 @@ func oracleZ(s *setup.Session) (z []float64, err error) {
 	return labelled.Infer(s.File.Controller.Lambda)
 }
 
-// FollowOracle changes the session to the fixed z of the oracle. It is an error for other robots than the
-// rover.
-func FollowOracle(s *setup.Session) error {
-	if s.File.Robot.Driver != configs.DriverRover {
-		return fmt.Errorf("run: --oracle: only the rover has a known reward for any observation (robot.driver: %s); "+
+// FollowOracle changes the session to the fixed z of the oracle. It is an error for a robot without a known reward.
+func FollowOracle(ctx context.Context, s *setup.Session) error {
+	rewards, ok := s.File.Robot.Chosen().(rewarder)
+	if !ok {
+		return fmt.Errorf("run: --oracle: this robot has no known reward for any observation (robot.driver: %s); "+
 			"use --strategy fixed --set controller.fixed_z=[...]", s.File.Robot.Driver)
 	}
-	z, err := oracleZ(s)
+	z, err := oracleZ(ctx, s, rewards)
 	if err != nil {
 		return fmt.Errorf("run: oracle: %w", err)
 	}
@@ -68,7 +83,7 @@ func baselines(ctx context.Context, s *setup.Session, episodes int) (oracle, ran
 	if random, err = measure(ctx, &b); err != nil {
 		return nil, nil, err
 	}
-	if err := FollowOracle(&b); err != nil {
+	if err := FollowOracle(ctx, &b); err != nil {
 		return nil, nil, err
 	}
 	if oracle, err = measure(ctx, &b); ctx.Err() != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"optibfm/configs"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
@@ -98,7 +97,7 @@ func Print(ctx context.Context, out io.Writer, s *setup.Session, o record.Outcom
 	if taught { // the returns are of the simulator's own task, which the person need not teach
 		m.Task, m.Returns = "", nil
 	}
-	if s.File.Robot.Driver == configs.DriverRover && len(m.Returns) > 0 && ctx.Err() == nil {
+	if _, ok := s.File.Robot.Chosen().(rewarder); ok && len(m.Returns) > 0 && ctx.Err() == nil {
 		fmt.Fprintln(out, "\nMeasuring an oracle and random behaviour in this task ...")
 		var err error
 		if m.Oracle, m.Random, err = baselines(ctx, s, len(m.Returns)); err != nil {

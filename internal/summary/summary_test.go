@@ -66,7 +66,7 @@ func TestPrint_OfATaughtRun(t *testing.T) {
 		"simulated operator, halted": {configs.SourceScripted, "stopped", "logs/a.mcap", 3, 0,
 			[]string{"optibfm replay"}, []string{"You are the operator", "Another task"}},
 	} {
-		s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source, f.Robot.Rover.Task = c.operator, "corner" })
+		s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source = c.operator })
 		s.Invoked = shell.Invocation{
 			Program: "optibfm", Save: []string{"task", "save", "NAME", "-c", "mine.yaml"},
 			Keyboard: []string{"run", "--operator", "keyboard"}, Task: []string{"run", "--task", "spin"},
@@ -138,7 +138,7 @@ func TestBaselines_BeginEachEpisodeWhereTheRunDid(t *testing.T) {
 	var err error
 	s.Model, err = setup.OpenModel(s.File.Model.Bundle)
 	rigtest.Must(t, err)
-	rigtest.Must(t, FollowOracle(s))
+	rigtest.Must(t, FollowOracle(t.Context(), s))
 	o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
 	rigtest.Must(t, err)
 	oracle, _, err := baselines(t.Context(), s, len(o.Tally.Returns))

@@ -15,6 +15,9 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/sections"
+	"optibfm/rewardsrc/evdev"
+	"optibfm/rewardsrc/gpio"
 )
 
 // writeCSV writes a file of moments.
@@ -500,9 +503,11 @@ func TestScale_IsThatOfTheOperatorsDevice(t *testing.T) {
 	file, err := configs.Load("rover")
 	rigtest.Must(t, err)
 	o := file.Operator
-	o.Keyboard.GoodValue, o.Evdev.Labels.GoodValue, o.GPIO.Labels.GoodValue, o.Web.GoodValue = 1, 2, 3, 4
+	o.Keyboard.GoodValue, o.Web.GoodValue = 1, 4
+	sections.Edit(&o.Sections, func(c *evdev.Config) { c.Labels.GoodValue = 2 })
+	sections.Edit(&o.Sections, func(c *gpio.Config) { c.Labels.GoodValue = 3 })
 	for source, want := range map[string]float64{
-		configs.SourceKeyboard: 1, configs.SourceConsole: 1, configs.SourceEvdev: 2, configs.SourceGPIO: 3,
+		configs.SourceKeyboard: 1, configs.SourceConsole: 1, "evdev": 2, "gpio": 3,
 		configs.SourceWeb: 4,
 	} {
 		o.Source = source

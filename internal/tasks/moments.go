@@ -15,6 +15,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/decimal"
 	"optibfm/internal/regular"
+	"optibfm/internal/sections"
 )
 
 // A file of moments is CSV with these columns, in any order. Propose and the replay page write it. Only tick and label
@@ -65,15 +66,15 @@ type scale struct{ good, bad float64 }
 
 // scaleOf returns the values of the good and the bad button of the operator's device.
 func scaleOf(o configs.Operator) scale {
-	switch o.Source {
-	case configs.SourceEvdev:
-		return scale{o.Evdev.Labels.GoodValue, o.Evdev.Labels.BadValue}
-	case configs.SourceGPIO:
-		return scale{o.GPIO.Labels.GoodValue, o.GPIO.Labels.BadValue}
-	case configs.SourceRemote:
+	if o.Source == configs.SourceRemote {
 		return scale{o.Remote.Labels.GoodValue, o.Remote.Labels.BadValue}
-	case configs.SourceWeb:
+	}
+	if o.Source == configs.SourceWeb {
 		return scale{o.Web.GoodValue, o.Web.BadValue}
+	}
+	if device, ok := o.Chosen().(sections.Scaled); ok {
+		good, bad := device.Scale()
+		return scale{good, bad}
 	}
 	return scale{o.Keyboard.GoodValue, o.Keyboard.BadValue}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"optibfm/controller"
-	"optibfm/hal/rover"
+	"optibfm/internal/registry"
 	"optibfm/rewardsrc"
 )
 
@@ -18,8 +18,8 @@ const (
 
 // arena shows the rover from above.
 type arena struct {
-	side    float64 // m
-	task    string  // shaded by its reward; "" for none
+	robot   registry.Arena
+	task    string // shaded by its reward; "" for none
 	trail   [trailLength]trailPoint
 	points  int // ever added
 	start   int // the point at which the trail starts
@@ -63,8 +63,8 @@ type credit struct {
 const creditTime = 4 * time.Second
 
 func (a *arena) poseOf(t *controller.Tick) pose {
-	p := rover.PoseFromObs(t.Obs, a.side)
-	return pose{point{p.X/a.side + 0.5, 0.5 - p.Y/a.side}, p.Heading}
+	x, y, heading := a.robot.Pose(t.Obs)
+	return pose{point{x/a.robot.Side() + 0.5, 0.5 - y/a.robot.Side()}, heading}
 }
 
 // ask shows the pose of t until the request about it is closed.
@@ -99,7 +99,7 @@ func (a *arena) add(t *controller.Tick, at time.Duration) {
 
 // mark records the place of the rover at the tick that a label is about.
 func (a *arena) mark(l *controller.AppliedLabel) {
-	if l.Outcome != controller.Applied {
+	if l.Outcome != controller.Applied || l.Kind == rewardsrc.Keep {
 		return
 	}
 	if l.Kind == rewardsrc.Undo {
@@ -162,7 +162,7 @@ func (a *arena) drawTask(c *canvas, x, y, w, h int) {
 		return
 	}
 	if w != a.shadeW || h != a.shadeH {
-		a.shadeW, a.shadeH, a.shades = w, h, taskShades(a.task, w, h)
+		a.shadeW, a.shadeH, a.shades = w, h, taskShades(a.robot, a.task, w, h)
 	}
 	for i, level := range a.shades {
 		if level > 0 {
@@ -173,12 +173,12 @@ func (a *arena) drawTask(c *canvas, x, y, w, h int) {
 
 // taskShades returns the shades of a task's rewards, nil if the reward hardly depends on the
 // place.
-func taskShades(task string, w, h int) []uint8 {
+func taskShades(robot registry.Arena, task string, w, h int) []uint8 {
 	best := make([]float64, w*h)
 	for i := range best {
 		east := 2*(float64(i%w)+0.5)/float64(w) - 1
 		north := 1 - 2*(float64(i/w)+0.5)/float64(h)
-		best[i] = bestReward(task, east, north)
+		best[i] = robot.BestReward(task, east, north)
 	}
 	low, high := slices.Min(best), slices.Max(best)
 	if !(high-low > 0.2) {
@@ -189,22 +189,6 @@ func taskShades(task string, w, h int) []uint8 {
 		shades[i] = uint8(math.Round((r - low) / (high - low) * numShades))
 	}
 	return shades
-}
-
-// bestReward is the largest reward of a task at a place, over headings and speeds.
-func bestReward(task string, x, y float64) float64 {
-	best := math.Inf(-1)
-	for heading := 0.0; heading < 2*math.Pi; heading += math.Pi / 4 {
-		for _, speed := range []float32{0, 1} {
-			obs := []float32{float32(x), float32(y), float32(math.Cos(heading)), float32(math.Sin(heading)), speed, 0}
-			r, err := rover.Reward(task, obs)
-			if err != nil {
-				return 0
-			}
-			best = max(best, r)
-		}
-	}
-	return best
 }
 
 // drawTrail draws the recent path of the rover. Older parts are fainter. What the newest label is about lies on top.

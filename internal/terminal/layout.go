@@ -9,7 +9,6 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/hal/rover"
 )
 
 // draw draws a frame: a header, the robot at the left, a panel at the right, and the part for the
@@ -396,15 +395,13 @@ func (s *screenDisplay) drawEvent(c *canvas, y int) {
 		c.text(x, y, m.ink, m.text)
 		return
 	}
-	if s.session.File.Robot.Driver != configs.DriverRover {
+	if s.arena == nil {
 		return
 	}
-	for _, t := range rover.Tasks() {
-		if t.Name == s.task() {
-			x := c.text(1, y, inkDim, "task: ")
-			x = c.text(x, y, inkPlain, t.Description)
-			c.text(x, y, inkDim, " (hidden from the robot)")
-		}
+	if description := s.arena.robot.DescribeTask(s.task()); description != "" {
+		x := c.text(1, y, inkDim, "task: ")
+		x = c.text(x, y, inkPlain, description)
+		c.text(x, y, inkDim, " (hidden from the robot)")
 	}
 }
 
@@ -473,6 +470,22 @@ func FirstInput(o configs.Operator) string {
 		return "press any key or Good in the browser"
 	}
 	return "press a button of your device"
+}
+
+// KeepInput tells how a person with a label device keeps a task that seems to have changed.
+func KeepInput(o configs.Operator) string {
+	switch o.Source {
+	case configs.SourceKeyboard:
+		return "press k"
+	case configs.SourceConsole:
+		return "enter k"
+	case configs.SourceWeb:
+		return "press Keep in the browser (k)"
+	}
+	if o.OnButtons() {
+		return "press undo"
+	}
+	return "this operator cannot"
 }
 
 // banner fills row y. The right text is complete where possible, with its introduction where there

@@ -8,11 +8,11 @@ import (
 
 	"golang.org/x/term"
 
-	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/internal/record"
+	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/keyboard"
@@ -71,8 +71,8 @@ func newScreenDisplay(t *terminal) *screenDisplay {
 func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
 	s.session, s.spec, s.missing, s.stats = of, spec, missing, y
 	s.started, s.keys = s.now(), term.IsTerminal(int(os.Stdin.Fd()))
-	if of.File.Robot.Driver == configs.DriverRover {
-		s.arena = &arena{side: of.File.Robot.Rover.ArenaM}
+	if robot, ok := of.File.Robot.Chosen().(registry.Arena); ok {
+		s.arena = &arena{robot: robot}
 		s.arena.task = s.task()
 	} else {
 		s.channels = newChannels(spec.Obs)
@@ -148,11 +148,12 @@ func (s *screenDisplay) noteRequest(t *controller.Tick, at time.Duration) {
 	}
 }
 
-// asksUntilPress reports whether an answer is about what the operator saw until the press. A held robot shows nothing
+// asksUntilPress reports whether the operator is to judge what it sees until the press. A held robot shows nothing
 // after its request.
 func (s *screenDisplay) asksUntilPress() bool {
 	k := s.session.File.Controller
-	return k.Credit.Answers == controller.UntilPress && k.Gate.Pause != controller.PauseHold
+	now := k.Credit.Answers == controller.UntilPress || k.Credit.Answers == controller.Estimated
+	return now && k.Gate.Pause != controller.PauseHold
 }
 
 func (s *screenDisplay) Label(l rewardsrc.Label, err error) {

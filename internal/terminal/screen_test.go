@@ -19,6 +19,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/hal/bridge"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
@@ -181,7 +182,8 @@ func goldenCases(t *testing.T) []goldenCase {
 		f.Operator.Source = configs.SourceKeyboard
 	}
 	dog := func(f *configs.File) {
-		f.Robot.Driver, f.Robot.Bridge.Task = configs.DriverBridge, "run"
+		f.Robot.Driver = "bridge"
+		rigtest.EditRobot(f, func(c *bridge.Config) { c.Task = "run" })
 		f.Controller.Gate.Off, f.Run.Lockstep = true, true
 	}
 	rover := rigtest.RoverSpec(t)
@@ -356,7 +358,10 @@ func TestScreenDisplay_ShowsKeysThatStopFirstInASmallWindow(t *testing.T) {
 
 func TestDisplays_RemoveEscapeSequences(t *testing.T) {
 	const evil = "\x1b]0;owned\a\x1b[2J\r\n\u202e\u009b31m\xff日本e\u0301\u0903"
-	file := testFile(func(f *configs.File) { f.Robot.Driver, f.Robot.Bridge.Task = configs.DriverBridge, evil })
+	file := testFile(func(f *configs.File) {
+		f.Robot.Driver = "bridge"
+		rigtest.EditRobot(f, func(c *bridge.Config) { c.Task = evil })
+	})
 	spec := hal.Spec{
 		Name: evil, Period: 50 * time.Millisecond,
 		Obs: []hal.Channel{{Name: evil}, {Name: evil}, {Name: evil}}, Action: make([]hal.Channel, 1),

@@ -44,6 +44,9 @@ var givenKinds = [numGiven]struct {
 }
 
 func (g *given) add(l *controller.AppliedLabel) {
+	if l.Kind == rewardsrc.Keep {
+		return
+	}
 	if l.Kind == rewardsrc.Undo {
 		if i := slices.IndexFunc(g.newest, func(x givenLabel) bool { return x.id == l.Undoes }); i >= 0 {
 			g.newest[i].undone = true
@@ -185,12 +188,16 @@ func (s *screenDisplay) drawKnown(p *panel) {
 // progress describes to a person how well the robot knows the task. part is the filled part of the bar, in [0, 1].
 func (s *screenDisplay) progress() (k ink, text string, part float64) {
 	t := &s.stats.Last
-	predicted, of := t.Predicted.Labels, t.Predicted.Of
 	switch {
+	case t.Flags.Has(controller.FlagKeepable):
+		return inkAccent, "It seems that the task changed. k: keep it", 0
 	case t.Flags.Has(controller.FlagLearnt):
 		return inkGood, "Learnt: you may stop.", 1
-	case of > 1:
-		return inkPlain, fmt.Sprintf("It predicted %d of your last %d labels.", predicted, of), float64(predicted) / 10
+	case t.Predicted.Of > 1 && t.Known > 0:
+		text = fmt.Sprintf("%s, reaches over %.0f %%", t.Evidence.Words(), 100*t.Known)
+		return inkPlain, text, max(0, min(t.Evidence.Skill, 1))
+	case t.Predicted.Of > 1:
+		return inkPlain, t.Evidence.Words(), max(0, min(t.Evidence.Skill, 1))
 	case t.Counted == 0:
 		return inkPlain, "It knows nothing of the task yet.", 0
 	}
@@ -231,7 +238,7 @@ func (s *screenDisplay) drawGiven(p *panel) {
 func (s *screenDisplay) advice() []string {
 	t, file := &s.stats.Last, s.session.File
 	switch {
-	case !s.person() && file.Robot.Driver == configs.DriverRover && file.Run.EpisodeS > 0:
+	case !s.person() && s.arena != nil && file.Run.EpisodeS > 0:
 		return []string{"Watch: later episodes should give more reward. At the end each is compared with the best known " +
 			"behaviour from the same start. Ctrl-C ends the run."}
 	case !s.person():

@@ -50,14 +50,18 @@ func TestScreenDisplay_ShowsTheMomentOfARequest(t *testing.T) {
 		want   string
 		arrows int // in the colours of the question
 	}{
-		{"pose", rover, nil, 0, "how good was it 1.5 s ago, at the yellow arrow?", 1},
+		{"pose", rover, func(f *configs.File) { f.Controller.Credit.Answers = controller.AtRequest }, 0,
+			"how good was it 1.5 s ago, at the yellow arrow?", 1},
 		{"until the press", rover, func(f *configs.File) { f.Controller.Credit.Answers = controller.UntilPress }, 0,
 			"how good is it now?", 0},
 		{"held", rover, func(f *configs.File) {
 			f.Controller.Credit.Answers, f.Controller.Gate.Pause = controller.UntilPress, controller.PauseHold
 		}, controller.FlagHeld, "how good was it 1.5 s ago? The robot waits", 1},
-		{"no arena", dogSpec(8), func(f *configs.File) { f.Robot.Driver = configs.DriverBridge }, 0,
-			"how good was it 0.3 s ago?", 0},
+		{"no arena", dogSpec(8), func(f *configs.File) {
+			f.Robot.Driver, f.Controller.Credit.Answers = "bridge", controller.AtRequest
+		}, 0, "how good was it 0.3 s ago?", 0},
+		{"estimated", rover, nil, 0,
+			"how good is it now?", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newTeaching(t, c.spec, c.change)
@@ -123,6 +127,15 @@ func TestScreenDisplay_MarksWhatALabelCountsFor(t *testing.T) {
 	}
 }
 
+func TestScreenDisplay_AsksWhetherTheTaskChanged(t *testing.T) {
+	s := newTeaching(t, rigtest.RoverSpec(t), nil)
+	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagKeepable })
+	frame := paintText(t, s, 80, 24)
+	if want := "It seems that the task changed. k: keep it"; !strings.Contains(frame, want) {
+		t.Errorf("want %q in\n%s", want, frame)
+	}
+}
+
 func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	s := newTestScreen(t, testFile(func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard }), rigtest.RoverSpec(t), 5)
 	give := func(id uint64, l rewardsrc.Label, counted uint64) {
@@ -132,6 +145,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 				ID: id, Kind: l.Kind, Value: l.Value, Undoes: l.Undoes, Outcome: controller.Applied,
 			}
 			k.Predicted = controller.Predicted{Labels: 3, Of: 5}
+			k.Evidence, k.Known = controller.Evidence{Skill: 0.3, SkillError: 0.1}, 0.55
 		})
 	}
 	shows := func(want ...string) {
@@ -150,7 +164,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	} {
 		give(uint64(100+i), l, uint64(1+i))
 	}
-	shows("It learns from your labels.\n", "It predicted 3 of your last 5 labels.", " 5 labels\n",
+	shows("It learns from your labels.\n", "better than guessing, reaches over 55 %\n", " 5 labels\n",
 		" 2 good  1 bad  1 better  1 goal\n", " +-+>g\n")
 	give(200, rewardsrc.Label{Kind: rewardsrc.Undo, Undoes: 102}, 4)
 	shows(" 4 labels\n", " 1 good  1 bad  1 better  1 goal\n", " +-+>g\n", "undone 1")
@@ -191,7 +205,7 @@ func TestScreenDisplay_CountsLabelsBeyondThoseThatCanBeUndone(t *testing.T) {
 
 func TestScreenDisplay_WordsBeforeSymbols(t *testing.T) {
 	symbols := []string{"κ", "D-gap", "nats", "log det V", "PLAN", "p99", "thompson", "Hz"}
-	for _, source := range []string{configs.SourceKeyboard, configs.SourceGPIO, configs.SourceScripted} {
+	for _, source := range []string{configs.SourceKeyboard, "gpio", configs.SourceScripted} {
 		s := newTestScreen(t, testFile(func(f *configs.File) { f.Operator.Source = source }), rigtest.RoverSpec(t), 300)
 		for _, size := range [][2]int{{80, 24}, {160, 50}, {60, 20}} {
 			frame := paintText(t, s, size[0], size[1])
@@ -213,9 +227,9 @@ func TestScreenDisplay_WordsBeforeSymbols(t *testing.T) {
 
 func TestDisplays_HideTheTaskFromAPerson(t *testing.T) {
 	for source, hidden := range map[string]bool{
-		configs.SourceKeyboard: true, configs.SourceEvdev: true, configs.SourceWeb: true, configs.SourceScripted: false,
+		configs.SourceKeyboard: true, "evdev": true, configs.SourceWeb: true, configs.SourceScripted: false,
 	} {
-		file := testFile(func(f *configs.File) { f.Operator.Source, f.Robot.Rover.Task = source, "corner" })
+		file := testFile(func(f *configs.File) { f.Operator.Source = source })
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 300)
 		for _, size := range [][2]int{{80, 24}, {160, 50}, {60, 20}} {
 			frame := paintText(t, s, size[0], size[1])
@@ -243,7 +257,7 @@ func TestDisplays_HideTheTaskFromAPerson(t *testing.T) {
 func TestScreenDisplay_WaitsForThePerson(t *testing.T) {
 	for source, how := range map[string]string{
 		configs.SourceKeyboard: "ress any key", configs.SourceWeb: "ress any key or Good in the browser",
-		configs.SourceGPIO: "ress a button of your device",
+		"gpio": "ress a button of your device",
 	} {
 		s := newTeaching(t, rigtest.RoverSpec(t), func(f *configs.File) { f.Operator.Source = source })
 		s.show(t, func(k *controller.Tick) { k.Flags = controller.FlagUnreachable })

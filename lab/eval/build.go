@@ -119,6 +119,9 @@ func (r *trialRun) beliefConfig() (c controller.Config, err error) {
 	replace(&c.Draw.Held, s.Held)
 	replace(&c.Draw.Dither, s.Dither)
 	replace(&c.Noise.Floor, s.Floor)
+	if c.Credit.Answers == controller.Estimated && s.Operator[0] != OperatorPerson {
+		c.Credit.Answers = controller.AtRequest // it judges that state, as with the page, which repeats the moment
+	}
 	replace(&c.Credit.Answers, s.Answers)
 	if len(s.Hypotheses) > 0 {
 		c.Hypotheses = s.Hypotheses[0] == 1

@@ -113,7 +113,11 @@ func (l *library) simulatedStates(t Trial) (*oracle.States, error) {
 	}
 	cfg := rover.DefaultConfig()
 	cfg.Task = t.simulated()
-	return oracle.RoverStates(cfg, roverStates, roverStatesSeed)
+	robot, err := rover.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return oracle.Record(robot, cfg.RewardOf, roverStates, roverStatesSeed)
 }
 
 func (l *library) readStates(t Trial, path string) (*oracle.States, error) {

@@ -24,6 +24,9 @@ const (
 	// MeasureLearnt is 1 when the robot announces that it has learnt the task, 0 when labels contradict it; x: steps
 	// so far.
 	MeasureLearnt = "learnt"
+	// MeasureChanged is the evidence with which the robot begins the task again ([controller.Evidence]); x: steps so
+	// far.
+	MeasureChanged = "changed"
 	// MeasureKnown is the appraisal at the end of an episode ([controller.Plan.Known]), for trials with
 	// stop_when_learnt; x: episode.
 	MeasureKnown = "known"

@@ -63,6 +63,9 @@ func (s *scores) addTick(t *controller.Tick) {
 	s.addPeriodic()
 	s.addBudgets()
 	s.addLearnt(t)
+	if t.Flags.Has(controller.FlagChanged) {
+		s.add(MeasureChanged, float64(s.steps), t.Evidence.Change)
+	}
 	if t.Flags.Has(controller.FlagEpisodeEnd) {
 		s.add(MeasureReturn, float64(t.Episode), s.returned)
 		s.addPromised(t)

@@ -70,7 +70,8 @@ func narrow() *haltest.Robot {
 func realRobot(t *testing.T, robot hal.Robot, transitions int) *session {
 	t.Helper()
 	file := configs.Default()
-	file.Robot.Driver, file.Robot.Bridge.Mode = configs.DriverBridge, bridge.Free
+	file.Robot.Driver = "bridge"
+	rigtest.EditRobot(&file, func(c *bridge.Config) { c.Mode = bridge.Free })
 	file.Loop.Priority, file.Loop.LockMemory, file.Loop.MaxMissed, file.Loop.WatchdogMS = 0, false, rtloop.NoLimit, 0
 	file.Loop.PeriodMS, file.Controller.Guard.MaxBadTicks = 20, 0
 	s, err := newSession(robot, file, Config{

@@ -117,7 +117,7 @@ func TestConsole_LineAnswersRequest(t *testing.T) {
 func TestConsole_RejectsBadLine(t *testing.T) {
 	o := newOperator(t)
 	for line, want := range map[string]string{
-		"good":                    "error not understood (\"good\"); write +, -, a number, >, <, g, ? or u",
+		"good":                    "error not understood (\"good\"); write +, -, a number, >, <, g, ?, u or k",
 		">>":                      "error not understood",
 		"> 2":                     "error not understood",
 		"goal":                    "error not understood",

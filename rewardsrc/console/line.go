@@ -14,7 +14,7 @@ import (
 var ErrLine = errors.New("not understood")
 
 // valid lists the valid lines.
-const valid = "+, -, a number, >, <, g, ? or u"
+const valid = "+, -, a number, >, <, g, ?, u or k"
 
 // maxReward bounds the size of a reward: a larger one is a typing error.
 const maxReward = 1000
@@ -36,6 +36,8 @@ func parseLine(line string, good, bad float64) (rewardsrc.Input, error) {
 		return rewardsrc.AtGoal(good, bad), nil
 	case text == "u":
 		return rewardsrc.Input{Kind: rewardsrc.Undo}, nil
+	case text == "k":
+		return rewardsrc.Input{Kind: rewardsrc.Keep}, nil
 	case text == "?":
 		return rewardsrc.Input{Kind: rewardsrc.CantTell}, nil
 	default:

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	"optibfm/rewardsrc"
+	"optibfm/internal/keys"
 	"optibfm/rewardsrc/panel"
 )
 
@@ -51,7 +50,7 @@ type Axis struct {
 	// downwards.
 	Inverted bool `yaml:"inverted"`
 	// DeadZone is the part of the range that counts as rest, in [0.01, 0.9].
-	DeadZone float64 `yaml:"dead_zone"`
+	DeadZone float64 `yaml:"dead_zone" rule:"[0.01, 0.9]"`
 }
 
 // The values of Axis.Rest.
@@ -63,6 +62,9 @@ const (
 
 // Rests lists the values of Axis.Rest.
 func Rests() []string { return []string{RestCentre, RestLow, RestHigh} }
+
+// Choices lists the values of a key that has choices.
+func (Axis) Choices(key string) []string { return map[string][]string{"rest": Rests()}[key] }
 
 // DefaultConfig has no device, grabs it, and uses the volume buttons for good
 // and bad.
@@ -78,7 +80,7 @@ func DefaultConfig() Config {
 // Validate returns an error that names each key with an invalid value, except
 // Labels: panel.Config.Validate checks that.
 func (c Config) Validate() error {
-	return errors.Join(slices.Concat(c.Device.check(), c.checkKeys(), c.Axis.check())...)
+	return errors.Join(append(slices.Concat(c.Device.check(), c.checkKeys(), c.Axis.check()), keys.Check("evdev", c))...)
 }
 
 // Bound returns an error unless a device and a key that gives labels are
@@ -119,10 +121,7 @@ func (a Axis) check() (errs []error) {
 			errs = append(errs, fmt.Errorf("evdev: axis.code is %w", err))
 		}
 	}
-	if !slices.Contains(Rests(), a.Rest) {
-		errs = append(errs, fmt.Errorf("evdev: axis.rest is unknown (%q); use %s", a.Rest, strings.Join(Rests(), ", ")))
-	}
-	return append(errs, rewardsrc.CheckRange("evdev: axis.dead_zone", a.DeadZone, 0.01, 0.9))
+	return errs
 }
 
 func (m Match) check() (errs []error) {

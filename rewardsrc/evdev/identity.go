@@ -167,8 +167,9 @@ func (k Kernel) describe(node string) (info Info, ok bool) {
 	info = Info{
 		Node: node, Bus: id("bustype"), Vendor: id("vendor"), Product: id("product"),
 		Name: text("name"), Phys: text("phys"), Uniq: text("uniq"),
-		Keys: parseBits(text("capabilities/key"), strconv.IntSize),
-		Axes: parseBits(text("capabilities/abs"), strconv.IntSize), Props: parseBits(text("properties"), strconv.IntSize),
+		Keys:  parseBits(text("capabilities/key"), strconv.IntSize),
+		Axes:  parseBits(text("capabilities/abs"), strconv.IntSize),
+		Props: parseBits(text("properties"), strconv.IntSize),
 	}
 	return info, ok
 }

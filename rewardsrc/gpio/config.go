@@ -3,10 +3,8 @@ package gpio
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
-	"optibfm/rewardsrc"
+	"optibfm/internal/keys"
 	"optibfm/rewardsrc/panel"
 )
 
@@ -25,7 +23,7 @@ type Config struct {
 	// such resistors ignores it, and the kernel does not say so.
 	Bias string `yaml:"bias"`
 	// DebounceMS is how long a button must be steady, in [0, 1000] ms.
-	DebounceMS float64 `yaml:"debounce_ms"`
+	DebounceMS float64 `yaml:"debounce_ms" rule:"[0, 1000]"`
 	// LED is the line of a light. Empty: none.
 	LED string `yaml:"led"`
 	// LEDActiveLow means that the light is on while its line is low.
@@ -47,6 +45,9 @@ const (
 // Biases lists the values of Config.Bias.
 func Biases() []string { return []string{PullUp, PullDown, Off, AsIs} }
 
+// Choices lists the values of a key that has choices.
+func (Config) Choices(key string) []string { return map[string][]string{"bias": Biases()}[key] }
+
 // DefaultConfig is buttons to ground on the first chip, without lines.
 func DefaultConfig() Config {
 	return Config{Chip: "gpiochip0", ActiveLow: true, Bias: PullUp, DebounceMS: 10, Labels: panel.DefaultConfig()}
@@ -55,12 +56,7 @@ func DefaultConfig() Config {
 // Validate returns an error that names each key with an invalid value, except
 // Labels: panel.Config.Validate checks that.
 func (c Config) Validate() error {
-	var errs []error
-	if !slices.Contains(Biases(), c.Bias) {
-		errs = append(errs, fmt.Errorf("gpio: bias is unknown (%q); use %s", c.Bias, strings.Join(Biases(), ", ")))
-	}
-	errs = append(errs, rewardsrc.CheckRange("gpio: debounce_ms", c.DebounceMS, 0, 1000))
-	return errors.Join(append(errs, c.checkLines()...)...)
+	return errors.Join(append([]error{keys.Check("gpio", c)}, c.checkLines()...)...)
 }
 
 func (c *Config) checkLines() (errs []error) {

@@ -3,23 +3,24 @@ package keyboard
 import (
 	"errors"
 
+	"optibfm/internal/keys"
 	"optibfm/rewardsrc"
 )
 
 // Config describes what keys mean. Start from [DefaultConfig].
 type Config struct {
 	// GoodValue is the reward of +, in [-1000, 1000].
-	GoodValue float64 `yaml:"good_value"`
+	GoodValue float64 `yaml:"good_value" rule:"[-1000, 1000]"`
 	// NeutralValue is the reward of 0, in [-1000, 1000].
-	NeutralValue float64 `yaml:"neutral_value"`
+	NeutralValue float64 `yaml:"neutral_value" rule:"[-1000, 1000]"`
 	// BadValue is the reward of -, in [-1000, 1000]. Less than good_value.
-	BadValue float64 `yaml:"bad_value"`
+	BadValue float64 `yaml:"bad_value" rule:"[-1000, 1000]"`
 	// RefractoryMS is the time in which presses of the same key count as
 	// one, in [0, 5000] ms.
-	RefractoryMS float64 `yaml:"refractory_ms"`
+	RefractoryMS float64 `yaml:"refractory_ms" rule:"[0, 5000]"`
 	// ReactionMS is how soon after a request was shown a press can be its
 	// answer, in [0, 2000] ms.
-	ReactionMS float64 `yaml:"reaction_ms"`
+	ReactionMS float64 `yaml:"reaction_ms" rule:"[0, 2000]"`
 	// Bell rings when a label is wanted. A full-screen display decides itself.
 	Bell bool `yaml:"bell"`
 }
@@ -32,7 +33,6 @@ func DefaultConfig() Config {
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
 	return errors.Join(
-		rewardsrc.CheckRange("keyboard: neutral_value", c.NeutralValue, -1000, 1000),
-		rewardsrc.CheckButtons("keyboard", c.GoodValue, c.BadValue, c.RefractoryMS, c.ReactionMS),
+		keys.Check("keyboard", c), rewardsrc.CheckButtons("keyboard", c.GoodValue, c.BadValue),
 	)
 }

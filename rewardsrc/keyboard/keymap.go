@@ -24,6 +24,8 @@ func (c *Config) inputOf(k Key) (in rewardsrc.Input, ok bool) {
 		return rewardsrc.AtGoal(c.GoodValue, c.BadValue), true
 	case 'u', Backspace, '\b':
 		return rewardsrc.Input{Kind: rewardsrc.Undo}, true
+	case 'k':
+		return rewardsrc.Input{Kind: rewardsrc.Keep}, true
 	case '?', 't':
 		return rewardsrc.Input{Kind: rewardsrc.CantTell}, true
 	}

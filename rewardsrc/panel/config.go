@@ -2,32 +2,32 @@ package panel
 
 import (
 	"errors"
-	"fmt"
 
+	"optibfm/internal/keys"
 	"optibfm/rewardsrc"
 )
 
 // Config sets the values and times of presses. Start from [DefaultConfig].
 type Config struct {
 	// GoodValue is the reward of good, in [-1000, 1000].
-	GoodValue float64 `yaml:"good_value"`
+	GoodValue float64 `yaml:"good_value" rule:"[-1000, 1000]"`
 	// BadValue is the reward of bad, in [-1000, 1000]. Less than good_value.
-	BadValue float64 `yaml:"bad_value"`
+	BadValue float64 `yaml:"bad_value" rule:"[-1000, 1000]"`
 	// RefractoryMS is the time after a press in which further presses of the
 	// same button do not count, in [0, 5000] ms.
-	RefractoryMS float64 `yaml:"refractory_ms"`
+	RefractoryMS float64 `yaml:"refractory_ms" rule:"[0, 5000]"`
 	// ReactionMS is how soon after a request was shown a press can be its
 	// answer, in [0, 2000] ms.
-	ReactionMS float64 `yaml:"reaction_ms"`
+	ReactionMS float64 `yaml:"reaction_ms" rule:"[0, 2000]"`
 	// HoldAfterMS is how long good or bad must be held to become a stream of
 	// labels, in [0, 10000] ms. 0: a held button is one label.
-	HoldAfterMS float64 `yaml:"hold_after_ms"`
+	HoldAfterMS float64 `yaml:"hold_after_ms" rule:"[0, 10000]"`
 	// IntervalMS is the time between two labels of a stream, from a held
 	// button or a deflected axis, in [20, 10000] ms.
-	IntervalMS float64 `yaml:"interval_ms"`
+	IntervalMS float64 `yaml:"interval_ms" rule:"[20, 10000]"`
 	// Weight is the confidence of each label of a stream, in (0, 1]. It is
 	// below 1 because successive labels carry nearly the same information.
-	Weight float64 `yaml:"weight"`
+	Weight float64 `yaml:"weight" rule:"(0, 1]"`
 }
 
 // Buttons names the button of each role, "" for none. evdev embeds it with the
@@ -75,15 +75,7 @@ func DefaultConfig() Config {
 
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
-	errs := []error{
-		rewardsrc.CheckButtons("panel", c.GoodValue, c.BadValue, c.RefractoryMS, c.ReactionMS),
-		rewardsrc.CheckRange("panel: hold_after_ms", c.HoldAfterMS, 0, 10_000),
-		rewardsrc.CheckRange("panel: interval_ms", c.IntervalMS, 20, 10_000),
-	}
-	if !(c.Weight > 0 && c.Weight <= 1) {
-		errs = append(errs, fmt.Errorf("panel: weight is out of range (%g); choose one above 0, at most 1", c.Weight))
-	}
-	return errors.Join(errs...)
+	return errors.Join(keys.Check("panel", c), rewardsrc.CheckButtons("panel", c.GoodValue, c.BadValue))
 }
 
 // value is the reward of a deflection in [-1, 1].

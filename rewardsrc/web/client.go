@@ -387,6 +387,8 @@ func (s *Server) inputOf(m message) rewardsrc.Input {
 		return rewardsrc.AtGoal(s.cfg.GoodValue, s.cfg.BadValue)
 	case kindCantTell:
 		return rewardsrc.Input{Kind: rewardsrc.CantTell}
+	case kindKeep:
+		return rewardsrc.Input{Kind: rewardsrc.Keep}
 	}
 	return rewardsrc.Input{Kind: rewardsrc.Undo}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"optibfm/internal/decimal"
+	"optibfm/internal/keys"
 	"optibfm/rewardsrc"
 )
 
@@ -39,6 +40,9 @@ const (
 // TLSChoices lists the values of Config.TLS.
 func TLSChoices() []string { return []string{TLSAuto, TLSOff, TLSSelfSigned, TLSFiles} }
 
+// Choices lists the values of a key that has choices.
+func (Config) Choices(key string) []string { return map[string][]string{"tls": TLSChoices()}[key] }
+
 // Config describes the web console. Start from [DefaultConfig].
 type Config struct {
 	// Listen is the address and port that are listened on. The default is
@@ -62,21 +66,21 @@ type Config struct {
 	// another operator.source.
 	WatchOnly bool `yaml:"watch_only"`
 	// GoodValue is the reward of "good" and of the slider's upper end, in [-1000, 1000].
-	GoodValue float64 `yaml:"good_value"`
+	GoodValue float64 `yaml:"good_value" rule:"[-1000, 1000]"`
 	// BadValue is the reward of "bad" and of the slider's lower end, in
 	// [-1000, 1000]. Less than good_value.
-	BadValue float64 `yaml:"bad_value"`
+	BadValue float64 `yaml:"bad_value" rule:"[-1000, 1000]"`
 	// SampleMS is the time between two labels of a slider that is held, in [100, 10000] ms.
-	SampleMS float64 `yaml:"sample_ms"`
+	SampleMS float64 `yaml:"sample_ms" rule:"[100, 10000]"`
 	// RefractoryMS is the time in which presses of the same button count as
 	// one, in [0, 5000] ms.
-	RefractoryMS float64 `yaml:"refractory_ms"`
+	RefractoryMS float64 `yaml:"refractory_ms" rule:"[0, 5000]"`
 	// ReactionMS is how soon after a request was shown a press can be its
 	// answer, in [0, 2000] ms.
-	ReactionMS float64 `yaml:"reaction_ms"`
+	ReactionMS float64 `yaml:"reaction_ms" rule:"[0, 2000]"`
 	// MaxLateS is how late an unasked press may arrive, in [0.1, 60] seconds; a
 	// later one is refused.
-	MaxLateS float64 `yaml:"max_late_s"`
+	MaxLateS float64 `yaml:"max_late_s" rule:"[0.1, 60]"`
 }
 
 // DefaultConfig listens to this machine only: good 1, bad -1, at any time.
@@ -91,9 +95,7 @@ func DefaultConfig() Config {
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
 	errs := []error{
-		rewardsrc.CheckButtons("web", c.GoodValue, c.BadValue, c.RefractoryMS, c.ReactionMS),
-		rewardsrc.CheckRange("web: sample_ms", c.SampleMS, 100, 10_000),
-		rewardsrc.CheckRange("web: max_late_s", c.MaxLateS, 0.1, 60),
+		keys.Check("web", c), rewardsrc.CheckButtons("web", c.GoodValue, c.BadValue),
 		c.checkListen(), c.checkTLS(),
 	}
 	for _, host := range c.Hosts {
@@ -122,16 +124,10 @@ func (c Config) checkListen() error {
 }
 
 func (c Config) checkTLS() error {
-	switch c.TLS {
-	case TLSAuto, TLSOff, TLSSelfSigned:
-		return nil
-	case TLSFiles:
-		if c.CertFile == "" || c.KeyFile == "" {
-			return errors.New("web: tls is files, but cert_file or key_file is empty; set both, or choose self_signed")
-		}
-		return nil
+	if c.TLS == TLSFiles && (c.CertFile == "" || c.KeyFile == "") {
+		return errors.New("web: tls is files, but cert_file or key_file is empty; set both, or choose self_signed")
 	}
-	return fmt.Errorf("web: tls is unknown (%q); choose one of %s", c.TLS, strings.Join(TLSChoices(), ", "))
+	return nil
 }
 
 // OnNetwork returns the configuration with which the devices of this network reach the console: at all addresses of

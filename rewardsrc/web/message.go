@@ -45,6 +45,7 @@ const (
 	kindGoal     = "goal"
 	kindCantTell = "cant_tell"
 	kindUndo     = "undo"
+	kindKeep     = "keep" // the task, which seems to have changed
 )
 
 // The roles of a paired device.
@@ -118,7 +119,7 @@ func (m *message) check() error {
 
 func (m *message) checkPress() error {
 	switch m.Kind {
-	case kindGood, kindBad, kindValue, kindBetter, kindWorse, kindGoal, kindCantTell, kindUndo:
+	case kindGood, kindBad, kindValue, kindBetter, kindWorse, kindGoal, kindCantTell, kindUndo, kindKeep:
 	default:
 		return fmt.Errorf("unknown kind %.16q", m.Kind)
 	}

@@ -82,7 +82,8 @@ func (l *lan) listen(address string) (net.Listener, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !at.IP.IsUnspecified() && !slices.Contains(l.local, at.AddrPort().Addr()) {
-		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: at, Err: os.NewSyscallError("bind", unix.EADDRNOTAVAIL)}
+		cause := os.NewSyscallError("bind", unix.EADDRNOTAVAIL)
+		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: at, Err: cause}
 	}
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	l.last = inner
@@ -451,7 +452,8 @@ func TestServer_WaitsForItsAddressInANamespace(t *testing.T) {
 	lan := newLAN(t)
 	s := lan.open(lan.sockets(), func(c *Config) { c.Listen = "203.0.113.5:0" })
 	<-lan.pauses
-	expectReports(t, lan.reported(), "warn: no console: listen tcp 203.0.113.5:0: bind: cannot assign requested address")
+	expectReports(t, lan.reported(),
+		"warn: no console: listen tcp 203.0.113.5:0: bind: cannot assign requested address")
 	at, err := netlink.ParseAddr("203.0.113.5/32")
 	if err != nil {
 		t.Fatal(err)

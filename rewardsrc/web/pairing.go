@@ -103,8 +103,8 @@ func (p Pairing) Text() string {
 	case p.URL == "":
 		return "The console does not listen.\n"
 	case p.NoNetwork:
-		b.WriteString("This computer has no network yet. The console shows new addresses when they appear; until then\n" +
-			"open this on this computer (it works once):\n")
+		b.WriteString("This computer has no network yet. The console shows new addresses when they appear;\n" +
+			"until then open this on this computer (it works once):\n")
 	case p.Local:
 		b.WriteString("Open this on this computer only (it works once; --lan admits other devices):\n")
 	default:

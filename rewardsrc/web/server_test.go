@@ -478,6 +478,10 @@ func TestDesk_PerRequestRefusesAnswersThatAreTooQuick(t *testing.T) {
 	if got := poll(t, s); got.Kind != rewardsrc.Undo {
 		t.Errorf("label %+v, want an undo", got)
 	}
+	b.write(message{Type: typePress, ID: 6, Kind: kindKeep, At: b.now()})
+	if got := poll(t, s); got.Kind != rewardsrc.Keep {
+		t.Errorf("label %+v, want to keep the task", got)
+	}
 }
 
 func TestServer_ComparisonsAndGoalsLeaveRequestOpen(t *testing.T) {

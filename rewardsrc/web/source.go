@@ -103,7 +103,7 @@ var (
 // label makes the label of a press.
 func (d *desk) label(p press) (rewardsrc.Label, error) {
 	switch {
-	case p.Kind == rewardsrc.Undo:
+	case p.Kind == rewardsrc.Undo || p.Kind == rewardsrc.Keep:
 	case p.request != 0 && !p.tooQuick:
 		l, err := d.attribution.Answer(p.Input, p.request, p.uncertainty)
 		if err == nil && d.snapshot.request.id == l.Request { // do not wait for the robot's Answered

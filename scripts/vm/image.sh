@@ -115,7 +115,7 @@ ok "arms by hand" on sudo optibfm arm -c /etc/optibfm/robot.yaml
 url=$(journal 'http://' | grep -o 'http://127.0.0.1:[0-9]*/#[^ ]*' | tail -n 1)
 ok "the journal has the address of the console" test -n "$url"
 ssh -f -N -M -S "$work/forward" -o ExitOnForwardFailure=yes -L "8642:127.0.0.1:8642" robot
-ok "a label through the forwarded console" env OPTIBFM_CONSOLE="$url" go test -count=1 -run TestConsole_ForwardedLabelCounts ./cmd/optibfm
+ok "a label through the forwarded console" env OPTIBFM_CONSOLE="$url" go test -count=1 -run TestConsole_ForwardedLabelCounts ./internal/cli
 ssh -q -S "$work/forward" -O exit robot
 ok "a kernel package writes the boot entry" kernel_package
 id=$(on cat /proc/sys/kernel/random/boot_id)

@@ -37,7 +37,7 @@ check() { ssh robot "OPTIBFM_VM_FACTOR=${factor@Q} bash /root/checks $1" || fail
 openMachine "$@"
 for version in v0.0.1 v0.0.2; do scripts/package.sh "$version" "$arch" "$work" >/dev/null; done
 broken
-CGO_ENABLED=0 GOARCH=$arch go test -c -ldflags=-w -o "$work/optibfm.test" ./cmd/optibfm
+CGO_ENABLED=0 GOARCH=$arch go test -c -ldflags=-w -o "$work/optibfm.test" ./internal/cli
 echo "image and packages at $SECONDS s"
 boot
 waitForBoot none

@@ -1,7 +1,7 @@
 // Package oracle infers the task embedding z of a known reward from labelled states. An agent that
 // follows this z is the baseline of a simulator: the best that labels can teach the model.
 //
-//	states, err := oracle.RoverStates(cfg, 50_000, seed)   // states with the rewards of a task
+//	states, err := oracle.Record(robot, reward, 50_000, seed) // states with the rewards of a task
 //	labelled, err := states.Label(model)                   // their features
 //	z, err := labelled.Infer(lambda)                       // least squares
 package oracle
@@ -11,7 +11,6 @@ import (
 	"fmt"
 
 	"optibfm/hal/collect"
-	"optibfm/hal/rover"
 	"optibfm/posterior"
 	"optibfm/tflite"
 )
@@ -25,27 +24,22 @@ type States struct {
 	Episodes []int
 }
 
-// RoverStates drives a simulated rover with exploring actions and returns n of its states, in
-// episodes, with the rewards of cfg.Task.
-func RoverStates(cfg rover.Config, n int, seed uint64) (*States, error) {
-	cfg.Now = nil
-	robot, err := rover.New(cfg)
-	if err != nil {
-		return nil, err
-	}
+// Record drives a simulated robot with exploring actions and returns n of its states, in episodes, with their
+// rewards.
+func Record(robot collect.Simulator, reward func(obs []float32) (float64, error), n int, seed uint64) (*States, error) {
 	recording := collect.DefaultConfig()
 	recording.Transitions, recording.Seed = n, seed
 	data, err := collect.Record(robot, recording)
 	if err != nil {
 		return nil, err
 	}
-	o, reward := len(robot.Spec().Obs), make([]float64, n)
-	for i := range reward {
-		if reward[i], err = rover.Reward(cfg.Task, data.Obs[i*o:(i+1)*o]); err != nil {
+	o, rewards := len(robot.Spec().Obs), make([]float64, n)
+	for i := range rewards {
+		if rewards[i], err = reward(data.Obs[i*o : (i+1)*o]); err != nil {
 			return nil, err
 		}
 	}
-	return &States{Obs: data.Obs, Reward: reward, Episodes: runLengths(data.Episode)}, nil
+	return &States{Obs: data.Obs, Reward: rewards, Episodes: runLengths(data.Episode)}, nil
 }
 
 // runLengths returns the lengths of the runs of equal numbers.

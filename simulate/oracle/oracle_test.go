@@ -9,9 +9,13 @@ import (
 	"optibfm/simulate/oracle"
 )
 
-func TestRoverStates_ReturnsWholeEpisodesWithRewards(t *testing.T) {
+func TestRecord_ReturnsWholeEpisodesWithRewards(t *testing.T) {
 	cfg := rover.DefaultConfig()
-	states, err := oracle.RoverStates(cfg, 500, 1)
+	robot, err := rover.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	states, err := oracle.Record(robot, cfg.RewardOf, 500, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,10 +28,10 @@ type Config struct {
 	// system's.
 	Library string `yaml:"library"`
 	// IntraOpThreads work on one operation. 0: as many as cores.
-	IntraOpThreads int `yaml:"intra_op_threads"`
+	IntraOpThreads int `yaml:"intra_op_threads" rule:"[0, 1024]"`
 	// InterOpThreads run operations side by side. 0: as many as cores;
 	// -1: none, operations run one after the other on the calling thread.
-	InterOpThreads int `yaml:"inter_op_threads"`
+	InterOpThreads int `yaml:"inter_op_threads" rule:"[-1, 1024]"`
 	// TF32 lets a GPU round the inputs of products to 10 bits of mantissa:
 	// faster, with relative errors of 1e-2 instead of 1e-4.
 	TF32 bool `yaml:"tf32"`

@@ -17,7 +17,7 @@ function modeOf(flags) {
   for (const mode of ["stopped", "armed", "starting", "resting"]) if (flags & flag[mode]) return mode;
   return "disarmed";
 }
-const kind = { value: 1, cantTell: 2, undo: 3, comparison: 4, goal: 5 };
+const kind = { value: 1, cantTell: 2, undo: 3, comparison: 4, goal: 5, keep: 6 };
 const state = { open: 1, answered: 2, expired: 3 };
 const applied = 1;
 const teaching = [kind.value, kind.comparison, kind.goal];
@@ -318,7 +318,7 @@ class Page {
     const l = this.data.labels;
     const what = {
       [kind.value]: shortNumber(l.value[i]), [kind.cantTell]: "can't tell", [kind.undo]: "undo",
-      [kind.comparison]: l.value[i] < 0 ? "worse" : "better", [kind.goal]: "goal",
+      [kind.comparison]: l.value[i] < 0 ? "worse" : "better", [kind.goal]: "goal", [kind.keep]: "keep the task",
     }[l.kind[i]];
     const how = l.outcome[i] === applied ? (l.asked[i] ? "asked" : "unasked") : l.words[l.outcome[i]];
     const about = l.about[i] >= 0 ? `, about tick ${this.data.first_tick + this.tickAt(l.about[i])}` : "";

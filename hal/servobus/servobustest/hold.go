@@ -20,8 +20,10 @@ func haltHolds(t *testing.T, start func(*testing.T) Rig) {
 		r.SetPosition(1, middle)
 		r.SetPosition(2, middle)
 		check(t, d.Arm())
-		write(t, d, 0.5, -0.5, 1)
-		places := pose(r, from)
+		write(t, d, 0.1, -0.1, 1)
+		places := [2]int{middle + from.IntN(400) - 200, middle + from.IntN(400) - 200} // near the latest Read
+		r.SetPosition(1, places[0])
+		r.SetPosition(2, places[1])
 		check(t, d.Halt(held))
 		wantGoals(t, r, "halted", places)
 		pose(r, from)

@@ -19,7 +19,7 @@ const Environment = "OPTIBFM_LIBDDSC"
 
 // The errors of Open wrap these.
 var (
-	ErrNoLibrary = errors.New("Cyclone DDS (libddsc) was not found")
+	ErrNoLibrary = errors.New("libddsc of Cyclone DDS was not found")
 	ErrVersion   = errors.New("unsupported version of Cyclone DDS")
 )
 

@@ -14,21 +14,12 @@ import (
 	"optibfm/hal/unitree/idl"
 )
 
-// sequence is a sequence of octets in C.
-type sequence struct {
-	maximum, length uint32
-	buffer          uintptr
-	release         uint8
-}
-
 // request is unitree_api::msg::dds_::Request_ in C.
 type request struct {
 	id, api   int64
-	lease     int64
-	priority  int32
-	noReply   uint8
+	_         [2]int64       // lease, priority and noreply
 	parameter unsafe.Pointer // a text
-	binary    sequence
+	_         [3]int64       // an empty sequence of octets
 }
 
 // response is unitree_api::msg::dds_::Response_ in C.
@@ -36,7 +27,7 @@ type response struct {
 	id, api int64
 	code    int32
 	data    unsafe.Pointer // a text
-	binary  sequence
+	_       [3]int64       // a sequence of octets
 }
 
 // borrow takes the oldest message that was not taken, in memory of the library, and returns that memory after use. It

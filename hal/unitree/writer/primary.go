@@ -28,6 +28,8 @@ type primary struct {
 	period  int64       // of goals
 	deadman int64
 	limit   int64 // of the standby's silence
+	standby peer
+	alone   bool // the standby writer is silent
 
 	report      unitree.Report
 	mode        unitree.Mode
@@ -69,6 +71,7 @@ func (p *primary) cycle(now int64) (over bool, err error) {
 	if err := p.overhear(now); err != nil {
 		return false, err
 	}
+	p.alone = p.standby.observe(p.shared.StandbyBeat.Load(), now) > p.limit
 	p.follow(now)
 	p.guard(now)
 	p.write(now)
@@ -162,7 +165,7 @@ func (p *primary) begin(now int64) {
 		fault, detail = unitree.FaultForeign, uint32(p.foreign)
 	case p.bus.readers() == 0:
 		fault = unitree.FaultNoReader
-	case p.alone(now):
+	case p.alone:
 		fault = unitree.FaultStandby
 	}
 	p.fault, p.detail = fault, detail
@@ -197,17 +200,12 @@ func (p *primary) guard(now int64) {
 		fault, detail = unitree.FaultModeMachine, uint32(p.states.last.modeMachine)
 	case p.contested(now):
 		fault, detail = unitree.FaultForeign, uint32(p.foreign)
-	case p.alone(now):
+	case p.alone:
 		fault = unitree.FaultStandby
 	}
 	if fault != unitree.FaultNone {
 		p.damp(fault, detail)
 	}
-}
-
-// alone reports whether the standby writer is silent.
-func (p *primary) alone(now int64) bool {
-	return now-int64(p.shared.StandbyBeat.Load()) > p.limit
 }
 
 // damp damps the motors if they are commanded. The first cause stays.
@@ -240,7 +238,7 @@ func (p *primary) write(now int64) {
 	if p.mode == unitree.ModeIdle {
 		return
 	}
-	if p.shared.Takeover.Load() != 0 && !p.alone(now) {
+	if p.shared.Takeover.Load() != 0 && !p.alone {
 		return
 	}
 	s := &p.states.last

@@ -9,6 +9,7 @@ type standby struct {
 	damping []float64
 	gone    func() bool // the control process has ended
 	limit   int64       // of the primary's silence
+	primary peer
 	out     output
 	endAt   int64
 }
@@ -28,7 +29,8 @@ func (s *standby) cycle(now int64) (over bool, err error) {
 		return false, err
 	}
 	commanding := s.shared.Commanding.Load()
-	if commanding == unitree.CommandingNow && now-int64(s.shared.PrimaryBeat.Load()) > s.limit {
+	silent := s.primary.observe(s.shared.PrimaryBeat.Load(), now) > s.limit
+	if commanding == unitree.CommandingNow && silent {
 		s.shared.Takeover.Store(1)
 	}
 	damps := s.shared.Takeover.Load() != 0 && commanding == unitree.CommandingNow

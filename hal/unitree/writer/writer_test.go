@@ -87,6 +87,7 @@ type rig struct {
 	standby *standby
 	dead    struct{ control, primary, standby bool }
 	over    bool // the primary has ended
+	swapped bool // the primary runs before the standby
 }
 
 func newRig(t *testing.T, model string, change func(*unitree.Config)) *rig {
@@ -143,18 +144,32 @@ func (r *rig) advance(by int64) {
 
 func (r *rig) cycle() {
 	r.net.tick += 2
-	if !r.dead.standby {
-		if _, err := r.standby.cycle(r.now); err != nil {
-			r.t.Fatal(err)
-		}
+	first, second := r.runStandby, r.runPrimary
+	if r.swapped {
+		first, second = second, first
 	}
-	if !r.dead.primary && !r.over {
-		over, err := r.primary.cycle(r.now)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		r.over = over
+	first()
+	second()
+}
+
+func (r *rig) runStandby() {
+	if r.dead.standby {
+		return
 	}
+	if _, err := r.standby.cycle(r.now); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) runPrimary() {
+	if r.dead.primary || r.over {
+		return
+	}
+	over, err := r.primary.cycle(r.now)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.over = over
 }
 
 // run lets time pass.
@@ -274,6 +289,24 @@ func TestWriter_NeverWritesAfterTheStandbyTookOver(t *testing.T) {
 	r.run(200 * ms)
 	if took := r.damped(at); took > 24*ms {
 		t.Errorf("without the standby: after %d ms", took/ms)
+	}
+}
+
+// TestWriters_DoNotBlameEachOtherAfterAPause has a pause of the whole computer, shorter than the deadman.
+func TestWriters_DoNotBlameEachOtherAfterAPause(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	action := r.arm()
+	for range 3 {
+		r.now += 40 * ms // above standby_ms
+		r.next = r.now
+		r.swapped = !r.swapped // the one that ran last runs first
+		r.run(3 * ms)
+		r.tick(action)
+	}
+	for _, c := range r.net.written {
+		if c.damps() {
+			t.Fatal("a writer damped")
+		}
 	}
 }
 

@@ -214,7 +214,7 @@ const canLabel = () => Boolean(state && hello && !hello.watch_only && !state.end
 /* ---- presses ------------------------------------------------------------- */
 
 const words = {
-  good: 'Good', bad: 'Bad', value: 'Slider', better: 'Better', worse: 'Worse', goal: 'This is it', cant_tell: 'Can’t tell', undo: 'Undo',
+  good: 'Good', bad: 'Bad', value: 'Slider', better: 'Better', worse: 'Worse', goal: 'This is it', cant_tell: 'Can’t tell', undo: 'Undo', keep: 'Keep',
 };
 const answers = ['good', 'bad', 'value', 'cant_tell'];
 
@@ -330,13 +330,14 @@ button('worse', 'worse');
 button('better', 'better');
 button('goal', 'goal');
 button('cant', 'cant_tell');
+button('keep-task', 'keep');
 button('undo', 'undo');
 
 document.addEventListener('keydown', (e) => {
   if (e.repeat || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || e.target.tagName === 'INPUT') return;
   if (state?.view?.waiting && canLabel() && starts(e)) return presses.make('good', moment(e));
   const kind = {
-    '+': 'good', '=': 'good', '-': 'bad', '>': 'better', '<': 'worse', g: 'goal', '?': 'cant_tell', t: 'cant_tell', u: 'undo',
+    '+': 'good', '=': 'good', '-': 'bad', '>': 'better', '<': 'worse', g: 'goal', '?': 'cant_tell', t: 'cant_tell', u: 'undo', k: 'keep',
   }[e.key];
   if (!kind || document.body.dataset.view !== 'console' || hello?.mode === 'continuous' && (kind === 'good' || kind === 'bad')) return;
   presses.make(kind, moment(e));
@@ -641,8 +642,12 @@ function idleDetail(mine, stopped) {
 
 /** How well the robot knows the task: one sentence, and the filled part of the bar. */
 function progress(v) {
+  if (v.keepable) return { text: 'It seems that the task changed: it learns the new one.', part: 0 };
   if (v.learnt) return { text: 'Learnt: you may stop.', part: 1 };
-  if (v.predicted_of > 1) return { text: `It predicted ${v.predicted} of your last ${v.predicted_of} labels.`, part: v.predicted / 10 };
+  if (v.predicted_of > 1) {
+    const share = v.known ? ` It reaches at least ${Math.round(100 * v.known)} %.` : '';
+    return { text: `Its predictions: ${v.judged}.${share}`, part: Math.max(0, Math.min(v.skill, 1)) };
+  }
   if (v.labels) return { text: 'Too early to tell how well it knows.', part: 0 };
   return { text: 'It knows nothing of the task yet.', part: 0 };
 }
@@ -652,6 +657,7 @@ function renderLearning() {
   if (!v) return;
   const { text, part } = progress(v), set = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
   set('learnt', text);
+  $('keep-task').hidden = !v.keepable;
   $('learning').dataset.learnt = Boolean(v.learnt);
   $('learnt-bar').style.width = `${100 * part}%`;
   set('tally', v.labels === 1 ? '1 label' : `${v.labels} labels`);

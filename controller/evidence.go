@@ -1,0 +1,232 @@
+package controller
+
+import (
+	"math"
+
+	"optibfm/posterior"
+	"optibfm/rewardsrc"
+)
+
+const (
+	// changedAt is the log Bayes factor, nats, at which a task counts as changed. After the operator refused a
+	// change it is twice as large.
+	changedAt = 8
+	// suspected is the largest number of labels after which a change is no longer suspected.
+	suspected = 60
+	// discounted is the weight that is left to the former belief when it is to follow new labels quickly.
+	discounted = 0.2
+	// mistaken and oftenMistaken are shares of labels that are mistakes.
+	mistaken, oftenMistaken = 0.05, 0.3
+	// remembered is the number of labels over which the best constant is estimated, hitKeep the weight of a
+	// label's hit after the next label of its kind.
+	remembered = 100
+	hitKeep    = 0.985
+	// firstJudged is the number of labels before which no change is suspected. Each kind, above and below the best
+	// constant, has at least kindJudged. betterThanGuessing is the least skill.
+	firstJudged        = 15
+	kindJudged         = 4
+	betterThanGuessing = 0.1
+)
+
+// Evidence tells how well the belief predicts labels before it learns them, and whether another belief would
+// predict the newest ones better.
+type Evidence struct {
+	// Change is the log Bayes factor of a changed task, nats: the newest labels under a belief that has only these,
+	// against the best of the present belief, of the present belief if three labels of ten were mistakes, and of
+	// the present belief with a fifth of its weight. 0: no change is suspected.
+	Change float64
+	// Labels is the number of these labels. Those of successive ticks count once in half a second.
+	Labels uint64
+	// Skill is the share of labels above the best constant that the belief predicted to be above it, plus the share
+	// of those below, minus 1: 0 for each constant, 1 for a belief that is never wrong. SkillError is its standard
+	// error.
+	Skill, SkillError float64
+}
+
+// well is the skill of a belief that predicts an operator well: right in seven of ten labels of each kind.
+const well = 0.4
+
+// Words compares the belief's predictions with those of a constant.
+func (e Evidence) Words() string {
+	switch {
+	case e.SkillError == 0:
+		return "no labels yet"
+	case e.Skill-e.SkillError <= 0:
+		return "no better than guessing"
+	case e.Skill-e.SkillError < well:
+		return "better than guessing"
+	}
+	return "predicts you well"
+}
+
+// evidence computes Evidence. It is a cumulative sum test (Page, "Continuous Inspection Schemes", 1954): where the log
+// Bayes factor falls to 0, a change is suspected from the next label on. No change is suspected while the belief does not
+// predict labels of both kinds better than a constant.
+//
+// A belief with labels of a few kinds of states alone fits them better than one with labels of all states, because no
+// reward is exactly linear in the features. Therefore the new belief must also surpass the former one with less
+// weight, which fits as closely and begins from the former task. A state of a new kind has a wide prediction under
+// all of them and is no evidence. A change makes the former task a worse beginning than none.
+type evidence struct {
+	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
+
+	open  bool   // a change is suspected
+	first uint64 // order of the first of these labels
+	scale float64
+	noise NoiseState // before it
+	logs  [4]float64 // log densities: fresh, present, often mistaken, kept
+	limit float64
+	out   Evidence
+
+	constant, variance, labels float64 // of the newest labels with a value
+	kinds                      [2]hits // below and above the constant
+	count                      uint64
+}
+
+// hits counts predictions of a kind of labels, older ones with less weight.
+type hits struct{ right, all float64 }
+
+func (h *hits) add(right bool) {
+	h.right, h.all = h.right*hitKeep, h.all*hitKeep+1
+	if right {
+		h.right++
+	}
+}
+
+// rate returns the share of right predictions, with one right and one wrong prediction in advance, and its variance.
+func (h *hits) rate() (rate, variance float64) {
+	rate = (h.right + 1) / (h.all + 2)
+	return rate, rate * (1 - rate) / (h.all + 2)
+}
+
+// newEvidence returns nil for a configuration that does not need it.
+func newEvidence(cfg Config, d int) (*evidence, error) {
+	if !cfg.Gate.Relearn && !cfg.Gate.StopWhenLearnt {
+		return nil, nil
+	}
+	e := &evidence{}
+	e.restart(changedAt)
+	if !cfg.Gate.Relearn {
+		return e, nil
+	}
+	var err error
+	if e.kept, err = cfg.NewBelief(d); err != nil {
+		return nil, err
+	}
+	e.fresh, err = posterior.New(e.kept.Dim(), cfg.Lambda, 1)
+	return e, err
+}
+
+// restart forgets all labels.
+func (e *evidence) restart(limit float64) {
+	*e = evidence{fresh: e.fresh, kept: e.kept, limit: limit, variance: 0.25}
+}
+
+// changed reports whether the task has changed.
+func (e *evidence) changed() bool { return e != nil && e.open && e.out.Change >= e.limit }
+
+// drop ends the suspicion of a change.
+func (e *evidence) drop() {
+	if e != nil {
+		e.open, e.out.Change, e.out.Labels = false, 0, 0
+	}
+}
+
+// add weighs a label that l is about to learn, with its features in l.phi. counts is false for a label that is too
+// close to the one before to be evidence of its own.
+func (e *evidence) add(l *Learner, a *AppliedLabel, counts bool) {
+	if e == nil || a.Kind == rewardsrc.Goal {
+		return
+	}
+	if e.fresh != nil && (e.open || counts && e.predicts()) {
+		e.weigh(l, a, counts)
+	}
+	if counts && a.Kind == rewardsrc.Value {
+		e.score(l.belief.Predict(l.phi), a.Value)
+	}
+}
+
+// weigh adds a label to the evidence and to both beliefs of a suspected change.
+func (e *evidence) weigh(l *Learner, a *AppliedLabel, counts bool) {
+	if !e.open {
+		e.suspect(l)
+	}
+	if counts {
+		e.compare(l, a)
+	}
+	err := e.fresh.Update(l.phi, a.Value, a.Weight/e.scale)
+	if err == nil {
+		err = e.kept.Update(l.phi, a.Value, a.Weight)
+	}
+	if err != nil || !(e.out.Change > 0) || e.out.Labels > suspected {
+		e.drop()
+	}
+}
+
+// suspect begins at the next label.
+func (e *evidence) suspect(l *Learner) {
+	e.fresh.Reset()
+	e.kept.CopyFrom(l.belief)
+	e.kept.Discount(discounted)
+	scale := l.Scale()
+	e.open, e.first, e.scale, e.noise, e.logs = true, l.ledger.added, scale*scale, l.noise.state, [4]float64{}
+}
+
+// predicts reports whether the belief predicts labels of both kinds better than a constant would.
+func (e *evidence) predicts() bool {
+	return e.count >= firstJudged && e.kinds[0].all >= kindJudged && e.kinds[1].all >= kindJudged &&
+		e.out.Skill > betterThanGuessing
+}
+
+// compare adds the log densities of a label.
+func (e *evidence) compare(l *Learner, a *AppliedLabel) {
+	constant := e.constant
+	if a.Kind == rewardsrc.Comparison {
+		constant = 0
+	}
+	mistake := gaussianDensity(a.Value-constant, 4*max(e.variance, 0.01))
+	now := l.Scale()
+	density := func(b *posterior.Belief, scale float64) float64 {
+		return studentDensity(a.Value-b.Predict(l.phi), scale*(1/a.Weight+b.NormSq(l.phi)))
+	}
+	present := density(l.belief, now*now)
+	fresh := studentDensity(a.Value-e.fresh.Predict(l.phi), e.scale/a.Weight+e.fresh.NormSq(l.phi))
+	e.logs[0] += logMixture(fresh, mistake, mistaken)
+	e.logs[1] += logMixture(present, mistake, mistaken)
+	e.logs[2] += logMixture(present, mistake, oftenMistaken)
+	e.logs[3] += logMixture(density(e.kept, e.scale), mistake, mistaken)
+	e.out.Change = e.logs[0] - max(e.logs[1], e.logs[2], e.logs[3])
+	e.out.Labels++
+}
+
+// score notes whether the belief predicted on which side of the best constant a label is, and updates the constant.
+func (e *evidence) score(predicted, value float64) {
+	kind := 0
+	if value > e.constant {
+		kind = 1
+	}
+	e.kinds[kind].add((predicted > e.constant) == (kind == 1))
+	low, lowVariance := e.kinds[0].rate()
+	high, highVariance := e.kinds[1].rate()
+	e.out.Skill, e.out.SkillError = low+high-1, math.Sqrt(lowVariance+highVariance)
+	e.count++
+	e.labels = min(e.labels+1, remembered)
+	before := value - e.constant
+	e.constant += before / (e.labels + 1)
+	e.variance += ((value-e.constant)*before - e.variance) / (e.labels + 2)
+}
+
+// logMixture returns the log density of a label that is a mistake with a probability.
+func logMixture(density, mistake, probability float64) float64 {
+	return math.Log(max((1-probability)*density+probability*mistake, math.SmallestNonzeroFloat64))
+}
+
+// studentDensity is the density of Student's t with three degrees of freedom.
+func studentDensity(x, variance float64) float64 {
+	t := 1 + x*x/(3*variance)
+	return 2 / (math.Sqrt(3*variance) * math.Pi * t * t)
+}
+
+func gaussianDensity(x, variance float64) float64 {
+	return math.Exp(-x*x/(2*variance)) / math.Sqrt(2*math.Pi*variance)
+}

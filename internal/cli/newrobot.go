@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"optibfm/internal/newrobot"
+)
+
+func newNewRobotCommand() *cobra.Command {
+	var inGo bool
+	var repository string
+	cmd := &cobra.Command{
+		Use:   "new-robot NAME",
+		Short: "Write a folder for your own robot: driver, configuration, scripts to train its model",
+		Long: `Write the folder NAME in the current folder: robot.py, a driver in Python with a toy
+robot that runs unchanged; robot.yaml, its configuration; record.sh and train.sh,
+which train its model; and README.md with the steps.
+
+With --go: write a Go program instead, with a simulated vehicle that runs unchanged. It
+has all commands of optibfm. It needs Go and the repository.`,
+		Example: "  optibfm new-robot myrobot\n  optibfm new-robot --go myrobot",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if inGo {
+				return newrobot.WriteGo(cmd.OutOrStdout(), args[0], repository)
+			}
+			if repository != "" {
+				return errors.New("new-robot: --repository without --go; add --go")
+			}
+			return newrobot.Write(cmd.OutOrStdout(), args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&inGo, "go", false, "write a Go program")
+	cmd.Flags().StringVar(&repository, "repository", "",
+		"with --go: the `FOLDER` of optibfm's repository (default: the one around the current folder)")
+	return cmd
+}

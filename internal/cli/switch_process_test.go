@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/beliefstore"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/setup"
+)
+
+func TestTask_SwitchOfARunningRobot(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bundle := randomBundle(t)
+	set := []string{
+		"run.task_dir=" + filepath.Join(dir, "tasks"), "run.state_dir=" + filepath.Join(dir, "belief"),
+		"model.bundle=" + bundle,
+	}
+	r := prepareAttended(t, "", set...)
+	file, err := configs.Load(configs.DefaultName(), append([]string{"safety.socket=" + r.socket}, set...)...)
+	rigtest.Must(t, err)
+	s, err := setup.OpenSession(file, false)
+	rigtest.Must(t, err)
+	folder, err := setup.TaskFolder(file.Run)
+	rigtest.Must(t, err)
+	task := rigtest.NewTask(t, s, "walk")
+	rigtest.Must(t, folder.Save(task, false))
+	other := task
+	other.Name, other.Belief = "there", nil
+	rigtest.Must(t, folder.Save(other, false))
+	switchTo := func(name string) (string, error) {
+		args := []string{"task", "switch", name, "--set", "safety.socket=" + r.socket}
+		for _, s := range set {
+			args = append(args, "--set", s)
+		}
+		return execute(args...)
+	}
+	_, err = switchTo("walk")
+	wantError(t, err, "check that the robot runs")
+	r.start()
+	r.arm()
+	if out, err := switchTo("walk"); err != nil || !strings.Contains(out, "is armed") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	_, err = switchTo("run")
+	wantError(t, err, "no task run")
+	_, err = switchTo("there")
+	wantError(t, err, "has no belief")
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
+		return strings.Contains(r.output.String(), "switched to the task walk")
+	}) {
+		t.Errorf("the screen does not show the switch:\n%s", r.output)
+	}
+	r.must("stop", "stopped")
+	_, err = switchTo("walk")
+	wantError(t, err, "reset")
+	terminate(t, r.cmd)
+
+	log := checkClosed(t, r.cmd)
+	checkVerified(t, log)
+	hashes := rigtest.BeliefHashes(t, log)
+	if want := task.Belief.Belief.Hash(); hashes[0] == want || !slices.Contains(hashes, want) {
+		t.Errorf("no tick has the belief of the task")
+	}
+	switches := 0
+	for record, err := range log.Records() {
+		rigtest.Must(t, err)
+		if record.Tick != nil && record.Tick.Flags.Has(controller.FlagSwitched) {
+			switches++
+		}
+	}
+	if switches != 1 {
+		t.Errorf("%d ticks with a switch", switches)
+	}
+	saved, err := beliefstore.Load(file.Run.StateDir)
+	if err != nil || saved.Belief.Hash() != task.Belief.Belief.Hash() {
+		t.Errorf("run.state_dir has another belief than the task's: %v", err)
+	}
+}

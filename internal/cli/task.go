@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"optibfm/configs"
+	"optibfm/internal/tasks"
+)
+
+func newTaskCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "task",
+		Short: "Keep the tasks that a robot learnt, and start runs from them",
+		Long: `A saved task is what a robot learnt: a task embedding z and its belief, with
+their origin. "optibfm run --start NAME" starts from it, and "optibfm task switch NAME"
+gives it to a running robot. A task belongs to one model.
+The folder is run.task_dir, by default the folder "tasks" beside run.state_dir.`,
+		Example: `  optibfm task save gentle-turn -c myrobot.yaml --note slow
+  optibfm run -c myrobot.yaml --start gentle-turn
+  optibfm task switch walk -c myrobot.yaml`,
+	}
+	return withSubcommands(cmd, newTaskSave(), newTaskSwitch(), newTaskNew(), newTaskList(), newTaskShow(),
+		newTaskDelete(), newTaskFromLog())
+}
+
+// addRobotFlags adds the flags that select the configuration of a robot.
+func addRobotFlags(cmd *cobra.Command, o *tasks.Options) {
+	cmd.Flags().StringVarP(&o.Config, "config", "c", configs.DefaultName(), "the `CONFIG` that the robot runs with")
+	addSetFlag(cmd, &o.Set)
+}
+
+// addNewFlags adds the flags of a task to be saved.
+func addNewFlags(cmd *cobra.Command, n *tasks.New) {
+	cmd.Flags().StringVar(&n.Note, "note", "", "a `TEXT` to keep with the task")
+	cmd.Flags().BoolVar(&n.Replace, "replace", false, "replace a task of the same name")
+}
+
+// completeTask completes the name of a task as the only argument. ofModel: of one that fits the model.
+func completeTask(o *tasks.Options, ofModel bool) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return tasks.Names(*o, ofModel), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func newTaskSave() *cobra.Command {
+	var o tasks.Options
+	var n tasks.New
+	var from string
+	cmd := &cobra.Command{
+		Use:   "save NAME",
+		Short: "Save the task of the last run, or of the running robot",
+		Long: `Save the newest belief in run.state_dir as a task. A run writes it there after every
+label, every log.snapshot_s and at its end. Save the task of a running robot at any
+moment: the belief is that after the newest label. With a log in --from, the belief is
+that after its last tick.`,
+		Example: `  optibfm task save gentle-turn -c myrobot.yaml --note slow
+  optibfm task save gentle-turn --from /var/lib/optibfm/belief
+  optibfm task save gentle-turn --from run.mcap`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n.Name = args[0]
+			return tasks.Save(cmd.OutOrStdout(), o, n, from)
+		},
+	}
+	addRobotFlags(cmd, &o)
+	addNewFlags(cmd, &n)
+	cmd.Flags().StringVar(&from, "from", "", "the `PATH` of a belief's folder or of a log (default: run.state_dir)")
+	return cmd
+}
+
+func newTaskSwitch() *cobra.Command {
+	var o tasks.Options
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "switch NAME",
+		Short: "Let a running robot switch to a task",
+		Long: `Replace the belief of a running robot by that of a task. The robot may be armed: it then
+turns to the task within controller.explore. A stopped robot refuses. The task needs
+the run's model, prior, offset and noise. Earlier labels can no longer be undone. Save
+the present task first: its belief moves to belief.old in run.state_dir.`,
+		Example:           "  optibfm task switch walk -c myrobot.yaml",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTask(&o, true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return tasks.Switch(cmd.OutOrStdout(), o, args[0], socket, asJSON)
+		},
+	}
+	addSocketFlags(cmd, &o, &socket, &asJSON)
+	return cmd
+}
+
+// addSocketFlags adds the flags of a command to a running robot.
+func addSocketFlags(cmd *cobra.Command, o *tasks.Options, socket *string, asJSON *bool) {
+	addRobotFlags(cmd, o)
+	cmd.Flags().StringVar(socket, "socket", "", "the robot's safety.socket (default: the configuration's)")
+	cmd.Flags().BoolVar(asJSON, "json", false, "print the robot's answer as JSON")
+}
+
+func newTaskNew() *cobra.Command {
+	var o tasks.Options
+	var socket string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "new", Args: cobra.NoArgs,
+		Short: "Let a running robot begin a task without labels",
+		Long: `Let a running robot forget all labels, as "run --fresh" does. The rules of
+"task switch" hold. Save the present task first.`,
+		Example: "  optibfm task new -c myrobot.yaml",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return tasks.Begin(cmd.OutOrStdout(), o, socket, asJSON)
+		},
+	}
+	addSocketFlags(cmd, &o, &socket, &asJSON)
+	return cmd
+}
+
+func newTaskList() *cobra.Command {
+	var o tasks.Options
+	cmd := &cobra.Command{
+		Use: "list", Args: cobra.NoArgs,
+		Short: "List the saved tasks",
+		Long: `List the saved tasks, and mark those of another model than the configuration's. A
+file that cannot be read does not hide the others; the exit status is then 1.`,
+		Example: "  optibfm task list -c myrobot.yaml",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return tasks.List(cmd.OutOrStdout(), o) },
+	}
+	addRobotFlags(cmd, &o)
+	return cmd
+}
+
+func newTaskShow() *cobra.Command {
+	var o tasks.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "show NAME",
+		Short:             "Print the origin and the belief of a task",
+		Example:           "  optibfm task show gentle-turn -c myrobot.yaml --json",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTask(&o, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return tasks.Show(cmd.OutOrStdout(), o, args[0], asJSON)
+		},
+	}
+	addRobotFlags(cmd, &o)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with z")
+	return cmd
+}
+
+func newTaskDelete() *cobra.Command {
+	var o tasks.Options
+	cmd := &cobra.Command{
+		Use:               "delete NAME",
+		Short:             "Delete a task",
+		Example:           "  optibfm task delete gentle-turn -c myrobot.yaml",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTask(&o, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return tasks.Delete(cmd.OutOrStdout(), o, args[0])
+		},
+	}
+	addRobotFlags(cmd, &o)
+	return cmd
+}
+
+func newTaskFromLog() *cobra.Command {
+	var o tasks.Options
+	var n tasks.New
+	var s tasks.Span
+	cmd := &cobra.Command{
+		Use:   "from-log FILE NAME --from T --to T",
+		Short: "Make a task of a part of a log: more of this",
+		Long: `Save the task "be in the states of this part of the log". T counts seconds since the
+first tick, as "log info" and the page of "replay" do. z is the mean of B(s) over the
+states. It has no belief: a run follows it with the strategy fixed. The log and the
+configuration need the same forward-backward model. A damaged log is refused.`,
+		Example: "  optibfm task from-log run.mcap spin --from 42 --to 45.5",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n.Name = args[1]
+			return tasks.FromLog(cmd.OutOrStdout(), o, n, args[0], s)
+		},
+	}
+	addRobotFlags(cmd, &o)
+	addNewFlags(cmd, &n)
+	cmd.Flags().Float64Var(&s.From, "from", 0, "first second of the part")
+	cmd.Flags().Float64Var(&s.To, "to", 0, "last second of the part")
+	requireFlags(cmd, "from", "to")
+	return cmd
+}

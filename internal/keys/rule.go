@@ -1,0 +1,110 @@
+package keys
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Rule is the range of a number, or the choices of a text or of a number.
+type Rule struct {
+	Min, Max float64 // ±math.MaxFloat64: no bound, but finite
+	Above    bool    // Min itself is outside
+	Choices  []string
+}
+
+// Chooser is implemented by structs with texts whose choices are not in a tag. Choices returns those of a key, nil for
+// other keys.
+type Chooser interface{ Choices(key string) []string }
+
+// HasMin reports whether the range has a lower bound.
+func (r Rule) HasMin() bool { return r.Choices == nil && r.Min > -math.MaxFloat64 }
+
+// HasMax reports whether the range has an upper bound.
+func (r Rule) HasMax() bool { return r.Choices == nil && r.Max < math.MaxFloat64 }
+
+// Allows reports whether a number is allowed. NaN is not.
+func (r Rule) Allows(x float64) bool {
+	if r.Choices != nil {
+		return slices.Contains(r.Numbers(), x)
+	}
+	return x >= r.Min && x <= r.Max && (!r.Above || x > r.Min)
+}
+
+// Numbers returns the choices of a number.
+func (r Rule) Numbers() []float64 {
+	numbers := make([]float64, len(r.Choices))
+	for i, choice := range r.Choices {
+		numbers[i] = mustNumber(choice)
+	}
+	return numbers
+}
+
+// Named returns the choices without the empty text.
+func (r Rule) Named() []string {
+	return slices.DeleteFunc(slices.Clone(r.Choices), func(s string) bool { return s == "" })
+}
+
+func (r Rule) String() string {
+	switch {
+	case r.Choices != nil:
+		return "one of " + strings.Join(r.Named(), ", ")
+	case r.Min == r.Max:
+		return fmt.Sprintf("%g", r.Min)
+	case !r.HasMin():
+		return "a finite number"
+	case !r.HasMax() && r.Above:
+		return fmt.Sprintf("a finite number above %g", r.Min)
+	case !r.HasMax():
+		return fmt.Sprintf("a finite number of at least %g", r.Min)
+	case r.Above:
+		return fmt.Sprintf("a value above %g, at most %g", r.Min, r.Max)
+	}
+	return fmt.Sprintf("a value from %g to %g", r.Min, r.Max)
+}
+
+// ruleOf returns the rule of a field of a struct.
+func ruleOf(owner reflect.Type, f reflect.StructField) (r Rule, ok bool) {
+	tag, ok := f.Tag.Lookup("rule")
+	if !ok && f.Type.Kind() == reflect.String && owner.Implements(reflect.TypeFor[Chooser]()) {
+		choices := reflect.Zero(owner).Interface().(Chooser).Choices(keyOf(f))
+		return Rule{Choices: choices}, choices != nil
+	}
+	if !ok {
+		return Rule{}, false
+	}
+	if tag == "finite" {
+		return Rule{Min: -math.MaxFloat64, Max: math.MaxFloat64}, true
+	}
+	if tag == "" || tag[0] != '[' && tag[0] != '(' {
+		return Rule{Choices: strings.Split(tag, "|")}, true
+	}
+	low, high, isRange := strings.Cut(tag[1:], ", ")
+	if end := tag[len(tag)-1]; !isRange || end != ']' && end != ')' {
+		panic(fmt.Sprintf("keys: %v.%s: no rule (%q)", owner, f.Name, tag))
+	}
+	return Rule{Min: mustNumber(low), Max: mustNumber(high[:len(high)-1]), Above: tag[0] == '('}, true
+}
+
+// mustNumber reads a number of a rule. A rule is part of the program.
+func mustNumber(text string) float64 {
+	switch text {
+	case "inf":
+		return math.MaxFloat64
+	case "pi":
+		return math.Pi
+	case "-pi":
+		return -math.Pi
+	}
+	if x, err := strconv.ParseFloat(text, 64); err == nil {
+		return x
+	}
+	n, err := strconv.ParseInt(text, 0, 64) // such as 0x28
+	if err != nil {
+		panic(fmt.Sprintf("keys: a rule has no number (%q)", text))
+	}
+	return float64(n)
+}

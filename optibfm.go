@@ -1,0 +1,55 @@
+package optibfm
+
+import (
+	"context"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"optibfm/configs"
+	"optibfm/hal"
+	"optibfm/internal/cli"
+	"optibfm/internal/registry"
+	"optibfm/internal/sections"
+	"optibfm/rewardsrc"
+)
+
+// Main runs the command line and ends the process: os.Args are a command such as run, arm or replay, and its flags.
+func Main() { cli.Main() }
+
+// RegisterRobot registers a driver of a robot: the value name of robot.driver. The section robot.NAME has the type C
+// and, without a file, the values of defaults. open returns the robot halted; the control process calls it.
+func RegisterRobot[C any](name string, defaults C, open func(C) (hal.Robot, error)) {
+	registry.AddRobot(name, "Settings of the driver "+name+".", defaults,
+		func(_ context.Context, c C, _ registry.Opening) (hal.Robot, error) { return open(c) })
+}
+
+// RegisterSource registers a label device: the value name of operator.source, with the section operator.NAME. The
+// host process, which has no real-time rights, calls open. notice may be called from any goroutine: it shows the
+// operator a message, such as a lost device.
+func RegisterSource[C any](
+	name string, defaults C, open func(c C, notice func(rewardsrc.Notice)) (rewardsrc.Source, error),
+) {
+	sections.AddSource(name, "Settings of the label device "+name+".", defaults, open)
+}
+
+// RegisterModel registers a model bundle that is part of the program: the value name of model.bundle, which begins
+// with "embedded:". The first one is the default.
+func RegisterModel(name string, bundle fs.FS) { registry.AddModel(name, bundle) }
+
+// RegisterConfig registers a ready-made configuration, as text. The first one is the default of `run`.
+func RegisterConfig(name, text string) { configs.Register(name, text) }
+
+// RegisterCommand adds a command.
+func RegisterCommand(command func() *cobra.Command) { cli.Add(command) }
+
+// RegisterCheck gives a driver a check of `optibfm doctor`. It opens and moves nothing, and ends within a minute.
+func RegisterCheck[C any](driver string, check func(context.Context, C, Computer) []Finding) {
+	registry.AddCheck(driver, check)
+}
+
+// Finding is the result of a check.
+type Finding = registry.Finding
+
+// Computer is what a check may ask about this computer.
+type Computer = registry.Computer
