@@ -21,7 +21,8 @@ import (
 
 func TestLoad_ReadsEveryReadyMadeConfiguration(t *testing.T) {
 	names := []string{
-		"antmaze", "antmaze-human", "cheetah", "cheetah-human", "composite", "g1", "g1-robot", "go2", "humenv",
+		"antmaze", "antmaze-human", "cheetah", "cheetah-human", "composite", "g1", "g1-robot", "go2",
+		"go2-sim", "go2-sim-human", "humenv",
 		"quadruped", "quadruped-human", "robot", "rover", "rover-fast", "rover-keyboard",
 		"rover-mcu", "walker", "walker-human",
 	}

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import MappingProxyType
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -21,10 +22,54 @@ try:
     import torch
     import train_fb
     from fb import bundle, engine, losses, prior, report
-    from fb.networks import on_sphere
+    from fb.networks import Architecture, Model, on_sphere
     from safetensors.torch import load_file
 except ImportError as err:
     raise unittest.SkipTest(f"training needs scripts/requirements.txt: {err}") from err
+
+
+class Groups(unittest.TestCase):
+    ARCH = MappingProxyType({"obs": 6, "action": 2, "latent": 3, "hidden": 8, "b_hidden": 8, "groups": (("base", 2), ("imu", 1), ("joints", 3)),
+                             "b_inputs": ("imu", "base"), "actor_inputs": ("joints", "imu")})
+
+    def setUp(self):
+        torch.manual_seed(0)
+        self.model = Model(Architecture(**self.ARCH))
+        self.obs, self.z, self.action = torch.randn(5, 6), torch.randn(5, 3), torch.randn(5, 2)
+
+    def test_each_map_reads_its_groups_in_their_order(self):
+        m, hidden = self.model, torch.randn(5, 6)
+        for value, columns in ((lambda obs: m.backward_map(obs), [0, 1, 2]), (lambda obs: m.actor(obs, self.z), [2, 3, 4, 5]),
+                               (lambda obs: m.forward_map(obs, self.z, self.action), [0, 1, 2, 3, 4, 5])):
+            same = hidden.clone()
+            same[:, columns] = self.obs[:, columns]
+            torch.testing.assert_close(value(same), value(self.obs))
+            for c in columns:
+                changed = self.obs.clone()
+                changed[:, c] += 1
+                self.assertGreater(float((value(changed) - value(self.obs)).detach().abs().max()), 1e-4)
+        torch.testing.assert_close(m.backward_map.read(self.obs), self.obs[:, [2, 0, 1]])
+
+    def test_a_bundle_has_them(self):
+        self.model.obs_mean.copy_(torch.arange(6))
+        with tempfile.TemporaryDirectory() as folder:
+            bundle.write(folder, self.model, self.obs, name="g", gamma=0.9, observation=None, action=None, provenance={})
+            description = json.loads((Path(folder) / "bfm.json").read_text())
+            weights, read = load_file(Path(folder) / "model.safetensors"), bundle.read(folder)
+        self.assertEqual(description["version"], 2)
+        a = description["architecture"]
+        self.assertEqual((a["norm_obs"], a["b"]["inputs"], a["f"]["inputs"]), (False, ["imu", "base"], ["base", "imu", "joints"]))
+        torch.testing.assert_close(weights["_obs_normalizer._normalizers.joints._normalizer.running_mean"], torch.tensor([3.0, 4, 5]))
+        self.assertNotIn("_obs_normalizer.running_mean", weights)
+        torch.testing.assert_close(read.normalize(self.obs), self.model.normalize(self.obs))
+        torch.testing.assert_close(read.actor(self.obs, self.z), self.model.actor(self.obs, self.z))
+
+    def test_wrong_groups_are_refused(self):
+        for options, message in ((["--groups", "base"], "NAME=SIZE"), (["--groups", "a=1,a=2"], "twice"),
+                                 (["--groups", "a=1", "--b-inputs", "b"], "'b' is no group"), (["--f-inputs", "a"], "no group")):
+            with contextlib.redirect_stderr(io.StringIO()) as err, self.assertRaises(SystemExit):
+                train_fb.parse_arguments(["x.npz", "--out", "y", *options])
+            self.assertIn(message, err.getvalue())
 
 
 class LossesAgreeWithTheMatricesTheyAvoid(unittest.TestCase):

@@ -103,6 +103,11 @@ def parser(description: str) -> argparse.ArgumentParser:
     size.add_argument("--b-hidden", type=at_least(1), default=128, help="(%(default)s)")
     size.add_argument("--b-hidden-layers", type=at_least(1), default=2, help="(%(default)s)")
     size.add_argument("--num-parallel", type=at_least(1), default=2, help="members of F's ensemble (%(default)s)")
+    size.add_argument("--groups", type=groups, default=(), metavar="NAME=SIZE,...",
+                      help="names and sizes of the parts of the observation, in its order (default: it has no parts)")
+    for part, who in (("f", "F"), ("b", "B"), ("actor", "the actor")):
+        size.add_argument(f"--{part}-inputs", type=lambda text: tuple(words(text)), default=(), metavar="NAME,...",
+                          help=f"the groups that {who} reads, in this order (default: all)")
     size.add_argument("--norm-obs", action=argparse.BooleanOptionalAction, default=True, help="standardise observations")
 
     train = p.add_argument_group("training")
@@ -151,6 +156,7 @@ def checked(p: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Name
         p.error(f"--hidden is odd ({args.hidden}): half of it is each embedding's: give an even number")
     if args.z_from_data + args.z_from_rewards > 1 + 1e-9:
         p.error(f"--z-from-data and --z-from-rewards are more than all z ({args.z_from_data} + {args.z_from_rewards}): give parts of 1")
+    check_inputs(p, args)
     try:
         torch.empty(1, device=args.device)
     except (RuntimeError, AssertionError) as err:
@@ -158,8 +164,28 @@ def checked(p: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Name
     return args
 
 
+def check_inputs(p: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Ends the program if a map reads a group that there is not, or one twice."""
+    names = [name for name, _ in args.groups]
+    if len(set(names)) < len(names):
+        p.error(f"--groups: a name occurs twice ({', '.join(names)}): rename one")
+    for part in ("f", "b", "actor"):
+        inputs = getattr(args, f"{part}_inputs")
+        unknown = [name for name in inputs if name not in names or inputs.count(name) > 1]
+        if unknown:
+            p.error(f"--{part}-inputs: {unknown[0]!r} is no group or occurs twice (--groups has {', '.join(names) or 'none'})")
+
+
 def words(text: str) -> list[str]:
     return text.split(",")
+
+
+def groups(text: str) -> tuple[tuple[str, int], ...]:
+    """Returns the type of --groups: names and sizes, at least 1."""
+    parts = [part.partition("=") for part in words(text)]
+    if not all(name and size.isdigit() and int(size) for name, _, size in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} has a part without a name or a size: give NAME=SIZE,...")
+    return tuple((name, int(size)) for name, _, size in parts)
 
 
 def at_least(low: int) -> Callable[[str], int]:
@@ -210,7 +236,11 @@ class Trainer:
             obs=obs.shape[1], action=action.shape[1], latent=args.latent, hidden=args.hidden,
             hidden_layers=args.hidden_layers, embedding_layers=args.embedding_layers, b_hidden=args.b_hidden,
             b_hidden_layers=args.b_hidden_layers, num_parallel=args.num_parallel, norm_obs=args.norm_obs,
+            groups=args.groups, f_inputs=args.f_inputs, b_inputs=args.b_inputs, actor_inputs=args.actor_inputs,
         )
+        if args.groups and sum(size for _, size in args.groups) != arch.obs:
+            raise SystemExit(f"--groups: their sizes add up to {sum(size for _, size in args.groups)}, "
+                             f"the observation has {arch.obs} elements")
         self.model = Model(arch).to(args.device)
         self.model.obs_mean.copy_(obs.mean(0))
         self.model.obs_var.copy_(obs.var(0))

@@ -22,10 +22,21 @@ def tensors(model: Model, cov_b: torch.Tensor, half: bool = False) -> dict[str, 
     for prefix, part in parts(model).items():
         out.update({f"{prefix}.{name}": value.half() if half else value for name, value in part.state_dict().items()})
     if model.arch.norm_obs:
-        out["_obs_normalizer.running_mean"] = model.obs_mean
-        out["_obs_normalizer.running_var"] = model.obs_var
+        out.update(normalizer(model))
     return {name: value.detach().cpu().to(torch.float16 if value.dtype == torch.float16 else torch.float32).contiguous()
             for name, value in out.items()}
+
+
+def normalizer(model: Model) -> dict[str, torch.Tensor]:
+    """Returns the tensors of the observation's mean and variance, which are the model's own: of each group, if it has groups."""
+    if not model.arch.groups:
+        return {"_obs_normalizer.running_mean": model.obs_mean, "_obs_normalizer.running_var": model.obs_var}
+    names, sizes = zip(*model.arch.groups)
+    out = {}
+    for kind, whole in (("mean", model.obs_mean), ("var", model.obs_var)):
+        for name, part in zip(names, whole.split(sizes)):
+            out[f"_obs_normalizer._normalizers.{name}._normalizer.running_{kind}"] = part
+    return out
 
 
 def parts(model: Model) -> dict[str, torch.nn.Module]:
@@ -36,16 +47,22 @@ def parts(model: Model) -> dict[str, torch.nn.Module]:
 def describe(arch: Architecture) -> dict:
     """Returns the architecture in the format of bfm.json."""
     branch = {"hidden": arch.hidden, "hidden_layers": arch.hidden_layers, "embedding_layers": arch.embedding_layers}
-    return {
+    described = {
         "obs": arch.obs,
         "action": arch.action,
         "latent": arch.latent,
-        "norm_obs": arch.norm_obs,
+        "norm_obs": arch.norm_obs and not arch.groups,
         "norm_z": arch.norm_z,
         "f": {**branch, "num_parallel": arch.num_parallel},
         "b": {"hidden": arch.b_hidden, "hidden_layers": arch.b_hidden_layers, "norm": arch.norm_b},
-        "actor": branch,
+        "actor": dict(branch),
     }
+    if arch.groups:
+        described["groups"] = [{"name": name, "size": size, "norm_obs": arch.norm_obs} for name, size in arch.groups]
+        every = [name for name, _ in arch.groups]
+        for part, inputs in (("f", arch.f_inputs), ("b", arch.b_inputs), ("actor", arch.actor_inputs)):
+            described[part]["inputs"] = list(inputs) or every
+    return described
 
 
 def channels(names: list[str | dict] | None, count: int, prefix: str) -> list[dict[str, str]]:
@@ -75,7 +92,7 @@ def write(
     weights = save(tensors(model, second_moment(model, obs), half))
     description = {
         "format": "optibfm-bundle",
-        "version": 1,
+        "version": 2 if model.arch.groups else 1,
         "name": name,
         "architecture": describe(model.arch),
         "layernorm_eps": LAYERNORM_EPS,
@@ -103,13 +120,15 @@ def read(folder: str | Path) -> Model:
         model = Model(Architecture(
             obs=a["obs"], action=a["action"], latent=a["latent"], hidden=a["f"]["hidden"], hidden_layers=a["f"]["hidden_layers"],
             embedding_layers=a["f"]["embedding_layers"], b_hidden=a["b"]["hidden"], b_hidden_layers=a["b"]["hidden_layers"],
-            num_parallel=a["f"]["num_parallel"], norm_obs=a["norm_obs"], norm_z=a["norm_z"], norm_b=a["b"]["norm"]))
+            num_parallel=a["f"]["num_parallel"], norm_obs=a["norm_obs"] or any(g["norm_obs"] for g in a.get("groups", ())),
+            norm_z=a["norm_z"], norm_b=a["b"]["norm"], groups=tuple((g["name"], g["size"]) for g in a.get("groups", ())),
+            **{f"{part}_inputs": tuple(a[part].get("inputs", ())) for part in ("f", "b", "actor")}))
         weights = load_file(folder / "model.safetensors")
         for prefix, part in parts(model).items():
             part.load_state_dict({name[len(prefix) + 1 :]: value for name, value in weights.items() if name.startswith(prefix + ".")})
-        if a["norm_obs"]:
-            model.obs_mean.copy_(weights["_obs_normalizer.running_mean"])
-            model.obs_var.copy_(weights["_obs_normalizer.running_var"])
+        if model.arch.norm_obs:
+            for name, part in normalizer(model).items():
+                part.copy_(weights[name])
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as err:
         what = f"{err} is missing" if isinstance(err, KeyError) else err
         raise SystemExit(f"{folder}: no bundle of these scripts: {what}: give the folder of another") from err

@@ -35,6 +35,19 @@ class Architecture:
     norm_obs: bool = True
     norm_z: bool = True
     norm_b: bool = True
+    groups: tuple[tuple[str, int], ...] = ()  # names and sizes of the parts of the observation, in its order
+    f_inputs: tuple[str, ...] = ()  # the groups that F reads, in the order of its input; none: the whole observation
+    b_inputs: tuple[str, ...] = ()
+    actor_inputs: tuple[str, ...] = ()
+
+    def columns(self, inputs: tuple[str, ...]) -> list[int]:
+        """Returns the elements of the observation that a map with these inputs reads."""
+        if not inputs:
+            return list(range(self.obs))
+        columns, begin = {}, 0
+        for name, size in self.groups:
+            columns[name], begin = range(begin, begin + size), begin + size
+        return [i for name in inputs for i in columns[name]]
 
 
 class ParallelLinear(nn.Module):
@@ -111,12 +124,26 @@ def trunk(hidden: int, layers: int, outputs: int, members: int = 0) -> nn.Sequen
     return nn.Sequential(*blocks)
 
 
-class ForwardMap(nn.Module):
-    def __init__(self, arch: Architecture) -> None:
+class Reader(nn.Module):
+    """A map that reads some elements of the observation."""
+
+    def __init__(self, arch: Architecture, inputs: tuple[str, ...]) -> None:
         super().__init__()
+        columns = arch.columns(inputs)
+        self.width, self.whole = len(columns), columns == list(range(arch.obs))
+        self.register_buffer("columns", torch.tensor(columns), persistent=False)
+
+    def read(self, obs: torch.Tensor) -> torch.Tensor:
+        """Returns the map's input [n, width] of obs [n, O]."""
+        return obs if self.whole else obs[:, self.columns]
+
+
+class ForwardMap(Reader):
+    def __init__(self, arch: Architecture) -> None:
+        super().__init__(arch, arch.f_inputs)
         m = self.members = arch.num_parallel
-        self.embed_z = embedding(arch.obs + arch.latent, arch.hidden, arch.embedding_layers, m)
-        self.embed_sa = embedding(arch.obs + arch.action, arch.hidden, arch.embedding_layers, m)
+        self.embed_z = embedding(self.width + arch.latent, arch.hidden, arch.embedding_layers, m)
+        self.embed_sa = embedding(self.width + arch.action, arch.hidden, arch.embedding_layers, m)
         self.Fs = trunk(arch.hidden, arch.hidden_layers, arch.latent, m)
 
     def forward(self, obs: torch.Tensor, z: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
@@ -125,18 +152,18 @@ class ForwardMap(nn.Module):
 
     def embed_task(self, obs: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         """Returns the embedding [member, n, h] that does not depend on the action, for several calls of at."""
-        return self.embed_z(torch.cat([obs, z], -1).expand(self.members, -1, -1))
+        return self.embed_z(torch.cat([self.read(obs), z], -1).expand(self.members, -1, -1))
 
     def at(self, obs: torch.Tensor, embedded_task: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
-        sa = torch.cat([obs, action], -1).expand(self.members, -1, -1)
+        sa = torch.cat([self.read(obs), action], -1).expand(self.members, -1, -1)
         return self.Fs(torch.cat([self.embed_sa(sa), embedded_task], -1))
 
 
-class BackwardMap(nn.Module):
+class BackwardMap(Reader):
     def __init__(self, arch: Architecture) -> None:
-        super().__init__()
+        super().__init__(arch, arch.b_inputs)
         hidden = arch.b_hidden
-        blocks = [linear(0, arch.obs, hidden), nn.LayerNorm(hidden, eps=LAYERNORM_EPS), Tanh()]
+        blocks = [linear(0, self.width, hidden), nn.LayerNorm(hidden, eps=LAYERNORM_EPS), Tanh()]
         for _ in range(arch.b_hidden_layers - 1):
             blocks += [linear(0, hidden, hidden), nn.ReLU()]
         blocks.append(linear(0, hidden, arch.latent))
@@ -144,15 +171,15 @@ class BackwardMap(nn.Module):
         self.norm = arch.norm_b
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        b = self.net(obs)
+        b = self.net(self.read(obs))
         return on_sphere(b) if self.norm else b
 
 
-class Actor(nn.Module):
+class Actor(Reader):
     def __init__(self, arch: Architecture) -> None:
-        super().__init__()
-        self.embed_z = embedding(arch.obs + arch.latent, arch.hidden, arch.embedding_layers)
-        self.embed_s = embedding(arch.obs, arch.hidden, arch.embedding_layers)
+        super().__init__(arch, arch.actor_inputs)
+        self.embed_z = embedding(self.width + arch.latent, arch.hidden, arch.embedding_layers)
+        self.embed_s = embedding(self.width, arch.hidden, arch.embedding_layers)
         self.policy = trunk(arch.hidden, arch.hidden_layers, arch.action)
 
     def forward(self, obs: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
@@ -160,6 +187,7 @@ class Actor(nn.Module):
         return torch.tanh(self.before_tanh(obs, z))
 
     def before_tanh(self, obs: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        obs = self.read(obs)
         inputs = torch.cat([self.embed_s(obs), self.embed_z(torch.cat([obs, z], -1))], -1)
         return self.policy(inputs)
 

@@ -1,0 +1,88 @@
+package configs
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"optibfm/controller"
+	"optibfm/hal"
+	"optibfm/tflite"
+)
+
+// go2 is what scripts/go2_bridge.py serves, with the legs in an order.
+func go2(legs ...string) hal.Spec {
+	spec := hal.Spec{Name: "unitree go2"}
+	for _, leg := range legs {
+		for _, part := range []string{"_hip", "_thigh", "_calf"} {
+			spec.Action = append(spec.Action, hal.Channel{Name: leg + part, Unit: "rad"})
+		}
+	}
+	add := func(unit string, names ...string) {
+		for _, name := range names {
+			spec.Obs = append(spec.Obs, hal.Channel{Name: name, Unit: unit})
+		}
+	}
+	for _, c := range spec.Action {
+		add("rad", "position_"+c.Name)
+	}
+	for _, c := range spec.Action {
+		add("rad/s", "velocity_"+c.Name)
+	}
+	add("", "gravity_x", "gravity_y", "gravity_z")
+	add("rad/s", "gyro_x", "gyro_y", "gyro_z")
+	add("m/s^2", "accelerometer_x", "accelerometer_y", "accelerometer_z")
+	for _, leg := range legs {
+		add("N", "foot_force_"+leg)
+	}
+	add("m/s", "base_velocity_x", "base_velocity_y", "base_velocity_z")
+	add("m", "base_height")
+	return spec
+}
+
+// The legs of the robot and of MuJoCo's model have different orders.
+func TestGo2_ModelRefusesSwappedLegs(t *testing.T) {
+	model, err := tflite.LoadDir("../models/go2")
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("no models/go2")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"go2-sim", "go2-sim-human"} {
+		f, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(robot hal.Spec) error {
+			assembler, err := controller.NewAssembler(f.Model.Groups, model.Architecture.Groups, robot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return controller.CheckChannels(assembler.Spec(), model.Observation, model.Action)
+		}
+		if err := check(go2("FR", "FL", "RR", "RL")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := check(go2("FL", "FR", "RL", "RR")); !errors.Is(err, controller.ErrMismatch) {
+			t.Errorf("%s: the order of MuJoCo's model: %v", name, err)
+		}
+	}
+}
+
+func TestGo2_PhiReadsTheBaseAndThePolicyDoesNot(t *testing.T) {
+	model, err := tflite.LoadDir("../models/go2")
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("no models/go2")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := model.Architecture.B.Inputs; !slices.Equal(got, []string{"base", "imu"}) {
+		t.Errorf("B reads %v", got)
+	}
+	if slices.Contains(model.Architecture.Actor.Inputs, "base") {
+		t.Errorf("the actor reads what a robot does not measure (%v)", model.Architecture.Actor.Inputs)
+	}
+}
