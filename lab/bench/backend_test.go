@@ -10,6 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	_ "optibfm/standard"
 )
 
 func TestMeasurePlans_StopsAtTheLimit(t *testing.T) {
