@@ -128,7 +128,7 @@ type GateConfig struct {
 	LabelsPerMinute float64 `yaml:"labels_per_minute" rule:"[0, 1000]"`
 	// StopWhenLearnt estimates when the task is learnt, and then asks for no labels.
 	StopWhenLearnt bool `yaml:"stop_when_learnt"`
-	// Relearn restarts the inference when labels show another task. The operator can undo this.
+	// Relearn restarts the inference when labels show another task. The operator can take this back.
 	Relearn bool `yaml:"relearn"`
 	// Pause is hold to let the robot stand still while a request is open.
 	Pause string `yaml:"pause" rule:"hold|"`
