@@ -25,8 +25,8 @@ func newUnitreeRobotCommand() *cobra.Command {
 		Short: "Be a Unitree robot on the loopback interface",
 		Long: `Be a Unitree Go2 or G1 on the loopback interface: read commands (rt/lowcmd) and
 send states (rt/lowstate) at 500 Hz, as the robot does. Without --physics each
-joint is an inertia, and the body hangs. With "python3 scripts/go2_motors.py --lie"
-it is a Go2 in MuJoCo that lies on the floor.
+joint is an inertia, and the body hangs. --physics "python3 scripts/go2_motors.py
+--lie" is a Go2 in MuJoCo that lies on the floor.
 
 Standard input is the remote control: a line has buttons, and for how many seconds they are pressed.`,
 		Example: `  optibfm-lab unitree-robot --model go2

@@ -85,7 +85,8 @@ func jumpyProgram(t *testing.T) string {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "optibfm")
-	build := exec.Command("go", "build", "-overlay", write("overlay.json", string(overlay)), "-o", binary, ".")
+	overlayFile := write("overlay.json", string(overlay))
+	build := exec.Command("go", "build", "-overlay", overlayFile, "-o", binary, "optibfm/cmd/optibfm")
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -22,10 +22,11 @@ func TestInvocation_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
 			"o run --operator keyboard", "o run --task corner",
 		},
 		"fast":     {runFlags{config: configs.DefaultName(), fast: true}, "", "o run --task corner --fast"},
-		"lockstep": {runFlags{config: "walker"}, "", ""},
+		"lockstep": {runFlags{config: "walker"}, "", "o run --config walker --task walk"},
 		"web, in real time": {
 			walkerByWeb,
-			"o run --config walker --operator keyboard --set run.lockstep=false --set run.episode_s=0", "",
+			"o run --config walker --operator keyboard --set run.lockstep=false --set run.episode_s=0",
+			"o run --config walker --task walk --operator web --set run.lockstep=false --set run.episode_s=0",
 		},
 		"keyboard": {
 			runFlags{config: "rover-keyboard"},

@@ -165,7 +165,7 @@ func TestRun_NamesWhatIsMissingAndWhereItComesFrom(t *testing.T) {
 	}
 	for bundle, want := range map[string]string{
 		"models/mine":   "train a model (docs/training.md), import one (docs/models.md)",
-		"embedded:rovr": "the only embedded model is embedded:rover",
+		"embedded:rovr": "the embedded models are: embedded:rover",
 		"no/such/model": "run this command in the folder of the repository",
 	} {
 		_, err := execute("run", "--set", "model.bundle="+bundle)
