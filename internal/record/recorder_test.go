@@ -74,7 +74,9 @@ func TestRecorder_AChangedOrKeptTaskIsNotContradicted(t *testing.T) {
 		}
 		r.Tick(tick)
 	}
-	starts := []string{"learnt", "it seems that the task changed", "learnt", "the operator kept", "learnt", "no longer learnt"}
+	starts := []string{
+		"learnt", "it seems that the task changed", "learnt", "the operator kept", "learnt", "no longer learnt",
+	}
 	if !slices.EqualFunc(display.texts, starts, strings.HasPrefix) {
 		t.Errorf("events %q", display.texts)
 	}
