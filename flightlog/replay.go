@@ -532,7 +532,7 @@ func (p *replay) comparable(a *controller.AppliedLabel) bool {
 func (p *replay) noteGap(t *controller.Tick) bool {
 	missing := missingBefore(t, p.last, p.started)
 	if missing > 0 {
-		p.whole = t.Index
+		p.whole, p.before = t.Index, 0 // what followed from the last record was in a missing tick
 		lost := span{to: t.Index - min(t.Index, t.Elapsed)}
 		if p.started {
 			lost.from = p.last + 1

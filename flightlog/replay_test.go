@@ -167,6 +167,35 @@ func TestVerify_LosesAKeptTaskAfterAGapUntilTheNextSnapshot(t *testing.T) {
 	sameVector(t, result.Z, z, 0)
 }
 
+// The robot begins the task again in a missing tick: the snapshot after that has the new belief already.
+func TestVerify_BeginsATaskAgainOnlyOnceAcrossAGap(t *testing.T) {
+	cfg := simulationConfig()
+	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
+	changedAt := uint64(0)
+	run := simulation{cfg: cfg, ticks: 2500, every: 20, turn: 1500, keep: true, labels: func(i uint64) bool {
+		return i%30 == 0
+	}}
+	run.change = func(t *controller.Tick) {
+		if t.Flags.Has(controller.FlagChanged) && changedAt == 0 {
+			changedAt = t.Index
+		}
+	}
+	run.run(t)
+	resumed := (changedAt/20 + 2) * 20 // a snapshot is right before this tick
+	run.change, run.drop = nil, func(i uint64) bool { return i > changedAt && i < resumed }
+	path, z := run.run(t)
+	result := verify(t, path)
+	if changedAt == 0 || !result.OK() || len(result.Gaps) == 0 {
+		t.Fatalf("changed at %d: %v, gaps %+v", changedAt, result.First, result.Gaps)
+	}
+	for _, g := range result.Gaps {
+		if strings.Contains(g.Reason, "forgotten") && g.Tick == resumed {
+			t.Errorf("the replay began the task again: %+v", g)
+		}
+	}
+	sameVector(t, result.Z, z, 0)
+}
+
 func TestVerify_ForgetsUnpredictedLabelsOfEarlierFormats(t *testing.T) {
 	cfg := simulationConfig()
 	cfg.Gate.StopWhenLearnt, cfg.Gate.Relearn, cfg.Sigma = true, true, 0.3
