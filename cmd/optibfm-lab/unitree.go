@@ -23,11 +23,13 @@ func newUnitreeRobotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unitree-robot",
 		Short: "Be a Unitree robot on the loopback interface",
-		Long: `Be a Unitree Go2 or G1 on the loopback interface: read commands (rt/lowcmd) and send states (rt/lowstate) at
-500 Hz, as the robot does. Without --physics each joint is an inertia, and the body hangs.
+		Long: `Be a Unitree Go2 or G1 on the loopback interface: read commands (rt/lowcmd) and
+send states (rt/lowstate) at 500 Hz, as the robot does. Without --physics each
+joint is an inertia, and the body hangs. With "python3 scripts/go2_motors.py --lie"
+it is a Go2 in MuJoCo that lies on the floor.
 
 Standard input is the remote control: a line has buttons, and for how many seconds they are pressed.`,
-		Example: `  optibfm-lab unitree-robot --model go2 --physics "python3 scripts/go2_motors.py --lie"
+		Example: `  optibfm-lab unitree-robot --model go2
   L1+start 1.5     arms
   A 0.1            good
   L2+B 0.2         stops`,
