@@ -216,3 +216,32 @@ func BenchmarkHypotheses(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLearner_Relearn measures the longest Relearn: with all labels that the ledger holds.
+func BenchmarkLearner_Relearn(b *testing.B) {
+	for _, d := range []int{50, 100, 256} {
+		b.Run(fmt.Sprint(d), func(b *testing.B) {
+			cfg := DefaultConfig()
+			cfg.Gate.Relearn, cfg.Offset = true, 1
+			l, err := NewLearner(cfg, d, testPeriod)
+			if err != nil {
+				b.Fatal(err)
+			}
+			random := rand.New(rand.NewPCG(1, 2))
+			for tick := range uint64(undoable) {
+				l.Observe(tick, int64(tick)*int64(testPeriod), gaussian(random, d), nil)
+				if got := l.Apply(value(tick+1, tick, 1), 0); got.Outcome != Applied {
+					b.Fatal(got.Outcome)
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				l.evidence.open, l.evidence.first = true, 0
+				l.Relearn(0)
+			}
+			if l.noise.state.Labels != undoable {
+				b.Fatalf("%d labels, want %d", l.noise.state.Labels, undoable)
+			}
+		})
+	}
+}

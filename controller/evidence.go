@@ -46,11 +46,11 @@ type Evidence struct {
 // well is the skill of a belief that predicts an operator well: right in seven of ten labels of each kind.
 const well = 0.4
 
-// Words compares the belief's predictions with those of a constant.
+// Words compares the predictions of labels with a value with those of a constant.
 func (e Evidence) Words() string {
 	switch {
 	case e.SkillError == 0:
-		return "no labels yet"
+		return "too early to tell"
 	case e.Skill-e.SkillError <= 0:
 		return "no better than guessing"
 	case e.Skill-e.SkillError < well:

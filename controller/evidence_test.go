@@ -289,7 +289,7 @@ func TestAgent_BeginsAChangedTaskAgainAndKeepsItOnRequest(t *testing.T) {
 
 func TestEvidence_Words(t *testing.T) {
 	for want, e := range map[string]Evidence{
-		"no labels yet":           {},
+		"too early to tell":       {}, // also after labels without a value
 		"no better than guessing": {Skill: 0.2, SkillError: 0.25},
 		"better than guessing":    {Skill: 0.45, SkillError: 0.15},
 		"predicts you well":       {Skill: 0.6, SkillError: 0.15},

@@ -41,7 +41,9 @@ func (l *Learner) Evidence() Evidence {
 
 // Relearn begins the belief again with the labels since the task changed (Changed). The former belief remains for a
 // minute from a tick on: Keep restores it. The agent calls Relearn in the tick after FlagChanged. Without
-// Config.Gate.Relearn, or a suspected change, it does nothing. O(n d²) for n of these labels, at most 256.
+// Config.Gate.Relearn, or a suspected change, it does nothing. O(n d²) for n of these labels, at most 256,
+// in one tick (BenchmarkLearner_Relearn: 1 ms for d = 100, 5.5 ms for d = 256 on an AMD EPYC): above d = 100 and with
+// periods of a few ms it may skip a period once.
 func (l *Learner) Relearn(tick uint64) {
 	e := l.evidence
 	if l.former.belief == nil || e == nil || !e.open {

@@ -70,6 +70,12 @@ func (h *history) span(from, to uint64) (lo, hi uint64) {
 	return lo, hi
 }
 
+// has reports whether one of the ticks from to to is in the ring.
+func (h *history) has(from, to uint64) bool {
+	lo, hi := h.span(from, to)
+	return lo < hi
+}
+
 // window returns the first and last of the newest limit ticks whose states were
 // sensed within [since, until]. If there are none, it returns the last tick
 // before the window, provided the gap is at most maxGap.

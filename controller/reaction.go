@@ -154,18 +154,22 @@ func (l *Learner) considerMoments(a *AppliedLabel) {
 		return
 	}
 	unasked := a.Asked == rewardsrc.NoTick
-	total := 0.0
-	for i, belief := range r.beliefs {
+	var from, to [moments]uint64
+	for i := range moments {
 		moment := i
 		if i == atRequest && unasked {
 			moment = r.state.likeliest(false)
 		}
-		from, to, ok := l.momentTicks(moment, a)
-		if !ok || l.history.mean(r.phi, from, to) == 0 {
-			return
+		var ok bool
+		if from[i], to[i], ok = l.momentTicks(moment, a); !ok || !l.history.has(from[i], to[i]) {
+			return // all beliefs have the same labels, or they could not be compared
 		}
+	}
+	total := 0.0
+	for i, belief := range r.beliefs {
+		l.history.mean(r.phi, from[i], to[i])
 		r.next[i] = float64(r.state[i] * l.learnMoment(belief, r.phi, a))
-		if i >= shorter && !unasked && to == a.Asked {
+		if i >= shorter && !unasked && to[i] == a.Asked {
 			r.next[i] *= earlyAnswer
 		}
 		total += r.next[i]

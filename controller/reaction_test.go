@@ -208,3 +208,27 @@ func TestReaction_LabelAllocatesNothing(t *testing.T) {
 		t.Error("the label changes nothing")
 	}
 }
+
+// Soon after the start of a robot a long delay points before its first state: then no moment learns the press.
+func TestLearner_MomentsAreComparedOverTheSamePresses(t *testing.T) {
+	o := newOperated(t)
+	for _, ticks := range []uint64{20, 10, 60, 30} {
+		o.move(ticks)
+		if a := o.press(rewardsrc.NoTick, o.tick-5, o.tick); a.Outcome != Applied {
+			t.Fatal(a.Outcome)
+		}
+		some, all := 0, 0
+		for _, b := range o.reaction.beliefs {
+			if b.Weight() > 0 {
+				some++
+			}
+			all++
+		}
+		if some != 0 && some != all {
+			t.Fatalf("%d of %d beliefs have labels after a press %d ticks after the start", some, all, o.tick)
+		}
+	}
+	if o.reaction.beliefs[0].Weight() == 0 {
+		t.Error("no press was compared")
+	}
+}

@@ -416,9 +416,12 @@ func (p *replay) weigh(t *controller.Tick, c *comparison) {
 
 // kept reports whether the operator kept the former task in a tick.
 func kept(t *controller.Tick) bool {
-	return slices.ContainsFunc(t.Labels[:t.NumLabels], func(l controller.AppliedLabel) bool {
-		return l.Kind == rewardsrc.Keep && l.Outcome == controller.Applied
-	})
+	return slices.ContainsFunc(t.Labels[:t.NumLabels], func(l controller.AppliedLabel) bool { return keeps(&l) })
+}
+
+// keeps reports whether a label restored the former task.
+func keeps(l *controller.AppliedLabel) bool {
+	return l.Kind == rewardsrc.Keep && l.Outcome == controller.Applied
 }
 
 // switchTask repeats a switch of the task before t. It replaces all that the learner has, so missing ticks
@@ -465,6 +468,10 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 	if err == nil && p.spansMissing(logged) {
 		err = fmt.Errorf("label %d is about ticks %d to %d, and some of them are missing",
 			logged.ID, logged.From, logged.To)
+	}
+	if err == nil && keeps(logged) && len(p.missing) > 0 {
+		err = fmt.Errorf("label %d keeps the former task, and what that learnt in the missing ticks is not known",
+			logged.ID)
 	}
 	if err != nil {
 		if p.synced {
@@ -525,7 +532,7 @@ func (p *replay) comparable(a *controller.AppliedLabel) bool {
 func (p *replay) noteGap(t *controller.Tick) bool {
 	missing := missingBefore(t, p.last, p.started)
 	if missing > 0 {
-		p.whole = t.Index
+		p.whole, p.before = t.Index, 0 // what followed from the last record was in a missing tick
 		lost := span{to: t.Index - min(t.Index, t.Elapsed)}
 		if p.started {
 			lost.from = p.last + 1

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,6 +134,66 @@ func TestVerify_FollowsAChangedTaskAndBothAnswers(t *testing.T) {
 			t.Errorf("keeps %d, after a gap: %v, gaps %v", keeps, result.First, result.Gaps)
 		}
 	}
+}
+
+// After a gap the replay does not know what the former belief forgot and learnt in it.
+func TestVerify_LosesAKeptTaskAfterAGapUntilTheNextSnapshot(t *testing.T) {
+	cfg := simulationConfig()
+	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
+	var changedAt, keptAt uint64
+	run := simulation{cfg: cfg, ticks: 4000, every: 20, turn: 1500, keeps: 400, keep: true, labels: func(i uint64) bool {
+		return i%30 == 0
+	}}
+	run.change = func(t *controller.Tick) {
+		if t.Flags.Has(controller.FlagChanged) && changedAt == 0 {
+			changedAt = t.Index
+		}
+		if kept(t) {
+			keptAt = t.Index
+		}
+	}
+	run.run(t)
+	run.change, run.drop = nil, func(i uint64) bool { return i >= changedAt+50 && i < changedAt+100 }
+	path, z := run.run(t)
+	result := verify(t, path)
+	if keptAt < changedAt+200 || !result.OK() || len(result.Gaps) < 2 {
+		t.Fatalf("changed at %d, kept at %d: %v, gaps %+v", changedAt, keptAt, result.First, result.Gaps)
+	}
+	if !slices.ContainsFunc(result.Gaps, func(g Gap) bool {
+		return g.Tick == keptAt && g.Ended && g.Resumed < keptAt+60
+	}) {
+		t.Errorf("gaps %+v, want one from tick %d to the next snapshot", result.Gaps, keptAt)
+	}
+	sameVector(t, result.Z, z, 0)
+}
+
+// The robot begins the task again in a missing tick: the snapshot after that has the new belief already.
+func TestVerify_BeginsATaskAgainOnlyOnceAcrossAGap(t *testing.T) {
+	cfg := simulationConfig()
+	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
+	changedAt := uint64(0)
+	run := simulation{cfg: cfg, ticks: 2500, every: 20, turn: 1500, keep: true, labels: func(i uint64) bool {
+		return i%30 == 0
+	}}
+	run.change = func(t *controller.Tick) {
+		if t.Flags.Has(controller.FlagChanged) && changedAt == 0 {
+			changedAt = t.Index
+		}
+	}
+	run.run(t)
+	resumed := (changedAt/20 + 2) * 20 // a snapshot is right before this tick
+	run.change, run.drop = nil, func(i uint64) bool { return i > changedAt && i < resumed }
+	path, z := run.run(t)
+	result := verify(t, path)
+	if changedAt == 0 || !result.OK() || len(result.Gaps) == 0 {
+		t.Fatalf("changed at %d: %v, gaps %+v", changedAt, result.First, result.Gaps)
+	}
+	for _, g := range result.Gaps {
+		if strings.Contains(g.Reason, "forgotten") && g.Tick == resumed {
+			t.Errorf("the replay began the task again: %+v", g)
+		}
+	}
+	sameVector(t, result.Z, z, 0)
 }
 
 func TestVerify_ForgetsUnpredictedLabelsOfEarlierFormats(t *testing.T) {

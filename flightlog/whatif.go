@@ -70,6 +70,9 @@ type Answer struct {
 //
 // Without Kappa and LabelsPerMinute, WhatIf applies the logged labels and undos at the
 // ticks of the log.
+//
+// With Gate.Relearn it decides by its own labels whether the task has changed, and repeats
+// a logged Keep if there is a task to keep.
 func WhatIf(r *Reader, p Params) (Answer, error) {
 	run, err := Verify(r)
 	if err != nil {
@@ -217,6 +220,7 @@ func (k *loggedAnswers) unasked(a controller.AppliedLabel) bool {
 type whatIf struct {
 	known   *loggedAnswers
 	learner *controller.Learner
+	changed bool             // in the tick before the task changed for this learner
 	gate    *controller.Gate // nil: the logged labels are applied at the tick of the log
 	beta    float64
 	bonus   float64 // sum over the scored ticks
@@ -311,6 +315,7 @@ func (w *whatIf) switchTask(t *controller.Tick) error {
 		return fmt.Errorf("flightlog: tick %d: the run switched to a saved task, and its belief is missing: "+
 			"what-if cannot continue", t.Index)
 	}
+	w.changed = false
 	if w.gate != nil {
 		w.gate.Forget()
 	}
@@ -325,6 +330,9 @@ func (w *whatIf) tick(t *controller.Tick) (dgap float64, err error) {
 	w.answer.Ticks++
 	dgap = math.NaN()
 	armed := t.Flags.Has(controller.FlagArmed)
+	if w.changed {
+		w.learner.Relearn(t.Index)
+	}
 	if armed {
 		w.learner.Advance(t.Elapsed)
 	}
@@ -348,6 +356,7 @@ func (w *whatIf) tick(t *controller.Tick) (dgap float64, err error) {
 		}
 	}
 	w.learner.Settle(t.Index)
+	w.changed = armed && !t.Flags.Has(controller.FlagStopped) && w.learner.Changed()
 	return dgap, nil
 }
 
@@ -404,6 +413,9 @@ func (w *whatIf) answerRequest(t *controller.Tick, request rewardsrc.Request) {
 func (w *whatIf) repeats(a controller.AppliedLabel) bool {
 	if a.Outcome != controller.Applied {
 		return false
+	}
+	if a.Kind == rewardsrc.Keep {
+		return w.learner.Keepable()
 	}
 	if w.gate == nil {
 		return true

@@ -124,3 +124,27 @@ func TestWhatIfAll_EqualsWhatIf(t *testing.T) {
 		sameVector(t, last[i], want.Z, 0)
 	}
 }
+
+func TestWhatIf_FollowsAChangedTaskAndBothAnswers(t *testing.T) {
+	cfg := simulationConfig()
+	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
+	for _, keeps := range []uint64{0, 20} {
+		changed, answers := 0, uint64(0)
+		run := simulation{cfg: cfg, ticks: 3000, turn: 1500, keeps: keeps, keep: true, labels: func(i uint64) bool {
+			return i%30 == 0
+		}}
+		run.change = func(t *controller.Tick) {
+			if t.Flags.Has(controller.FlagChanged) {
+				changed++
+			}
+			if kept(t) {
+				answers++
+			}
+		}
+		path, z := run.run(t)
+		if changed == 0 || answers != min(keeps, 1) {
+			t.Fatalf("keeps %d: changed %d times, kept %d times", keeps, changed, answers)
+		}
+		sameVector(t, whatIfOf(t, path, Params{}).Z, z, 1e-9)
+	}
+}

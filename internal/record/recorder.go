@@ -31,7 +31,8 @@ type Recorder struct {
 	Steps      *link.HostSteps   // nil in lockstep
 	KeepKey    string            // how the operator keeps the former task
 
-	learnt bool // in the tick before
+	learnt  bool // in the tick before
+	changed bool // the tick before had FlagChanged: the robot begins the task again
 
 	// Err is the first failure of the log. The recorder shows it and continues: a full disk does not stop a
 	// robot, but the intake refuses labels.
@@ -58,10 +59,13 @@ func (r *Recorder) Tick(t *controller.Tick) {
 	r.Steps.Note(link.DisplayUpdate, false)
 }
 
-// announceChange records and shows that the task seems to have changed, and the operator's answer.
-func (r *Recorder) announceChange(t *controller.Tick) {
+// announceChange records and shows that the task seems to have changed, and the operator's answer. It reports whether
+// the belief is another one than in the tick before.
+func (r *Recorder) announceChange(t *controller.Tick) (another bool) {
+	another = r.changed || t.Flags.Has(controller.FlagSwitched)
+	r.changed = t.Flags.Has(controller.FlagChanged)
 	e := flightlog.Event{At: t.Done, Level: flightlog.Info}
-	if t.Flags.Has(controller.FlagChanged) {
+	if r.changed {
 		e.Level = flightlog.Warn
 		e.Text = fmt.Sprintf("it seems that the task changed: a belief of the last %d labels alone predicts them better "+
 			"(evidence %.1f nats); the robot learns it as a new task; to keep the former one, within a minute: %s",
@@ -70,19 +74,22 @@ func (r *Recorder) announceChange(t *controller.Tick) {
 	}
 	for i := range t.NumLabels {
 		if l := &t.Labels[i]; l.Kind == rewardsrc.Keep && l.Outcome == controller.Applied {
+			another = true
+			e.Level = flightlog.Info
 			e.Text = "the operator kept the former task: its belief is back, with all labels since"
 			r.Event(e)
 		}
 	}
+	return another
 }
 
 // announce records and shows that the task is learnt, or that labels contradict a learnt task.
 func (r *Recorder) announce(t *controller.Tick) {
-	r.announceChange(t)
+	another := r.announceChange(t)
 	learnt := t.Flags.Has(controller.FlagLearnt)
 	was := r.learnt
 	r.learnt = learnt
-	if learnt == was || t.Flags.Has(controller.FlagSwitched) {
+	if learnt == was || another {
 		return
 	}
 	e := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: fmt.Sprintf(

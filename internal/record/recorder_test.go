@@ -57,3 +57,27 @@ func TestRecorder_ReportsAChangedTaskAndTheAnswer(t *testing.T) {
 		t.Errorf("events %q", display.texts)
 	}
 }
+
+// A learnt task that begins again is not contradicted by its labels: there are none yet.
+func TestRecorder_AChangedOrKeptTaskIsNotContradicted(t *testing.T) {
+	shape := controller.Shape{Obs: 1, Action: 1, Latent: 1}
+	display := &eventsOnly{}
+	r := Recorder{Statistics: NewStatistics(shape), Display: display}
+	tick := controller.NewTick(shape)
+	for i, flags := range []controller.Flags{
+		controller.FlagLearnt, controller.FlagLearnt | controller.FlagChanged, controller.FlagKeepable,
+		controller.FlagKeepable | controller.FlagLearnt, 0, controller.FlagLearnt, 0,
+	} {
+		tick.Index, tick.Elapsed, tick.Flags, tick.NumLabels = uint64(i), 1, flags, 0
+		if i == 4 {
+			tick.NumLabels, tick.Labels[0] = 1, controller.AppliedLabel{Kind: rewardsrc.Keep, Outcome: controller.Applied}
+		}
+		r.Tick(tick)
+	}
+	starts := []string{
+		"learnt", "it seems that the task changed", "learnt", "the operator kept", "learnt", "no longer learnt",
+	}
+	if !slices.EqualFunc(display.texts, starts, strings.HasPrefix) {
+		t.Errorf("events %q", display.texts)
+	}
+}

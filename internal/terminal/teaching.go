@@ -13,6 +13,7 @@ import (
 type given struct {
 	newest []givenLabel  // at most undoable
 	older  [numGiven]int // that an undo cannot reach, of each kind
+	former *given        // before the task changed: rewardsrc.Keep brings it back
 }
 
 // givenLabel is a label in the row of the newest ones.
@@ -45,7 +46,13 @@ var givenKinds = [numGiven]struct {
 
 func (g *given) add(l *controller.AppliedLabel) {
 	if l.Kind == rewardsrc.Keep {
+		if g.former != nil {
+			*g = *g.former
+		}
 		return
+	}
+	if g.former != nil {
+		g.former.add(l)
 	}
 	if l.Kind == rewardsrc.Undo {
 		if i := slices.IndexFunc(g.newest, func(x givenLabel) bool { return x.id == l.Undoes }); i >= 0 {
@@ -75,13 +82,19 @@ func (g *given) add(l *controller.AppliedLabel) {
 const undoable = 256
 
 // keep forgets labels that are not in the belief of a tick: after a switch of the task, and if the robot forgot the
-// oldest ones.
+// oldest ones. While the former task can be kept, it remembers them.
 func (g *given) keep(t *controller.Tick) {
 	if t.Flags.Has(controller.FlagSwitched) {
 		*g = given{newest: g.newest[:0]}
 	}
+	if !t.Flags.Has(controller.FlagKeepable) {
+		g.former = nil
+	}
 	if _, n := g.counts(); n <= t.Counted {
 		return
+	}
+	if t.Flags.Has(controller.FlagKeepable) {
+		g.former = &given{newest: slices.Clone(g.newest), older: g.older}
 	}
 	g.older = [numGiven]int{}
 	n := uint64(0)
@@ -191,7 +204,7 @@ func (s *screenDisplay) progress() (k ink, text string, part float64) {
 	t := &s.stats.Last
 	switch {
 	case t.Flags.Has(controller.FlagKeepable):
-		return inkAccent, "It seems that the task changed. k: keep it", 0
+		return inkAccent, "It seems that the task changed.", 0
 	case t.Flags.Has(controller.FlagLearnt):
 		return inkGood, "Learnt: you may stop.", 1
 	case t.Predicted.Of > 1 && t.Known > 0:
@@ -244,6 +257,8 @@ func (s *screenDisplay) advice() []string {
 			"behaviour from the same start. Ctrl-C ends the run."}
 	case !s.person():
 		return []string{"Watch. Ctrl-C ends the run."}
+	case t.Flags.Has(controller.FlagKeepable):
+		return []string{"It learns the new task. To keep the former one, within a minute: " + KeepInput(file.Operator) + "."}
 	case t.Flags.Has(controller.FlagLearnt):
 		return []string{"Watch it. A label that contradicts what it does makes it ask again."}
 	case t.Counted > 0:

@@ -3,6 +3,7 @@ package terminal
 import (
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -128,11 +129,63 @@ func TestScreenDisplay_MarksWhatALabelCountsFor(t *testing.T) {
 }
 
 func TestScreenDisplay_AsksWhetherTheTaskChanged(t *testing.T) {
-	s := newTeaching(t, rigtest.RoverSpec(t), nil)
-	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagKeepable })
-	frame := paintText(t, s, 80, 24)
-	if want := "It seems that the task changed. k: keep it"; !strings.Contains(frame, want) {
-		t.Errorf("want %q in\n%s", want, frame)
+	for source, how := range map[string]string{
+		configs.SourceKeyboard: "press k.", "gpio": "press undo.", configs.SourceWeb: "press Keep in the browser (k).",
+	} {
+		s := newTeaching(t, rigtest.RoverSpec(t), func(f *configs.File) { f.Operator.Source = source })
+		s.show(t, func(k *controller.Tick) { k.Flags, k.Counted = k.Flags|controller.FlagKeepable, 20 })
+		frame := paintText(t, s, 160, 50)
+		words := strings.Join(strings.Fields(strings.Map(letters, frame)), " ")
+		for _, want := range []string{"It seems that the task changed.", how} {
+			if !strings.Contains(words, want) {
+				t.Errorf("%s: want %q in\n%s", source, want, frame)
+			}
+		}
+		if source != configs.SourceKeyboard && strings.Contains(frame, "k: keep") {
+			t.Errorf("%s: a key that does nothing in\n%s", source, frame)
+		}
+	}
+}
+
+// letters leaves out the lines of frames.
+func letters(r rune) rune {
+	if r > unicode.MaxLatin1 {
+		return ' '
+	}
+	return r
+}
+
+func TestScreenDisplay_CountsTheLabelsOfAKeptTask(t *testing.T) {
+	var g given
+	tick := func(flags controller.Flags, counted uint64, labels ...controller.AppliedLabel) {
+		t.Helper()
+		k := &controller.Tick{Header: &controller.Header{Flags: flags, Counted: counted}}
+		for i := range labels {
+			g.add(&labels[i])
+		}
+		g.keep(k)
+		if _, sum := g.counts(); sum != counted {
+			t.Errorf("%d labels shown, %d count", sum, counted)
+		}
+	}
+	label := func(id uint64, reward float64) controller.AppliedLabel {
+		return controller.AppliedLabel{ID: id, Value: reward, Kind: rewardsrc.Value}
+	}
+	for id := range uint64(5) {
+		tick(0, id+1, label(id, 1))
+	}
+	tick(controller.FlagKeepable, 2)
+	tick(controller.FlagKeepable, 4, label(5, -1), label(6, -1))
+	tick(controller.FlagKeepable, 3, controller.AppliedLabel{Kind: rewardsrc.Undo, Undoes: 6})
+	tick(0, 6, controller.AppliedLabel{Kind: rewardsrc.Keep})
+	if counts, _ := g.counts(); counts[givenGood] != 5 || counts[givenBad] != 1 {
+		t.Errorf("%d good, %d bad: want 5 and 1", counts[givenGood], counts[givenBad])
+	}
+	tick(controller.FlagKeepable, 1) // another change, unanswered
+	tick(0, 1)
+	tick(0, 2, label(7, 1))
+	if g.former != nil {
+		t.Error("the former task remains")
 	}
 }
 

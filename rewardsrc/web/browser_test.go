@@ -898,6 +898,37 @@ func TestPage_TellsANewPersonWhatToDo(t *testing.T) {
 	c.mustBeHealthy()
 }
 
+func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
+	c := startChrome(t)
+	s := open(t, nil)
+	v := View{Tick: 1, Mode: "armed", Labels: 3, PredictedOf: 3, Judged: "too early to tell", Keepable: true}
+	s.Show(v)
+	p := c.page(phone)
+	p.open(s.Pairing().URL)
+	p.untilText("learnt", "^It seems that the task changed")
+	const hidden = "document.getElementById('keep-task').hidden"
+	p.until(hidden, "false")
+	p.tap("keep-task")
+	var got [1]rewardsrc.Label
+	for s.Poll(got[:]) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if got[0].Kind != rewardsrc.Keep || got[0].Request != 0 {
+		t.Errorf("got %+v", got[0])
+	}
+	v.Tick, v.Keepable = 2, false
+	s.Show(v)
+	p.until(hidden, "true")
+	p.untilText("learnt", "^Its predictions: too early to tell")
+	v.Tick, v.Keepable = 3, true
+	s.Show(v)
+	p.until(hidden, "false")
+	s.End(Ending{Why: "the time is over"})
+	p.until(hidden, "true")
+	p.untilText("learnt", "^Its predictions")
+	c.mustBeHealthy()
+}
+
 func TestPage_StrikesOutAnUndonePress(t *testing.T) {
 	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)

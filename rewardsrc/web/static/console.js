@@ -642,7 +642,7 @@ function idleDetail(mine, stopped) {
 
 /** How well the robot knows the task: one sentence, and the filled part of the bar. */
 function progress(v) {
-  if (v.keepable) return { text: 'It seems that the task changed: it learns the new one.', part: 0 };
+  if (v.keepable && !state.ended) return { text: 'It seems that the task changed: it learns the new one.', part: 0 };
   if (v.learnt) return { text: 'Learnt: you may stop.', part: 1 };
   if (v.predicted_of > 1) {
     const share = v.known ? ` It reaches at least ${Math.round(100 * v.known)} %.` : '';
@@ -657,7 +657,7 @@ function renderLearning() {
   if (!v) return;
   const { text, part } = progress(v), set = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
   set('learnt', text);
-  $('keep-task').hidden = !v.keepable;
+  $('keep-task').hidden = !v.keepable || Boolean(state.ended);
   $('learning').dataset.learnt = Boolean(v.learnt);
   $('learnt-bar').style.width = `${100 * part}%`;
   set('tally', v.labels === 1 ? '1 label' : `${v.labels} labels`);
