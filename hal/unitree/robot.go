@@ -243,21 +243,23 @@ func (r *Robot) send(command Command) {
 	r.goals.Publish()
 }
 
-// Arm makes the writer hold the present pose. It fails if the robot or a writer has a fault.
+// Arm makes the writer hold the present pose. It fails if the robot or a writer has a fault. A writer that refuses
+// writes nothing to a robot that was never armed: it may stand by another program.
 func (r *Robot) Arm() error {
 	if err := r.alarms.refuse; err != nil {
 		return err
 	}
 	r.epoch++
-	r.began = true
 	r.send(CommandHold)
 	if err := r.await(armTimeout, func() bool { return r.report.Epoch == r.epoch }); err != nil {
+		r.began = true // it may begin later
 		err = errNoAnswer
 		if r.shared.Takeover.Load() != 0 {
 			err = errorsOf[FaultTakeover]
 		}
 		return errors.Join(err, r.Halt())
 	}
+	r.began = r.began || r.report.Mode != ModeIdle
 	if r.report.Mode != ModeHolding {
 		return errors.Join(r.faults.of(r.report.Fault, r.report.FaultDetail), r.Halt())
 	}

@@ -346,11 +346,31 @@ func TestWriter_RefusesToBegin(t *testing.T) {
 		if err := r.robot.Arm(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		for _, c := range r.net.written {
-			if !c.damps() {
-				t.Fatalf("%s: a command that does not damp", want)
-			}
+		if err := r.robot.Halt(); err != nil { // as the control process does after a refusal
+			t.Errorf("%s: halt: %v", want, err)
 		}
+		r.run(100 * ms)
+		if n := len(r.net.written); n > 0 { // they would fight with those of another program
+			t.Errorf("%s: %d commands to a robot that was never armed", want, n)
+		}
+	}
+}
+
+func TestWriter_DampsOnWhileItRefusesToBeginAgain(t *testing.T) {
+	r := newRig(t, unitree.G1, nil)
+	r.arm()
+	if err := r.robot.Halt(); err != nil {
+		t.Fatal(err)
+	}
+	at := r.now
+	r.net.foreign = 1
+	r.run(100 * ms)
+	if err := errors.Join(r.sense(), r.robot.Arm()); err == nil {
+		t.Error("armed beside another writer")
+	}
+	r.run(100 * ms)
+	if took := r.damped(at); took > 2*ms {
+		t.Errorf("after %d ms", took/ms)
 	}
 }
 
