@@ -17,7 +17,7 @@ const (
 	FaultNoState           // no state arrives
 	FaultChecksum          // states arrive with wrong checksums
 	FaultFrozen            // states arrive whose tick does not advance
-	FaultValues            // states have values that are not finite
+	FaultValues            // states have values that are not finite, or that no robot has
 	FaultModeMachine       // another variant of the robot
 	FaultMotor             // a motor is missing, lost or reports a fault
 	FaultForeign           // another writer of rt/lowcmd
@@ -40,7 +40,8 @@ var errorsOf = [faultCount]error{
 		"(a simulator: simulator_quirks)", hal.ErrChecksum),
 	FaultFrozen: fmt.Errorf("unitree: %w: the tick of the robot's states stands still; restart the robot "+
 		"(a simulator: simulator_quirks)", hal.ErrStale),
-	FaultValues: fmt.Errorf("unitree: %w: the robot's states have values that are not finite", hal.ErrDevice),
+	FaultValues: fmt.Errorf("unitree: %w: the robot's states have values that are not finite or impossible; "+
+		"restart the robot", hal.ErrDevice),
 	FaultModeMachine: fmt.Errorf("unitree: %w: mode_machine is not that of the configuration, or changed; "+
 		"check model and unitree.mode_machine", hal.ErrProtocol),
 	FaultForeign: fmt.Errorf("unitree: %w: another program writes rt/lowcmd; end it, release the robot's controller "+

@@ -73,7 +73,7 @@ func (s *states) judge() unitree.Fault {
 	case !r.sound && !quirk:
 		s.badCRC++
 		return unitree.FaultChecksum
-	case !finite(r, s.joints):
+	case !finite(r, s.joints) || !plausible(r, s.joints):
 		return unitree.FaultValues
 	case quirk || s.at == 0 || r.tick != s.last.tick:
 		s.repeated = 0
@@ -97,6 +97,27 @@ func finite(r *reading, joints int) bool {
 		}
 	}
 	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
+}
+
+// The greatest values that a robot of these models can have: its joints turn less than once, at 40 rad/s at most.
+const (
+	maxPosition = 10.0  // rad
+	maxVelocity = 100.0 // rad/s
+)
+
+// plausible reports whether values that the limits and the tilt are computed from can be those of a robot. An IMU that
+// does not run has the quaternion 0, which would count as upright.
+func plausible(r *reading, joints int) bool {
+	for i := range joints {
+		if math.Abs(float64(r.q[i])) > maxPosition || math.Abs(float64(r.dq[i])) > maxVelocity {
+			return false
+		}
+	}
+	norm := 0.0
+	for _, v := range r.quaternion {
+		norm += float64(v) * float64(v)
+	}
+	return norm > 0.8 && norm < 1.2
 }
 
 // countLost watches the packets that a Go2's motors lose.

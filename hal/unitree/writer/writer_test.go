@@ -238,6 +238,8 @@ func TestWriters_DampWithinTheirTimes(t *testing.T) {
 		"the states end":                    {func(r *rig) { r.net.silent = true }, 24},
 		"the checksum is wrong":             {func(r *rig) { r.net.sound = false }, 24},
 		"a state is not finite":             {func(r *rig) { r.net.dq[3] = float32(math.NaN()) }, 24},
+		"a velocity is impossible":          {func(r *rig) { r.net.dq[3] = -3e38 }, 24},
+		"the IMU does not run":              {func(r *rig) { r.net.quaternion = [4]float32{} }, 24},
 		"another variant of the robot":      {func(r *rig) { r.net.modeMachine = 4 }, 4},
 		"a motor reports a fault":           {func(r *rig) { r.net.trouble[2] = 1 }, 4},
 		"another writer":                    {func(r *rig) { r.net.foreign = 1 }, 4},
@@ -399,6 +401,22 @@ func TestWriter_InterpolatesWithinItsLimits(t *testing.T) {
 			t.Errorf("a step of %g rad with max_rate 6", step)
 		}
 		last = c.q[0]
+	}
+}
+
+// TestWriter_ObeysNoImpossibleState has one state whose numbers are finite, and would not be in a command.
+func TestWriter_ObeysNoImpossibleState(t *testing.T) {
+	r := newRig(t, unitree.G1, nil)
+	action := r.arm()
+	r.net.q[3], r.net.dq[3] = 3.4e38, 3.4e38
+	from := len(r.net.written)
+	r.run(2 * ms)
+	r.net.dq[3] = 0
+	r.tick(action)
+	for _, c := range r.net.written[from:] {
+		if !(math.Abs(float64(c.q[3]-action[3])) < 0.1) {
+			t.Fatalf("the goal of a joint at %g is %g", action[3], c.q[3])
+		}
 	}
 }
 
