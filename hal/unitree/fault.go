@@ -26,6 +26,7 @@ const (
 	FaultGoal              // an impossible goal
 	FaultTakeover          // the standby writer damps
 	FaultStandby           // the standby writer is silent
+	FaultRead              // the library cannot read
 	faultCount
 )
 
@@ -49,6 +50,7 @@ var errorsOf = [faultCount]error{
 	FaultNoReader: fmt.Errorf("unitree: %w: nothing reads rt/lowcmd; check unitree.model, and that the robot has started",
 		hal.ErrProtocol),
 	FaultWrite:    fmt.Errorf("unitree: %w: the writer cannot send commands", hal.ErrBus),
+	FaultRead:     fmt.Errorf("unitree: %w: the writer cannot read states or commands", hal.ErrBus),
 	FaultGoal:     fmt.Errorf("unitree: %w: the writer got an impossible goal", hal.ErrProtocol),
 	FaultTakeover: fmt.Errorf("unitree: %w: the writer died or hung, and the standby writer damps; start again", hal.ErrDevice),
 	FaultStandby:  fmt.Errorf("unitree: %w: the standby writer died or hung; start again", hal.ErrDevice),

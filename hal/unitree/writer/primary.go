@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"errors"
 	"time"
 
 	"optibfm/hal/unitree"
@@ -63,13 +64,14 @@ func newPrimary(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func
 	return p, err
 }
 
-// cycle runs once a period. over reports that the process should end.
+// cycle runs once a period. over reports that the process should end. Once it has written a command, an error does not
+// end it: what fails in one writer may fail in both, and then a command that does not damp must not be the last one.
 func (p *primary) cycle(now int64) (over bool, err error) {
-	if err := p.read(now); err != nil {
-		return false, err
-	}
-	if err := p.overhear(now); err != nil {
-		return false, err
+	if err := errors.Join(p.read(now), p.overhear(now)); err != nil {
+		if p.mode == unitree.ModeIdle {
+			return false, err
+		}
+		p.fail(unitree.FaultRead)
 	}
 	p.alone = p.standby.observe(p.shared.StandbyBeat.Load(), now) > p.limit
 	p.follow(now)
@@ -104,7 +106,7 @@ func (p *primary) contested(now int64) bool {
 // follow takes the newest goal.
 func (p *primary) follow(now int64) {
 	goal, fresh, ok := p.goals.Newest()
-	if !ok || !fresh {
+	if !ok || !fresh || p.endAt != 0 { // what ends does not begin again
 		return
 	}
 	if !p.valid(&goal, now) {
@@ -190,12 +192,15 @@ func (p *primary) guard(now int64) {
 		return
 	}
 	fault, detail := p.states.fault(now)
+	missing := p.missing()
 	switch {
 	case p.shared.Takeover.Load() != 0:
 		fault = unitree.FaultTakeover
 	case now-p.goal.At > p.deadman:
 		fault = unitree.FaultSilent
 	case fault != unitree.FaultNone:
+	case missing >= 0:
+		fault, detail = unitree.FaultMotor, uint32(missing)
 	case p.states.last.modeMachine != p.modeMachine:
 		fault, detail = unitree.FaultModeMachine, uint32(p.states.last.modeMachine)
 	case p.contested(now):
@@ -219,6 +224,12 @@ func (p *primary) halt(fault unitree.Fault, detail uint32) {
 	if p.mode != unitree.ModeDamping {
 		p.mode, p.fault, p.detail = unitree.ModeDamping, fault, detail
 	}
+}
+
+// fail leaves the damping to the standby writer.
+func (p *primary) fail(fault unitree.Fault) {
+	p.damp(fault, 0)
+	p.shared.Takeover.Store(1)
 }
 
 // finish damps the motors and ends after a while, at once if they were never commanded.
@@ -249,8 +260,7 @@ func (p *primary) write(now int64) {
 		p.interpolate(now)
 	}
 	if err := p.bus.write(&p.out); err != nil { // the standby writer has a path of its own
-		p.damp(unitree.FaultWrite, 0)
-		p.shared.Takeover.Store(1)
+		p.fail(unitree.FaultWrite)
 		return
 	}
 	p.report.Written++

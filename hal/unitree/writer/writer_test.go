@@ -23,7 +23,9 @@ type fake struct {
 	foreign  int
 	sent     bool
 	lonely   bool
-	writeErr error
+	readErr  error
+	writeErr error // of the primary
+	nextErr  error // of the standby
 	written  []command
 	rig      *rig
 }
@@ -38,8 +40,8 @@ type command struct {
 func (c *command) damps() bool { return c.kp[0] == 0 && c.kd[0] > 0 }
 
 func (f *fake) take(r *reading) (bool, error) {
-	if f.silent {
-		return false, nil
+	if f.silent || f.readErr != nil {
+		return false, f.readErr
 	}
 	*r = f.reading
 	return true, nil // always: one cycle takes a few of a flood
@@ -67,6 +69,9 @@ type end struct {
 func (e end) write(o *output) error {
 	if e.writeErr != nil && !e.standby {
 		return e.writeErr
+	}
+	if e.nextErr != nil && e.standby {
+		return e.nextErr
 	}
 	e.written = append(e.written, command{e.rig.now, e.standby, *o})
 	if o.kp[0] > 0 {
@@ -245,6 +250,8 @@ func TestWriters_DampWithinTheirTimes(t *testing.T) {
 		"another writer":                    {func(r *rig) { r.net.foreign = 1 }, 4},
 		"another writer sends":              {func(r *rig) { r.net.sent = true }, 4},
 		"the library cannot write":          {func(r *rig) { r.net.writeErr = errors.New("no") }, 4},
+		"the library cannot read":           {func(r *rig) { r.net.readErr = errors.New("no") }, 4},
+		"a motor is lost":                   {func(r *rig) { r.net.missing[2] = true }, 4},
 		"the control thread hangs (second)": {func(r *rig) { r.robot.HaltBeside() }, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -291,6 +298,40 @@ func TestWriter_NeverWritesAfterTheStandbyTookOver(t *testing.T) {
 	r.run(200 * ms)
 	if took := r.damped(at); took > 24*ms {
 		t.Errorf("without the standby: after %d ms", took/ms)
+	}
+}
+
+func TestStandby_TriesUntilItsCommandsLeave(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.arm()
+	r.dead.primary, r.net.nextErr = true, errors.New("no")
+	r.run(300 * ms)
+	r.net.nextErr = nil
+	at := r.now
+	r.run(300 * ms)
+	if took := r.damped(at); took > 2*ms {
+		t.Errorf("after %d ms", took/ms)
+	}
+	r.net.nextErr, r.dead.primary = errors.New("no"), false // then the primary must
+	at = r.now
+	r.run(300 * ms)
+	if took := r.damped(at); took > 24*ms {
+		t.Errorf("the primary after %d ms", took/ms)
+	}
+}
+
+func TestWriter_DoesNotBeginAgainWhileItEnds(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.arm()
+	r.primary.finish(r.now, lingerOrderly)
+	at := r.now
+	r.run(2 * ms)
+	if err := r.robot.Arm(); err == nil {
+		t.Error("armed by a writer that ends")
+	}
+	r.run(500 * ms)
+	if r.damped(at); !r.over {
+		t.Error("it has not ended")
 	}
 }
 
