@@ -27,6 +27,7 @@ const (
 	FaultTakeover          // the standby writer damps
 	FaultStandby           // the standby writer is silent
 	FaultRead              // the library cannot read
+	FaultNotReady          // the standby writer has not found the robot yet
 	faultCount
 )
 
@@ -51,6 +52,7 @@ var errorsOf = [faultCount]error{
 		hal.ErrProtocol),
 	FaultWrite:    fmt.Errorf("unitree: %w: the writer cannot send commands", hal.ErrBus),
 	FaultRead:     fmt.Errorf("unitree: %w: the writer cannot read states or commands", hal.ErrBus),
+	FaultNotReady: fmt.Errorf("unitree: %w: the standby writer has not found the robot yet; arm again", hal.ErrTimeout),
 	FaultGoal:     fmt.Errorf("unitree: %w: the writer got an impossible goal", hal.ErrProtocol),
 	FaultTakeover: fmt.Errorf("unitree: %w: the writer died or hung, and the standby writer damps; start again", hal.ErrDevice),
 	FaultStandby:  fmt.Errorf("unitree: %w: the standby writer died or hung; start again", hal.ErrDevice),

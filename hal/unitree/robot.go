@@ -110,17 +110,26 @@ func Attach(config Config, period time.Duration, shared *Shared, now func() int6
 	return r, errors.Join(err1, err2, err3)
 }
 
-// firstState is how long a robot may take to be discovered on its network.
-const firstState = 5 * time.Second
+const (
+	// firstState is how long a robot may take to be discovered on its network.
+	firstState = 5 * time.Second
+	// standbyLater is how much later the standby writer may have discovered it. Then arming is refused.
+	standbyLater = time.Second
+)
 
-// awaitState waits for the first good state.
+// awaitState waits for the first good state, and a while for the standby writer.
 func (r *Robot) awaitState(ctx context.Context) error {
-	for deadline := r.now() + int64(firstState); ; {
+	deadline, found := r.now()+int64(firstState), false
+	for {
 		r.update()
-		if r.known && r.report.StateAt != 0 {
-			return nil
+		if !found && r.known && r.report.StateAt != 0 {
+			found, deadline = true, r.now()+int64(standbyLater)
 		}
-		if r.now() > deadline {
+		over := r.now() > deadline
+		switch {
+		case found && (over || r.shared.StandbyReady.Load() != 0):
+			return nil
+		case over:
 			return r.noState()
 		}
 		select {

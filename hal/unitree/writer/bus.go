@@ -131,11 +131,7 @@ func (l *link[S, C]) isOurs(handle uint64) bool {
 }
 
 func (l *link[S, C]) readers() int {
-	n := l.commands.Readers()
-	if l.overheard != nil {
-		n-- // our own
-	}
-	return max(0, n)
+	return max(0, l.commands.Readers()-1) // without that of the primary writer
 }
 
 // newBus joins the network of a robot.

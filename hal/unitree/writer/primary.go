@@ -169,6 +169,8 @@ func (p *primary) begin(now int64) {
 		fault = unitree.FaultNoReader
 	case p.alone:
 		fault = unitree.FaultStandby
+	case p.shared.StandbyReady.Load() == 0:
+		fault = unitree.FaultNotReady
 	}
 	p.fault, p.detail = fault, detail
 	if fault != unitree.FaultNone {

@@ -11,6 +11,7 @@ type standby struct {
 	limit   int64       // of the primary's silence
 	primary peer
 	out     output
+	ready   bool // it can damp this robot
 	endAt   int64
 }
 
@@ -39,6 +40,10 @@ func (s *standby) cycle(now int64) (over bool, err error) {
 		if err := s.bus.write(&s.out); err != nil {
 			return s.ends(now, damps), nil
 		}
+	}
+	if !s.ready && s.received > 0 && s.bus.readers() > 0 {
+		s.ready = true
+		s.shared.StandbyReady.Store(1)
 	}
 	s.shared.StandbyBeat.Store(uint64(now))
 	return s.ends(now, damps), nil

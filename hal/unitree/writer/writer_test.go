@@ -23,6 +23,8 @@ type fake struct {
 	foreign  int
 	sent     bool
 	lonely   bool
+	unfound  bool // the standby gets no state
+	unread   bool // the robot has not found the standby
 	readErr  error
 	writeErr error // of the primary
 	nextErr  error // of the standby
@@ -53,17 +55,25 @@ func (f *fake) others(bool) (int, bool, error) {
 	return f.foreign, sent, nil
 }
 
-func (f *fake) readers() int {
-	if f.lonely {
-		return 0
-	}
-	return 1
-}
-
 // end is a writer's end of the network.
 type end struct {
 	*fake
 	standby bool
+}
+
+// take returns nothing to a standby that has not found the robot.
+func (e end) take(r *reading) (bool, error) {
+	if e.standby && e.unfound {
+		return false, nil
+	}
+	return e.fake.take(r)
+}
+
+func (e end) readers() int {
+	if e.lonely || e.standby && e.unread {
+		return 0
+	}
+	return 1
 }
 
 func (e end) write(o *output) error {
@@ -97,6 +107,11 @@ type rig struct {
 
 func newRig(t *testing.T, model string, change func(*unitree.Config)) *rig {
 	t.Helper()
+	return newRigOn(t, &fake{}, model, change)
+}
+
+func newRigOn(t *testing.T, net *fake, model string, change func(*unitree.Config)) *rig {
+	t.Helper()
 	c := unitree.DefaultConfig()
 	c.Model, c.Interface = model, unitree.Loopback
 	c.Kp, c.Kd, c.DampingKd, c.MaxRate = []float64{30}, []float64{1}, []float64{4}, []float64{6}
@@ -107,7 +122,7 @@ func newRig(t *testing.T, model string, change func(*unitree.Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, now: 1e9, next: 1e9, shared: shared, net: &fake{}}
+	r := &rig{t: t, now: 1e9, next: 1e9, shared: shared, net: net}
 	r.net.rig = r
 	r.net.sound, r.net.battery, r.net.modeMachine, r.net.quaternion = true, 80, 5, [4]float32{1}
 	r.net.remote[0] = 0x55
@@ -332,6 +347,29 @@ func TestWriter_DoesNotBeginAgainWhileItEnds(t *testing.T) {
 	r.run(500 * ms)
 	if r.damped(at); !r.over {
 		t.Error("it has not ended")
+	}
+}
+
+// TestWriter_BeginsWithAStandbyThatCanDamp has a standby writer that beats, but is not known to the robot, or does not
+// know it: a G1 ignores commands without its mode_machine.
+func TestWriter_BeginsWithAStandbyThatCanDamp(t *testing.T) {
+	for name, undo := range map[string]func(*fake){
+		"no state": func(f *fake) { f.unfound = false }, "no reader": func(f *fake) { f.unread = false },
+	} {
+		r := newRigOn(t, &fake{unfound: name == "no state", unread: name == "no reader"}, unitree.G1, nil)
+		if err := r.robot.Arm(); err == nil || !strings.Contains(err.Error(), "has not found the robot yet") {
+			t.Errorf("%s: %v", name, err)
+		}
+		undo(r.net)
+		r.run(10 * ms)
+		r.arm()
+		r.dead.primary = true
+		at := r.now
+		r.run(100 * ms)
+		r.damped(at)
+		if last := r.net.written[len(r.net.written)-1]; last.modeMachine != 5 {
+			t.Errorf("%s: mode_machine %d", name, last.modeMachine)
+		}
 	}
 }
 
