@@ -28,6 +28,7 @@ const (
 	FaultStandby           // the standby writer is silent
 	FaultRead              // the library cannot read
 	FaultNotReady          // the standby writer has not found the robot yet
+	FaultTwoRobots         // two publishers of rt/lowstate
 	faultCount
 )
 
@@ -53,6 +54,8 @@ var errorsOf = [faultCount]error{
 	FaultWrite:    fmt.Errorf("unitree: %w: the writer cannot send commands", hal.ErrBus),
 	FaultRead:     fmt.Errorf("unitree: %w: the writer cannot read states or commands", hal.ErrBus),
 	FaultNotReady: fmt.Errorf("unitree: %w: the standby writer has not found the robot yet; arm again", hal.ErrTimeout),
+	FaultTwoRobots: fmt.Errorf("unitree: %w: two robots, or programs, send rt/lowstate on this interface; give each robot "+
+		"a network of its own: both obey these commands", hal.ErrProtocol),
 	FaultGoal:     fmt.Errorf("unitree: %w: the writer got an impossible goal", hal.ErrProtocol),
 	FaultTakeover: fmt.Errorf("unitree: %w: the writer died or hung, and the standby writer damps; start again", hal.ErrDevice),
 	FaultStandby:  fmt.Errorf("unitree: %w: the standby writer died or hung; start again", hal.ErrDevice),

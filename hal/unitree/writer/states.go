@@ -11,7 +11,7 @@ const (
 	frozenStates = 5  // states in a row with one tick
 	lostPackets  = 10 // of one motor within lostWindow
 	lostWindow   = 100 * time.Millisecond
-	foreignSent  = time.Second // how long a command of another writer counts
+	foreignSent  = time.Second // how long a command or a state of another writer counts
 )
 
 // states keeps the newest good state and what is wrong with the robot.
@@ -27,6 +27,7 @@ type states struct {
 	rejected unitree.Fault // why the newest bad state is bad
 	badAt    int64         // its arrival
 	repeated int           // states in a row without a new tick
+	mixedAt  int64         // of the last state of another publisher than the one before; 0: none
 
 	received, badCRC, frozen uint32
 
@@ -57,6 +58,9 @@ func (s *states) read(now int64) error {
 		if why := s.judge(); why != unitree.FaultNone {
 			s.rejected, s.badAt = why, now
 			continue
+		}
+		if s.at != 0 && s.next.publisher != s.last.publisher && now-s.at <= s.stale { // later: it started again
+			s.mixedAt = now
 		}
 		s.countLost(now)
 		s.last, s.at = s.next, now
@@ -145,6 +149,8 @@ func (s *states) fault(now int64) (f unitree.Fault, detail uint32) {
 			return s.rejected, 0
 		}
 		return unitree.FaultNoState, 0
+	case s.mixedAt != 0 && now-s.mixedAt < int64(foreignSent):
+		return unitree.FaultTwoRobots, 0
 	case s.config.ModeMachine != 0 && int(r.modeMachine) != s.config.ModeMachine:
 		return unitree.FaultModeMachine, uint32(r.modeMachine)
 	case s.lossy >= 0:

@@ -25,6 +25,7 @@ type fake struct {
 	lonely   bool
 	unfound  bool // the standby gets no state
 	unread   bool // the robot has not found the standby
+	second   bool // another robot sends states too
 	readErr  error
 	writeErr error // of the primary
 	nextErr  error // of the standby
@@ -46,6 +47,9 @@ func (f *fake) take(r *reading) (bool, error) {
 		return false, f.readErr
 	}
 	*r = f.reading
+	if f.second && f.rig.now%(2*int64(Period)) == 0 {
+		r.publisher++
+	}
 	return true, nil // always: one cycle takes a few of a flood
 }
 
@@ -263,6 +267,7 @@ func TestWriters_DampWithinTheirTimes(t *testing.T) {
 		"another variant of the robot":      {func(r *rig) { r.net.modeMachine = 4 }, 4},
 		"a motor reports a fault":           {func(r *rig) { r.net.trouble[2] = 1 }, 4},
 		"another writer":                    {func(r *rig) { r.net.foreign = 1 }, 4},
+		"another robot":                     {func(r *rig) { r.net.second = true }, 6},
 		"another writer sends":              {func(r *rig) { r.net.sent = true }, 4},
 		"the library cannot write":          {func(r *rig) { r.net.writeErr = errors.New("no") }, 4},
 		"the library cannot read":           {func(r *rig) { r.net.readErr = errors.New("no") }, 4},
@@ -414,6 +419,7 @@ func TestWriter_DampsARobotOfAnotherProcess(t *testing.T) {
 
 func TestWriter_RefusesToBegin(t *testing.T) {
 	for want, wrong := range map[string]func(*rig){
+		"two robots":               func(r *rig) { r.net.second = true },
 		"another program writes":   func(r *rig) { r.net.foreign = 1 },
 		"nothing reads rt/lowcmd":  func(r *rig) { r.net.lonely = true },
 		"motor right_hip_yaw":      func(r *rig) { r.net.missing[8] = true },
