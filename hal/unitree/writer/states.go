@@ -33,7 +33,8 @@ type states struct {
 
 	lostBefore [unitree.MaxJoints]uint32 // at the start of the window
 	lostSince  int64
-	lossy      int // the joint that lost too many packets; -1: none
+	lossy      int   // the joint that lost too many packets; -1: none yet
+	lossyAt    int64 // when
 }
 
 func newStates(c unitree.Config, b bus) *states {
@@ -130,12 +131,12 @@ func (s *states) countLost(now int64) {
 		return
 	}
 	if s.at == 0 || now-s.lostSince > int64(lostWindow) {
-		s.lostBefore, s.lostSince, s.lossy = s.next.trouble, now, -1
+		s.lostBefore, s.lostSince = s.next.trouble, now
 		return
 	}
 	for i := range s.joints {
 		if s.next.trouble[i]-s.lostBefore[i] >= lostPackets {
-			s.lossy = i
+			s.lossy, s.lossyAt = i, now
 		}
 	}
 }
@@ -153,7 +154,7 @@ func (s *states) fault(now int64) (f unitree.Fault, detail uint32) {
 		return unitree.FaultTwoRobots, 0
 	case s.config.ModeMachine != 0 && int(r.modeMachine) != s.config.ModeMachine:
 		return unitree.FaultModeMachine, uint32(r.modeMachine)
-	case s.lossy >= 0:
+	case s.lossy >= 0 && now-s.lossyAt <= int64(2*lostWindow): // the next window must end without losses
 		return unitree.FaultMotor, uint32(s.lossy)
 	}
 	if s.config.Model == unitree.G1 {

@@ -25,6 +25,7 @@ type fake struct {
 	lonely   bool
 	unfound  bool // the standby gets no state
 	unread   bool // the robot has not found the standby
+	loses    bool // a Go2's motor loses packets
 	second   bool // another robot sends states too
 	readErr  error
 	writeErr error // of the primary
@@ -168,6 +169,9 @@ func (r *rig) advance(by int64) {
 
 func (r *rig) cycle() {
 	r.net.tick += 2
+	if r.net.loses {
+		r.net.trouble[3] += 2
+	}
 	first, second := r.runStandby, r.runPrimary
 	if r.swapped {
 		first, second = second, first
@@ -376,6 +380,21 @@ func TestWriter_BeginsWithAStandbyThatCanDamp(t *testing.T) {
 			t.Errorf("%s: mode_machine %d", name, last.modeMachine)
 		}
 	}
+}
+
+func TestWriter_RefusesALossyMotorAtAnyMoment(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.net.loses = true
+	r.run(200 * ms)
+	for range 100 {
+		r.run(3 * ms)
+		if err := errors.Join(r.sense(), r.robot.Arm()); err == nil || !strings.Contains(err.Error(), "motor FL_hip") {
+			t.Fatalf("%v, want motor FL_hip", err)
+		}
+	}
+	r.net.loses = false
+	r.run(300 * ms)
+	r.arm()
 }
 
 // TestWriters_DoNotBlameEachOtherAfterAPause has a pause of the whole computer, shorter than the deadman.
