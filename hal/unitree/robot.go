@@ -270,7 +270,11 @@ func (r *Robot) Arm() error {
 	}
 	r.began = r.began || r.report.Mode != ModeIdle
 	if r.report.Mode != ModeHolding {
-		return errors.Join(r.faults.of(r.report.Fault, r.report.FaultDetail), r.Halt())
+		err := r.faults.of(r.report.Fault, r.report.FaultDetail)
+		if err == nil {
+			err = errNotArmed
+		}
+		return errors.Join(err, r.Halt())
 	}
 	r.halted = false
 	return nil
@@ -315,10 +319,11 @@ func (r *Robot) Damp() error {
 
 // damped reports whether a writer damps the motors.
 func (r *Robot) damped() bool {
-	if r.shared.Takeover.Load() != 0 {
-		return r.now()-int64(r.shared.StandbyBeat.Load()) < r.beatLimit
+	primary := r.report.Mode == ModeDamping && r.now()-r.report.At < r.beatLimit
+	if r.shared.Takeover.Load() != 0 { // the primary damps if the standby is silent
+		return primary && r.report.Fault != FaultWrite || r.now()-int64(r.shared.StandbyBeat.Load()) < r.beatLimit
 	}
-	return r.report.Epoch == r.epoch && r.report.Mode == ModeDamping && r.now()-r.report.At < r.beatLimit
+	return primary && r.report.Epoch == r.epoch
 }
 
 // HaltBeside implements hal.Backstop: the standby writer damps, and the other one never writes again.

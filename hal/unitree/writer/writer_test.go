@@ -323,6 +323,9 @@ func TestWriter_NeverWritesAfterTheStandbyTookOver(t *testing.T) {
 	if took := r.damped(at); took > 24*ms {
 		t.Errorf("without the standby: after %d ms", took/ms)
 	}
+	if err := r.robot.Halt(); err != nil {
+		t.Errorf("halt without the standby: %v", err)
+	}
 }
 
 func TestStandby_TriesUntilItsCommandsLeave(t *testing.T) {
