@@ -2,6 +2,7 @@ package writer
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"optibfm/hal/unitree"
@@ -256,10 +257,11 @@ func (p *primary) write(now int64) {
 	}
 	s := &p.states.last
 	p.out.modeMachine = s.modeMachine
+	if p.mode != unitree.ModeDamping && !p.interpolate(now) {
+		p.damp(unitree.FaultGoal, 0)
+	}
 	if p.mode == unitree.ModeDamping {
 		damp(&p.out, s, p.damping)
-	} else {
-		p.interpolate(now)
 	}
 	if err := p.bus.write(&p.out); err != nil { // the standby writer has a path of its own
 		p.fail(unitree.FaultWrite)
@@ -276,13 +278,14 @@ func damp(out *output, s *reading, kd []float64) {
 	}
 }
 
-// interpolate moves the command from the last one towards the goal within a period of goals.
-func (p *primary) interpolate(now int64) {
+// interpolate moves the command from the last one towards the goal within a period of goals. finite is false for a
+// command that must not be sent, such as that of a tiny kp.
+func (p *primary) interpolate(now int64) (finite bool) {
 	s, share := &p.states.last, 1.0
 	if p.period > 0 {
 		share = min(1, float64(now-p.goalSeen+int64(Period))/float64(p.period))
 	}
-	dt := time.Duration(now - p.lastAt)
+	dt, sum := time.Duration(now-p.lastAt), 0.0
 	for i := range p.joints {
 		wanted := p.last[i]
 		if p.mode == unitree.ModeFollowing {
@@ -291,7 +294,9 @@ func (p *primary) interpolate(now int64) {
 		p.last[i] = p.limiter.limit(i, wanted, p.last[i], float64(s.q[i]), float64(s.dq[i]), dt)
 		p.out.q[i] = float32(p.last[i])
 		p.out.kp[i], p.out.kd[i] = float32(p.limiter.kp[i]), float32(p.limiter.kd[i])
+		sum += math.Abs(float64(p.out.q[i]))
 	}
+	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
 }
 
 func (p *primary) publish(now int64) {

@@ -527,6 +527,23 @@ func TestWriter_ObeysNoImpossibleState(t *testing.T) {
 	}
 }
 
+// TestWriter_SendsNoInfiniteGoal has the limit of the torque divided by a tiny kp.
+func TestWriter_SendsNoInfiniteGoal(t *testing.T) {
+	r := newRig(t, unitree.Go2, func(c *unitree.Config) { c.Kp, c.Kd = []float64{1e-40}, []float64{50} })
+	r.arm()
+	at := r.now
+	r.net.dq[3] = 90
+	r.run(20 * ms)
+	for _, c := range r.net.written {
+		if q := float64(c.q[3]); math.IsInf(q, 0) || math.IsNaN(q) {
+			t.Fatalf("the goal %g", q)
+		}
+	}
+	if took := r.damped(at); took > 2*ms {
+		t.Errorf("after %d ms", took/ms)
+	}
+}
+
 // TestLimiter_BoundsTheTorque draws wanted goals, positions and speeds.
 func TestLimiter_BoundsTheTorque(t *testing.T) {
 	c := unitree.DefaultConfig()
