@@ -173,10 +173,12 @@ func (p *primary) begin(now int64) {
 	case p.shared.StandbyReady.Load() == 0:
 		fault = unitree.FaultNotReady
 	}
-	p.fault, p.detail = fault, detail
 	if fault != unitree.FaultNone {
+		p.damp(fault, detail) // the control process has forgotten that it was armed
+		p.fault, p.detail = fault, detail
 		return
 	}
+	p.fault, p.detail = fault, detail
 	for i := range p.joints {
 		p.last[i] = float64(p.states.last.q[i])
 	}

@@ -347,6 +347,18 @@ func TestStandby_TriesUntilItsCommandsLeave(t *testing.T) {
 	}
 }
 
+func TestWriter_DampsWhenItRefusesToBeginWhileItFollows(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.arm()
+	r.net.lonely = true
+	r.primary.goal.Epoch++
+	r.primary.begin(r.now)
+	at := r.now
+	if r.run(2 * ms); r.primary.mode != unitree.ModeDamping || r.damped(at) > 2*ms {
+		t.Errorf("mode %d, fault %d", r.primary.mode, r.primary.fault)
+	}
+}
+
 func TestWriter_DoesNotBeginAgainWhileItEnds(t *testing.T) {
 	r := newRig(t, unitree.Go2, nil)
 	r.arm()
