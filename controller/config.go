@@ -44,7 +44,8 @@ type Config struct {
 	// Preset names the values of the keys that a file does not set: person or paper.
 	Preset string `yaml:"preset"`
 
-	Strategy   string `yaml:"strategy"`                           // ucb, ucb_sphere, ucb_gradient, thompson, random or fixed
+	// Strategy is ucb, ucb_sphere, ucb_gradient, thompson, random or fixed.
+	Strategy   string `yaml:"strategy"`
 	Candidates int    `yaml:"candidates" rule:"[0, 65536]"`       // n, candidates of ucb and ucb_sphere; 0: 128 and 512
 	Replan     uint64 `yaml:"replan_every_ticks" rule:"[0, inf)"` // ticks between plans; 0: at episode starts only
 
@@ -63,7 +64,7 @@ type Config struct {
 	Sigma        float64 `yaml:"sigma" rule:"[1e-6, 1e6]"` // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
 	Rho          float64 `yaml:"rho" rule:"(0, 1]"`        // forgetting: weight of a label after one period, in (0, 1]
 	Robust       float64 `yaml:"robust" rule:"[0, 1e6]"`   // surprise above which labels weigh less, from 1e-6; 0: off
-	ExactRestore bool    `yaml:"exact_restore"`            // restore the whole prior each tick, O(d³); needed if ρ^(d-1) < 0.5
+	ExactRestore bool    `yaml:"exact_restore"`            // restore the prior each tick, O(d³); needed if ρ^(d-1) < 0.5
 
 	Noise NoiseConfig `yaml:"noise"`
 
@@ -112,7 +113,7 @@ type DrawConfig struct {
 type GradientConfig struct {
 	Steps        int     `yaml:"steps" rule:"[1, 1000]"`       // gradients per plan, in [1, 1000]; the paper: 2 to 16
 	LearningRate float64 `yaml:"learning_rate" rule:"(0, 10]"` // step of an element of z if ‖z‖ = √d, in (0, 10]
-	KeepMoments  bool    `yaml:"keep_moments"`                 // Adam's moments survive the start of an episode, as in the paper
+	KeepMoments  bool    `yaml:"keep_moments"`                 // keep Adam's moments between episodes, as in the paper
 }
 
 // GateConfig configures the label gate.
@@ -120,13 +121,18 @@ type GateConfig struct {
 	Kappa             float64 `yaml:"kappa" rule:"[0, inf)"`                 // least D-gap of a request, nats, >= 0
 	RequestsPerMinute int     `yaml:"requests_per_minute" rule:"[0, 10000]"` // upper limit in any 60 s; 0: no limit
 	TimeoutS          float64 `yaml:"timeout_s" rule:"(0, 3600]"`            // an unanswered request expires after this
-	BackoffS          float64 `yaml:"backoff_s" rule:"[0, 86400]"`           // pause after an expired request; doubles with each
-	BackoffMaxS       float64 `yaml:"backoff_max_s" rule:"[0, 86400]"`       // longest pause
-	LabelsPerMinute   float64 `yaml:"labels_per_minute" rule:"[0, 1000]"`    // the operator's budget: κ adapts to it; 0: κ is kappa
-	StopWhenLearnt    bool    `yaml:"stop_when_learnt"`                      // estimate when the task is learnt; then do not ask
-	Relearn           bool    `yaml:"relearn"`                               // begin again if labels show another task; can be taken back
-	Pause             string  `yaml:"pause" rule:"hold|"`                    // hold: the robot stands still while a request is open
-	Off               bool    `yaml:"off,omitempty"`                         // never ask: all labels come unasked
+	// BackoffS is the pause after an expired request. It doubles with each one.
+	BackoffS    float64 `yaml:"backoff_s" rule:"[0, 86400]"`
+	BackoffMaxS float64 `yaml:"backoff_max_s" rule:"[0, 86400]"` // longest pause
+	// LabelsPerMinute is the operator's budget, to which κ adapts. 0: κ is kappa.
+	LabelsPerMinute float64 `yaml:"labels_per_minute" rule:"[0, 1000]"`
+	// StopWhenLearnt estimates when the task is learnt, and then asks for no labels.
+	StopWhenLearnt bool `yaml:"stop_when_learnt"`
+	// Relearn restarts the inference when labels show another task. The operator can take this back.
+	Relearn bool `yaml:"relearn"`
+	// Pause is hold to let the robot stand still while a request is open.
+	Pause string `yaml:"pause" rule:"hold|"`
+	Off   bool   `yaml:"off,omitempty"` // never ask: all labels come unasked
 }
 
 // PauseHold in GateConfig.Pause lets the robot stand still while a request is open.

@@ -59,9 +59,9 @@ func (e Evidence) Words() string {
 	return "predicts you well"
 }
 
-// evidence computes Evidence. It is a cumulative sum test (Page, "Continuous Inspection Schemes", 1954): where the log
-// Bayes factor falls to 0, a change is suspected from the next label on. No change is suspected while the belief does not
-// predict labels of both kinds better than a constant.
+// evidence computes Evidence. It is a cumulative sum test (Page, "Continuous Inspection Schemes",
+// 1954): when the log Bayes factor falls to 0, the test suspects a change from the next label on. It
+// suspects none until the belief predicts labels of both kinds better than a constant does.
 //
 // A belief with labels of a few kinds of states alone fits them better than one with labels of all states, because no
 // reward is exactly linear in the features. Therefore the new belief must also surpass the former one with less

@@ -9,10 +9,11 @@ import (
 // ExploreConfig limits the z that the agent follows, for any z of the planner. Only its direction is limited; it keeps
 // the norm of the planned z.
 type ExploreConfig struct {
-	Tasks       []string `yaml:"tasks"`                            // vetted tasks: saved tasks that are known to be safe
-	UntilLabel  bool     `yaml:"until_label"`                      // follow the first vetted task until a label of the run is applied
-	WithinDeg   float64  `yaml:"within_deg" rule:"[0, 80]"`        // largest angle to the nearest vetted task; 0: no limit
-	TurnDegPerS float64  `yaml:"turn_deg_per_s" rule:"[0, 36000]"` // fastest turn of z, at most 90° a tick; 0: no limit
+	Tasks []string `yaml:"tasks"` // vetted tasks: saved tasks that are known to be safe
+	// UntilLabel follows the first vetted task until a label of the run is applied.
+	UntilLabel  bool    `yaml:"until_label"`
+	WithinDeg   float64 `yaml:"within_deg" rule:"[0, 80]"`        // largest angle to the nearest vetted task; 0: no limit
+	TurnDegPerS float64 `yaml:"turn_deg_per_s" rule:"[0, 36000]"` // fastest turn of z, at most 90° a tick; 0: no limit
 
 	// Vetted has the z of Tasks, [len(Tasks)][d].
 	Vetted [][]float64 `yaml:"-" json:",omitempty"`

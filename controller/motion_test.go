@@ -430,7 +430,8 @@ func TestAgent_RestsThenGoesLimp(t *testing.T) {
 			t.Fatalf("tick %d: flags %b", k, r.tick.Flags)
 		}
 	}
-	if arm.largest > servoRate*testPeriod.Seconds()+1e-5 || math.Abs(arm.at[0]-0.3) > 0.05 || math.Abs(arm.at[1]+1) > 0.05 {
+	farFrom := func(joint int, rest float64) bool { return math.Abs(arm.at[joint]-rest) > 0.05 }
+	if arm.largest > servoRate*testPeriod.Seconds()+1e-5 || farFrom(0, 0.3) || farFrom(1, -1) {
 		t.Errorf("largest step %v, at %v", arm.largest, arm.at)
 	}
 	if r.agent.Mode() != Disarmed || arm.limps != 1 || arm.torque {

@@ -101,9 +101,8 @@ func TestVerify_FollowsAChangedTaskAndBothAnswers(t *testing.T) {
 	cfg := simulationConfig()
 	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
 	for _, keeps := range []uint64{0, 20} {
-		run := simulation{cfg: cfg, ticks: 4000, every: 5000, turn: 1500, keeps: keeps, keep: true, labels: func(i uint64) bool {
-			return i%30 == 0
-		}}
+		run := simulation{cfg: cfg, ticks: 4000, every: 5000, turn: 1500, keeps: keeps, keep: true}
+		run.labels = func(i uint64) bool { return i%30 == 0 }
 		changed, answers := 0, uint64(0)
 		for field, change := range map[string]func(t *controller.Tick){
 			"": func(t *controller.Tick) {

@@ -35,7 +35,8 @@ func TestOpenDevices_NamesTheFaultyDeviceAndClosesTheBus(t *testing.T) {
 			c.inject(r)
 			f, err := configs.Load("composite")
 			rigtest.Must(t, err)
-			_, err = assembly.OpenDevices(t.Context(), r.Hardware(), rigtest.Section[assembly.Config](f), f.Loop.Period(), rtloop.Now)
+			section := rigtest.Section[assembly.Config](f)
+			_, err = assembly.OpenDevices(t.Context(), r.Hardware(), section, f.Loop.Period(), rtloop.Now)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("want %q: %v", c.want, err)
 			}

@@ -164,10 +164,10 @@ type meter struct{ *haltest.Robot }
 func (meter) Positions(dst []float32) { clear(dst) }
 
 func TestServe_RefusesMeasurementsBesideTheObservation(t *testing.T) {
+	const unknownChannel = `bridge: serve arm: action "knee" is measured by "encoder_3", ` +
+		"which is not an observation channel; add the"
 	for want, change := range map[string]func(*hal.Spec){
-		`bridge: serve arm: action "knee" is measured by "encoder_3", which is not an observation channel; add the`: func(s *hal.Spec) {
-			s.Action[0].Measured.Obs = "encoder_3"
-		},
+		unknownChannel: func(s *hal.Spec) { s.Action[0].Measured.Obs = "encoder_3" },
 		`action "wheel" is measured by a channel without a name (scale 2`: func(s *hal.Spec) {
 			s.Action[1].Measured.Scale = 2
 		},

@@ -142,10 +142,11 @@ func TestRobot_MeasuresAnActionByAConfiguredSource(t *testing.T) {
 }
 
 func TestConfig_RefusesWrongMeasurements(t *testing.T) {
+	measure := func(source string) func(*Action) { return func(a *Action) { a.Measured = source } }
 	for want, change := range map[string]func(*Action){
-		"action[0].measured: imu has no input of this name":                func(a *Action) { a.Measured = "imu.angle" },
-		"action[0].measured: a command measures nothing":                   func(a *Action) { a.Measured = "action.left_wheel" },
-		"action[0].measured: the units do not fit (rad/s, no unit)":        func(a *Action) { a.Measured = "imu.gyro_z" },
+		"action[0].measured: imu has no input of this name":                measure("imu.angle"),
+		"action[0].measured: a command measures nothing":                   measure("action.left_wheel"),
+		"action[0].measured: the units do not fit (rad/s, no unit)":        measure("imu.gyro_z"),
 		"action[0].measured: found a scale or an offset without a source;": func(a *Action) { a.MeasuredOffset = 1 },
 		"a number is not finite": func(a *Action) {
 			a.Measured, a.MeasuredScale, a.MeasuredOffset = "imu.gyro_z", 1, math.NaN()
@@ -170,7 +171,8 @@ func TestRobot_GoesLimpAfterAFailedArm(t *testing.T) {
 	if err := b.robot.Arm(); err == nil {
 		t.Fatal("armed")
 	}
-	if relaxed, halted := slices.Index(b.log, "servo relax"), slices.Index(b.log, "servo halt"); relaxed < 0 || halted < relaxed {
+	relaxed, halted := slices.Index(b.log, "servo relax"), slices.Index(b.log, "servo halt")
+	if relaxed < 0 || halted < relaxed {
 		t.Errorf("%v", b.log)
 	}
 }

@@ -137,7 +137,9 @@ const Loopback = "lo"
 // DefaultConfig has no model and no gains.
 func DefaultConfig() Config {
 	return Config{
-		Channels: Absolute, DeadmanMS: 80, StandbyMS: 20, StaleMS: 20, OtherWriters: Refuse, MaxTiltDeg: 60, RealTimePriority: 85,
+		Channels: Absolute, OtherWriters: Refuse,
+		DeadmanMS: 80, StandbyMS: 20, StaleMS: 20,
+		MaxTiltDeg: 60, RealTimePriority: 85,
 		Battery:     Battery{WarnPercent: 30, RefusePercent: 20, StopPercent: 10},
 		Temperature: Temperature{WarnC: 65, RefuseC: 70, StopC: 85},
 		Remote:      Remote{Use: Required, Stop: []string{"L2+B"}, Arm: "L1+start"},
@@ -175,7 +177,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("unitree: mode_machine: %d, but a Go2 has none; remove it", c.ModeMachine))
 	}
 	if c.OtherWriters != Refuse && c.OtherWriters != Silent {
-		errs = append(errs, fmt.Errorf("unitree: other_writers: unknown (%q); set it to %s or %s", c.OtherWriters, Refuse, Silent))
+		errs = append(errs,
+			fmt.Errorf("unitree: other_writers: unknown (%q); set it to %s or %s", c.OtherWriters, Refuse, Silent))
 	}
 	errs = append(errs, ordered("battery", -1, c.Battery.WarnPercent, c.Battery.RefusePercent, c.Battery.StopPercent),
 		ordered("temperature", 1, c.Temperature.WarnC, c.Temperature.RefuseC, c.Temperature.StopC))

@@ -16,17 +16,18 @@ func valid(model string) Config {
 }
 
 func TestConfig_ValidateNamesKeys(t *testing.T) {
+	onEth0 := func(c *Config) { c.Interface, c.PhysicalRobot = "eth0", true }
 	for want, change := range map[string]func(*Config){
 		"unitree: model: unknown":                func(c *Config) { c.Model = "h1" },
 		"unitree: interface: empty":              func(c *Config) { c.Interface = "" },
 		"unitree: physical_robot: false":         func(c *Config) { c.Interface = "eth0" },
 		"unitree: physical_robot: true":          func(c *Config) { c.PhysicalRobot = true },
-		"unitree: simulator_quirks: true":        func(c *Config) { c.Interface, c.PhysicalRobot, c.SimulatorQuirks = "eth0", true, true },
+		"unitree: simulator_quirks: true":        func(c *Config) { onEth0(c); c.SimulatorQuirks = true },
 		"unitree: kp: empty":                     func(c *Config) { c.Kp = nil },
 		"unitree: kd: 13 numbers":                func(c *Config) { c.Kd = make([]float64, 13) },
 		"unitree: damping_kd: [0] is out":        func(c *Config) { c.DampingKd = []float64{0} },
-		"unitree: deadman_ms: 90":                func(c *Config) { c.Interface, c.PhysicalRobot, c.DeadmanMS = "eth0", true, 90 },
-		"unitree: stale_ms: 120":                 func(c *Config) { c.Interface, c.PhysicalRobot, c.StaleMS = "eth0", true, 120 },
+		"unitree: deadman_ms: 90":                func(c *Config) { onEth0(c); c.DeadmanMS = 90 },
+		"unitree: stale_ms: 120":                 func(c *Config) { onEth0(c); c.StaleMS = 120 },
 		"unitree: other_writers: unknown":        func(c *Config) { c.OtherWriters = "" },
 		"unitree: channels: unknown":             func(c *Config) { c.Channels = "" },
 		"unitree: action_scale: empty":           func(c *Config) { c.Channels = Relative },
@@ -106,7 +107,10 @@ func TestConfig_SpecOfAbsoluteAndRelativeChannels(t *testing.T) {
 		t.Fatal(err)
 	}
 	a = spec.Action[1]
-	if a.Unit != "" || a.Min != -1 || a.Max != 1 || a.MaxRate != 24 || a.Measured.Scale != 4 || a.Measured.Obs != "position_FR_thigh" {
+	if a.Unit != "" || a.Min != -1 || a.Max != 1 || a.MaxRate != 24 {
+		t.Errorf("relative: %+v", a)
+	}
+	if a.Measured.Scale != 4 || a.Measured.Obs != "position_FR_thigh" {
 		t.Errorf("relative: %+v", a)
 	}
 	m := c.mapping()

@@ -51,14 +51,16 @@ var errorsOf = [faultCount]error{
 		"(optibfm-unitree release), and see unitree.other_writers", hal.ErrProtocol),
 	FaultNoReader: fmt.Errorf("unitree: %w: nothing reads rt/lowcmd; check unitree.model, and that the robot has started",
 		hal.ErrProtocol),
-	FaultWrite:    fmt.Errorf("unitree: %w: the writer cannot send commands", hal.ErrBus),
-	FaultRead:     fmt.Errorf("unitree: %w: the writer cannot read states or commands", hal.ErrBus),
-	FaultNotReady: fmt.Errorf("unitree: %w: the standby writer has not found the robot yet; arm again", hal.ErrTimeout),
-	FaultTwoRobots: fmt.Errorf("unitree: %w: two robots, or programs, send rt/lowstate on this interface; give each robot "+
-		"a network of its own: both obey these commands", hal.ErrProtocol),
-	FaultGoal:     fmt.Errorf("unitree: %w: the writer got an impossible goal", hal.ErrProtocol),
-	FaultTakeover: fmt.Errorf("unitree: %w: the writer died or hung, and the standby writer damps; start again", hal.ErrDevice),
-	FaultStandby:  fmt.Errorf("unitree: %w: the standby writer died or hung; start again", hal.ErrDevice),
+	FaultWrite: fmt.Errorf("unitree: %w: the writer cannot send commands", hal.ErrBus),
+	FaultGoal:  fmt.Errorf("unitree: %w: the writer got an impossible goal", hal.ErrProtocol),
+	FaultTakeover: fmt.Errorf("unitree: %w: the writer died or hung, and the standby writer damps; start again",
+		hal.ErrDevice),
+	FaultStandby: fmt.Errorf("unitree: %w: the standby writer died or hung; start again", hal.ErrDevice),
+	FaultRead:    fmt.Errorf("unitree: %w: the writer cannot read states or commands", hal.ErrBus),
+	FaultNotReady: fmt.Errorf("unitree: %w: the standby writer has not found the robot yet; arm again",
+		hal.ErrTimeout),
+	FaultTwoRobots: fmt.Errorf("unitree: %w: two robots, or programs, send rt/lowstate on this interface; "+
+		"give each robot a network of its own: both obey these commands", hal.ErrProtocol),
 }
 
 // FaultError returns the error of a fault, nil for none. That of FaultMotor does not name the motor.

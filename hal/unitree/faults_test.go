@@ -59,7 +59,7 @@ func TestRobot_StopsAfterEachFault(t *testing.T) {
 				at := monotonic.Now()
 				err := stopsWith(r, act)
 				took := time.Duration(monotonic.Now() - at)
-				if fault.error == "" && err != nil || fault.error != "" && (err == nil || !strings.Contains(err.Error(), fault.error)) {
+				if (err != nil) != (fault.error != "") || err != nil && !strings.Contains(err.Error(), fault.error) {
 					t.Errorf("%v, want %q", err, fault.error)
 				}
 				if err := r.Halt(); err != nil {

@@ -107,7 +107,9 @@ func TestRemote_StopsWithAnyCombination(t *testing.T) {
 	if !r.stopped() {
 		t.Error("a remote control that was never heard does not stop")
 	}
-	for buttons, want := range map[string]bool{"": false, "B": false, "L2": false, "L2+B": true, "L2+B+up": true, "select": true} {
+	for buttons, want := range map[string]bool{
+		"": false, "B": false, "L2": false, "L2+B": true, "L2+B+up": true, "select": true,
+	} {
 		press(r, 0, buttons)
 		if r.stopped() != want {
 			t.Errorf("%q: stopped %t", buttons, !want)

@@ -386,9 +386,10 @@ func newAlarms(c Config) *alarms {
 	if c.MaxTiltDeg > 0 {
 		a.cosTilt = math.Cos(c.MaxTiltDeg * math.Pi / 180)
 	}
-	a.low = fmt.Errorf("unitree: the battery is below %g %%", c.Battery.WarnPercent)
-	a.charge = fmt.Errorf("unitree: the battery is below battery.refuse_percent (%g %%); charge it", c.Battery.RefusePercent)
-	a.empty = fmt.Errorf("unitree: the battery is below battery.stop_percent (%g %%); charge it", c.Battery.StopPercent)
+	b := c.Battery
+	a.low = fmt.Errorf("unitree: the battery is below %g %%", b.WarnPercent)
+	a.charge = fmt.Errorf("unitree: the battery is below battery.refuse_percent (%g %%); charge it", b.RefusePercent)
+	a.empty = fmt.Errorf("unitree: the battery is below battery.stop_percent (%g %%); charge it", b.StopPercent)
 	a.fallen = fmt.Errorf("unitree: the robot has fallen: it tilts by more than max_tilt_deg (%g°)", c.MaxTiltDeg)
 	t := c.Temperature
 	for i, j := range Joints(c.Model) {

@@ -22,7 +22,8 @@ func TestRobot_AgreesWithUnitreesSDK(t *testing.T) {
 	for _, model := range []string{unitree.Go2, unitree.G1} {
 		t.Run(model, func(t *testing.T) {
 			c := newConfig(model)
-			sdk := exec.Command(python, "../../scripts/unitree_sdk.py", model, "--domain", fmt.Sprint(c.Domain), "--seconds", "8")
+			sdk := exec.Command(python, "../../scripts/unitree_sdk.py", model,
+				"--domain", fmt.Sprint(c.Domain), "--seconds", "8")
 			sdk.Stderr = os.Stderr
 			out, err := sdk.StdoutPipe()
 			if err != nil {
@@ -50,8 +51,9 @@ func TestRobot_AgreesWithUnitreesSDK(t *testing.T) {
 				t.Error(err)
 			}
 			report := r.Report()
-			t.Logf("the SDK sent %d states, the driver accepted %d and dropped %d; it read %d commands, %d with its checksum, %d damp",
-				n.States, report.Received, report.BadCRC, n.Commands, n.Sound, n.Damping)
+			t.Logf("the SDK sent %d states: the driver accepted %d and dropped %d",
+				n.States, report.Received, report.BadCRC)
+			t.Logf("the SDK read %d commands: %d have its checksum, %d damp", n.Commands, n.Sound, n.Damping)
 			if n.Sound != n.Commands || n.Commands < 100 || n.Damping < 20 || report.Received < 100 || report.BadCRC > 0 {
 				t.Error("they disagree")
 			}

@@ -171,7 +171,10 @@ func TestOpenSession_NamesTheMissingFilesOfAReadyMadeConfiguration(t *testing.T)
 		}
 	}
 	_, err = openRun(runFlags{config: "rover", set: []string{"model.bundle=/no/model"}})
-	if err == nil || !strings.Contains(err.Error(), "model.bundle: /no/model") || strings.Contains(err.Error(), "repository") {
+	if err == nil {
+		t.Fatal("an absolute path without a model: no error")
+	}
+	if !strings.Contains(err.Error(), "model.bundle: /no/model") || strings.Contains(err.Error(), "repository") {
 		t.Errorf("an absolute path: %v", err)
 	}
 }

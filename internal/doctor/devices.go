@@ -26,12 +26,13 @@ type connection = registry.Connection
 func (d *doctor) deviceChecks() []check {
 	section := d.file.Robot.Chosen()
 	if run := registry.Check(d.file.Robot.Driver); run != nil {
-		list := []check{{id: "device." + d.file.Robot.Driver, limit: time.Minute, run: func(ctx context.Context) (all []finding) {
+		findings := func(ctx context.Context) (all []finding) {
 			for _, f := range run(ctx, section, d) {
 				all = append(all, finding{Status: f.Status, Found: f.Found, Fix: f.Fix})
 			}
 			return all
-		}}}
+		}
+		list := []check{{id: "device." + d.file.Robot.Driver, limit: time.Minute, run: findings}}
 		if _, ok := section.(registry.Describer); ok {
 			list = append(list, single("device.start", d.checkStart))
 		}

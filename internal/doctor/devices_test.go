@@ -54,7 +54,9 @@ func TestDoctor_ReadsOneRegisterPerI2CDeviceAndWritesNone(t *testing.T) {
 	before := rig.Pwm.Registers
 	d := doctorFor(t, m, "composite")
 	list := []connection{
-		at("imu", registry.OnI2C, "/dev/i2c-1", 0x28), at("base", registry.OnI2C, "/dev/i2c-1", 0x40), at("other", registry.OnI2C, "/dev/i2c-1", 0x50),
+		at("imu", registry.OnI2C, "/dev/i2c-1", 0x28),
+		at("base", registry.OnI2C, "/dev/i2c-1", 0x40),
+		at("other", registry.OnI2C, "/dev/i2c-1", 0x50),
 		at("far", registry.OnI2C, "/dev/i2c-3", 0x50),
 	}
 	found := d.checkI2C(t.Context(), list)

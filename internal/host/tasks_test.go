@@ -59,7 +59,11 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 		Name: "a", ModelHash: "another", Z: []float64{1}, Origin: taskstore.Origin{Robot: "walker"},
 	}, false))
 	rigtest.Must(t, os.WriteFile(desk.folder.Path("b"), []byte("damaged"), 0o600))
-	want := []web.SavedTask{{Name: "turn", Robot: "fake"}, {Name: "a", Robot: "walker", Other: true}, {Name: "b", Other: true}}
+	want := []web.SavedTask{
+		{Name: "turn", Robot: "fake"},
+		{Name: "a", Robot: "walker", Other: true},
+		{Name: "b", Other: true},
+	}
 	if list, err := desk.List(); err != nil || !slices.Equal(list, want) {
 		t.Errorf("tasks %+v, %v; want %+v", list, err, want)
 	}

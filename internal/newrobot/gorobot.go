@@ -55,7 +55,8 @@ func WriteGo(w io.Writer, name, repository string) (err error) {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(w, "%[1]s: written; read %[1]s/main.go and start the robot with: cd %[1]s && go run . run\n", name)
+	const done = "%[1]s: written; read %[1]s/main.go and start the robot with: cd %[1]s && go run . run\n"
+	_, err = fmt.Fprintf(w, done, name)
 	return err
 }
 

@@ -90,7 +90,8 @@ func TestRead_SupportsEveryNumberType(t *testing.T) {
 		"<i1": "\x02", "|u1": "\x02", "<i2": "\x02\x00", ">i2": "\x00\x02", "<u2": "\x02\x00",
 		"<i4": "\x02\x00\x00\x00", "<u4": "\x02\x00\x00\x00", ">u4": "\x00\x00\x00\x02",
 		"<i8": "\x02\x00\x00\x00\x00\x00\x00\x00", "<u8": "\x02\x00\x00\x00\x00\x00\x00\x00",
-		"<f2": "\x00\x40", ">f2": "\x40\x00", "<f4": "\x00\x00\x00\x40", ">f4": "\x40\x00\x00\x00", "<f8": "\x00\x00\x00\x00\x00\x00\x00\x40",
+		"<f2": "\x00\x40", ">f2": "\x40\x00", "<f4": "\x00\x00\x00\x40", ">f4": "\x40\x00\x00\x00",
+		"<f8": "\x00\x00\x00\x00\x00\x00\x00\x40",
 	} {
 		raw := zipOf(t, "x.npy", npyOf("{'descr': '"+dtype+"', 'fortran_order': False, 'shape': (1,), }", data))
 		got, err := decode(raw)
@@ -151,7 +152,8 @@ func TestRead_RefusesDamagedFiles(t *testing.T) {
 
 func TestRead_SkipsArraysOfOtherTypes(t *testing.T) {
 	for descr, data := range map[string]string{
-		"'<U5'": "\x00", "'|S3'": "abc", "'|O'": "\x00", "'|O8'": strings.Repeat("\x00", 8), "'<c8'": strings.Repeat("\x00", 8),
+		"'<U5'": "\x00", "'|S3'": "abc", "'|O'": "\x00",
+		"'|O8'": strings.Repeat("\x00", 8), "'<c8'": strings.Repeat("\x00", 8),
 		"'<M8[ns]'": strings.Repeat("\x00", 8), "''": "\x00", "[('a', '<f4')]": "\x00\x00\x00\x00",
 	} {
 		var b bytes.Buffer

@@ -31,7 +31,8 @@ func NewList(kind string, reserved ...string) *List { return &List{kind: kind, r
 // Add adds a section. It panics if another one has its name or its type.
 func (l *List) Add(s Section) {
 	if !validName.MatchString(s.Name) || slices.Contains(l.reserved, s.Name) {
-		panic(fmt.Sprintf("optibfm: register %s: bad name (%q); use lower case letters, digits and _, and none of %v", l.kind, s.Name, l.reserved))
+		panic(fmt.Sprintf("optibfm: register %s: bad name (%q); use lower case letters, digits and _, and none of %v",
+			l.kind, s.Name, l.reserved))
 	}
 	if t := reflect.TypeOf(s.Default); t == nil || t.Kind() != reflect.Struct {
 		panic(fmt.Sprintf("optibfm: register %s %s: the section is no struct (%v)", l.kind, s.Name, t))

@@ -9,7 +9,8 @@ import (
 // SourceKind is the kind of drivers of label devices: sections of operator, chosen by operator.source.
 type SourceKind struct{}
 
-var sourceList = NewList("label device", "source", "label_mode", "scripted", "keyboard", "console", "web", "view", "remote", "suggestions", "none")
+var sourceList = NewList("label device",
+	"source", "label_mode", "scripted", "keyboard", "console", "web", "view", "remote", "suggestions", "none")
 
 // List implements Kind.
 func (SourceKind) List() *List { return sourceList }

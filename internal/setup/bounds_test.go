@@ -196,7 +196,8 @@ func TestBounds_HoldForEveryBusFault(t *testing.T) {
 			}
 			file, err := configs.Load("composite")
 			rigtest.Must(t, err)
-			robot, err := assembly.OpenDevices(t.Context(), h, rigtest.Section[assembly.Config](file), file.Loop.Period(), rtloop.Now)
+			section := rigtest.Section[assembly.Config](file)
+			robot, err := assembly.OpenDevices(t.Context(), h, section, file.Loop.Period(), rtloop.Now)
 			rigtest.Must(t, err)
 			defer func() { bus.how = nil; _ = setup.CloseRobot(robot) }()
 			bounds, obs := robot.Bounds(), make([]float32, len(robot.Spec().Obs))

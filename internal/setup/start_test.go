@@ -27,8 +27,8 @@ func newRecord(t *testing.T, s *setup.Session, n int) beliefstore.Record {
 		rigtest.Must(t, b.Update(phi, float64(i+1), 1))
 	}
 	return beliefstore.Record{
-		ModelHash: s.Model.Fingerprint(), Sigma: 1, Noise: controller.NoiseState{Labels: uint64(n)}, Program: "test", Robot: "rover",
-		SavedAt: time.Unix(1e9, 0), Belief: b,
+		ModelHash: s.Model.Fingerprint(), Program: "test", Robot: "rover", SavedAt: time.Unix(1e9, 0),
+		Belief: b, Sigma: 1, Noise: controller.NoiseState{Labels: uint64(n)},
 	}
 }
 

@@ -111,7 +111,9 @@ func TestSummary_ComparesEpisodesFromTheSameStart(t *testing.T) {
 		oracle            []float64
 		want              string // "": no shares
 	}{
-		"each with its own":   {0, 3, []float64{200, 50, 80, 1}, "  share     0.50 1.00 0.25 of the oracle's, from the same start"},
+		"each with its own": {
+			0, 3, []float64{200, 50, 80, 1}, "  share     0.50 1.00 0.25 of the oracle's, from the same start",
+		},
 		"a record is missing": {1, 3, []float64{200, 50, 80, 1}, ""},
 		"returns are missing": {0, 4, []float64{200, 50, 80, 1}, ""},
 		"a long run":          {0, 3, []float64{200, 50}, ""},
@@ -123,7 +125,8 @@ func TestSummary_ComparesEpisodesFromTheSameStart(t *testing.T) {
 		}
 		var out bytes.Buffer
 		m.Print(&out)
-		if got := strings.Contains(out.String(), "  share"); got != (c.want != "") || !strings.Contains(out.String(), c.want) {
+		hasShares := strings.Contains(out.String(), "  share")
+		if hasShares != (c.want != "") || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: want %q in\n%s", name, c.want, out.String())
 		}
 	}

@@ -403,7 +403,8 @@ func TestLabel_ReportsRowsThatDoNotCount(t *testing.T) {
 	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn"}, log,
 		writeCSV(t, "tick,label", "10,1", "20,1", "30,", "40,1e12")))
 	for _, want := range []string{
-		"1 applied, 2 refused, 1 rows without", "line 3, tick 20: the robot was stopped or starting", "line 5, tick 40: bad label",
+		"1 applied, 2 refused, 1 rows without",
+		"line 3, tick 20: the robot was stopped or starting", "line 5, tick 40: bad label",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -55,8 +55,9 @@ func NewDisplay(out io.Writer, show string) Display {
 // DetailsKey shows and hides the details of the full screen.
 const DetailsKey = keyboard.Key('d')
 
-// OpenKeys reads the terminal for a display that has the whole of it, if no label device does: DetailsKey works in every
-// run. It returns nil without such a display or without a terminal at standard input. Close it with Halt.
+// OpenKeys reads the terminal for a full-screen display if no label device reads it, so that
+// DetailsKey works in every run. It returns nil without such a display or without a terminal at
+// standard input. Close it with Halt.
 func OpenKeys(d Display, show, source string) *keyboard.Keyboard {
 	if !TakesScreen(show) || source == configs.SourceKeyboard || source == configs.SourceConsole {
 		return nil

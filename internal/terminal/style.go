@@ -59,7 +59,9 @@ var inkStyles = [numInks]struct {
 	inkBelow:     {colour(24), colour(4), tcell.AttrDim},
 	inkAbove:     {colour(31), colour(6), tcell.AttrNone},
 	inkMinus:     {colour(140), colour(5), tcell.AttrDim},
-	inkUndone:    {colour(244).StrikeThrough(true), colour(8).StrikeThrough(true), tcell.AttrDim | tcell.AttrStrikeThrough},
+	inkUndone: {
+		colour(244).StrikeThrough(true), colour(8).StrikeThrough(true), tcell.AttrDim | tcell.AttrStrikeThrough,
+	},
 }
 
 // ownColour is the terminal's own colour. The background of the cell stays.

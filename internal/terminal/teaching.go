@@ -167,7 +167,8 @@ func (s *screenDisplay) waits() bool {
 		!s.session.File.Safety.Attended()
 }
 
-// drawKnown draws how well the robot knows the task: one sentence and a bar. For a simulated operator it is the rewards.
+// drawKnown draws a sentence and a bar for the robot's knowledge of the task. For a simulated
+// operator it draws the rewards.
 func (s *screenDisplay) drawKnown(p *panel) {
 	labels := fmt.Sprintf("%d labels", s.stats.Last.Counted)
 	if s.stats.Last.Counted == 1 {

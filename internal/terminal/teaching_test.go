@@ -137,7 +137,8 @@ func TestScreenDisplay_AsksWhetherTheTaskChanged(t *testing.T) {
 }
 
 func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
-	s := newTestScreen(t, testFile(func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard }), rigtest.RoverSpec(t), 5)
+	file := testFile(func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard })
+	s := newTestScreen(t, file, rigtest.RoverSpec(t), 5)
 	give := func(id uint64, l rewardsrc.Label, counted uint64) {
 		s.show(t, func(k *controller.Tick) {
 			k.NumLabels, k.Counted = 1, counted
@@ -261,8 +262,11 @@ func TestScreenDisplay_WaitsForThePerson(t *testing.T) {
 	} {
 		s := newTeaching(t, rigtest.RoverSpec(t), func(f *configs.File) { f.Operator.Source = source })
 		s.show(t, func(k *controller.Tick) { k.Flags = controller.FlagUnreachable })
-		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, how+" to start.") || !strings.Contains(frame, " This press is not a label.") {
-			t.Errorf("%s: before the first input:\n%s", source, frame)
+		frame := paintText(t, s, 80, 24)
+		for _, want := range []string{how + " to start.", " This press is not a label."} {
+			if !strings.Contains(frame, want) {
+				t.Errorf("%s: before the first input: want %q in\n%s", source, want, frame)
+			}
 		}
 		s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagUnreachable })
 		if frame := paintText(t, s, 80, 24); !strings.Contains(frame, "no question while you are away; back? p"+how) {

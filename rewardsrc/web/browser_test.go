@@ -893,7 +893,8 @@ func TestPage_TellsANewPersonWhatToDo(t *testing.T) {
 	p.until("document.getElementById('ideas').hidden", "true")
 	p.eval("document.getElementById('details').open = true")
 	p.until("document.getElementById('ideas').hidden", "false")
-	p.until("document.querySelector('.charts').innerText", "(?s)Worth of a label now.*D-gap.*Knowledge from labels.*log det V")
+	p.until("document.querySelector('.charts').innerText",
+		"(?s)Worth of a label now.*D-gap.*Knowledge from labels.*log det V")
 	c.mustBeHealthy()
 }
 
@@ -1066,7 +1067,8 @@ const contrast = `(() => {
 	const style = getComputedStyle(document.getElementById('cant'));
 	if (style.opacity !== '1') return 0;
 	const luminance = (colour) => {
-		const [r, g, b] = colour.match(/[\d.]+/g).map((v) => v / 255).map((v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+		const linear = (v) => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+		const [r, g, b] = colour.match(/[\d.]+/g).map((v) => linear(v / 255));
 		return .2126 * r + .7152 * g + .0722 * b + .05;
 	};
 	const [a, b] = [luminance(style.color), luminance(style.backgroundColor)];

@@ -44,7 +44,8 @@ func (w *Writer[T]) Write() error {
 
 // Readers returns the number of matched readers.
 func (w *Writer[T]) Readers() int {
-	r, _, _ := purego.SyscallN(w.lib.call.matchedSubscriptions, uintptr(w.entity), uintptr(unsafe.Pointer(&w.handles[0])), 1)
+	f := &w.lib.call
+	r, _, _ := purego.SyscallN(f.matchedSubscriptions, uintptr(w.entity), uintptr(unsafe.Pointer(&w.handles[0])), 1)
 	runtime.KeepAlive(w)
 	return max(0, int(int32(r)))
 }
@@ -114,7 +115,8 @@ type WriterOf struct {
 // Writers appends the writers of the topic to dst, at most 16.
 func (r *Reader[T]) Writers(dst []WriterOf) ([]WriterOf, error) {
 	f := &r.lib.call
-	n, _, _ := purego.SyscallN(f.matchedPublications, uintptr(r.entity), uintptr(unsafe.Pointer(&r.handles[0])), maxWriters)
+	n, _, _ := purego.SyscallN(f.matchedPublications,
+		uintptr(r.entity), uintptr(unsafe.Pointer(&r.handles[0])), maxWriters)
 	if c := int32(n); c < 0 {
 		return dst, fmt.Errorf("dds: writers: %w", r.lib.failure(c))
 	}

@@ -118,7 +118,8 @@ func (p *Participant) topic(name string, d idl.Descriptor) (int32, error) {
 	}
 	p.lib.pinner.Pin(c)
 	p.lib.pinner.Pin(c.words)
-	t, err := p.lib.entity(name, p.lib.call.createTopic, uintptr(p.entity), uintptr(unsafe.Pointer(c)), p.lib.text(name), 0, 0)
+	t, err := p.lib.entity(name, p.lib.call.createTopic,
+		uintptr(p.entity), uintptr(unsafe.Pointer(c)), p.lib.text(name), 0, 0)
 	if err == nil {
 		p.topics[name] = t
 	}
@@ -133,7 +134,9 @@ const (
 
 // endpoint makes a writer or reader of the newest depth messages. Writers are reliable and readers are not, as in
 // Unitree's SDK: a lost state is not worth waiting for, and a reliable writer matches any reader.
-func (p *Participant) endpoint(create uintptr, topic string, d idl.Descriptor, reliability, depth uintptr) (int32, error) {
+func (p *Participant) endpoint(
+	create uintptr, topic string, d idl.Descriptor, reliability, depth uintptr,
+) (int32, error) {
 	t, err := p.topic(topic, d)
 	if err != nil {
 		return 0, err

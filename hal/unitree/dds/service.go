@@ -108,7 +108,9 @@ func (c *Client) Call(ctx context.Context, api int64, parameter string) (code in
 }
 
 // try sends a request once and waits a while for the response.
-func (c *Client) try(ctx context.Context, api int64, parameter string) (answered bool, code int, data string, err error) {
+func (c *Client) try(
+	ctx context.Context, api int64, parameter string,
+) (answered bool, code int, data string, err error) {
 	text := append([]byte(parameter), 0)
 	var pins runtime.Pinner
 	defer pins.Unpin()
@@ -219,7 +221,8 @@ func (c *Client) Release(ctx context.Context) error {
 			return err
 		}
 		if code, _, err := c.Call(ctx, ReleaseMode, "{}"); err != nil || code != 0 {
-			return fmt.Errorf("dds: %s: %s was not released (code %d): %w", c.name, name, code, firstOf(err, ctx.Err(), errRefused))
+			err = firstOf(err, ctx.Err(), errRefused)
+			return fmt.Errorf("dds: %s: %s was not released (code %d): %w", c.name, name, code, err)
 		}
 		select { // it takes a while
 		case <-ctx.Done():

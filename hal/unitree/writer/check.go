@@ -106,7 +106,8 @@ func checkOwner(ctx context.Context, r probe.Report, p *dds.Participant, b bus) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, serviceFor)
 	defer cancel()
-	const release = "hang the robot or lay it down, then: optibfm-unitree release; or its debug mode: L2+R2 on the remote control"
+	const release = "hang the robot or lay it down, then: optibfm-unitree release; " +
+		"or its debug mode: L2+R2 on the remote control"
 	switch name, err := client.Controller(ctx); {
 	case err != nil:
 		return r.Warn(release, "the robot does not say whether its own controller is active: %v", err)

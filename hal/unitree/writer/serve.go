@@ -118,9 +118,10 @@ func standbyOf(shared *unitree.Shared) (g dds.GUID) {
 // belowOurs is by how much the threads of libddsc have a lower priority than that of the cycles.
 const belowOurs = 5
 
-// raiseThreads gives the threads of libddsc a real-time priority. They share locks with the cycles: on a busy computer a
-// cycle would wait for a thread that gets no processor. libddsc names its threads; those of Go have the name of the
-// process. Without the privilege, which rtloop reports, nothing changes.
+// raiseThreads gives the threads of libddsc a real-time priority. They share locks with the cycles:
+// on a busy computer a cycle would wait for a thread that gets no processor. libddsc names its
+// threads; those of Go have the name of the process. Without the privilege, which rtloop reports,
+// nothing changes.
 func raiseThreads(priority int) {
 	if priority < 1 {
 		return
