@@ -55,7 +55,8 @@ type Config struct {
 	// StandbyMS is the silence of one writer after which the other one damps the
 	// motors.
 	StandbyMS float64 `yaml:"standby_ms" rule:"[10, 2000]"`
-	// StaleMS is the age of a state that stops the robot.
+	// StaleMS is the age of a state that stops the robot: at most 100 for a physical
+	// robot.
 	StaleMS float64 `yaml:"stale_ms" rule:"[6, 2000]"`
 	// ModeMachine is the number of the G1's variant that its states must have.
 	// 0: any, the first one counts.
@@ -158,6 +159,10 @@ func (c Config) Validate() error {
 	if most := 100.0; c.PhysicalRobot && c.DeadmanMS+c.StandbyMS > most {
 		errs = append(errs, fmt.Errorf("unitree: deadman_ms: %g, and standby_ms %g, are more than %g together, after which "+
 			"a robot must be damped; lower one of them", c.DeadmanMS, c.StandbyMS, most))
+	}
+	if most := 100.0; c.PhysicalRobot && c.StaleMS > most {
+		errs = append(errs, fmt.Errorf("unitree: stale_ms: %g, but a robot sends a state every 2 ms; set it to %g or less",
+			c.StaleMS, most))
 	}
 	if c.Channels != Absolute && c.Channels != Relative {
 		errs = append(errs, fmt.Errorf("unitree: channels: unknown (%q); set it to %s or %s", c.Channels, Absolute, Relative))

@@ -17,7 +17,7 @@ const (
 	FaultNoState           // no state arrives
 	FaultChecksum          // states arrive with wrong checksums
 	FaultFrozen            // states arrive whose tick does not advance
-	FaultValues            // states have values that are not finite
+	FaultValues            // states have values that are not finite, or that no robot has
 	FaultModeMachine       // another variant of the robot
 	FaultMotor             // a motor is missing, lost or reports a fault
 	FaultForeign           // another writer of rt/lowcmd
@@ -26,6 +26,9 @@ const (
 	FaultGoal              // an impossible goal
 	FaultTakeover          // the standby writer damps
 	FaultStandby           // the standby writer is silent
+	FaultRead              // the library cannot read
+	FaultNotReady          // the standby writer has not found the robot yet
+	FaultTwoRobots         // two publishers of rt/lowstate
 	faultCount
 )
 
@@ -40,7 +43,8 @@ var errorsOf = [faultCount]error{
 		"(a simulator: simulator_quirks)", hal.ErrChecksum),
 	FaultFrozen: fmt.Errorf("unitree: %w: the tick of the robot's states stands still; restart the robot "+
 		"(a simulator: simulator_quirks)", hal.ErrStale),
-	FaultValues: fmt.Errorf("unitree: %w: the robot's states have values that are not finite", hal.ErrDevice),
+	FaultValues: fmt.Errorf("unitree: %w: the robot's states have values that are not finite or impossible; "+
+		"restart the robot", hal.ErrDevice),
 	FaultModeMachine: fmt.Errorf("unitree: %w: mode_machine is not that of the configuration, or changed; "+
 		"check model and unitree.mode_machine", hal.ErrProtocol),
 	FaultForeign: fmt.Errorf("unitree: %w: another program writes rt/lowcmd; end it, release the robot's controller "+
@@ -52,6 +56,11 @@ var errorsOf = [faultCount]error{
 	FaultTakeover: fmt.Errorf("unitree: %w: the writer died or hung, and the standby writer damps; start again",
 		hal.ErrDevice),
 	FaultStandby: fmt.Errorf("unitree: %w: the standby writer died or hung; start again", hal.ErrDevice),
+	FaultRead:    fmt.Errorf("unitree: %w: the writer cannot read states or commands", hal.ErrBus),
+	FaultNotReady: fmt.Errorf("unitree: %w: the standby writer has not found the robot yet; arm again",
+		hal.ErrTimeout),
+	FaultTwoRobots: fmt.Errorf("unitree: %w: two robots, or programs, send rt/lowstate on this interface; "+
+		"give each robot a network of its own: both obey these commands", hal.ErrProtocol),
 }
 
 // FaultError returns the error of a fault, nil for none. That of FaultMotor does not name the motor.

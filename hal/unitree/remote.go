@@ -102,8 +102,8 @@ type remote struct {
 	off      bool
 	zeroAt   int64 // since when the state is all zeros; 0: it is not
 	pressed  Buttons
+	armReady bool  // the combination was seen released since the start, the last arming and the last loss
 	armSince int64 // since when the combination is held; 0: it is not
-	armGiven bool  // this hold has armed
 	armAsked bool
 	queue    [maxQueued]hal.Press
 	queued   int
@@ -144,14 +144,18 @@ func (r *remote) update(state *[idl.RemoteSize]byte, at int64) {
 	r.pressed, r.known = now, true
 }
 
+// watchArm looks for a combination that is pressed, then held. A button that is stuck presses nothing.
 func (r *remote) watchArm(now Buttons, at int64) {
+	if now&r.arm != r.arm {
+		r.armReady = true
+	}
 	switch {
-	case r.arm == 0 || now != r.arm || !r.known:
-		r.armSince, r.armGiven = 0, false
+	case r.arm == 0 || now != r.arm || !r.armReady:
+		r.armSince = 0
 	case r.armSince == 0:
 		r.armSince = at
-	case !r.armGiven && at-r.armSince >= int64(armAfter):
-		r.armGiven, r.armAsked = true, true
+	case at-r.armSince >= int64(armAfter):
+		r.armSince, r.armReady, r.armAsked = 0, false, true
 	}
 }
 
@@ -169,7 +173,7 @@ func (r *remote) notePresses(fresh, now Buttons, at int64) {
 
 // lost ends the hold of a combination to arm: no state is known. The loss of the states is a fault of its own, so that
 // the remote control does not count as off.
-func (r *remote) lost() { r.armSince, r.armGiven, r.armAsked, r.zeroAt = 0, false, false, 0 }
+func (r *remote) lost() { r.armReady, r.armSince, r.armAsked, r.zeroAt = false, 0, false, 0 }
 
 // stopped reports whether a combination to stop is held, or a required remote is off.
 func (r *remote) stopped() bool {

@@ -53,13 +53,13 @@ func TestRemote_LabelsAndArmingAreApart(t *testing.T) {
 
 func TestRemote_ArmsAfterASecondOnce(t *testing.T) {
 	r := newTestRemote(t, nil)
-	press(r, 0, "L1+start") // held at the first state: from then on
+	press(r, 0, "")
 	armed := 0
 	for at := int64(20); at < 5000; at += 20 {
 		press(r, at, "L1+start")
 		if r.takeArm() {
 			armed++
-			if at < 1000 {
+			if at < 1020 {
 				t.Errorf("after %d ms", at)
 			}
 		}
@@ -72,6 +72,33 @@ func TestRemote_ArmsAfterASecondOnce(t *testing.T) {
 		if r.takeArm() {
 			t.Error("armed by other buttons")
 		}
+	}
+}
+
+// TestRemote_IsNotArmedByAStuckButton holds the combination from the first state on, and over a loss of the states.
+func TestRemote_IsNotArmedByAStuckButton(t *testing.T) {
+	r := newTestRemote(t, nil)
+	hold := func(from int64) {
+		t.Helper()
+		for at := from; at < from+3000; at += 20 {
+			press(r, at, []string{"L1+start", "L1+start", "L1+start+A"}[at/1000%3])
+			if r.takeArm() {
+				t.Fatalf("armed %d ms after it was held, without a press", at-from)
+			}
+		}
+	}
+	hold(0)
+	press(r, 3000, "")
+	press(r, 3020, "L1+start")
+	r.lost()
+	hold(3040)
+	press(r, 6040, "start")
+	press(r, 6060, "L1+start")
+	if press(r, 7060, "L1+start"); !r.takeArm() {
+		t.Error("not armed by a press")
+	}
+	if press(r, 8080, "L1+start"); r.takeArm() {
+		t.Error("armed twice by one press")
 	}
 }
 

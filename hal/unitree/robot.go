@@ -110,17 +110,26 @@ func Attach(config Config, period time.Duration, shared *Shared, now func() int6
 	return r, errors.Join(err1, err2, err3)
 }
 
-// firstState is how long a robot may take to be discovered on its network.
-const firstState = 5 * time.Second
+const (
+	// firstState is how long a robot may take to be discovered on its network.
+	firstState = 5 * time.Second
+	// standbyLater is how much later the standby writer may have discovered it. Then arming is refused.
+	standbyLater = time.Second
+)
 
-// awaitState waits for the first good state.
+// awaitState waits for the first good state, and a while for the standby writer.
 func (r *Robot) awaitState(ctx context.Context) error {
-	for deadline := r.now() + int64(firstState); ; {
+	deadline, found := r.now()+int64(firstState), false
+	for {
 		r.update()
-		if r.known && r.report.StateAt != 0 {
-			return nil
+		if !found && r.known && r.report.StateAt != 0 {
+			found, deadline = true, r.now()+int64(standbyLater)
 		}
-		if r.now() > deadline {
+		over := r.now() > deadline
+		switch {
+		case found && (over || r.shared.StandbyReady.Load() != 0):
+			return nil
+		case over:
 			return r.noState()
 		}
 		select {
@@ -243,23 +252,29 @@ func (r *Robot) send(command Command) {
 	r.goals.Publish()
 }
 
-// Arm makes the writer hold the present pose. It fails if the robot or a writer has a fault.
+// Arm makes the writer hold the present pose. It fails if the robot or a writer has a fault. A writer that refuses
+// writes nothing to a robot that was never armed: it may stand by another program.
 func (r *Robot) Arm() error {
 	if err := r.alarms.refuse; err != nil {
 		return err
 	}
 	r.epoch++
-	r.began = true
 	r.send(CommandHold)
 	if err := r.await(armTimeout, func() bool { return r.report.Epoch == r.epoch }); err != nil {
+		r.began = true // it may begin later
 		err = errNoAnswer
 		if r.shared.Takeover.Load() != 0 {
 			err = errorsOf[FaultTakeover]
 		}
 		return errors.Join(err, r.Halt())
 	}
+	r.began = r.began || r.report.Mode != ModeIdle
 	if r.report.Mode != ModeHolding {
-		return errors.Join(r.faults.of(r.report.Fault, r.report.FaultDetail), r.Halt())
+		err := r.faults.of(r.report.Fault, r.report.FaultDetail)
+		if err == nil {
+			err = errNotArmed
+		}
+		return errors.Join(err, r.Halt())
 	}
 	r.halted = false
 	return nil
@@ -304,10 +319,11 @@ func (r *Robot) Damp() error {
 
 // damped reports whether a writer damps the motors.
 func (r *Robot) damped() bool {
-	if r.shared.Takeover.Load() != 0 {
-		return r.now()-int64(r.shared.StandbyBeat.Load()) < r.beatLimit
+	primary := r.report.Mode == ModeDamping && r.now()-r.report.At < r.beatLimit
+	if r.shared.Takeover.Load() != 0 { // the primary damps if the standby is silent
+		return primary && r.report.Fault != FaultWrite || r.now()-int64(r.shared.StandbyBeat.Load()) < r.beatLimit
 	}
-	return r.report.Epoch == r.epoch && r.report.Mode == ModeDamping && r.now()-r.report.At < r.beatLimit
+	return primary && r.report.Epoch == r.epoch
 }
 
 // HaltBeside implements hal.Backstop: the standby writer damps, and the other one never writes again.

@@ -10,7 +10,7 @@ import (
 )
 
 // segmentVersion changes with the layout of the messages and their meaning.
-const segmentVersion = 1
+const segmentVersion = 2
 
 // Command is what the control process wants of the writers.
 type Command = uint32
@@ -82,6 +82,9 @@ type Shared struct {
 
 	// PrimaryBeat and StandbyBeat are the moments, CLOCK_MONOTONIC ns, at which the writers finished a cycle.
 	PrimaryBeat, StandbyBeat *atomic.Uint64
+	// StandbyReady is 1 once the standby writer has a state, whose mode_machine its commands must have, and the robot
+	// takes its commands.
+	StandbyReady *atomic.Uint64
 	// Commanding is the state of the commands on the network.
 	Commanding *atomic.Uint64
 	// Takeover is 1 once the standby writer damps. The primary never writes again.
@@ -115,8 +118,9 @@ func (s *Shared) words() func(yield func(string, **atomic.Uint64) bool) {
 			name string
 			word **atomic.Uint64
 		}{
-			{"primary beat", &s.PrimaryBeat}, {"standby beat", &s.StandbyBeat}, {"commanding", &s.Commanding},
-			{"takeover", &s.Takeover}, {"standby guid 0", &s.StandbyGUID[0]}, {"standby guid 1", &s.StandbyGUID[1]},
+			{"primary beat", &s.PrimaryBeat}, {"standby beat", &s.StandbyBeat}, {"standby ready", &s.StandbyReady},
+			{"commanding", &s.Commanding}, {"takeover", &s.Takeover},
+			{"standby guid 0", &s.StandbyGUID[0]}, {"standby guid 1", &s.StandbyGUID[1]},
 		} {
 			if !yield(w.name, w.word) {
 				return

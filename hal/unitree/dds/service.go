@@ -169,6 +169,9 @@ func Serve(
 	return nil
 }
 
+// releaseEvery is the time between two requests to release a controller.
+const releaseEvery = 200 * time.Millisecond
+
 // errRefused is the robot's refusal to release its controller.
 var errRefused = errors.New("the robot refused")
 
@@ -195,7 +198,7 @@ func (c *Client) Controller(ctx context.Context) (name string, err error) {
 		return "", err
 	}
 	var answer struct {
-		Name string `json:"name"`
+		Name *string `json:"name"`
 	}
 	if code != 0 {
 		return "", fmt.Errorf("dds: %s: the robot refuses to name its controller (code %d)", c.name, code)
@@ -203,7 +206,10 @@ func (c *Client) Controller(ctx context.Context) (name string, err error) {
 	if err := json.Unmarshal([]byte(data), &answer); err != nil {
 		return "", fmt.Errorf("dds: %s: unexpected answer %q: %w", c.name, data, err)
 	}
-	return answer.Name, nil
+	if answer.Name == nil { // not "released"
+		return "", fmt.Errorf("dds: %s: the answer %q names no controller", c.name, data)
+	}
+	return *answer.Name, nil
 }
 
 // Release releases the robot's own controller: it repeats ReleaseMode until none is active. **The motors then lose
@@ -217,6 +223,10 @@ func (c *Client) Release(ctx context.Context) error {
 		if code, _, err := c.Call(ctx, ReleaseMode, "{}"); err != nil || code != 0 {
 			err = firstOf(err, ctx.Err(), errRefused)
 			return fmt.Errorf("dds: %s: %s was not released (code %d): %w", c.name, name, code, err)
+		}
+		select { // it takes a while
+		case <-ctx.Done():
+		case <-time.After(releaseEvery):
 		}
 	}
 }

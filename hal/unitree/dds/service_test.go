@@ -3,6 +3,7 @@ package dds
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -16,12 +17,15 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	active := "ai"
+	var nameless atomic.Bool
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Serve(ctx, p, MotionSwitcher, func(api int64, parameter string) (int, string) {
 			switch {
 			case parameter != "{}":
 				return 3204, ""
+			case api == CheckMode && nameless.Load():
+				return 0, "{}"
 			case api == CheckMode:
 				return 0, `{"form":"0","name":"` + active + `"}`
 			case api == ReleaseMode:
@@ -40,6 +44,10 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 	}
 	if err := c.Release(ctx); err != nil || active != "" {
 		t.Errorf("%v, still %q", err, active)
+	}
+	nameless.Store(true)
+	if name, err := c.Controller(ctx); err == nil {
+		t.Errorf("an answer without a name: %q", name)
 	}
 	if code, _, err := c.Call(ctx, 7, "{}"); code != 3203 || err != nil {
 		t.Errorf("an unknown function: code %d, %v", code, err)

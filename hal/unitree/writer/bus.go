@@ -15,6 +15,7 @@ const (
 // reading is a state of a robot, of either model.
 type reading struct {
 	sound       bool // the checksum is right
+	publisher   uint64
 	unsummed    bool // crc and tick are 0, as a simulator sends them
 	tick        uint32
 	modeMachine uint8
@@ -131,11 +132,7 @@ func (l *link[S, C]) isOurs(handle uint64) bool {
 }
 
 func (l *link[S, C]) readers() int {
-	n := l.commands.Readers()
-	if l.overheard != nil {
-		n-- // our own
-	}
-	return max(0, n)
+	return max(0, l.commands.Readers()-1) // without that of the primary writer
 }
 
 // newBus joins the network of a robot.
@@ -153,11 +150,11 @@ type go2Bus struct {
 }
 
 func (b *go2Bus) take(r *reading) (ok bool, err error) {
-	m, _, err := b.states.Take()
+	m, publisher, err := b.states.Take()
 	if err != nil || m == nil {
 		return false, err
 	}
-	r.sound = b.stateSum.Sum(m) == m.CRC
+	r.publisher, r.sound = publisher, b.stateSum.Sum(m) == m.CRC
 	r.unsummed = m.CRC == 0 && m.Tick == 0
 	r.tick, r.battery = m.Tick, int32(m.Battery.SOC)
 	for i := range idl.Go2Joints {
@@ -189,11 +186,11 @@ type g1Bus struct {
 }
 
 func (b *g1Bus) take(r *reading) (ok bool, err error) {
-	m, _, err := b.states.Take()
+	m, publisher, err := b.states.Take()
 	if err != nil || m == nil {
 		return false, err
 	}
-	r.sound = b.stateSum.Sum(m) == m.CRC
+	r.publisher, r.sound = publisher, b.stateSum.Sum(m) == m.CRC
 	r.unsummed = m.CRC == 0 && m.Tick == 0
 	r.tick, r.modeMachine, r.battery = m.Tick, m.ModeMachine, -1
 	for i := range idl.G1Joints {

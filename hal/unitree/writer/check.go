@@ -15,6 +15,7 @@ const (
 	listenFor  = 3 * time.Second // for the first state
 	measureFor = time.Second     // of states
 	serviceFor = 5 * time.Second
+	releaseFor = 20 * time.Second
 )
 
 // Check looks at the robot's network. It writes no command.
@@ -131,5 +132,7 @@ func Release(ctx context.Context, c unitree.Config) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, releaseFor)
+	defer cancel()
 	return client.Release(ctx)
 }

@@ -1,6 +1,8 @@
 package writer
 
 import (
+	"errors"
+	"math"
 	"time"
 
 	"optibfm/hal/unitree"
@@ -63,13 +65,14 @@ func newPrimary(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func
 	return p, err
 }
 
-// cycle runs once a period. over reports that the process should end.
+// cycle runs once a period. over reports that the process should end. Once it has written a command, an error does not
+// end it: what fails in one writer may fail in both, and then a command that does not damp must not be the last one.
 func (p *primary) cycle(now int64) (over bool, err error) {
-	if err := p.read(now); err != nil {
-		return false, err
-	}
-	if err := p.overhear(now); err != nil {
-		return false, err
+	if err := errors.Join(p.read(now), p.overhear(now)); err != nil {
+		if p.mode == unitree.ModeIdle {
+			return false, err
+		}
+		p.fail(unitree.FaultRead)
 	}
 	p.alone = p.standby.observe(p.shared.StandbyBeat.Load(), now) > p.limit
 	p.follow(now)
@@ -104,7 +107,7 @@ func (p *primary) contested(now int64) bool {
 // follow takes the newest goal.
 func (p *primary) follow(now int64) {
 	goal, fresh, ok := p.goals.Newest()
-	if !ok || !fresh {
+	if !ok || !fresh || p.endAt != 0 { // what ends does not begin again
 		return
 	}
 	if !p.valid(&goal, now) {
@@ -167,11 +170,15 @@ func (p *primary) begin(now int64) {
 		fault = unitree.FaultNoReader
 	case p.alone:
 		fault = unitree.FaultStandby
+	case p.shared.StandbyReady.Load() == 0:
+		fault = unitree.FaultNotReady
 	}
-	p.fault, p.detail = fault, detail
 	if fault != unitree.FaultNone {
+		p.damp(fault, detail) // the control process has forgotten that it was armed
+		p.fault, p.detail = fault, detail
 		return
 	}
+	p.fault, p.detail = fault, detail
 	for i := range p.joints {
 		p.last[i] = float64(p.states.last.q[i])
 	}
@@ -190,12 +197,15 @@ func (p *primary) guard(now int64) {
 		return
 	}
 	fault, detail := p.states.fault(now)
+	missing := p.missing()
 	switch {
 	case p.shared.Takeover.Load() != 0:
 		fault = unitree.FaultTakeover
 	case now-p.goal.At > p.deadman:
 		fault = unitree.FaultSilent
 	case fault != unitree.FaultNone:
+	case missing >= 0:
+		fault, detail = unitree.FaultMotor, uint32(missing)
 	case p.states.last.modeMachine != p.modeMachine:
 		fault, detail = unitree.FaultModeMachine, uint32(p.states.last.modeMachine)
 	case p.contested(now):
@@ -221,6 +231,12 @@ func (p *primary) halt(fault unitree.Fault, detail uint32) {
 	}
 }
 
+// fail leaves the damping to the standby writer.
+func (p *primary) fail(fault unitree.Fault) {
+	p.damp(fault, 0)
+	p.shared.Takeover.Store(1)
+}
+
 // finish damps the motors and ends after a while, at once if they were never commanded.
 func (p *primary) finish(now int64, linger time.Duration) {
 	if p.endAt != 0 {
@@ -243,14 +259,14 @@ func (p *primary) write(now int64) {
 	}
 	s := &p.states.last
 	p.out.modeMachine = s.modeMachine
+	if p.mode != unitree.ModeDamping && !p.interpolate(now) {
+		p.damp(unitree.FaultGoal, 0)
+	}
 	if p.mode == unitree.ModeDamping {
 		damp(&p.out, s, p.damping)
-	} else {
-		p.interpolate(now)
 	}
 	if err := p.bus.write(&p.out); err != nil { // the standby writer has a path of its own
-		p.damp(unitree.FaultWrite, 0)
-		p.shared.Takeover.Store(1)
+		p.fail(unitree.FaultWrite)
 		return
 	}
 	p.report.Written++
@@ -264,13 +280,14 @@ func damp(out *output, s *reading, kd []float64) {
 	}
 }
 
-// interpolate moves the command from the last one towards the goal within a period of goals.
-func (p *primary) interpolate(now int64) {
+// interpolate moves the command from the last one towards the goal within a period of goals. finite is false for a
+// command that must not be sent, such as that of a tiny kp.
+func (p *primary) interpolate(now int64) (finite bool) {
 	s, share := &p.states.last, 1.0
 	if p.period > 0 {
 		share = min(1, float64(now-p.goalSeen+int64(Period))/float64(p.period))
 	}
-	dt := time.Duration(now - p.lastAt)
+	dt, sum := time.Duration(now-p.lastAt), 0.0
 	for i := range p.joints {
 		wanted := p.last[i]
 		if p.mode == unitree.ModeFollowing {
@@ -279,7 +296,9 @@ func (p *primary) interpolate(now int64) {
 		p.last[i] = p.limiter.limit(i, wanted, p.last[i], float64(s.q[i]), float64(s.dq[i]), dt)
 		p.out.q[i] = float32(p.last[i])
 		p.out.kp[i], p.out.kd[i] = float32(p.limiter.kp[i]), float32(p.limiter.kd[i])
+		sum += math.Abs(float64(p.out.q[i]))
 	}
+	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
 }
 
 func (p *primary) publish(now int64) {

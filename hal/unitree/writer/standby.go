@@ -11,6 +11,7 @@ type standby struct {
 	limit   int64       // of the primary's silence
 	primary peer
 	out     output
+	ready   bool // it can damp this robot
 	endAt   int64
 }
 
@@ -23,11 +24,10 @@ func newStandby(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func
 	return s
 }
 
-// cycle runs once a period. over reports that the process should end.
+// cycle runs once a period. over reports that the process should end. No error ends it: it may be the last that can
+// damp. It does not beat without a command that it should have sent, so that the primary tries.
 func (s *standby) cycle(now int64) (over bool, err error) {
-	if err := s.read(now); err != nil {
-		return false, err
-	}
+	_ = s.read(now) // it damps without a new state
 	commanding := s.shared.Commanding.Load()
 	silent := s.primary.observe(s.shared.PrimaryBeat.Load(), now) > s.limit
 	if commanding == unitree.CommandingNow && silent {
@@ -38,8 +38,12 @@ func (s *standby) cycle(now int64) (over bool, err error) {
 		s.out.modeMachine = s.last.modeMachine
 		damp(&s.out, &s.last, s.damping)
 		if err := s.bus.write(&s.out); err != nil {
-			return false, err
+			return s.ends(now, damps), nil
 		}
+	}
+	if !s.ready && s.received > 0 && s.bus.readers() > 0 {
+		s.ready = true
+		s.shared.StandbyReady.Store(1)
 	}
 	s.shared.StandbyBeat.Store(uint64(now))
 	return s.ends(now, damps), nil

@@ -11,7 +11,7 @@ const (
 	frozenStates = 5  // states in a row with one tick
 	lostPackets  = 10 // of one motor within lostWindow
 	lostWindow   = 100 * time.Millisecond
-	foreignSent  = time.Second // how long a command of another writer counts
+	foreignSent  = time.Second // how long a command or a state of another writer counts
 )
 
 // states keeps the newest good state and what is wrong with the robot.
@@ -27,12 +27,14 @@ type states struct {
 	rejected unitree.Fault // why the newest bad state is bad
 	badAt    int64         // its arrival
 	repeated int           // states in a row without a new tick
+	mixedAt  int64         // of the last state of another publisher than the one before; 0: none
 
 	received, badCRC, frozen uint32
 
 	lostBefore [unitree.MaxJoints]uint32 // at the start of the window
 	lostSince  int64
-	lossy      int // the joint that lost too many packets; -1: none
+	lossy      int   // the joint that lost too many packets; -1: none yet
+	lossyAt    int64 // when
 }
 
 func newStates(c unitree.Config, b bus) *states {
@@ -58,6 +60,9 @@ func (s *states) read(now int64) error {
 			s.rejected, s.badAt = why, now
 			continue
 		}
+		if s.at != 0 && s.next.publisher != s.last.publisher && now-s.at <= s.stale { // later: it started again
+			s.mixedAt = now
+		}
 		s.countLost(now)
 		s.last, s.at = s.next, now
 		s.received++
@@ -73,7 +78,7 @@ func (s *states) judge() unitree.Fault {
 	case !r.sound && !quirk:
 		s.badCRC++
 		return unitree.FaultChecksum
-	case !finite(r, s.joints):
+	case !finite(r, s.joints) || !plausible(r, s.joints):
 		return unitree.FaultValues
 	case quirk || s.at == 0 || r.tick != s.last.tick:
 		s.repeated = 0
@@ -99,18 +104,39 @@ func finite(r *reading, joints int) bool {
 	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
 }
 
+// The greatest values that a robot of these models can have: its joints turn less than once, at 40 rad/s at most.
+const (
+	maxPosition = 10.0  // rad
+	maxVelocity = 100.0 // rad/s
+)
+
+// plausible reports whether values that the limits and the tilt are computed from can be those of a robot. An IMU that
+// does not run has the quaternion 0, which would count as upright.
+func plausible(r *reading, joints int) bool {
+	for i := range joints {
+		if math.Abs(float64(r.q[i])) > maxPosition || math.Abs(float64(r.dq[i])) > maxVelocity {
+			return false
+		}
+	}
+	norm := 0.0
+	for _, v := range r.quaternion {
+		norm += float64(v) * float64(v)
+	}
+	return norm > 0.8 && norm < 1.2
+}
+
 // countLost watches the packets that a Go2's motors lose.
 func (s *states) countLost(now int64) {
 	if s.config.Model != unitree.Go2 {
 		return
 	}
 	if s.at == 0 || now-s.lostSince > int64(lostWindow) {
-		s.lostBefore, s.lostSince, s.lossy = s.next.trouble, now, -1
+		s.lostBefore, s.lostSince = s.next.trouble, now
 		return
 	}
 	for i := range s.joints {
 		if s.next.trouble[i]-s.lostBefore[i] >= lostPackets {
-			s.lossy = i
+			s.lossy, s.lossyAt = i, now
 		}
 	}
 }
@@ -124,9 +150,11 @@ func (s *states) fault(now int64) (f unitree.Fault, detail uint32) {
 			return s.rejected, 0
 		}
 		return unitree.FaultNoState, 0
+	case s.mixedAt != 0 && now-s.mixedAt < int64(foreignSent):
+		return unitree.FaultTwoRobots, 0
 	case s.config.ModeMachine != 0 && int(r.modeMachine) != s.config.ModeMachine:
 		return unitree.FaultModeMachine, uint32(r.modeMachine)
-	case s.lossy >= 0:
+	case s.lossy >= 0 && now-s.lossyAt <= int64(2*lostWindow): // the next window must end without losses
 		return unitree.FaultMotor, uint32(s.lossy)
 	}
 	if s.config.Model == unitree.G1 {

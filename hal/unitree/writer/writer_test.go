@@ -23,7 +23,13 @@ type fake struct {
 	foreign  int
 	sent     bool
 	lonely   bool
-	writeErr error
+	unfound  bool // the standby gets no state
+	unread   bool // the robot has not found the standby
+	loses    bool // a Go2's motor loses packets
+	second   bool // another robot sends states too
+	readErr  error
+	writeErr error // of the primary
+	nextErr  error // of the standby
 	written  []command
 	rig      *rig
 }
@@ -38,10 +44,13 @@ type command struct {
 func (c *command) damps() bool { return c.kp[0] == 0 && c.kd[0] > 0 }
 
 func (f *fake) take(r *reading) (bool, error) {
-	if f.silent {
-		return false, nil
+	if f.silent || f.readErr != nil {
+		return false, f.readErr
 	}
 	*r = f.reading
+	if f.second && f.rig.now%(2*int64(Period)) == 0 {
+		r.publisher++
+	}
 	return true, nil // always: one cycle takes a few of a flood
 }
 
@@ -51,22 +60,33 @@ func (f *fake) others(bool) (int, bool, error) {
 	return f.foreign, sent, nil
 }
 
-func (f *fake) readers() int {
-	if f.lonely {
-		return 0
-	}
-	return 1
-}
-
 // end is a writer's end of the network.
 type end struct {
 	*fake
 	standby bool
 }
 
+// take returns nothing to a standby that has not found the robot.
+func (e end) take(r *reading) (bool, error) {
+	if e.standby && e.unfound {
+		return false, nil
+	}
+	return e.fake.take(r)
+}
+
+func (e end) readers() int {
+	if e.lonely || e.standby && e.unread {
+		return 0
+	}
+	return 1
+}
+
 func (e end) write(o *output) error {
 	if e.writeErr != nil && !e.standby {
 		return e.writeErr
+	}
+	if e.nextErr != nil && e.standby {
+		return e.nextErr
 	}
 	e.written = append(e.written, command{e.rig.now, e.standby, *o})
 	if o.kp[0] > 0 {
@@ -92,6 +112,11 @@ type rig struct {
 
 func newRig(t *testing.T, model string, change func(*unitree.Config)) *rig {
 	t.Helper()
+	return newRigOn(t, &fake{}, model, change)
+}
+
+func newRigOn(t *testing.T, net *fake, model string, change func(*unitree.Config)) *rig {
+	t.Helper()
 	c := unitree.DefaultConfig()
 	c.Model, c.Interface = model, unitree.Loopback
 	c.Kp, c.Kd, c.DampingKd, c.MaxRate = []float64{30}, []float64{1}, []float64{4}, []float64{6}
@@ -102,7 +127,7 @@ func newRig(t *testing.T, model string, change func(*unitree.Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, now: 1e9, next: 1e9, shared: shared, net: &fake{}}
+	r := &rig{t: t, now: 1e9, next: 1e9, shared: shared, net: net}
 	r.net.rig = r
 	r.net.sound, r.net.battery, r.net.modeMachine, r.net.quaternion = true, 80, 5, [4]float32{1}
 	r.net.remote[0] = 0x55
@@ -144,6 +169,9 @@ func (r *rig) advance(by int64) {
 
 func (r *rig) cycle() {
 	r.net.tick += 2
+	if r.net.loses {
+		r.net.trouble[3] += 2
+	}
 	first, second := r.runStandby, r.runPrimary
 	if r.swapped {
 		first, second = second, first
@@ -238,11 +266,16 @@ func TestWriters_DampWithinTheirTimes(t *testing.T) {
 		"the states end":                    {func(r *rig) { r.net.silent = true }, 24},
 		"the checksum is wrong":             {func(r *rig) { r.net.sound = false }, 24},
 		"a state is not finite":             {func(r *rig) { r.net.dq[3] = float32(math.NaN()) }, 24},
+		"a velocity is impossible":          {func(r *rig) { r.net.dq[3] = -3e38 }, 24},
+		"the IMU does not run":              {func(r *rig) { r.net.quaternion = [4]float32{} }, 24},
 		"another variant of the robot":      {func(r *rig) { r.net.modeMachine = 4 }, 4},
 		"a motor reports a fault":           {func(r *rig) { r.net.trouble[2] = 1 }, 4},
 		"another writer":                    {func(r *rig) { r.net.foreign = 1 }, 4},
+		"another robot":                     {func(r *rig) { r.net.second = true }, 6},
 		"another writer sends":              {func(r *rig) { r.net.sent = true }, 4},
 		"the library cannot write":          {func(r *rig) { r.net.writeErr = errors.New("no") }, 4},
+		"the library cannot read":           {func(r *rig) { r.net.readErr = errors.New("no") }, 4},
+		"a motor is lost":                   {func(r *rig) { r.net.missing[2] = true }, 4},
 		"the control thread hangs (second)": {func(r *rig) { r.robot.HaltBeside() }, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,6 +323,93 @@ func TestWriter_NeverWritesAfterTheStandbyTookOver(t *testing.T) {
 	if took := r.damped(at); took > 24*ms {
 		t.Errorf("without the standby: after %d ms", took/ms)
 	}
+	if err := r.robot.Halt(); err != nil {
+		t.Errorf("halt without the standby: %v", err)
+	}
+}
+
+func TestStandby_TriesUntilItsCommandsLeave(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.arm()
+	r.dead.primary, r.net.nextErr = true, errors.New("no")
+	r.run(300 * ms)
+	r.net.nextErr = nil
+	at := r.now
+	r.run(300 * ms)
+	if took := r.damped(at); took > 2*ms {
+		t.Errorf("after %d ms", took/ms)
+	}
+	r.net.nextErr, r.dead.primary = errors.New("no"), false // then the primary must
+	at = r.now
+	r.run(300 * ms)
+	if took := r.damped(at); took > 24*ms {
+		t.Errorf("the primary after %d ms", took/ms)
+	}
+}
+
+func TestWriter_DampsWhenItRefusesToBeginWhileItFollows(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.arm()
+	r.net.lonely = true
+	r.primary.goal.Epoch++
+	r.primary.begin(r.now)
+	at := r.now
+	if r.run(2 * ms); r.primary.mode != unitree.ModeDamping || r.damped(at) > 2*ms {
+		t.Errorf("mode %d, fault %d", r.primary.mode, r.primary.fault)
+	}
+}
+
+func TestWriter_DoesNotBeginAgainWhileItEnds(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.arm()
+	r.primary.finish(r.now, lingerOrderly)
+	at := r.now
+	r.run(2 * ms)
+	if err := r.robot.Arm(); err == nil {
+		t.Error("armed by a writer that ends")
+	}
+	r.run(500 * ms)
+	if r.damped(at); !r.over {
+		t.Error("it has not ended")
+	}
+}
+
+// TestWriter_BeginsWithAStandbyThatCanDamp has a standby writer that beats, but is not known to the robot, or does not
+// know it: a G1 ignores commands without its mode_machine.
+func TestWriter_BeginsWithAStandbyThatCanDamp(t *testing.T) {
+	for name, undo := range map[string]func(*fake){
+		"no state": func(f *fake) { f.unfound = false }, "no reader": func(f *fake) { f.unread = false },
+	} {
+		r := newRigOn(t, &fake{unfound: name == "no state", unread: name == "no reader"}, unitree.G1, nil)
+		if err := r.robot.Arm(); err == nil || !strings.Contains(err.Error(), "has not found the robot yet") {
+			t.Errorf("%s: %v", name, err)
+		}
+		undo(r.net)
+		r.run(10 * ms)
+		r.arm()
+		r.dead.primary = true
+		at := r.now
+		r.run(100 * ms)
+		r.damped(at)
+		if last := r.net.written[len(r.net.written)-1]; last.modeMachine != 5 {
+			t.Errorf("%s: mode_machine %d", name, last.modeMachine)
+		}
+	}
+}
+
+func TestWriter_RefusesALossyMotorAtAnyMoment(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.net.loses = true
+	r.run(200 * ms)
+	for range 100 {
+		r.run(3 * ms)
+		if err := errors.Join(r.sense(), r.robot.Arm()); err == nil || !strings.Contains(err.Error(), "motor FL_hip") {
+			t.Fatalf("%v, want motor FL_hip", err)
+		}
+	}
+	r.net.loses = false
+	r.run(300 * ms)
+	r.arm()
 }
 
 // TestWriters_DoNotBlameEachOtherAfterAPause has a pause of the whole computer, shorter than the deadman.
@@ -333,6 +453,7 @@ func TestWriter_DampsARobotOfAnotherProcess(t *testing.T) {
 
 func TestWriter_RefusesToBegin(t *testing.T) {
 	for want, wrong := range map[string]func(*rig){
+		"two robots":               func(r *rig) { r.net.second = true },
 		"another program writes":   func(r *rig) { r.net.foreign = 1 },
 		"nothing reads rt/lowcmd":  func(r *rig) { r.net.lonely = true },
 		"motor right_hip_yaw":      func(r *rig) { r.net.missing[8] = true },
@@ -346,11 +467,31 @@ func TestWriter_RefusesToBegin(t *testing.T) {
 		if err := r.robot.Arm(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		for _, c := range r.net.written {
-			if !c.damps() {
-				t.Fatalf("%s: a command that does not damp", want)
-			}
+		if err := r.robot.Halt(); err != nil { // as the control process does after a refusal
+			t.Errorf("%s: halt: %v", want, err)
 		}
+		r.run(100 * ms)
+		if n := len(r.net.written); n > 0 { // they would fight with those of another program
+			t.Errorf("%s: %d commands to a robot that was never armed", want, n)
+		}
+	}
+}
+
+func TestWriter_DampsOnWhileItRefusesToBeginAgain(t *testing.T) {
+	r := newRig(t, unitree.G1, nil)
+	r.arm()
+	if err := r.robot.Halt(); err != nil {
+		t.Fatal(err)
+	}
+	at := r.now
+	r.net.foreign = 1
+	r.run(100 * ms)
+	if err := errors.Join(r.sense(), r.robot.Arm()); err == nil {
+		t.Error("armed beside another writer")
+	}
+	r.run(100 * ms)
+	if took := r.damped(at); took > 2*ms {
+		t.Errorf("after %d ms", took/ms)
 	}
 }
 
@@ -379,6 +520,39 @@ func TestWriter_InterpolatesWithinItsLimits(t *testing.T) {
 			t.Errorf("a step of %g rad with max_rate 6", step)
 		}
 		last = c.q[0]
+	}
+}
+
+// TestWriter_ObeysNoImpossibleState has one state whose numbers are finite, and would not be in a command.
+func TestWriter_ObeysNoImpossibleState(t *testing.T) {
+	r := newRig(t, unitree.G1, nil)
+	action := r.arm()
+	r.net.q[3], r.net.dq[3] = 3.4e38, 3.4e38
+	from := len(r.net.written)
+	r.run(2 * ms)
+	r.net.dq[3] = 0
+	r.tick(action)
+	for _, c := range r.net.written[from:] {
+		if !(math.Abs(float64(c.q[3]-action[3])) < 0.1) {
+			t.Fatalf("the goal of a joint at %g is %g", action[3], c.q[3])
+		}
+	}
+}
+
+// TestWriter_SendsNoInfiniteGoal has the limit of the torque divided by a tiny kp.
+func TestWriter_SendsNoInfiniteGoal(t *testing.T) {
+	r := newRig(t, unitree.Go2, func(c *unitree.Config) { c.Kp, c.Kd = []float64{1e-40}, []float64{50} })
+	r.arm()
+	at := r.now
+	r.net.dq[3] = 90
+	r.run(20 * ms)
+	for _, c := range r.net.written {
+		if q := float64(c.q[3]); math.IsInf(q, 0) || math.IsNaN(q) {
+			t.Fatalf("the goal %g", q)
+		}
+	}
+	if took := r.damped(at); took > 2*ms {
+		t.Errorf("after %d ms", took/ms)
 	}
 }
 
