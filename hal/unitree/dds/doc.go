@@ -7,5 +7,5 @@
 // The library starts threads. Therefore only the writer processes of hal/unitree and
 // tools load it, never a control process.
 //
-// [Reader.Take] and [Writer.Write] allocate nothing. One goroutine uses an endpoint.
+// [Reader.Take] and [Writer.Write] allocate nothing. Several goroutines may open endpoints; one uses an endpoint.
 package dds

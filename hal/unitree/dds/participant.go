@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -24,7 +25,9 @@ type Participant struct {
 	lib    *Library
 	domain int32
 	entity int32
-	topics map[string]int32
+
+	opening sync.Mutex // of endpoints: it guards topics and the library's texts
+	topics  map[string]int32
 }
 
 // Join opens a participant in a domain, on one interface. A process has at most one for each domain.
@@ -137,6 +140,8 @@ const (
 func (p *Participant) endpoint(
 	create uintptr, topic string, d idl.Descriptor, reliability, depth uintptr,
 ) (int32, error) {
+	p.opening.Lock()
+	defer p.opening.Unlock()
 	t, err := p.topic(topic, d)
 	if err != nil {
 		return 0, err

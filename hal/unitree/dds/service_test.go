@@ -16,8 +16,7 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 	defer p.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	active := "ai"
-	var nameless atomic.Bool
+	var released, nameless atomic.Bool
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Serve(ctx, p, MotionSwitcher, func(api int64, parameter string) (int, string) {
@@ -26,10 +25,12 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 				return 3204, ""
 			case api == CheckMode && nameless.Load():
 				return 0, "{}"
+			case api == CheckMode && released.Load():
+				return 0, `{"form":"0","name":""}`
 			case api == CheckMode:
-				return 0, `{"form":"0","name":"` + active + `"}`
+				return 0, `{"form":"0","name":"ai"}`
 			case api == ReleaseMode:
-				active = ""
+				released.Store(true)
 				return 0, ""
 			}
 			return 3203, ""
@@ -42,8 +43,8 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 	if name, err := c.Controller(ctx); name != "ai" || err != nil {
 		t.Errorf("controller %q, %v", name, err)
 	}
-	if err := c.Release(ctx); err != nil || active != "" {
-		t.Errorf("%v, still %q", err, active)
+	if err := c.Release(ctx); err != nil || !released.Load() {
+		t.Errorf("%v, released %v", err, released.Load())
 	}
 	nameless.Store(true)
 	if name, err := c.Controller(ctx); err == nil {
