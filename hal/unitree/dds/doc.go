@@ -7,5 +7,6 @@
 // The library starts threads. Therefore only the writer processes of hal/unitree and
 // tools load it, never a control process.
 //
-// [Reader.Take] and [Writer.Write] allocate nothing. Several goroutines may open endpoints; one uses an endpoint.
+// [Reader.Take] and [Writer.Write] allocate nothing. Several goroutines may open
+// endpoints; one goroutine uses an endpoint.
 package dds
