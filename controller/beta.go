@@ -19,7 +19,7 @@ type Beta struct {
 	Schedule string  `yaml:"schedule" rule:"constant|theory|misspecified"` // constant, theory or misspecified
 	Value    float64 `yaml:"value,omitempty" rule:"[0, inf)"`              // constant: β, >= 0
 	S        float64 `yaml:"s,omitempty" rule:"finite"`                    // theory, misspecified: bound on ‖z‖, >= 0
-	Noise    float64 `yaml:"noise,omitempty" rule:"finite"`                // theory, misspecified: σ of a label; 0 means 1
+	Noise    float64 `yaml:"noise,omitempty" rule:"finite"`                // theory, misspecified: σ of a label; 0: 1
 	// Delta is the risk of being wrong, in (0, 1), for theory and misspecified.
 	Delta float64 `yaml:"delta,omitempty" rule:"finite"`
 	Zeta  float64 `yaml:"zeta,omitempty" rule:"finite"` // misspecified: the model's largest error, >= 0

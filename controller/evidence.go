@@ -11,7 +11,7 @@ const (
 	// changedAt is the log Bayes factor, nats, at which a task counts as changed. After the operator refused a
 	// change it is twice as large.
 	changedAt = 8
-	// suspected is the largest number of labels after which a change is no longer suspected.
+	// suspected is the largest number of labels for which a change can be suspected.
 	suspected = 60
 	// discounted is the weight that is left to the former belief when it is to follow new labels quickly.
 	discounted = 0.2
@@ -66,7 +66,7 @@ func (e Evidence) Words() string {
 // A belief with labels of a few kinds of states alone fits them better than one with labels of all states, because no
 // reward is exactly linear in the features. Therefore the new belief must also surpass the former one with less
 // weight, which fits as closely and begins from the former task. A state of a new kind has a wide prediction under
-// all of them and is no evidence. A change makes the former task a worse beginning than none.
+// all of them and is no evidence. After a real change, an empty belief predicts better than one that begins from the former task.
 type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
 
@@ -132,8 +132,8 @@ func (e *evidence) drop() {
 	}
 }
 
-// add weighs a label that l is about to learn, with its features in l.phi. counts is false for a label that is too
-// close to the one before to be evidence of its own.
+// add weighs a label that l is about to learn, with its features in l.phi. counts is false for a label so
+// close to the one before that it is the same evidence.
 func (e *evidence) add(l *Learner, a *AppliedLabel, counts bool) {
 	if e == nil || a.Kind == rewardsrc.Goal {
 		return

@@ -15,7 +15,7 @@ type formerTask struct {
 	belief *posterior.Belief // nil: Config.Gate has no Relearn
 	noise  NoiseState
 	open   bool
-	fresh  bool   // nobody has read it
+	fresh  bool   // the host has not read it
 	until  uint64 // the tick from which on it can no longer be kept
 	lasts  uint64 // ticks
 }

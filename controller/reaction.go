@@ -58,7 +58,7 @@ func (s *ReactionState) likeliest(answer bool) int {
 	return best
 }
 
-// reaction estimates which moments the operator's presses are about. For each moment it has a belief of its own, from
+// reaction estimates which moments the operator's presses are about. It has one belief for each moment, from
 // labels about that moment, and compares how well these beliefs predict each label: Bayes' rule makes the moments that
 // predict labels well more probable. An operator may change: a part of the probability returns to that before the
 // first label.

@@ -79,7 +79,7 @@ type AppliedLabel struct {
 	From, To   uint64  // credited ticks (Index), inclusive
 	About      uint64  // the tick that sets the label's age
 	At         int64   // the moment of the press, ns, if the credited ticks were estimated; else 0
-	Asked      uint64  // the tick of the request, NoTick for none, likewise
+	Asked      uint64  // the tick of the request, or NoTick; 0 if the credited ticks were not estimated
 	Undoes     uint64  // ID of the label that an Undo removed
 	Value      float64 // the reward
 	Confidence float64 // of the label, in (0, 1]

@@ -152,7 +152,7 @@ class Go2:
         self._apply((pose, np.zeros(12), np.zeros(12), np.full(12, KP), np.full(12, KD)))
 
     def place(self, pose: np.ndarray, heading: float = 0.0) -> None:
-        """Sets the robot down where it is, at rest in a pose [12], rad, upright."""
+        """Sets the robot down where it is, motionless in a pose [12], rad, upright."""
         data = self.data
         where = data.qpos[:2].copy() if self.now else np.zeros(2)
         mujoco.mj_resetData(self.model, data)

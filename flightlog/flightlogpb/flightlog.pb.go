@@ -15,12 +15,11 @@
 package flightlogpb
 
 import (
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
-
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -704,7 +703,7 @@ type AppliedLabel struct {
 	Confidence    float64                `protobuf:"fixed64,11,opt,name=confidence,proto3" json:"confidence,omitempty"`
 	Share         float64                `protobuf:"fixed64,12,opt,name=share,proto3" json:"share,omitempty"`           // of its weight, in (0, 1]: below 1 where it contradicted the belief; 0 if not an applied value
 	AtNs          int64                  `protobuf:"fixed64,20,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"` // the moment of the press, if the credited ticks were estimated; else 0
-	Asked         uint64                 `protobuf:"fixed64,21,opt,name=asked,proto3" json:"asked,omitempty"`           // the tick of its request, likewise; all bits set: none
+	Asked         uint64                 `protobuf:"fixed64,21,opt,name=asked,proto3" json:"asked,omitempty"`           // the tick of its request, all bits set for none; 0 if the credited ticks were not estimated
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -46,6 +46,8 @@ func (h halter) AssumeConfigured(i int) {
 	}
 }
 
+func (h halter) Holds(i int) bool { return h.servos[i].mode.goal == regGoalPosition }
+
 func (h halter) SetGoal(i int, goal float64) bool {
 	s := &h.servos[i]
 	if s.perStep == 0 {

@@ -35,6 +35,8 @@ func (h halter) Probe(i int) error {
 // AssumeConfigured implements servobus.Halter. newDevice has assumed the configured setup.
 func (h halter) AssumeConfigured(int) {}
 
+func (h halter) Holds(i int) bool { return !h.servos[i].wheel }
+
 func (h halter) SetGoal(i int, goal float64) bool {
 	h.servos[i].setGoal(goal)
 	return true

@@ -14,6 +14,8 @@ type Halter interface {
 	Probe(i int) error
 	// AssumeConfigured assumes the configured setup for servo i, which does not answer.
 	AssumeConfigured(i int)
+	// Holds reports whether servo i follows positions, so that it stops at its goal.
+	Holds(i int) bool
 	// SetGoal converts a finite goal for servo i and reports whether it could.
 	SetGoal(i int, goal float64) bool
 	// WriteGoal writes the goal to servo i, or with torqueOff switches its torque off. Servos do not
@@ -28,7 +30,7 @@ type Halter interface {
 // HaltAll halts each servo independently of the others, and joins the errors. It writes the failsafe
 // goal, or with torqueOff, or for an infinite goal, it switches the torque off.
 //
-//   - For hal.Hold a servo keeps its goal.
+//   - For hal.Hold a servo that follows positions keeps its goal; another one loses its torque.
 //   - A servo that answers is verified, and commanded a second time if the verification fails.
 //   - A servo with a different setup, for which the goal would have another meaning, loses its torque,
 //     and is an error.
@@ -57,7 +59,7 @@ func haltOne(h Halter, i int, goal float64, torqueOff bool) (note string, err er
 	if !answers {
 		h.AssumeConfigured(i)
 	}
-	if math.IsNaN(goal) && !torqueOff && (err == nil || !answers) {
+	if math.IsNaN(goal) && h.Holds(i) && !torqueOff && (err == nil || !answers) {
 		return haltHeld(h, i, err)
 	}
 	torqueOff = torqueOff || math.IsNaN(goal) || math.IsInf(goal, 0) || !h.SetGoal(i, goal)

@@ -15,6 +15,7 @@ type silentHalter struct {
 
 func (s *silentHalter) Probe(int) error           { return hal.ErrTimeout }
 func (s *silentHalter) AssumeConfigured(int)      {}
+func (s *silentHalter) Holds(int) bool            { return true }
 func (s *silentHalter) SetGoal(int, float64) bool { return true }
 func (s *silentHalter) Inactive(int) string       { return "" }
 func (s *silentHalter) Verify(int, bool) error    { return hal.ErrTimeout }

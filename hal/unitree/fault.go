@@ -60,7 +60,7 @@ var errorsOf = [faultCount]error{
 	FaultNotReady: fmt.Errorf("unitree: %w: the standby writer has not found the robot yet; arm again",
 		hal.ErrTimeout),
 	FaultTwoRobots: fmt.Errorf("unitree: %w: two robots, or programs, send rt/lowstate on this interface; "+
-		"give each robot a network of its own: both obey these commands", hal.ErrProtocol),
+		"give each robot another network: both obey these commands", hal.ErrProtocol),
 }
 
 // FaultError returns the error of a fault, nil for none. That of FaultMotor does not name the motor.

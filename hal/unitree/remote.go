@@ -89,7 +89,7 @@ var labelButtons = [...]struct {
 const (
 	armAfter  = time.Second            // that the combination is held
 	offAfter  = 500 * time.Millisecond // that the state of the remote is all zeros
-	maxQueued = 16                     // presses that nobody took
+	maxQueued = 16                     // presses that wait for the host
 )
 
 // remote watches the remote control. It allocates nothing.
@@ -171,8 +171,8 @@ func (r *remote) notePresses(fresh, now Buttons, at int64) {
 	}
 }
 
-// lost ends the hold of a combination to arm: no state is known. The loss of the states is a fault of its own, so that
-// the remote control does not count as off.
+// lost ends the hold of a combination to arm: no state is known. The loss of the states is another fault, so that the
+// remote control does not count as off.
 func (r *remote) lost() { r.armReady, r.armSince, r.armAsked, r.zeroAt = false, 0, false, 0 }
 
 // stopped reports whether a combination to stop is held, or a required remote is off.

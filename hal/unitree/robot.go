@@ -354,12 +354,6 @@ func (r *Robot) Warning() error {
 	return nil
 }
 
-// Report returns the newest report of the writer.
-func (r *Robot) Report() Report {
-	r.update()
-	return r.report
-}
-
 // Close ends the writers, which damp the motors before, if the robot was armed.
 func (r *Robot) Close() error {
 	r.send(CommandEnd)

@@ -64,7 +64,7 @@ func findSocket(socket, config string) (string, error) {
 	}
 	if config == "" {
 		file, err := configs.Load(configs.DefaultName())
-		if err != nil { // a program without the rover and without a configuration of its own
+		if err != nil { // a program that registers no default configuration
 			return defaultSocket, nil
 		}
 		return cmp.Or(file.Safety.Socket, defaultSocket), nil

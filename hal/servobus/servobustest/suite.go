@@ -467,6 +467,10 @@ func haltAllHeld(t *testing.T, start func(*testing.T) Rig) {
 	if !errors.Is(err, hal.ErrTimeout) || len(notes) != 0 {
 		t.Errorf("%q, %v", notes, err)
 	}
+	all := []float64{hal.Hold(), hal.Hold(), hal.Hold()}
+	if _, err := r.HaltAll(Settings{TimeoutMs: patient}, all); err == nil || r.Torque(3) {
+		t.Errorf("%v: the wheel cannot hold, but has torque %v", err, r.Torque(3))
+	}
 	if a, b, wheel := r.Goal(1), r.Goal(2), r.Goal(3); a != 100 || b != 100 || wheel != 0 || !r.Torque(2) {
 		t.Errorf("goals %d, %d, %d, torque %v", a, b, wheel, r.Torque(2))
 	}
