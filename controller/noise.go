@@ -11,9 +11,9 @@ const firstLabels = 10
 // NoiseState is what a Learner knows about labels besides its belief: their noise and their number. With
 // NoiseConfig.Estimate off the noise is zero.
 type NoiseState struct {
-	Squares float64 // Σ w u² of the newest labels: u is the surprise of a label, w its share
-	Count   float64 // number of these labels, older ones with less weight
-	Labels  uint64  // labels in the belief: neither undone nor forgotten by Relearn or a switch of the task
+	Squares float64 `json:"squares,omitempty"` // Σ w u² of the newest labels: u is the surprise of a label, w its share
+	Count   float64 `json:"count,omitempty"`   // number of these labels, older ones with less weight
+	Labels  uint64  `json:"labels"`            // in the belief: neither undone nor forgotten by Relearn or a switch
 }
 
 // maxLabels is far above the labels of any robot. JSON has larger integers only approximately.

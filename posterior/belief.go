@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// MaxDim is the largest dimension that New accepts. It bounds the memory for a
-// damaged snapshot.
+// MaxDim is the largest dimension that New accepts.
 const MaxDim = 4096
 
 // The largest and the smallest λ. Between them, and with labels bounded by
@@ -31,7 +30,7 @@ var ErrNotPositiveDefinite = errors.New("downdate exceeds the information of the
 
 // Belief is the linear-Gaussian belief over the task embedding z of dimension
 // d: the upper Cholesky factor R of V = RᵀR and the vector b, so that
-// ẑ = V⁻¹b. The zero value supports only UnmarshalBinary and CopyFrom.
+// ẑ = V⁻¹b. The zero value supports only CopyFrom.
 //
 // A Belief is not safe for concurrent use, not even its reading methods: they
 // share scratch memory.
@@ -198,6 +197,9 @@ func (b *Belief) Rho() float64 { return b.rho }
 
 // ExactRestore reports whether each Forget restores the whole prior.
 func (b *Belief) ExactRestore() bool { return b.exact }
+
+// MovablePrior reports whether SetPrior has an effect.
+func (b *Belief) MovablePrior() bool { return b.slack > 1 }
 
 // Weight returns Σ ρ^k w, the total current weight of all labels.
 func (b *Belief) Weight() float64 { return *b.weight }

@@ -46,10 +46,9 @@ func replayGolden(t *testing.T, dim int, rho float64, opts ...Option) uint64 {
 		}
 		if tick%1000 == 500 {
 			must(t, b.Merge(other))
-			data, err := b.MarshalBinary()
-			must(t, err)
-			b = new(Belief)
-			must(t, b.UnmarshalBinary(data))
+			state := stateOf(b)
+			b = mustNew(t, dim, b.Lambda(), rho, opts...)
+			must(t, b.Restore(state))
 		}
 		record(b.Hash())
 		if tick%100 == 0 {

@@ -1,13 +1,10 @@
 package posterior
 
 import (
-	"bytes"
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/cespare/xxhash/v2"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -218,36 +215,16 @@ func TestSampleGaussian_HasTheCovarianceOfTheTask(t *testing.T) {
 	}
 }
 
-func TestSnapshot_KeepsNuisanceAndMovablePrior(t *testing.T) {
+func TestRestore_KeepsNuisanceAndMovablePrior(t *testing.T) {
 	b, _, _ := withNuisance(t, 5, 2, 4)
-	data := snapshotOf(t, b)
-	if version := binary.LittleEndian.Uint32(data[8:]); version != 2 {
-		t.Errorf("version %d", version)
-	}
-	var restored Belief
-	must(t, restored.UnmarshalBinary(data))
-	if restored.TaskDim() != 3 || !bytes.Equal(snapshotOf(t, &restored), data) {
+	restored := mustNew(t, 5, b.Lambda(), b.Rho(), WithNuisance(2), WithMovablePrior())
+	must(t, restored.Restore(stateOf(b)))
+	if restored.TaskDim() != 3 || !restored.MovablePrior() || restored.Hash() != b.Hash() {
 		t.Error("the restored belief differs")
 	}
 	restored.SetPrior(5)
 	restored.TrackPrior()
 	if restored.Hash() == b.Hash() {
 		t.Error("the prior of the restored belief does not move")
-	}
-	if version := binary.LittleEndian.Uint32(snapshotOf(t, trained(t, 3, 1))[8:]); version != 1 {
-		t.Errorf("a belief of version 1 is written as version %d", version)
-	}
-}
-
-func TestSnapshot_ReadsTheFormerKindOfAnOffset(t *testing.T) {
-	b, _, _ := withNuisance(t, 5, 1, 4)
-	data := snapshotOf(t, b)
-	binary.LittleEndian.PutUint64(data[16:], offsetKind+movableKind)
-	body := data[:len(data)-8]
-	binary.LittleEndian.PutUint64(data[len(body):], xxhash.Sum64(body))
-	var restored Belief
-	must(t, restored.UnmarshalBinary(data))
-	if restored.TaskDim() != 4 || restored.Hash() != b.Hash() {
-		t.Error("the restored belief differs")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"optibfm/flightlog"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/taskstore"
 )
 
 // taughtRun returns the settings of a run of the rover that labels every tick and saves its belief.
@@ -24,20 +24,27 @@ func taughtRun(dir, bundle string) []string {
 	}
 }
 
-// loadWhen waits for a record that satisfies a condition.
-func loadWhen(t *testing.T, dir string, good func(beliefstore.Record) bool) beliefstore.Record {
+// loadLast returns the last belief in a folder.
+func loadLast(t *testing.T, dir string) *taskstore.SavedBelief {
+	t.Helper()
+	task, err := taskstore.Store{State: dir}.Load(taskstore.Last)
+	rigtest.Must(t, err)
+	return task.Belief
+}
+
+// awaitLast waits until the last belief in a folder has a weight.
+func awaitLast(t *testing.T, dir string, weight float64) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		r, err := beliefstore.Load(dir)
+		task, err := taskstore.Store{State: dir}.Load(taskstore.Last)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("the record: %v", err)
+			t.Fatalf("the last belief: %v", err)
 		}
-		if err == nil && good(r) {
-			return r
+		if err == nil && task.Belief.Belief.Weight() >= weight {
+			return
 		}
 	}
 	t.Fatal("the belief was not saved")
-	return beliefstore.Record{}
 }
 
 func TestRun_ContinuesFromTheBeliefOfAKilledRun(t *testing.T) {
@@ -48,22 +55,18 @@ func TestRun_ContinuesFromTheBeliefOfAKilledRun(t *testing.T) {
 		cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=0")...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		rigtest.Must(t, cmd.Start())
-		loadWhen(t, dir, func(r beliefstore.Record) bool { return r.Belief.Weight() >= weight+3 })
+		awaitLast(t, dir, weight+3)
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // both processes
 		_ = cmd.Wait()
-		r, err := beliefstore.Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		weight = r.Belief.Weight()
+		weight = loadLast(t, dir).Belief.Weight()
 	}
 	cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=2")...)
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "starts from the belief of") {
 		t.Fatalf("the last run: %v\n%s", err, out)
 	}
-	r, err := beliefstore.Load(dir)
-	if err != nil || r.Belief.Weight() <= weight {
-		t.Fatalf("weight %g after %g: %v", r.Belief.Weight(), weight, err)
+	r := loadLast(t, dir)
+	if r.Belief.Weight() <= weight {
+		t.Fatalf("weight %g after %g", r.Belief.Weight(), weight)
 	}
 	result := checkVerified(t, onlyLog(t, cmd))
 	z := make([]float64, r.Belief.TaskDim())
@@ -79,7 +82,8 @@ func TestRun_RefusesABeliefOfAnotherSettingUnlessFresh(t *testing.T) {
 	if out, err := program(t, append(taughtRun(dir, bundle), "run.duration_s=0.3")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	before, err := os.ReadFile(beliefstore.Path(dir))
+	store := taskstore.Store{State: dir}
+	before, err := os.ReadFile(store.Path(taskstore.Last))
 	rigtest.Must(t, err)
 	for set, want := range map[string]string{
 		"controller.sigma=0.5":        "another controller.sigma",
@@ -92,19 +96,19 @@ func TestRun_RefusesABeliefOfAnotherSettingUnlessFresh(t *testing.T) {
 			t.Errorf("%s: %v\n%s", set, err, out)
 		}
 	}
-	if after, err := os.ReadFile(beliefstore.Path(dir)); err != nil || string(after) != string(before) {
-		t.Errorf("a refused run changed the record: %v", err)
+	if after, err := os.ReadFile(store.Path(taskstore.Last)); err != nil || string(after) != string(before) {
+		t.Errorf("a refused run changed the belief: %v", err)
 	}
 	cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=0.3", "controller.sigma=0.5")...)
 	cmd.Args = append(cmd.Args, "--fresh")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "set aside in") {
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "set aside as the task previous") {
 		t.Errorf("--fresh: %v\n%s", err, out)
 	}
-	if r, err := beliefstore.Load(dir); err != nil || r.Sigma != 0.5 {
-		t.Errorf("after --fresh: %+v, %v", r, err)
+	if r := loadLast(t, dir); r.Sigma != 0.5 {
+		t.Errorf("after --fresh: %+v", r)
 	}
-	if aside, err := os.ReadFile(beliefstore.Path(dir) + ".old"); err != nil || string(aside) != string(before) {
-		t.Errorf("the old record was not moved aside: %v", err)
+	if aside, err := os.ReadFile(store.Path(taskstore.Previous)); err != nil || string(aside) != string(before) {
+		t.Errorf("the old belief was not moved aside: %v", err)
 	}
 }
 

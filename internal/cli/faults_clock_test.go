@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"optibfm/flightlog"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/taskstore"
 )
 
 // wallJump names the file from which a program of jumpyProgram reads the error of its wall clock in seconds, in
@@ -155,8 +155,8 @@ func awaitSaved(t *testing.T, dir string, by time.Time) {
 	t.Helper()
 	var saved time.Time
 	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
-		record, err := beliefstore.Load(dir)
-		saved = record.SavedAt
+		task, err := taskstore.Store{State: dir}.Load(taskstore.Last)
+		saved = task.Origin.At
 		return err == nil && saved.Sub(by) >= 0 && saved.Sub(by) < 10*time.Minute
 	}) {
 		t.Errorf("the belief was saved at %v: the clock did not jump to %v", saved, by)

@@ -55,7 +55,7 @@ func TestLogLabel_TeachesATaskAfterwards(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	task, err := taskstore.Folder(folder).Load("corner")
+	task, err := taskstore.Store{Dir: folder}.Load("corner")
 	rigtest.Must(t, err)
 	if task.Origin.Afterwards != 20 {
 		t.Errorf("%+v", task.Origin)

@@ -30,12 +30,12 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/control"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/summary"
+	"optibfm/internal/taskstore"
 	"optibfm/internal/testturns"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
@@ -514,7 +514,7 @@ func TestRun_JSONIsTheOnlyOutput(t *testing.T) {
 func TestRun_RefusesBeforeTheRobotMoves(t *testing.T) {
 	t.Parallel()
 	damaged := t.TempDir()
-	rigtest.Must(t, os.WriteFile(beliefstore.Path(damaged), []byte("{}\nnot a belief"), 0o600))
+	rigtest.Must(t, os.WriteFile(taskstore.Store{State: damaged}.Path(taskstore.Last), []byte("{}\nnot a belief"), 0o600))
 	for name, c := range map[string]struct {
 		set  []string
 		want []string

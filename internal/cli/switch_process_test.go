@@ -8,9 +8,9 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
+	"optibfm/internal/taskstore"
 )
 
 func TestTask_SwitchOfARunningRobot(t *testing.T) {
@@ -26,13 +26,13 @@ func TestTask_SwitchOfARunningRobot(t *testing.T) {
 	rigtest.Must(t, err)
 	s, err := setup.OpenSession(file, false)
 	rigtest.Must(t, err)
-	folder, err := setup.TaskFolder(file.Run)
+	store, err := setup.TaskStore(file.Run)
 	rigtest.Must(t, err)
 	task := rigtest.NewTask(t, s, "walk")
-	rigtest.Must(t, folder.Save(task, false))
+	rigtest.Must(t, store.Save(task, false))
 	other := task
 	other.Name, other.Belief = "there", nil
-	rigtest.Must(t, folder.Save(other, false))
+	rigtest.Must(t, store.Save(other, false))
 	switchTo := func(name string) (string, error) {
 		args := []string{"task", "switch", name, "--set", "safety.socket=" + r.socket}
 		for _, s := range set {
@@ -77,8 +77,8 @@ func TestTask_SwitchOfARunningRobot(t *testing.T) {
 	if switches != 1 {
 		t.Errorf("%d ticks with a switch", switches)
 	}
-	saved, err := beliefstore.Load(file.Run.StateDir)
-	if err != nil || saved.Belief.Hash() != task.Belief.Belief.Hash() {
+	saved, err := store.Load(taskstore.Last)
+	if err != nil || saved.Belief.Belief.Hash() != task.Belief.Belief.Hash() {
 		t.Errorf("run.state_dir has another belief than the task's: %v", err)
 	}
 }

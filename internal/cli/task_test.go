@@ -57,8 +57,8 @@ func total(returns []float64) (sum float64) {
 
 func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 	dir := t.TempDir()
-	folder := taskstore.Folder(filepath.Join(dir, "tasks"))
-	set := []string{"--set", "run.task_dir=" + string(folder), "--set", "log.dir=" + filepath.Join(dir, "logs")}
+	store := taskstore.Store{Dir: filepath.Join(dir, "tasks")}
+	set := []string{"--set", "run.task_dir=" + store.Dir, "--set", "log.dir=" + filepath.Join(dir, "logs")}
 	do := func(args ...string) string {
 		t.Helper()
 		out, err := execute(append(args, set...)...)
@@ -69,7 +69,7 @@ func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 	}
 	taught := fastRover(t, set...)
 	do("task", "save", "corner", "--from", taught.Log, "--note", "the corner")
-	task, err := folder.Load("corner")
+	task, err := store.Load("corner")
 	rigtest.Must(t, err)
 
 	if z := checkVerified(t, openLog(t, taught)).Z; !slices.Equal(z, task.Z) {

@@ -9,7 +9,7 @@
 //   - the recorder takes ticks, requests and labels: it feeds the log, the display and the statistics
 //     (internal/record), and the operator's device;
 //   - the [Planner] plans for the newest state and publishes z;
-//   - the belief saver keeps the belief for the next run (internal/beliefstore);
+//   - the belief saver keeps the belief for the next run (internal/taskstore);
 //   - the picture recorder, with log.frames_hz, writes pictures beside the log;
 //   - the heartbeat reports to the control process that planner and recorder make progress.
 //

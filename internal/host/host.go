@@ -245,8 +245,7 @@ func (h *Process) OpenPlanner() error {
 		Plans:    make(chan flightlog.Plan, 64), Snapshots: make(chan flightlog.Snapshot, 4),
 		Events: make(chan flightlog.Event, 16),
 	}
-	h.saver, err = openBeliefSaver(
-		h.Session.File, h.Config.ModelHash, h.Config.Spec, h.Session.Shape().Latent, &h.Link.Steps, h.Planner.Events)
+	h.saver, err = h.openBeliefSaver()
 	h.Planner.saver = h.saver
 	return err
 }

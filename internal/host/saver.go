@@ -5,30 +5,29 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
-	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/hal"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/link"
 	"optibfm/internal/record"
+	"optibfm/internal/setup"
+	"optibfm/internal/taskstore"
+	"optibfm/posterior"
 	"optibfm/rtloop"
 )
 
-// beliefSaver saves beliefs in run.state_dir. It has its own goroutine: no disk delays a plan or the log. If
-// beliefs come faster than the disk takes them, it saves the newest. A nil *beliefSaver saves nothing.
+// beliefSaver saves beliefs as the task last in run.state_dir. It has its own goroutine: no disk delays a plan or
+// the log. If beliefs come faster than the disk takes them, it saves the newest. A nil *beliefSaver saves nothing.
 type beliefSaver struct {
-	store   *beliefstore.Store
-	record  beliefstore.Record
-	steps   *link.HostSteps
-	newest  chan savedState // capacity 1
-	offered uint64          // State.Switches of the newest state
-	wanted  atomic.Uint64   // save the next belief from this tick on; 0: none
-	failed  bool            // the last save
-	aside   bool            // the record is of the task before a switch: set it aside
-	events  chan flightlog.Event
+	keeper   *taskstore.Keeper
+	template taskTemplate
+	belief   *posterior.Belief // scratch
+	steps    *link.HostSteps
+	newest   chan savedState // capacity 1
+	offered  uint64          // State.Switches of the newest state
+	wanted   atomic.Uint64   // save the next belief from this tick on; 0: none
+	failed   bool            // the last save
+	events   chan flightlog.Event
 }
 
 // savedState is what a save needs of a controller.State.
@@ -39,24 +38,28 @@ type savedState struct {
 }
 
 // openBeliefSaver returns nil if the configuration saves no belief.
-func openBeliefSaver(
-	f configs.File, modelHash string, spec hal.Spec, d int, steps *link.HostSteps, events chan flightlog.Event,
-) (*beliefSaver, error) {
-	if f.Run.StateDir == "" {
+func (h *Process) openBeliefSaver() (*beliefSaver, error) {
+	if h.Session.File.Run.StateDir == "" {
 		return nil, nil
 	}
-	belief, err := f.Controller.NewBelief(d)
+	belief, err := h.Session.File.Controller.NewBelief(h.Session.Shape().Latent)
 	if err != nil {
 		return nil, err
 	}
-	store, err := beliefstore.Open(f.Run.StateDir)
+	store, err := setup.TaskStore(h.Session.File.Run)
+	if err != nil {
+		return nil, err
+	}
+	keeper, err := store.Lock()
 	if err != nil {
 		return nil, fmt.Errorf("run.state_dir: %w; set a folder that this user can write to, or clear the key", err)
 	}
-	record := newRecord(f, modelHash, spec)
-	record.Belief = belief
+	if h.Config.Fresh {
+		keeper.Switch()
+	}
 	return &beliefSaver{
-		store: store, record: record, steps: steps, newest: make(chan savedState, 1), events: events,
+		keeper: keeper, template: h.taskTemplate(), belief: belief, steps: &h.Link.Steps,
+		newest: make(chan savedState, 1), events: h.Planner.Events,
 	}, nil
 }
 
@@ -104,16 +107,12 @@ func (k *beliefSaver) run() {
 func (k *beliefSaver) save(s savedState) error {
 	k.steps.Note(link.BeliefSave, true)
 	defer k.steps.Note(link.BeliefSave, false)
-	k.record.Noise = s.noise
-	k.aside = k.aside || s.switched
-	err := k.record.Belief.Restore(s.belief)
-	if err == nil && k.aside {
-		err = k.store.SetAside()
-		k.aside = err != nil
+	if s.switched {
+		k.keeper.Switch()
 	}
+	err := k.belief.Restore(s.belief)
 	if err == nil {
-		k.record.SavedAt = time.Now()
-		err = k.store.Save(k.record)
+		err = k.keeper.Save(k.template.task(taskstore.Last, k.belief, s.noise))
 	}
 	if err != nil {
 		return fmt.Errorf("run.state_dir: the belief is not saved: %w; free space on the disk, or check it", err)
@@ -130,5 +129,5 @@ func (k *beliefSaver) finish(last *controller.State) error {
 	if last != nil {
 		err = k.save(savedState{last.Belief, last.Noise, last.Switches != k.offered})
 	}
-	return errors.Join(err, k.store.Close())
+	return errors.Join(err, k.keeper.Close())
 }

@@ -6,37 +6,31 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/hal"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/link"
+	"optibfm/internal/rigtest"
+	"optibfm/internal/taskstore"
 )
 
 func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 	const d = 3
 	file := configs.Default()
 	file.Controller = controller.DefaultConfig()
-	file.Run.StateDir = t.TempDir()
+	store := taskstore.Store{State: t.TempDir()}
 	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: d}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	words, err := link.OpenWords(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	saver, err := openBeliefSaver(file, "model", hal.Spec{}, d, &words.Steps, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, err)
 	belief, err := file.Controller.NewBelief(d)
-	if err != nil {
-		t.Fatal(err)
+	rigtest.Must(t, err)
+	keeper, err := store.Lock()
+	rigtest.Must(t, err)
+	saver := &beliefSaver{
+		keeper: keeper, template: taskTemplate{file, "model", "robot"}, belief: belief.Clone(), steps: &words.Steps,
+		newest: make(chan savedState, 1),
 	}
 	state := controller.NewState(controller.Shape{Obs: 1, Action: 1, Latent: d})
 	offer := func(label float64, switches uint64) uint64 {
-		if err := belief.Update([]float64{1, 2, 3}, label, 1); err != nil {
-			t.Fatal(err)
-		}
+		rigtest.Must(t, belief.Update([]float64{1, 2, 3}, label, 1))
 		belief.State(state.Belief)
 		state.Switches = switches
 		saver.Offer(state, true)
@@ -44,36 +38,23 @@ func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 	}
 	offer(1, 0)
 	first := offer(2, 0)
-	if err := saver.save(<-saver.newest); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, saver.save(<-saver.newest))
 	offer(3, 1) // the saver is too slow for this one
 	offer(4, 1)
-	old := beliefstore.Path(file.Run.StateDir) + ".old"
-	if err := os.MkdirAll(old+"/obstacle", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	previous := store.Path(taskstore.Previous)
+	rigtest.Must(t, os.MkdirAll(previous+"/obstacle", 0o700))
 	if err := saver.save(<-saver.newest); err == nil {
 		t.Fatal("the belief before the switch is lost")
 	}
-	if err := os.RemoveAll(old); err != nil {
-		t.Fatal(err)
-	}
+	rigtest.Must(t, os.RemoveAll(previous))
 	last := offer(5, 1)
-	if err := saver.save(<-saver.newest); err != nil {
-		t.Fatal(err)
-	}
-	if err := saver.finish(nil); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := beliefstore.Load(file.Run.StateDir); err != nil || got.Belief.Hash() != last {
-		t.Errorf("saved: %v", err)
-	}
-	data, err := os.ReadFile(old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := beliefstore.Parse(data); err != nil || got.Belief.Hash() != first {
-		t.Errorf("set aside: %v", err)
+	rigtest.Must(t, saver.save(<-saver.newest))
+	rigtest.Must(t, saver.finish(nil))
+	for name, want := range map[string]uint64{taskstore.Last: last, taskstore.Previous: first} {
+		got, err := store.Load(name)
+		rigtest.Must(t, err)
+		if got.Belief.Belief.Hash() != want {
+			t.Errorf("%s is another belief", name)
+		}
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/hal"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/link"
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
@@ -24,33 +22,31 @@ import (
 
 // taskDesk saves and loads the tasks of the console. The control process checks a loaded task and switches to it.
 type taskDesk struct {
-	folder taskstore.Folder
-	file   configs.File
-	model  string // its hash
-	spec   hal.Spec
-	belief *beliefWatch
-	change *link.TaskChanger
+	store    taskstore.Store
+	template taskTemplate
+	belief   *beliefWatch
+	change   *link.TaskChanger
 }
 
 // newestWait is how long a save waits for a belief with all labels that the operator saw.
 const newestWait = 2 * time.Second
 
 func (h *Process) openTasks(belief *beliefWatch) (*taskDesk, error) {
-	folder, err := setup.TaskFolder(h.Session.File.Run)
+	store, err := setup.TaskStore(h.Session.File.Run)
 	if err != nil {
 		return nil, err
 	}
 	change, err := link.NewTaskChanger(os.NewFile(fdTasks, "tasks"))
-	return &taskDesk{folder, h.Session.File, h.Config.ModelHash, h.Config.Spec, belief, change}, err
+	return &taskDesk{store, h.taskTemplate(), belief, change}, err
 }
 
 // List implements web.Tasks.
 func (d *taskDesk) List() (list []web.SavedTask, err error) {
-	entries, err := d.folder.Heads()
-	taskstore.ByModel(entries, d.model)
+	entries, err := d.store.Heads()
+	taskstore.ByModel(entries, d.template.model)
 	for _, e := range entries {
 		list = append(list, web.SavedTask{
-			Name: e.Name, Robot: e.Task.Origin.Robot, Other: e.Err != nil || e.Task.ModelHash != d.model,
+			Name: e.Name, Robot: e.Task.Origin.Robot, Other: e.Err != nil || e.Task.ModelHash != d.template.model,
 		})
 	}
 	return list, err
@@ -58,16 +54,14 @@ func (d *taskDesk) List() (list []web.SavedTask, err error) {
 
 // Save implements web.Tasks.
 func (d *taskDesk) Save(name string, replace bool) error {
-	belief := newRecord(d.file, d.model, d.spec)
-	var err error
-	if belief.Belief, belief.Noise, err = d.belief.since(rtloop.Now()); err != nil {
+	belief, noise, err := d.belief.since(rtloop.Now())
+	if err != nil {
 		return err
 	}
-	if belief.Labels() == 0 {
+	if noise.Labels == 0 {
 		return errors.New("the task has no label; give labels first")
 	}
-	belief.SavedAt = time.Now().UTC()
-	err = d.folder.Save(taskOf(name, d.file, belief), replace)
+	err = d.store.Save(d.template.task(name, belief, noise), replace)
 	if errors.Is(err, taskstore.ErrExists) {
 		return fmt.Errorf("the task %s exists; choose another name, or replace it", name)
 	}
@@ -76,7 +70,7 @@ func (d *taskDesk) Save(name string, replace bool) error {
 
 // Load implements web.Tasks.
 func (d *taskDesk) Load(name string) error {
-	_, file, err := d.folder.Read(name)
+	_, file, err := d.store.Read(name)
 	if err != nil {
 		return err
 	}
@@ -127,39 +121,43 @@ func (h *Process) saveFormer() {
 
 // saveTask saves a belief as a task.
 func (h *Process) saveTask(name string, b link.TaskBelief) error {
-	file := h.Session.File
-	folder, err := setup.TaskFolder(file.Run)
+	store, err := setup.TaskStore(h.Session.File.Run)
 	if err != nil {
 		return err
 	}
-	belief := newRecord(file, h.Config.ModelHash, h.Config.Spec)
-	belief.Noise = b.Noise
-	if belief.Belief, err = file.Controller.NewBelief(h.Session.Shape().Latent); err != nil {
+	belief, err := h.Session.File.Controller.NewBelief(h.Session.Shape().Latent)
+	if err != nil {
 		return err
 	}
-	if err := belief.Belief.Restore(b.State); err != nil {
+	if err := belief.Restore(b.State); err != nil {
 		return err
 	}
-	belief.SavedAt = time.Now().UTC()
-	return folder.Save(taskOf(name, file, belief), false)
+	return store.Save(h.taskTemplate().task(name, belief, b.Noise), false)
 }
 
-// taskOf returns the task of a belief of a run.
-func taskOf(name string, file configs.File, belief beliefstore.Record) taskstore.Task {
+// taskTemplate makes tasks of the beliefs of a run.
+type taskTemplate struct {
+	file  configs.File
+	model string // its hash
+	robot string // its name
+}
+
+func (h *Process) taskTemplate() taskTemplate {
+	return taskTemplate{h.Session.File, h.Config.ModelHash, h.Config.Spec.Name}
+}
+
+// task returns the task of a belief, which it does not copy.
+func (r taskTemplate) task(name string, b *posterior.Belief, n controller.NoiseState) taskstore.Task {
+	k := r.file.Controller
+	saved := taskstore.SavedBelief{
+		Belief: b, Basis: k.BasisHash(), Offset: k.Offset, Sigma: k.Sigma, Estimate: k.Noise.Estimate, Noise: n,
+		SavedAt: time.Now().UTC(),
+	}
 	return taskstore.Task{
-		Name: name, ModelHash: belief.ModelHash, Z: setup.MeanZ(file.Controller, belief), Belief: &belief,
+		Name: name, ModelHash: r.model, Z: setup.MeanZ(k, saved), Belief: &saved,
 		Origin: taskstore.Origin{
-			At: belief.SavedAt, Program: belief.Program, Robot: belief.Robot, StateDir: file.Run.StateDir,
+			At: saved.SavedAt, Program: version.String(), Robot: r.robot, StateDir: r.file.Run.StateDir,
 		},
-	}
-}
-
-// newRecord returns what a saved belief of a run has besides the belief, its noise and the time.
-func newRecord(f configs.File, modelHash string, spec hal.Spec) beliefstore.Record {
-	return beliefstore.Record{
-		ModelHash: modelHash, Basis: f.Controller.BasisHash(), Offset: f.Controller.Offset,
-		Sigma: f.Controller.Sigma, Estimate: f.Controller.Noise.Estimate,
-		Program: version.String(), Robot: spec.Name,
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/hal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
@@ -25,7 +24,7 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 	watch, err := newBeliefWatch(file.Controller, d)
 	rigtest.Must(t, err)
 	desk := &taskDesk{
-		folder: taskstore.Folder(t.TempDir()), file: file, model: "abc", spec: hal.Spec{Name: "fake"}, belief: watch,
+		store: taskstore.Store{Dir: t.TempDir()}, template: taskTemplate{file, "abc", "fake"}, belief: watch,
 	}
 	learner, err := controller.NewLearner(file.Controller, d, 20e6)
 	rigtest.Must(t, err)
@@ -55,10 +54,10 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 			t.Errorf("%s, replace %v: %v; want %q", c.name, c.replace, err, c.err)
 		}
 	}
-	rigtest.Must(t, desk.folder.Save(taskstore.Task{
+	rigtest.Must(t, desk.store.Save(taskstore.Task{
 		Name: "a", ModelHash: "another", Z: []float64{1}, Origin: taskstore.Origin{Robot: "walker"},
 	}, false))
-	rigtest.Must(t, os.WriteFile(desk.folder.Path("b"), []byte("damaged"), 0o600))
+	rigtest.Must(t, os.WriteFile(desk.store.Path("b"), []byte("damaged"), 0o600))
 	want := []web.SavedTask{
 		{Name: "turn", Robot: "fake"},
 		{Name: "a", Robot: "walker", Other: true},
@@ -67,7 +66,7 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 	if list, err := desk.List(); err != nil || !slices.Equal(list, want) {
 		t.Errorf("tasks %+v, %v; want %+v", list, err, want)
 	}
-	saved, err := desk.folder.Load("turn")
+	saved, err := desk.store.Load("turn")
 	rigtest.Must(t, err)
 	if got, want := saved.Belief.Belief.Hash(), learner.Belief().Hash(); got != want || saved.ModelHash != "abc" {
 		t.Errorf("saved the belief %x of the model %s, want %x", got, saved.ModelHash, want)
@@ -109,18 +108,16 @@ func TestProcess_SavesAFormerTaskThatWasNotKept(t *testing.T) {
 		}
 		c.end(h, tick)
 		h.saving.Wait()
-		names, err := taskstore.Folder(session.File.Run.TaskDir).Names()
+		saved, err := taskstore.Store{Dir: session.File.Run.TaskDir}.List()
 		rigtest.Must(t, err)
-		if len(names) != c.want || h.former != nil || len(h.Planner.Events) != c.want {
-			t.Errorf("%s: tasks %q, %d events", name, names, len(h.Planner.Events))
+		if len(saved) != c.want || h.former != nil || len(h.Planner.Events) != c.want {
+			t.Errorf("%s: tasks %v, %d events", name, saved, len(h.Planner.Events))
 		}
-		if c.want == 0 {
-			continue
-		}
-		task, err := taskstore.Folder(session.File.Run.TaskDir).Load(names[0])
-		rigtest.Must(t, err)
-		if !strings.HasPrefix(names[0], "before-change-") || task.Belief.Belief.Hash() != learner.Belief().Hash() {
-			t.Errorf("%s: the task %s has another belief", name, names[0])
+		for _, e := range saved {
+			rigtest.Must(t, e.Err)
+			if !strings.HasPrefix(e.Name, "before-change-") || e.Task.Belief.Belief.Hash() != learner.Belief().Hash() {
+				t.Errorf("%s: the task %s has another belief", name, e.Name)
+			}
 		}
 	}
 }

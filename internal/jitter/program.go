@@ -43,11 +43,11 @@ func newProgramRun(config string, set []string) (*ProgramRun, rtloop.Config, err
 	}
 	// measurementSets clears run.state_dir, on which the folder may depend.
 	if file.Run.StartTask != "" || len(file.Controller.Explore.Tasks) > 0 {
-		folder, err := setup.TaskFolder(file.Run)
+		store, err := setup.TaskStore(file.Run)
 		if err != nil {
 			return nil, rtloop.Config{}, err
 		}
-		set = append(slices.Clone(set), "run.task_dir="+string(folder))
+		set = append(slices.Clone(set), "run.task_dir="+store.Dir)
 	}
 	return &ProgramRun{config: config, set: set}, file.Loop, nil
 }

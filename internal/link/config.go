@@ -18,6 +18,7 @@ type HostConfig struct {
 	JSON      bool     // print the summary as JSON
 	View      string   // address of the driver's pictures, "" for none
 	Recalled  string   // message about the belief of earlier runs
+	Fresh     bool     // set that belief aside
 	Invoked   shell.Invocation
 	Awaits    bool // the robot stands still until the operator's first input
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"optibfm/controller"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 )
@@ -22,23 +21,31 @@ func NewTask(t *testing.T, s *setup.Session, name string) taskstore.Task {
 		phi[i] = float64(i%5) - 2
 	}
 	Must(t, l.WarmStart(phi, []float64{1, -1, 0.5}))
-	record := beliefstore.Record{
-		ModelHash: s.Model.Fingerprint(), Basis: k.BasisHash(), Offset: k.Offset, Sigma: k.Sigma,
-		Estimate: k.Noise.Estimate, Noise: l.Noise(), Program: "test", Robot: "rover", SavedAt: time.Unix(1e9, 0),
-		Belief: l.Belief(),
+	saved := taskstore.SavedBelief{
+		Belief: l.Belief(), Basis: k.BasisHash(), Offset: k.Offset, Sigma: k.Sigma, Estimate: k.Noise.Estimate,
+		Noise: l.Noise(), SavedAt: time.Unix(1e9, 0),
 	}
 	return taskstore.Task{
-		Name: name, ModelHash: record.ModelHash, Z: setup.MeanZ(k, record), Belief: &record,
-		Origin: taskstore.Origin{At: record.SavedAt, Robot: record.Robot},
+		Name: name, ModelHash: s.Model.Fingerprint(), Z: setup.MeanZ(k, saved), Belief: &saved,
+		Origin: taskstore.Origin{At: saved.SavedAt, Robot: "rover"},
 	}
 }
 
 // TaskFile returns the bytes of the file of a task.
 func TaskFile(t *testing.T, task taskstore.Task) []byte {
 	t.Helper()
-	folder := taskstore.Folder(t.TempDir())
-	Must(t, folder.Save(task, false))
-	_, data, err := folder.Read(task.Name)
+	store := taskstore.Store{Dir: t.TempDir()}
+	Must(t, store.Save(task, false))
+	_, data, err := store.Read(task.Name)
 	Must(t, err)
 	return data
+}
+
+// SaveLast saves a task as the newest belief of a run.
+func SaveLast(t *testing.T, dir string, task taskstore.Task) {
+	t.Helper()
+	keeper, err := taskstore.Store{State: dir}.Lock()
+	Must(t, err)
+	Must(t, keeper.Save(task))
+	Must(t, keeper.Close())
 }

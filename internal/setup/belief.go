@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"optibfm/controller"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/taskstore"
 	"optibfm/posterior"
 )
 
@@ -51,51 +51,53 @@ func StartBelief(ctx context.Context, l *controller.Learner, s *Session) (starte
 }
 
 // restore copies a belief.
-func restore(l *controller.Learner, r beliefstore.Record) error {
-	state := make([]float64, posterior.StateLen(r.Belief.Dim()))
-	r.Belief.State(state)
-	return l.Restore(state, r.Noise)
+func restore(l *controller.Learner, b taskstore.SavedBelief) error {
+	state := make([]float64, posterior.StateLen(b.Belief.Dim()))
+	b.Belief.State(state)
+	return l.Restore(state, b.Noise)
 }
 
-// MeanZ returns ẑ [d] of a belief of a configuration.
-func MeanZ(k controller.Config, r beliefstore.Record) []float64 {
-	z := make([]float64, r.Belief.TaskDim())
-	k.Estimate(z, r.Belief, r.Noise.Scale(k))
+// MeanZ returns ẑ [d] of a belief of a configuration, nil if it is 0.
+func MeanZ(k controller.Config, b taskstore.SavedBelief) []float64 {
+	z := make([]float64, b.Belief.TaskDim())
+	k.Estimate(z, b.Belief, b.Noise.Scale(k))
+	if !slices.ContainsFunc(z, func(v float64) bool { return v != 0 }) {
+		return nil
+	}
 	return z
 }
 
-// loadBelief gives the learner the belief in run.state_dir, or sets that aside in a fresh session.
+// loadBelief gives the learner the belief of earlier runs. A fresh session only reports that the host process sets
+// it aside.
 func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
-	dir := s.File.Run.StateDir
-	if dir == "" {
+	if s.File.Run.StateDir == "" {
 		return "", nil
 	}
-	if s.fresh {
-		old, err := beliefstore.SetAside(dir)
-		if err != nil {
-			return "", fmt.Errorf("run.state_dir: --fresh: %w", err)
-		}
-		if old != "" {
-			message = "the belief of earlier runs is set aside in " + old
-		}
-		return message, nil
+	store, err := TaskStore(s.File.Run)
+	if err != nil {
+		return "", err
 	}
-	record, err := beliefstore.Load(dir)
+	task, err := store.Load(taskstore.Last)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err == nil {
-		err = checkBelief(record, beliefstore.Path(dir), s.File.Controller, s.Model)
+	if s.Fresh {
+		return "the belief of earlier runs is set aside as the task " + taskstore.Previous, nil
+	}
+	if err == nil && task.Belief == nil {
+		err = fmt.Errorf("%s has no belief", store.Path(task.Name))
 	}
 	if err == nil {
-		err = restore(l, record)
+		err = checkBelief(task, store.Path(task.Name), s.File.Controller, s.Model)
+	}
+	if err == nil {
+		err = restore(l, *task.Belief)
 	}
 	if err != nil {
-		return "", fmt.Errorf("run.state_dir: %w; or start without it: use --fresh once, or rename %s",
-			err, beliefstore.Path(dir))
+		return "", fmt.Errorf("run.state_dir: %w; or start without it: use --fresh once", err)
 	}
 	return fmt.Sprintf("the run starts from the belief of %s; labels in it: %d",
-		record.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), record.Labels()), nil
+		task.Belief.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), task.Belief.Labels()), nil
 }
 
 // CheckModelHash refuses a file of another model.
@@ -107,16 +109,16 @@ func CheckModelHash(path, hash string, m Model) error {
 	return nil
 }
 
-// checkBelief refuses a belief of another model or of other settings. where is the file of the belief.
-func checkBelief(r beliefstore.Record, where string, k controller.Config, m Model) error {
-	if err := CheckModelHash(where, r.ModelHash, m); err != nil {
+// checkBelief refuses a belief of another model or of other settings. where is the file of the task.
+func checkBelief(t taskstore.Task, where string, k controller.Config, m Model) error {
+	if err := CheckModelHash(where, t.ModelHash, m); err != nil {
 		return err
 	}
-	b := r.Belief
+	saved, b := *t.Belief, t.Belief.Belief
 	if d := m.Dims().Latent; b.TaskDim() != d {
 		return fmt.Errorf("%s has another dimension (%d, not %d); use its model", where, b.TaskDim(), d)
 	}
-	if err := CheckBasis(where, r, k); err != nil {
+	if err := CheckBasis(where, saved, k); err != nil {
 		return err
 	}
 	own, err := k.NewBelief(b.TaskDim())
@@ -127,7 +129,7 @@ func checkBelief(r beliefstore.Record, where string, k controller.Config, m Mode
 		name    string
 		was, is float64
 	}{
-		{"offset", r.Offset, k.Offset}, {"sigma", r.Sigma, k.Sigma},
+		{"offset", saved.Offset, k.Offset}, {"sigma", saved.Sigma, k.Sigma},
 		{"lambda", b.Lambda(), own.Lambda()}, {"rho", b.Rho(), k.Rho},
 	} {
 		if key.was != key.is {
@@ -142,19 +144,19 @@ func checkBelief(r beliefstore.Record, where string, k controller.Config, m Mode
 }
 
 // CheckBasis refuses a belief in other coordinates or of another noise model.
-func CheckBasis(where string, r beliefstore.Record, k controller.Config) error {
+func CheckBasis(where string, b taskstore.SavedBelief, k controller.Config) error {
 	switch is := k.BasisHash(); {
-	case r.Basis == is:
-	case r.Basis == "":
+	case b.Basis == is:
+	case b.Basis == "":
 		return fmt.Errorf("%s belongs to an isotropic prior; set controller.prior: isotropic", where)
 	case is == "":
-		return fmt.Errorf("%s belongs to a task prior (%s); set controller.prior: task", where, r.Basis)
+		return fmt.Errorf("%s belongs to a task prior (%s); set controller.prior: task", where, b.Basis)
 	default:
 		return fmt.Errorf("%s belongs to another task prior of the model (%s, not %s); use that bundle",
-			where, r.Basis, is)
+			where, b.Basis, is)
 	}
-	if r.Estimate != k.Noise.Estimate {
-		return fmt.Errorf("%s belongs to controller.noise.estimate %t; set that value", where, r.Estimate)
+	if b.Estimate != k.Noise.Estimate {
+		return fmt.Errorf("%s belongs to controller.noise.estimate %t; set that value", where, b.Estimate)
 	}
 	return nil
 }

@@ -12,11 +12,12 @@ import (
 // It returns the errors of the tasks that it cannot read, and leaves them out.
 func SetFormerTasks(k *controller.Config, r configs.Run, m Model) (unread []error) {
 	k.FormerTasks = nil
-	folder, err := TaskFolder(r)
+	store, err := TaskStore(r)
 	if !r.FormerTasks || !k.Hypotheses || k.BasisHash() == "" || err != nil {
 		return nil
 	}
-	entries, err := folder.List()
+	store.State = "" // only the tasks that a person saved
+	entries, err := store.List()
 	if err != nil {
 		return []error{err}
 	}
@@ -39,10 +40,10 @@ func SetFormerTasks(k *controller.Config, r configs.Run, m Model) (unread []erro
 
 // formerTask returns the coordinates of a task. A belief in other coordinates counts as a z without one.
 func formerTask(k controller.Config, t taskstore.Task) []float64 {
-	r := t.Belief
-	if r == nil || r.Basis != k.BasisHash() {
+	b := t.Belief
+	if b == nil || b.Basis != k.BasisHash() {
 		return k.FormerTask(t.Z, nil, 0)
 	}
-	k.Offset, k.Sigma, k.Noise.Estimate = r.Offset, r.Sigma, r.Estimate
-	return k.FormerTask(t.Z, r.Belief, r.Noise.Scale(k))
+	k.Offset, k.Sigma, k.Noise.Estimate = b.Offset, b.Sigma, b.Estimate
+	return k.FormerTask(t.Z, b.Belief, b.Noise.Scale(k))
 }

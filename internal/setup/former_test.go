@@ -28,20 +28,20 @@ func TestSetFormerTasks_TakesTheNewestOfTheModel(t *testing.T) {
 	if s.File.Controller.FormerTasks != nil {
 		t.Error("former tasks without a folder")
 	}
-	folder := taskstore.Folder(file.Run.TaskDir)
+	store := taskstore.Store{Dir: file.Run.TaskDir}
 	task := rigtest.NewTask(t, s, "newest")
 	want := s.File.Controller.FormerTask(task.Z, task.Belief.Belief, task.Belief.Noise.Scale(s.File.Controller))
 	goal := task
 	goal.Belief = nil
 	for i := range controller.MaxFormerTasks + 3 {
 		goal.Name, goal.Origin.At = fmt.Sprintf("old%02d", i), time.Unix(int64(i), 0)
-		rigtest.Must(t, folder.Save(goal, false))
+		rigtest.Must(t, store.Save(goal, false))
 	}
 	task.Origin.At = time.Unix(1e9, 0)
-	rigtest.Must(t, folder.Save(task, false))
+	rigtest.Must(t, store.Save(task, false))
 	goal.Name, goal.ModelHash, goal.Origin.At = "other", "another model", time.Unix(2e9, 0)
-	rigtest.Must(t, folder.Save(goal, false))
-	rigtest.Must(t, os.WriteFile(folder.Path("damaged"), []byte("x"), 0o600))
+	rigtest.Must(t, store.Save(goal, false))
+	rigtest.Must(t, os.WriteFile(store.Path("damaged"), []byte("x"), 0o600))
 
 	got := open().File.Controller
 	if n := len(got.FormerTasks); n != controller.MaxFormerTasks || !slices.Equal(got.FormerTasks[0], want) {

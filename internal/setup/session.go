@@ -27,7 +27,7 @@ type Session struct {
 	File  configs.File
 	YAML  []byte // the configuration for the host process; the log has no secrets
 	Model Model
-	fresh bool // set the belief of earlier runs aside
+	Fresh bool // set the belief of earlier runs aside
 	Warm  WarmStart
 	Start *Start // the task of run.start_task; nil: none
 
@@ -159,7 +159,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if c := &file.Controller.Credit; c.Answers == controller.Estimated && judgesRequest(file.Operator) {
 		c.Answers = controller.AtRequest
 	}
-	s = &Session{File: file, fresh: fresh}
+	s = &Session{File: file, Fresh: fresh}
 	if err := checkPaths(file); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,13 +19,18 @@ type Start struct {
 	Path string // of its file
 }
 
-// TaskFolder returns the folder of saved tasks: run.task_dir, or its default.
-func TaskFolder(r configs.Run) (taskstore.Folder, error) {
+// TaskStore returns the tasks of run.task_dir, or of its default, and those of run.state_dir.
+func TaskStore(r configs.Run) (taskstore.Store, error) {
+	dir, err := taskDir(r)
+	return taskstore.Store{Dir: dir, State: r.StateDir}, err
+}
+
+func taskDir(r configs.Run) (string, error) {
 	switch {
 	case r.TaskDir != "":
-		return taskstore.Folder(r.TaskDir), nil
+		return r.TaskDir, nil
 	case r.StateDir != "":
-		return taskstore.Folder(filepath.Join(filepath.Dir(filepath.Clean(r.StateDir)), "tasks")), nil
+		return filepath.Join(filepath.Dir(filepath.Clean(r.StateDir)), "tasks"), nil
 	}
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
@@ -34,7 +40,7 @@ func TaskFolder(r configs.Run) (taskstore.Folder, error) {
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
-	return taskstore.Folder(filepath.Join(state, "optibfm", "tasks")), nil
+	return filepath.Join(state, "optibfm", "tasks"), nil
 }
 
 // LoadStart loads the task of run.start_task and checks that a run with this model can start from it. It gives
@@ -43,15 +49,15 @@ func LoadStart(f *configs.File, m Model) (*Start, error) {
 	if f.Run.StartTask == "" {
 		return nil, nil
 	}
-	folder, err := TaskFolder(f.Run)
+	store, err := TaskStore(f.Run)
 	if err != nil {
 		return nil, err
 	}
-	task, err := folder.Load(f.Run.StartTask)
+	task, err := store.Load(f.Run.StartTask)
 	if err != nil {
 		return nil, fmt.Errorf("run.start_task: %w", err)
 	}
-	s := &Start{Task: task, Path: folder.Path(task.Name)}
+	s := &Start{Task: task, Path: store.Path(task.Name)}
 	if err := s.fit(f, m); err != nil {
 		return nil, fmt.Errorf("run.start_task: %w", err)
 	}
@@ -65,14 +71,14 @@ func LoadVetted(f *configs.File, m Model) error {
 	if len(explore.Tasks) == 0 {
 		return nil
 	}
-	folder, err := TaskFolder(f.Run)
+	store, err := TaskStore(f.Run)
 	if err != nil {
 		return err
 	}
 	for _, name := range explore.Tasks {
-		task, err := folder.Load(name)
+		task, err := store.Load(name)
 		if err == nil {
-			err = checkTaskModel(folder.Path(name), task, m)
+			err = cmp.Or(checkTaskModel(store.Path(name), task, m), checkZ(store.Path(name), task))
 		}
 		if err != nil {
 			return fmt.Errorf("controller.explore.tasks: %w", err)
@@ -89,7 +95,7 @@ func (s *Start) fit(f *configs.File, m Model) error {
 	}
 	k := &f.Controller
 	if s.Belief != nil {
-		if err := checkBelief(*s.Belief, s.Path, *k, m); err != nil {
+		if err := checkBelief(s.Task, s.Path, *k, m); err != nil {
 			return err
 		}
 	}
@@ -99,6 +105,9 @@ func (s *Start) fit(f *configs.File, m Model) error {
 				s.Path, k.Strategy, controller.Fixed)
 		}
 		return nil
+	}
+	if err := checkZ(s.Path, s.Task); err != nil {
+		return err
 	}
 	if len(k.FixedZ) > 0 && !slices.Equal(k.FixedZ, s.Z) {
 		return errors.New("controller.fixed_z is another z than that of the task; remove one of the two keys")
@@ -115,6 +124,14 @@ func checkTaskModel(where string, t taskstore.Task, m Model) error {
 	return CheckModelHash(where, t.ModelHash, m)
 }
 
+// checkZ refuses a task without a direction.
+func checkZ(where string, t taskstore.Task) error {
+	if len(t.Z) == 0 {
+		return fmt.Errorf("%s has no z; give it labels in a run first", where)
+	}
+	return nil
+}
+
 // CheckSwitch refuses a task to which a run with this configuration and model cannot switch.
 func CheckSwitch(t taskstore.Task, k controller.Config, m Model) error {
 	if err := CheckFollowsBelief(k); err != nil {
@@ -128,7 +145,7 @@ func CheckSwitch(t taskstore.Task, k controller.Config, m Model) error {
 	if err := checkTaskModel(where, t, m); err != nil {
 		return err
 	}
-	return checkBelief(*t.Belief, where, k, m)
+	return checkBelief(t, where, k, m)
 }
 
 // CheckFollowsBelief refuses a configuration whose run follows no belief.

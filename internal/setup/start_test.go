@@ -9,15 +9,14 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 	"optibfm/posterior"
 )
 
-// newRecord returns the belief of n labels for the model of a session.
-func newRecord(t *testing.T, s *setup.Session, n int) beliefstore.Record {
+// newTask returns a task with the belief of n labels for the model of a session.
+func newTask(t *testing.T, s *setup.Session, name string, n int) taskstore.Task {
 	t.Helper()
 	b, err := posterior.New(s.Model.Dims().Latent, s.File.Controller.Lambda, s.File.Controller.Rho)
 	rigtest.Must(t, err)
@@ -26,9 +25,12 @@ func newRecord(t *testing.T, s *setup.Session, n int) beliefstore.Record {
 		phi[i%len(phi)]++
 		rigtest.Must(t, b.Update(phi, float64(i+1), 1))
 	}
-	return beliefstore.Record{
-		ModelHash: s.Model.Fingerprint(), Program: "test", Robot: "rover", SavedAt: time.Unix(1e9, 0),
-		Belief: b, Sigma: 1, Noise: controller.NoiseState{Labels: uint64(n)},
+	saved := taskstore.SavedBelief{
+		Belief: b, Sigma: 1, Noise: controller.NoiseState{Labels: uint64(n)}, SavedAt: time.Unix(1e9, 0),
+	}
+	return taskstore.Task{
+		Name: name, ModelHash: s.Model.Fingerprint(), Z: setup.MeanZ(s.File.Controller, saved), Belief: &saved,
+		Origin: taskstore.Origin{Robot: "rover"},
 	}
 }
 
@@ -39,20 +41,16 @@ func newStartable(t *testing.T) *setup.Session {
 		f.Run.StateDir = filepath.Join(t.TempDir(), "belief")
 		f.Run.StartTask = "learnt"
 	})
-	folder, err := setup.TaskFolder(s.File.Run)
+	store, err := setup.TaskStore(s.File.Run)
 	rigtest.Must(t, err)
-	record := newRecord(t, s, 5)
-	task := taskstore.Task{
-		Name: "learnt", ModelHash: record.ModelHash, Z: setup.MeanZ(s.File.Controller, record), Belief: &record,
-		Origin: taskstore.Origin{Robot: record.Robot},
-	}
-	rigtest.Must(t, folder.Save(task, false))
+	task := newTask(t, s, "learnt", 5)
+	rigtest.Must(t, store.Save(task, false))
 	task.Name, task.Belief = "goal", nil
-	rigtest.Must(t, folder.Save(task, false))
+	rigtest.Must(t, store.Save(task, false))
 	return s
 }
 
-func TestTaskFolder_IsBesideTheBelief(t *testing.T) {
+func TestTaskStore_IsBesideTheStateOfTheRobot(t *testing.T) {
 	t.Setenv("HOME", "/home/someone")
 	t.Setenv("XDG_STATE_HOME", "relative")
 	for _, c := range []struct{ task, state, want string }{
@@ -62,19 +60,19 @@ func TestTaskFolder_IsBesideTheBelief(t *testing.T) {
 		{"", "belief", "tasks"},
 		{"", "", "/home/someone/.local/state/optibfm/tasks"},
 	} {
-		got, err := setup.TaskFolder(configs.Run{TaskDir: c.task, StateDir: c.state})
-		if err != nil || string(got) != c.want {
-			t.Errorf("%+v: %s, %v", c, got, err)
+		got, err := setup.TaskStore(configs.Run{TaskDir: c.task, StateDir: c.state})
+		if err != nil || got.Dir != c.want || got.State != c.state {
+			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}
 	t.Setenv("XDG_STATE_HOME", "/state")
-	if got, err := setup.TaskFolder(configs.Run{}); err != nil || got != "/state/optibfm/tasks" {
-		t.Errorf("XDG_STATE_HOME: %s, %v", got, err)
+	if got, err := setup.TaskStore(configs.Run{}); err != nil || got.Dir != "/state/optibfm/tasks" {
+		t.Errorf("XDG_STATE_HOME: %v, %v", got, err)
 	}
 	t.Setenv("XDG_STATE_HOME", "")
 	t.Setenv("HOME", "")
-	if got, err := setup.TaskFolder(configs.Run{}); err == nil || !strings.Contains(err.Error(), "run.task_dir") {
-		t.Errorf("no home: %s, %v", got, err)
+	if got, err := setup.TaskStore(configs.Run{}); err == nil || !strings.Contains(err.Error(), "run.task_dir") {
+		t.Errorf("no home: %v, %v", got, err)
 	}
 }
 
@@ -143,16 +141,13 @@ func TestRestoreBelief_PrefersTheBeliefOfEarlierRunsToTheStartTask(t *testing.T)
 	var err error
 	s.Start, err = setup.LoadStart(&s.File, s.Model)
 	rigtest.Must(t, err)
-	saved := newRecord(t, s, 2)
+	saved := newTask(t, s, taskstore.Last, 2)
 	b, message := restored(t, s)
 	if b.Hash() != s.Start.Belief.Belief.Hash() || !strings.Contains(message, "task learnt") {
 		t.Errorf("without a saved belief: %q", message)
 	}
-	store, err := beliefstore.Open(s.File.Run.StateDir)
-	rigtest.Must(t, err)
-	rigtest.Must(t, store.Save(saved))
-	rigtest.Must(t, store.Close())
-	if b, message := restored(t, s); b.Hash() != saved.Belief.Hash() || strings.Contains(message, "task") {
+	rigtest.SaveLast(t, s.File.Run.StateDir, saved)
+	if b, message := restored(t, s); b.Hash() != saved.Belief.Belief.Hash() || strings.Contains(message, "task") {
 		t.Errorf("with a saved belief: %q", message)
 	}
 	s.File.Controller.Explore = controller.ExploreConfig{Tasks: []string{"goal"}, UntilLabel: true}
@@ -170,21 +165,15 @@ func TestOpenSession_StartsATaskAfresh(t *testing.T) {
 	rigtest.Must(t, err)
 	s, err := setup.OpenSession(file, false)
 	rigtest.Must(t, err)
-	record, older := newRecord(t, s, 4), newRecord(t, s, 9)
-	task := taskstore.Task{
-		Name: "learnt", ModelHash: record.ModelHash, Z: setup.MeanZ(s.File.Controller, record), Belief: &record,
-	}
-	rigtest.Must(t, taskstore.Folder(dir).Save(task, false))
-	store, err := beliefstore.Open(file.Run.StateDir)
-	rigtest.Must(t, err)
-	rigtest.Must(t, store.Save(older))
-	rigtest.Must(t, store.Close())
+	task := newTask(t, s, "learnt", 4)
+	rigtest.Must(t, taskstore.Store{Dir: dir}.Save(task, false))
+	rigtest.SaveLast(t, file.Run.StateDir, newTask(t, s, taskstore.Last, 9))
 
 	file.Run.StartTask = "learnt"
 	s, err = setup.OpenSession(file, true)
 	rigtest.Must(t, err)
 	b, message := restored(t, s)
-	if b.Hash() != record.Belief.Hash() || !strings.Contains(message, "belief.old; the run starts from the task") {
+	if b.Hash() != task.Belief.Belief.Hash() || !strings.Contains(message, "task previous; the run starts from the task") {
 		t.Errorf("a belief of weight %g, %q", b.Weight(), message)
 	}
 	if !strings.Contains(string(s.YAML), "start_task: learnt") {
@@ -198,10 +187,10 @@ func TestLoadVetted_GivesTheControllerTheZOfTasksOfItsModel(t *testing.T) {
 	explore := &s.File.Controller.Explore
 	explore.Tasks, explore.WithinDeg = []string{"goal", "learnt"}, 30
 	rigtest.Must(t, setup.LoadVetted(&s.File, s.Model))
-	folder, err := setup.TaskFolder(s.File.Run)
+	store, err := setup.TaskStore(s.File.Run)
 	rigtest.Must(t, err)
 	for i, name := range explore.Tasks {
-		task, err := folder.Load(name)
+		task, err := store.Load(name)
 		rigtest.Must(t, err)
 		if !slices.Equal(explore.Vetted[i], task.Z) {
 			t.Errorf("%s: %v, want %v", name, explore.Vetted[i], task.Z)

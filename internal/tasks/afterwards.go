@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"optibfm/controller"
-	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
 )
@@ -55,15 +54,11 @@ func (w workplace) labelLog(path, csv, name string) (t taskstore.Task, c change,
 		return t, c, fmt.Errorf("%s: %w", csv, err)
 	}
 	c.empty = empty
-	r := end.record
-	r.Noise, r.SavedAt, r.Program = end.learner.Noise(), time.Now().UTC(), version.String()
-	if err := w.checkRecord(r, path, &end.config); err != nil {
-		return t, c, err
-	}
-	t = taskstore.Task{ModelHash: r.ModelHash, Z: setup.MeanZ(end.config, r), Belief: &r, Origin: taskstore.Origin{
-		At: r.SavedAt, Program: r.Program, Robot: r.Robot, Log: path, Afterwards: c.applied,
-	}}
-	return t, c, nil
+	t = end.task
+	t.Belief.Noise, t.Belief.SavedAt = end.learner.Noise(), time.Now().UTC()
+	t.Origin.At, t.Origin.Program, t.Origin.Afterwards = t.Belief.SavedAt, version.String(), c.applied
+	err = w.complete(&t, path, &end.config)
+	return t, c, err
 }
 
 // states are the ticks of a log that have a label.

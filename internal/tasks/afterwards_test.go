@@ -148,7 +148,7 @@ func TestPropose_ExpectsTheLabelsOfItsBelief(t *testing.T) {
 	rows, _ := propose(t, log, 3)
 	b.Set = append(b.Set, "controller.offset=0.7")
 	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "end"}, log))
-	end, err := b.folder.Load("end")
+	end, err := b.store.Load("end")
 	rigtest.Must(t, err)
 	if end.Belief.Belief.FirstNuisance() == 0 {
 		t.Fatal("the labels of the run do not move the operator's zero")
@@ -266,7 +266,7 @@ func TestLabel_AcceptsACutLogAndRefusesADamagedOne(t *testing.T) {
 	filled := writeCSV(t, strings.ReplaceAll(string(text), ",\n", ",+\n"))
 	var out bytes.Buffer
 	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn"}, ended, filled))
-	task, err := b.folder.Load("turn")
+	task, err := b.store.Load("turn")
 	rigtest.Must(t, err)
 	if task.Belief.Labels() != 3 || task.Origin.Afterwards != 3 || task.Origin.Log != ended {
 		t.Errorf("%d labels, %+v\n%s", task.Belief.Labels(), task.Origin, out.String())
@@ -306,7 +306,7 @@ func TestLabel_EqualsLabelsOfTheRun(t *testing.T) {
 			}
 			silent := b.record(t, append(set, "operator.source=none")...)
 			rigtest.Must(t, Label(&bytes.Buffer{}, b.Options, New{Name: "turn"}, silent, writeCSV(t, lines...)))
-			task, err := b.folder.Load("turn")
+			task, err := b.store.Load("turn")
 			rigtest.Must(t, err)
 			if got, want := task.Belief.Belief.Hash(), taught[len(taught)-1].Hash; got != want {
 				t.Errorf("the belief %#x, the run ended with %#x", got, want)
@@ -325,7 +325,7 @@ func TestLabel_LetsContradictionsLoseTheirWeight(t *testing.T) {
 	lines[15] = "54,-40"
 	var out bytes.Buffer
 	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn"}, log, writeCSV(t, lines...)))
-	task, err := b.folder.Load("turn")
+	task, err := b.store.Load("turn")
 	rigtest.Must(t, err)
 	if w := task.Belief.Belief.Weight(); w < 25 || w > 29.5 {
 		t.Errorf("the labels weigh %g: want 30, less most of the one that contradicts them\n%s", w, out.String())
@@ -351,7 +351,7 @@ func TestLabel_StartsARun(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
-	task, err := b.folder.Load("turn")
+	task, err := b.store.Load("turn")
 	rigtest.Must(t, err)
 	started := b.record(t, "run.start_task=turn", "operator.source=none")
 	if got := ticks(t, started)[0].Hash; got == 0 || math.Abs(firstWeight(t, started)-task.Belief.Belief.Weight()) > 0 {
@@ -366,7 +366,7 @@ func TestLabel_StartsARun(t *testing.T) {
 	// More labels on top of those.
 	out.Reset()
 	rigtest.Must(t, Label(&out, b.Options, New{Name: "more"}, started, writeCSV(t, "tick,label", "7,1")))
-	more, err := b.folder.Load("more")
+	more, err := b.store.Load("more")
 	rigtest.Must(t, err)
 	if n := more.Belief.Labels(); n <= task.Belief.Labels() || !strings.Contains(out.String(), "z        cosine") {
 		t.Errorf("%d labels after %d\n%s", n, task.Belief.Labels(), out.String())

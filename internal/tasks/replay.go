@@ -7,15 +7,15 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/shell"
+	"optibfm/internal/taskstore"
 	"optibfm/posterior"
 )
 
 // logEnd is the state after the last tick of a log.
 type logEnd struct {
-	record  beliefstore.Record // with the learner's belief
-	config  controller.Config  // of the learner
+	task    taskstore.Task    // with the learner's belief, without z
+	config  controller.Config // of the learner
 	learner *controller.Learner
 	yaml    []byte // the run's whole configuration; may be nil
 }
@@ -58,11 +58,13 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 			path, shell.ThisProgram().Command("replay", shell.Operand(path)))
 	}
 	end.config, end.learner, end.yaml = m.Control, result.Learner, m.Config
-	end.record = beliefstore.Record{
-		ModelHash: m.ModelHash, Basis: m.Control.BasisHash(), Offset: m.Control.Offset,
-		Sigma: m.Control.Sigma, Estimate: m.Control.Noise.Estimate, Noise: result.Noise,
-		Program: m.Program, Robot: m.Robot.Name, SavedAt: time.Unix(0, m.Clock.Wall(last)).UTC(),
-		Belief: result.Learner.Belief(),
+	end.task = taskstore.Task{
+		ModelHash: m.ModelHash, Origin: taskstore.Origin{Robot: m.Robot.Name, Log: path},
+		Belief: &taskstore.SavedBelief{
+			Belief: result.Learner.Belief(), Basis: m.Control.BasisHash(), Offset: m.Control.Offset,
+			Sigma: m.Control.Sigma, Estimate: m.Control.Noise.Estimate, Noise: result.Noise,
+			SavedAt: time.Unix(0, m.Clock.Wall(last)).UTC(),
+		},
 	}
 	return end, nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"optibfm/controller"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 	"optibfm/internal/taskstore"
@@ -40,48 +39,40 @@ func Save(out io.Writer, o Options, n New, from string) error {
 		return fmt.Errorf("task save: %w", err)
 	}
 	task.Name, task.Note = n.Name, n.Note
-	record := task.Belief
-	what := fmt.Sprintf("%s, the belief of %s", labelsText(task), timeText(record.SavedAt))
+	what := fmt.Sprintf("%s, the belief of %s", labelsText(task), timeText(task.Belief.SavedAt))
 	return w.keep(out, "task save", task, n.Replace, what)
 }
 
-// taskOf makes a task of the belief in a folder, or of that at the end of a log.
-func (w workplace) taskOf(path string) (taskstore.Task, error) {
-	origin := taskstore.Origin{At: time.Now().UTC(), Program: version.String()}
-	var record beliefstore.Record
-	var k controller.Config // of the belief
-	var err error
+// taskOf makes a task of the newest belief in a folder of a run, or of that at the end of a log.
+func (w workplace) taskOf(path string) (t taskstore.Task, err error) {
+	k := w.file.Controller // of the belief
 	if info, missing := os.Stat(path); missing == nil && info.Mode().IsRegular() {
-		origin.Log = path
 		var end logEnd
 		end, err = followLog(path, nil)
-		record, k = end.record, end.config
+		t, k = end.task, end.config
 	} else {
-		k = w.file.Controller
-		origin.StateDir = path
-		record, err = beliefstore.Load(path)
+		t, err = taskstore.Store{State: path}.Load(taskstore.Last)
+		t.Origin.StateDir = path
 	}
 	if err != nil {
-		return taskstore.Task{}, err
+		return t, err
 	}
-	if err := w.checkRecord(record, path, &k); err != nil {
-		return taskstore.Task{}, err
-	}
-	origin.Robot = record.Robot
-	return taskstore.Task{ModelHash: record.ModelHash, Z: setup.MeanZ(k, record), Belief: &record, Origin: origin}, nil
+	t.Origin.At, t.Origin.Program = time.Now().UTC(), version.String()
+	err = w.complete(&t, path, &k)
+	return t, err
 }
 
-// checkRecord refuses a belief without a label, one of another model than the configuration's, and one in
-// other coordinates than those of k, which it gives the basis of the model.
-func (w workplace) checkRecord(r beliefstore.Record, from string, k *controller.Config) error {
-	if r.Labels() == 0 {
+// complete sets the z of a task. It refuses a task without a label, of another model than the configuration's, and
+// in other coordinates than those of k, which it gives the basis of the model.
+func (w workplace) complete(t *taskstore.Task, from string, k *controller.Config) error {
+	if t.Belief == nil || t.Belief.Labels() == 0 {
 		return fmt.Errorf("%s has no label; give labels first", from)
 	}
 	model, err := setup.ConfiguredModel(w.file)
 	if err != nil {
 		return err
 	}
-	if err := setup.CheckModelHash(from, r.ModelHash, model); err != nil {
+	if err := setup.CheckModelHash(from, t.ModelHash, model); err != nil {
 		return fmt.Errorf("%w: give its configuration with -c", err)
 	}
 	if k.Basis == nil {
@@ -90,12 +81,16 @@ func (w workplace) checkRecord(r beliefstore.Record, from string, k *controller.
 		}
 		setup.SetFormerTasks(k, w.file.Run, model) // as the run does, which reports unreadable tasks
 	}
-	return setup.CheckBasis(from, r, *k)
+	if err := setup.CheckBasis(from, *t.Belief, *k); err != nil {
+		return err
+	}
+	t.Z = setup.MeanZ(*k, *t.Belief)
+	return nil
 }
 
 // keep writes a task and prints what it is and how to start from it.
 func (w workplace) keep(out io.Writer, command string, t taskstore.Task, replace bool, what string) error {
-	err := w.folder.Save(t, replace)
+	err := w.store.Save(t, replace)
 	if errors.Is(err, taskstore.ErrExists) {
 		return fmt.Errorf("%s: %w; choose another name, or --replace it", command, err)
 	}
@@ -109,7 +104,7 @@ func (w workplace) keep(out io.Writer, command string, t taskstore.Task, replace
 	for _, s := range w.Set {
 		args = append(args, "--set", s)
 	}
-	path, start := w.folder.Path(t.Name), shell.ThisProgram().Command(args...)
+	path, start := w.store.Path(t.Name), shell.ThisProgram().Command(args...)
 	fmt.Fprintf(out, "%s: %s\nStart from it:\n    %s\n", path, what, start)
 	return nil
 }

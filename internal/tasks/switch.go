@@ -18,7 +18,7 @@ func Switch(out io.Writer, o Options, name, socket string, asJSON bool) error {
 	if err != nil {
 		return fmt.Errorf("task switch: %w", err)
 	}
-	_, file, err := w.folder.Read(name)
+	_, file, err := w.store.Read(name)
 	if err != nil {
 		return fmt.Errorf("task switch: %w", err)
 	}

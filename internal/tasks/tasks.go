@@ -22,11 +22,11 @@ type Options struct {
 	Set    []string // overrides
 }
 
-// workplace is the configuration of a command and the folder of its tasks.
+// workplace is the configuration of a command and its tasks.
 type workplace struct {
 	Options
-	file   configs.File
-	folder taskstore.Folder
+	file  configs.File
+	store taskstore.Store
 }
 
 func (o Options) open() (w workplace, err error) {
@@ -34,7 +34,7 @@ func (o Options) open() (w workplace, err error) {
 	if w.file, err = configs.Load(o.Config, o.Set...); err != nil {
 		return w, err
 	}
-	w.folder, err = setup.TaskFolder(w.file.Run)
+	w.store, err = setup.TaskStore(w.file.Run)
 	return w, err
 }
 
@@ -52,12 +52,12 @@ func List(out io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	entries, err := w.folder.List()
+	entries, err := w.store.List()
 	if err != nil {
 		return fmt.Errorf("task list: %w", err)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(out, "%s has no task; save one with: optibfm task save NAME\n", string(w.folder))
+		fmt.Fprintf(out, "%s has no task; save one with: optibfm task save NAME\n", w.store.Dir)
 		return nil
 	}
 	model, err := setup.ConfiguredModel(w.file)
@@ -96,7 +96,7 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	t, err := w.folder.Load(name)
+	t, err := w.store.Load(name)
 	if err != nil {
 		return fmt.Errorf("task show: %w", err)
 	}
@@ -106,23 +106,23 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 	row := func(name, format string, args ...any) {
 		fmt.Fprint(out, plaintext.Wrap(fmt.Sprintf("  %-9s %s", name, plaintext.Clean(fmt.Sprintf(format, args...)))))
 	}
-	fmt.Fprintln(out, w.folder.Path(t.Name))
+	fmt.Fprintln(out, w.store.Path(t.Name))
 	if t.Note != "" {
 		row("note", "%s", t.Note)
 	}
 	row("model", "%s", t.ModelHash)
 	row("z", "%d numbers, norm %.4g", len(t.Z), norm(t.Z))
-	if r := t.Belief; r != nil {
+	if b := t.Belief; b != nil {
 		where := ""
 		if from := cmp.Or(t.Origin.StateDir, t.Origin.Log); from != "" { // the console of a run without run.state_dir
 			where = " in " + from
 		}
-		row("belief", "%s, saved %s%s", labelsText(t), timeText(r.SavedAt), where)
+		row("belief", "%s, saved %s%s", labelsText(t), timeText(b.SavedAt), where)
 		if n := t.Origin.Afterwards; n > 0 {
 			row("labels", "%d given to the log afterwards", n)
 		}
 		row("settings", "lambda %g, rho %g, sigma %g, exact_restore %t",
-			r.Belief.Lambda(), r.Belief.Rho(), r.Sigma, r.Belief.ExactRestore())
+			b.Belief.Lambda(), b.Belief.Rho(), b.Sigma, b.Belief.ExactRestore())
 	} else {
 		from := t.Origin
 		row("log", "%s, from %g to %g s: the mean of %d states", from.Log, from.FromS, from.ToS, from.States)
@@ -143,7 +143,6 @@ type taskReport struct {
 type beliefReport struct {
 	Labels       uint64    `json:"labels"`
 	SavedAt      time.Time `json:"saved_at"`
-	Program      string    `json:"program"`
 	Lambda       float64   `json:"lambda"`
 	Rho          float64   `json:"rho"`
 	Sigma        float64   `json:"sigma"`
@@ -152,9 +151,9 @@ type beliefReport struct {
 
 func printJSON(out io.Writer, t taskstore.Task) error {
 	report := taskReport{Name: t.Name, Task: t}
-	if r := t.Belief; r != nil {
+	if b := t.Belief; b != nil {
 		report.Belief = &beliefReport{
-			r.Labels(), r.SavedAt, r.Program, r.Belief.Lambda(), r.Belief.Rho(), r.Sigma, r.Belief.ExactRestore(),
+			b.Labels(), b.SavedAt, b.Belief.Lambda(), b.Belief.Rho(), b.Sigma, b.Belief.ExactRestore(),
 		}
 	}
 	encoder := json.NewEncoder(out)
@@ -168,10 +167,10 @@ func Delete(out io.Writer, o Options, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := w.folder.Delete(name); err != nil {
+	if err := w.store.Delete(name); err != nil {
 		return fmt.Errorf("task delete: %w", err)
 	}
-	fmt.Fprintf(out, "%s: deleted\n", w.folder.Path(name))
+	fmt.Fprintf(out, "%s: deleted\n", w.store.Path(name))
 	return nil
 }
 
@@ -188,7 +187,7 @@ func Names(o Options, ofModel bool) (names []string) {
 			hash = model.Fingerprint()
 		}
 	}
-	entries, _ := w.folder.Heads()
+	entries, _ := w.store.Heads()
 	for _, e := range entries {
 		if hash == "" || e.Task.ModelHash == hash {
 			names = append(names, e.Name)

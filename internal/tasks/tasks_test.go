@@ -17,7 +17,6 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/beliefstore"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -31,10 +30,10 @@ import (
 // bench is a rover with an untrained model, a folder of tasks and one for the belief.
 type bench struct {
 	Options
-	folder taskstore.Folder
-	state  string
-	cov    []float64 // Cov B of the model, [d, d]
-	d      int
+	store taskstore.Store
+	state string
+	cov   []float64 // Cov B of the model, [d, d]
+	d     int
 }
 
 func newBench(t *testing.T) bench {
@@ -43,11 +42,11 @@ func newBench(t *testing.T) bench {
 	bundle := rigtest.RoverBundle(t, func(m *tflite.Manifest) { a = m.Architecture })
 	dir := t.TempDir()
 	b := bench{
-		folder: taskstore.Folder(filepath.Join(dir, "tasks")), state: filepath.Join(dir, "belief"),
+		store: taskstore.Store{Dir: filepath.Join(dir, "tasks")}, state: filepath.Join(dir, "belief"),
 		cov: tflitetest.Tensors(a, 1)["cov_b"].F64, d: a.Latent,
 	}
 	b.Options = Options{Config: "rover", Set: []string{
-		"model.bundle=" + bundle, "run.task_dir=" + string(b.folder), "log.dir=" + filepath.Join(dir, "logs"),
+		"model.bundle=" + bundle, "run.task_dir=" + b.store.Dir, "log.dir=" + filepath.Join(dir, "logs"),
 		"controller.preset=paper",
 	}}
 	return b
@@ -63,13 +62,11 @@ func (b bench) saveBelief(t *testing.T, hash string, n int) {
 	for range n {
 		rigtest.Must(t, belief.Update(phi, 1, 4))
 	}
-	store, err := beliefstore.Open(b.state)
-	rigtest.Must(t, err)
-	rigtest.Must(t, store.Save(beliefstore.Record{
-		ModelHash: hash, Sigma: 0.5, Noise: controller.NoiseState{Labels: uint64(n)}, Program: "test",
-		Robot: "rover\x1b[2J", SavedAt: time.Unix(1e9, 0), Belief: belief,
-	}))
-	rigtest.Must(t, store.Close())
+	rigtest.SaveLast(t, b.state, taskstore.Task{
+		ModelHash: hash, Origin: taskstore.Origin{Program: "test", Robot: "rover\x1b[2J"}, Belief: &taskstore.SavedBelief{
+			Belief: belief, Sigma: 0.5, Noise: controller.NoiseState{Labels: uint64(n)}, SavedAt: time.Unix(1e9, 0),
+		},
+	})
 }
 
 func (b bench) modelHash(t *testing.T) string {
@@ -99,7 +96,7 @@ func TestSave_KeepsTheNewestBeliefOfTheRun(t *testing.T) {
 			t.Errorf("no %q in %s", want, out.String())
 		}
 	}
-	task, err := b.folder.Load("turn")
+	task, err := b.store.Load("turn")
 	rigtest.Must(t, err)
 	want := make([]float64, b.d)
 	want[0] = 12.0 / 13 // V = 1 + 3·4, b = 3·4
@@ -118,7 +115,7 @@ func TestSave_KeepsTheNewestBeliefOfTheRun(t *testing.T) {
 	}
 	wantError(t, again(false), "--replace")
 	rigtest.Must(t, again(true))
-	if task, err := b.folder.Load("turn"); err != nil || task.Belief.Labels() != 5 {
+	if task, err := b.store.Load("turn"); err != nil || task.Belief.Labels() != 5 {
 		t.Errorf("after --replace: %+v, %v", task, err)
 	}
 }
@@ -136,7 +133,7 @@ func TestSave_RefusesWhatNoRunCanStartFrom(t *testing.T) {
 	wantError(t, save("turn", b.state), "another model")
 	b.saveBelief(t, b.modelHash(t), 2)
 	wantError(t, save("a/b", b.state), "not a name")
-	rigtest.Must(t, os.Truncate(beliefstore.Path(b.state), 100))
+	rigtest.Must(t, os.Truncate(taskstore.Store{State: b.state}.Path(taskstore.Last), 100))
 	wantError(t, save("turn", b.state), "damaged")
 	wantError(t, save("turn", rewrite(t, b.record(t), func(tick *controller.Tick) { tick.Hash++ })), "replay")
 	if names := Names(b.Options, false); len(names) != 0 {
@@ -148,7 +145,7 @@ func TestSave_TakesTheBeliefAtTheEndOfALog(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t)
 	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "turn"}, log))
-	task, err := b.folder.Load("turn")
+	task, err := b.store.Load("turn")
 	rigtest.Must(t, err)
 	all := ticks(t, log)
 	if got, want := task.Belief.Belief.Hash(), all[len(all)-1].Hash; got != want {
@@ -171,8 +168,8 @@ func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 	foreign := taskstore.Task{
 		Name: "foreign", ModelHash: "0123456789abcdef", Z: []float64{1}, Origin: taskstore.Origin{Robot: "walker"},
 	}
-	rigtest.Must(t, b.folder.Save(foreign, false))
-	rigtest.Must(t, os.WriteFile(b.folder.Path("cut"), []byte("cut"), 0o600))
+	rigtest.Must(t, b.store.Save(foreign, false))
+	rigtest.Must(t, os.WriteFile(b.store.Path("cut"), []byte("cut"), 0o600))
 	out.Reset()
 	wantError(t, List(&out, b.Options), "optibfm task delete cut")
 	lines := strings.Split(out.String(), "\n")
@@ -194,10 +191,10 @@ func TestShow_HasNoEmptyFields(t *testing.T) {
 	b := newBench(t)
 	b.saveBelief(t, b.modelHash(t), 3)
 	rigtest.Must(t, Save(io.Discard, b.Options, New{Name: "turn"}, b.state))
-	task, err := b.folder.Load("turn")
+	task, err := b.store.Load("turn")
 	rigtest.Must(t, err)
 	task.Origin = taskstore.Origin{At: task.Origin.At} // as of a console of a run without run.state_dir
-	rigtest.Must(t, b.folder.Save(task, true))
+	rigtest.Must(t, b.store.Save(task, true))
 	var out bytes.Buffer
 	rigtest.Must(t, Show(&out, b.Options, "turn", false))
 	if text := out.String(); strings.Contains(text, " in\n") || !strings.Contains(text, "unknown\n") {
@@ -289,7 +286,7 @@ func TestFromLog_IsTheCovarianceTimesTheMeanFeature(t *testing.T) {
 	log := b.record(t)
 	var out bytes.Buffer
 	rigtest.Must(t, FromLog(&out, b.Options, New{Name: "there"}, log, Span{1, 2.5}))
-	task, err := b.folder.Load("there")
+	task, err := b.store.Load("there")
 	rigtest.Must(t, err)
 	phi, n := b.meanFeature(t, log, 20, 50) // at 50 ms
 	if task.Origin.States != n || n != 31 || task.Belief != nil {
@@ -315,7 +312,7 @@ func TestFromLog_MakesAVettedTaskThatARunStaysNear(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t)
 	rigtest.Must(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "there"}, log, Span{1, 2.5}))
-	task, err := b.folder.Load("there")
+	task, err := b.store.Load("there")
 	rigtest.Must(t, err)
 	path := b.record(t, "controller.strategy=random", "controller.explore.tasks=[there]",
 		"controller.explore.until_label=true", "controller.explore.within_deg=20",
@@ -399,7 +396,7 @@ func TestFromLog_SkipsOnlyStatesThatTheGuardRefused(t *testing.T) {
 		}
 	})
 	rigtest.Must(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "odd"}, refused, Span{1, 2}))
-	if task, err := b.folder.Load("odd"); err != nil || task.Origin.States != 10 {
+	if task, err := b.store.Load("odd"); err != nil || task.Origin.States != 10 {
 		t.Errorf("%+v, %v", task.Origin, err)
 	}
 	wantError(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "none"}, refused, Span{1, 1.01}), "no valid state")

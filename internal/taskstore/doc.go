@@ -1,12 +1,19 @@
-// Package taskstore keeps tasks that a robot learnt, one file a task.
+// Package taskstore keeps what a robot learnt, one file a task.
 //
-// A [Task] is a z with its belief, so that a run can start from it. A task made from
-// states of a log is a z without a belief. A [Folder] holds the files NAME.task, each a
-// file of package sealed: one line of JSON has the fields of Task except name and
-// belief, the body is a [beliefstore.Record] or empty. The name of a task is that of
-// its file: copy the file to another robot with the same model, or rename it.
+// A [Task] is a z with its belief, so that a run can start from it. A task made from states of a log is a z
+// without a belief. The name of a task is that of its file: copy NAME.task to another robot with the same model,
+// or rename it.
 //
-// [Folder.Save] and [Folder.Delete] lock the folder, and a file is replaced atomically.
-// [Folder.List] returns the error of each file that it cannot read beside the tasks of
-// the others.
+// A [Store] has the folder of the saved tasks, and run.state_dir with the two tasks that a run writes itself:
+// [Last], its newest belief, and [Previous], the belief before a switch of the task. [Keeper] writes them, and
+// locks that folder.
+//
+// A file consists of
+//
+//	one line  JSON: the format, the task, the settings of its belief
+//	a body    R, b, D, cursor and weight of posterior.Belief.State, float64, little-endian; empty without a belief
+//	8 bytes   xxHash64 (seed 0) of everything before, little-endian
+//
+// It is complete or absent: each write goes to a new file, syncs it, renames it and syncs the folder. If the process
+// or the power fails at any moment, the old or the new file remains.
 package taskstore

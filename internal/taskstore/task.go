@@ -8,23 +8,28 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"optibfm/internal/beliefstore"
+	"optibfm/controller"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/sealed"
 	"optibfm/posterior"
+)
+
+// The names of the tasks that a run writes itself.
+const (
+	Last     = "last"     // the newest belief: the next run starts from it
+	Previous = "previous" // the last one before a switch of the task, a new task or a fresh run
 )
 
 // Task is a task embedding with its origin.
 type Task struct {
-	Name      string              `json:"-"`
-	Note      string              `json:"note,omitempty"`
-	ModelHash string              `json:"model_hash"` // of the model whose z this is
-	Z         []float64           `json:"z"`          // [d], finite, not all 0
-	Origin    Origin              `json:"origin"`
-	Belief    *beliefstore.Record `json:"-"` // nil: a z without labels
+	Name      string       `json:"-"`
+	Note      string       `json:"note,omitempty"`
+	ModelHash string       `json:"model_hash"`  // of the model whose z this is
+	Z         []float64    `json:"z,omitempty"` // [d], finite, not all 0; nil: the belief has no direction yet
+	Origin    Origin       `json:"origin"`
+	Belief    *SavedBelief `json:"-"` // nil: a z without labels
 }
 
-// Origin is how a task was made: from the belief in a folder or at the end of a log, or from a part of a log.
+// Origin is how a task was made: from the belief of a run or at the end of a log, or from a part of a log.
 type Origin struct {
 	At      time.Time `json:"at"` // wall clock
 	Program string    `json:"program"`
@@ -40,16 +45,21 @@ type Origin struct {
 	Afterwards int `json:"labels_afterwards,omitempty"` // labels given to the log afterwards
 }
 
-// header is the first line of a file.
-type header struct {
-	Format string `json:"format"`
-	Task
+// SavedBelief is a belief with the settings of its controller.
+type SavedBelief struct {
+	Belief   *posterior.Belief     `json:"-"`               // with its λ, its ρ and the age of its labels
+	Basis    string                `json:"basis,omitempty"` // controller.Basis.Hash of its coordinates; "" for those of z
+	Offset   float64               `json:"offset,omitempty"`
+	Sigma    float64               `json:"sigma"`              // σ: a label has the weight 1/σ²
+	Estimate bool                  `json:"estimate,omitempty"` // Sigma is the first guess: a label has the weight 1
+	Noise    controller.NoiseState `json:"noise"`
+	SavedAt  time.Time             `json:"saved_at"` // wall clock
 }
 
-const (
-	format  = "optibfm task 1"
-	maxNote = 1000 // bytes
-)
+// Labels returns the number of labels in the belief.
+func (b SavedBelief) Labels() uint64 { return b.Noise.Labels }
+
+const maxNote = 1000 // bytes
 
 // CheckName refuses a name that is not safe as a file name and as an argument of a command.
 func CheckName(name string) error {
@@ -65,6 +75,9 @@ func (t Task) check() error {
 	if len(t.Note) > maxNote || !utf8.ValidString(t.Note) {
 		return fmt.Errorf("note: %d bytes; use up to %d bytes of text", len(t.Note), maxNote)
 	}
+	if len(t.Z) == 0 && t.Belief != nil {
+		return nil
+	}
 	if d := len(t.Z); d < 1 || d > posterior.MaxDim {
 		return fmt.Errorf("z has %d numbers, want 1 to %d", d, posterior.MaxDim)
 	}
@@ -76,40 +89,9 @@ func (t Task) check() error {
 		zero = zero && v == 0
 	}
 	if zero {
-		return errors.New("z is 0: the labels or states give no direction")
-	}
-	if b := t.Belief; b != nil && b.ModelHash != t.ModelHash {
-		return fmt.Errorf("the belief belongs to another model (%s, not %s)",
-			plaintext.ShortHash(b.ModelHash), plaintext.ShortHash(t.ModelHash))
+		return errNoDirection
 	}
 	return nil
 }
 
-// appendTo appends the bytes of the task's file.
-func (t Task) appendTo(dst []byte) ([]byte, error) {
-	if t.Belief == nil {
-		return sealed.Append(dst, header{format, t}, nil)
-	}
-	return sealed.Append(dst, header{format, t}, t.Belief.AppendBinary)
-}
-
-// Parse reads the bytes of the file of a task. Its errors wrap sealed.ErrDamaged.
-func Parse(name string, data []byte) (Task, error) {
-	var h header
-	body, err := sealed.Parse(data, &h, format)
-	if err != nil {
-		return Task{}, err
-	}
-	if len(body) > 0 {
-		record, err := beliefstore.Parse(body)
-		if err != nil {
-			return Task{}, fmt.Errorf("belief: %w", err)
-		}
-		h.Belief = &record
-	}
-	if err := h.check(); err != nil {
-		return Task{}, fmt.Errorf("%w: %w", sealed.ErrDamaged, err)
-	}
-	h.Task.Name = name
-	return h.Task, nil
-}
+var errNoDirection = errors.New("z is 0: the labels or states give no direction")

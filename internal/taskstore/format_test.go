@@ -1,0 +1,210 @@
+package taskstore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"optibfm/controller"
+	"optibfm/posterior"
+)
+
+// The version before wrote these files. Their tasks are below.
+var oldHashes = map[string]uint64{
+	"belief2": 0x2ea8a70462f9978, "task1": 0x2ea8a70462f9978, "belief2-exact": 0x3fc44cd72de41c2b, "task1-from-log": 0,
+}
+
+func oldFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// change returns a file with another header and a correct checksum.
+func change(t *testing.T, data []byte, old, changed string) []byte {
+	t.Helper()
+	if !bytes.Contains(data, []byte(old)) {
+		t.Fatalf("the file has no %q", old)
+	}
+	return sealed(bytes.Replace(data[:len(data)-checkLen], []byte(old), []byte(changed), 1))
+}
+
+func sealed(data []byte) []byte {
+	return binary.LittleEndian.AppendUint64(slices.Clip(data), xxhash.Sum64(data))
+}
+
+func TestParse_ReadsFilesOfTheVersionBefore(t *testing.T) {
+	for name, hash := range oldHashes {
+		got, err := Parse("x", oldFile(t, name))
+		must(t, err)
+		if (got.Belief == nil) != (hash == 0) || hash != 0 && got.Belief.Belief.Hash() != hash {
+			t.Errorf("%s: another belief", name)
+		}
+		again, err := got.append(nil)
+		must(t, err)
+		if converted, err := Parse("x", again); err != nil || !sameTask(t, converted, got) {
+			t.Errorf("%s is converted to %+v, %v; want %+v", name, converted, err, got)
+		}
+	}
+	got, err := Parse("x", oldFile(t, "task1"))
+	must(t, err)
+	b := got.Belief.Belief
+	if b.Lambda() != 0.5 || b.Rho() != 0.999 || b.TaskDim() != 3 || !b.MovablePrior() || b.ExactRestore() {
+		t.Errorf("belief: λ %g, ρ %g, d %d", b.Lambda(), b.Rho(), b.TaskDim())
+	}
+	want := SavedBelief{
+		Belief: b, Basis: "def", Offset: 0.7, Sigma: 0.5, Estimate: true,
+		Noise: controller.NoiseState{Squares: 1.25, Count: 2.5, Labels: 3}, SavedAt: time.Unix(1e9, 5).UTC(),
+	}
+	if *got.Belief != want || got.Note != "slow" || got.ModelHash != "abc" || got.Origin.StateDir != "/belief" ||
+		!slices.Equal(got.Z, []float64{0.1, -1e-300, 1.0 / 3}) {
+		t.Errorf("%+v, belief %+v", got, got.Belief)
+	}
+	if exact, err := Parse("x", oldFile(t, "belief2-exact")); err != nil || !exact.Belief.Belief.ExactRestore() {
+		t.Errorf("the exact restore is lost: %v", err)
+	}
+}
+
+// sameTask compares the bytes of the files of two tasks.
+func sameTask(t *testing.T, a, b Task) bool {
+	t.Helper()
+	first, err := a.append(nil)
+	must(t, err)
+	second, err := b.append(nil)
+	must(t, err)
+	return bytes.Equal(first, second)
+}
+
+func TestParse_RefusesEveryDamage(t *testing.T) {
+	whole, err := newTask(t, "turn", true).append(nil)
+	must(t, err)
+	files := map[string][]byte{"task 2": whole}
+	for name := range oldHashes {
+		files[name] = oldFile(t, name)
+	}
+	refused := 0
+	check := func(what string, data []byte) {
+		t.Helper()
+		refused++
+		if _, err := Parse("x", data); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for name, data := range files {
+		for n := range data {
+			check(fmt.Sprintf("%s, cut at %d", name, n), data[:n])
+			for bit := range 8 {
+				flipped := bytes.Clone(data)
+				flipped[n] ^= 1 << bit
+				check(fmt.Sprintf("%s, bit %d of byte %d", name, bit, n), flipped)
+			}
+		}
+		check(name+", longer", append(bytes.Clone(data), 0))
+	}
+	t.Logf("%d damaged files refused", refused)
+}
+
+// The checksums of these files are right.
+func TestParse_RefusesImpossibleTasks(t *testing.T) {
+	whole, err := newTask(t, "turn", true).append(nil)
+	must(t, err)
+	task, belief := oldFile(t, "task1"), oldFile(t, "belief2")
+	body := bytes.IndexByte(belief, '\n') + 1
+	kind := bytes.Clone(belief[:len(belief)-checkLen])
+	kind[body+16] = 2
+	nan := bytes.Clone(whole[:len(whole)-checkLen])
+	binary.LittleEndian.PutUint64(nan[len(nan)-8:], 0x7ff8000000000000)
+	empty, err := json.Marshal(header{Format: format})
+	must(t, err)
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"newer format":       {change(t, whole, format, "optibfm task 3"), `format "optibfm task 3", want "optibfm task 2"`},
+		"older belief":       {change(t, belief, oldBelief, "optibfm belief 1"), olderFix},
+		"older kind":         {sealed(kind), olderFix},
+		"no number":          {change(t, belief, `"labels":3,`, ""), olderFix},
+		"negative number":    {change(t, whole, `"labels":1`, `"labels":-1`), "header"},
+		"another model":      {change(t, task, `"model_hash":"abc","z"`, `"model_hash":"abd","z"`), `of the model "abc"`},
+		"task as belief":     {change(t, task, oldBelief, oldTask), "optibfm task 1"},
+		"larger dimension":   {change(t, whole, `"dim":3`, `"dim":4`), "bytes for the dimension 4"},
+		"huge dimension":     {change(t, whole, `"dim":3`, `"dim":4294967299`), "bytes for the dimension"},
+		"negative dimension": {change(t, whole, `"dim":3`, `"dim":-3`), "bytes for the dimension"},
+		"too much nuisance":  {change(t, whole, `"dim":3`, `"dim":3,"nuisance":3`), "bad dimension"},
+		"rho":                {change(t, whole, `"rho":0.999`, `"rho":1.5`), "bad rho"},
+		"lambda":             {change(t, whole, `"lambda":0.5`, `"lambda":0`), "bad lambda"},
+		"not finite":         {sealed(nan), "weight"},
+		"state without head": {change(t, whole, `"belief"`, `"other"`), "without a belief"},
+		"z":                  {change(t, whole, `[0.1,`, `[1e999,`), "header"},
+		"zero":               {change(t, whole, `[0.1,-1e-300,0.3333333333333333]`, `[0,0]`), "z is 0"},
+		"nothing":            {sealed(append(empty, '\n')), "z has 0 numbers"},
+	} {
+		if _, err := Parse("x", c.data); !errors.Is(err, ErrDamaged) || !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestTask_RefusesAHeaderThatParseWouldRefuse(t *testing.T) {
+	for _, size := range []int{maxHeader / 2, maxHeader} {
+		task := newTask(t, "turn", false)
+		task.Origin.Log = strings.Repeat("x", size)
+		data, err := task.append(nil)
+		if err == nil {
+			_, err = Parse("turn", data)
+		}
+		if (err == nil) != (size < maxHeader) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, learnt := range []bool{false, true} {
+		whole, err := newTask(f, "turn", learnt).append(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(whole[:len(whole)-checkLen])
+	}
+	for name := range oldHashes {
+		whole := oldFile(f, name)
+		f.Add(whole[:len(whole)-checkLen])
+	}
+	f.Add([]byte("{\"format\":\"" + format + "\"}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := Parse("x", data); err != nil && !errors.Is(err, ErrDamaged) {
+			t.Fatalf("not ErrDamaged: %v", err)
+		}
+		task, err := Parse("x", sealed(data))
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatalf("not ErrDamaged: %v", err)
+			}
+			return
+		}
+		again, err := task.append(nil)
+		must(t, err)
+		if got, err := Parse("x", again); err != nil || !sameTask(t, got, task) {
+			t.Fatalf("cannot read it back: %v", err)
+		}
+		if b := task.Belief; b != nil {
+			phi := make([]float64, b.Belief.Dim())
+			phi[0] = 1
+			must(t, b.Belief.Update(phi, 1, posterior.MaxInformation))
+		}
+	})
+}

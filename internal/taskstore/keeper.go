@@ -1,0 +1,109 @@
+package taskstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockName is the file that a run locks. The version before locks the same file.
+const lockName = "belief.lock"
+
+// ErrLocked is wrapped by the error of Lock if another process has locked the folder.
+var ErrLocked = errors.New("another run uses this folder; end it, or set run.state_dir to another folder")
+
+// Keeper writes Last and Previous. One goroutine may use it.
+type Keeper struct {
+	store    Store
+	lock     *os.File
+	data     []byte // scratch
+	switched bool   // the task in Last is to become Previous
+}
+
+// Lock creates and locks the folder State. It waits up to 2 s for a run that is ending.
+func (s Store) Lock() (*Keeper, error) {
+	if err := os.MkdirAll(s.State, 0o750); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(s.State, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	const tries, pause = 40, 50 * time.Millisecond
+	for range tries {
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			break
+		}
+		time.Sleep(pause)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w (%w)", ErrLocked, err)
+	} else if err = s.finishSwitch(); err == nil {
+		return &Keeper{store: s, lock: lock}, nil
+	}
+	return nil, errors.Join(fmt.Errorf("taskstore: %s: %w", s.State, err), lock.Close())
+}
+
+// Switch makes the next Save keep the task in Last as Previous.
+func (k *Keeper) Switch() { k.switched = true }
+
+// Save replaces Last. If it returns nil, the new task is on disk; after an error it is the old or the new one. A
+// switch loses neither the old task nor, before the new one is on disk, Previous.
+func (k *Keeper) Save(t Task) (err error) {
+	if err := t.check(); err != nil {
+		return fmt.Errorf("taskstore: %s: %w", Last, err)
+	}
+	if k.data, err = t.append(k.data[:0]); err != nil {
+		return fmt.Errorf("taskstore: %s: %w", Last, err)
+	}
+	if k.switched {
+		if err := k.store.beginSwitch(); err != nil {
+			return err
+		}
+	}
+	if err := replace(k.store.Path(Last), k.data); err != nil {
+		return err
+	}
+	k.switched = false
+	return errors.Join(remove(k.store.oldPath(Last)), k.store.finishSwitch())
+}
+
+// beginSwitch renames the file of Last. Until there is another one, find returns the renamed file.
+func (s Store) beginSwitch() error {
+	if err := s.finishSwitch(); err != nil {
+		return err
+	}
+	if exists(s.Path(Last)) {
+		if err := remove(s.oldPath(Last)); err != nil {
+			return err
+		}
+	}
+	err := rename(s.find(Last), s.switching())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// finishSwitch makes the file of a begun switch Previous, or again Last if there is no other one.
+func (s Store) finishSwitch() error {
+	from := s.switching()
+	if !exists(from) {
+		return nil
+	}
+	if s.find(Last) == from {
+		return rename(from, s.Path(Last))
+	}
+	if err := rename(from, s.Path(Previous)); err != nil {
+		return err
+	}
+	return remove(s.oldPath(Previous))
+}
+
+// Close unlocks the folder.
+func (k *Keeper) Close() error { return k.lock.Close() }

@@ -1,0 +1,326 @@
+package taskstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// actAsWriter is the folder to which the test binary saves until it is killed.
+const actAsWriter = "TASKSTORE_TEST_WRITER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(actAsWriter); dir != "" {
+		panic(writeUntilKilled(Store{State: dir}))
+	}
+	os.Exit(m.Run())
+}
+
+// writeUntilKilled adds labels to the last task, and at every third save switches to the previous one. It prints the
+// notes of both tasks with their number of labels after each save.
+func writeUntilKilled(store Store) error {
+	fmt.Println("begun")
+	keeper, err := store.Lock()
+	if err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		last, err := store.Load(Last)
+		if err != nil {
+			return err
+		}
+		previous, err := store.Load(Previous)
+		if err != nil {
+			return err
+		}
+		if n%3 == 2 {
+			last, previous = previous, last
+			keeper.Switch()
+		}
+		last.Belief.Noise.Labels++
+		if err := keeper.Save(last); err != nil {
+			return err
+		}
+		fmt.Printf("%s %d %s %d\n", last.Note, last.Belief.Labels(), previous.Note, previous.Belief.Labels())
+	}
+}
+
+// newState returns a folder with the tasks one, the last, and two, the previous.
+func newState(t *testing.T) Store {
+	t.Helper()
+	store := Store{State: t.TempDir()}
+	save(t, store, "two", 1, false)
+	save(t, store, "one", 1, true)
+	return store
+}
+
+// save saves a task with a number of labels as the last one.
+func save(t *testing.T, store Store, note string, labels uint64, switched bool) {
+	t.Helper()
+	keeper, err := store.Lock()
+	must(t, err)
+	defer keeper.Close()
+	task := newTask(t, "", true)
+	task.Note, task.Belief.Noise.Labels = note, labels
+	if switched {
+		keeper.Switch()
+	}
+	must(t, keeper.Save(task))
+}
+
+// labels returns the number of labels in the last and in the previous task, by their notes.
+func labels(t *testing.T, store Store) map[string]uint64 {
+	t.Helper()
+	found := map[string]uint64{}
+	for _, name := range []string{Last, Previous} {
+		task, err := store.Load(name)
+		must(t, err)
+		found[task.Note] = task.Belief.Labels()
+	}
+	return found
+}
+
+// killAfter starts a writer, kills it a while after its first output, and returns its last whole line.
+func killAfter(t *testing.T, store Store, wait time.Duration) string {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), actAsWriter+"="+store.State)
+	out := &output{first: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = out, os.Stderr
+	must(t, cmd.Start())
+	select {
+	case <-out.first:
+	case <-time.After(20 * time.Second): // a guard against a hang
+		t.Error("no output from the writer")
+	}
+	time.Sleep(wait)
+	_ = cmd.Process.Kill()
+	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the writer was not killed: %v", err)
+	}
+	lines := strings.Split(out.text.String(), "\n")
+	return lines[max(0, len(lines)-2)]
+}
+
+// output keeps the output of a process and closes first at its start.
+type output struct {
+	text  bytes.Buffer
+	first chan struct{}
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.text.Len() == 0 {
+		close(o.first)
+	}
+	return o.text.Write(p)
+}
+
+// kills kills writers of a folder and checks that no label of the two tasks is lost.
+func kills(t *testing.T, next func() Store) {
+	n := 100
+	if testing.Short() {
+		n = 20
+	}
+	written, inSwitch := 0, 0
+	for kill := range n {
+		store := next()
+		line := killAfter(t, store, time.Duration(rand.IntN(10_000))*time.Microsecond)
+		if _, err := store.Load(Last); err != nil {
+			t.Fatalf("after kill %d: %v", kill, err)
+		}
+		if exists(store.switching()) {
+			inSwitch++
+		}
+		keeper, err := store.Lock()
+		must(t, err)
+		must(t, keeper.Close())
+		saved := map[string]uint64{"one": 1, "two": 1}
+		if line != "begun" {
+			var a, b string
+			var na, nb uint64
+			_, err := fmt.Sscan(line, &a, &na, &b, &nb)
+			must(t, err)
+			saved[a], saved[b] = na, nb
+			written++
+		}
+		got := labels(t, store)
+		if got["one"] < saved["one"] || got["two"] < saved["two"] {
+			t.Fatalf("after kill %d: the writer had saved %v, found %v", kill, saved, got)
+		}
+	}
+	t.Logf("%d kills, %d after a save, %d in a switch", n, written, inSwitch)
+}
+
+func TestKeeper_SurvivesKillAtAnyMoment(t *testing.T) {
+	store := newState(t)
+	kills(t, func() Store { return store })
+}
+
+func TestKeeper_SurvivesKillWhileItConverts(t *testing.T) {
+	one, two := oldState(t)
+	kills(t, func() Store {
+		store := Store{State: t.TempDir()}
+		must(t, os.WriteFile(store.oldPath(Last), one, 0o600))
+		must(t, os.WriteFile(store.oldPath(Previous), two, 0o600))
+		return store
+	})
+}
+
+// oldState returns the files of the version before, as tasks with the notes one and two.
+func oldState(t *testing.T) (one, two []byte) {
+	t.Helper()
+	task := oldFile(t, "task1")
+	return change(t, task, `"note":"slow"`, `"note":"one"`), change(t, task, `"note":"slow"`, `"note":"two"`)
+}
+
+func TestKeeper_ConvertsTheFilesOfTheVersionBefore(t *testing.T) {
+	store := Store{Dir: t.TempDir(), State: t.TempDir()}
+	must(t, os.WriteFile(store.oldPath(Last), oldFile(t, "belief2"), 0o600))
+	must(t, os.WriteFile(store.oldPath(Previous), oldFile(t, "belief2-exact"), 0o600))
+	entries, err := store.Heads()
+	must(t, err)
+	if len(entries) != 2 || entries[0].Name != Last || entries[1].Name != Previous || entries[0].Task.ModelHash != "abc" {
+		t.Fatalf("entries %+v", entries)
+	}
+	last, err := store.Load(Last)
+	must(t, err)
+	keeper, err := store.Lock()
+	must(t, err)
+	defer keeper.Close()
+	must(t, keeper.Save(last))
+	keeper.Switch()
+	must(t, keeper.Save(newTask(t, Last, true)))
+	files, err := os.ReadDir(store.State)
+	must(t, err)
+	if len(files) != 3 { // with the lock
+		t.Errorf("files %v", files)
+	}
+	if previous, err := store.Load(Previous); err != nil || previous.Belief.Belief.Hash() != oldHashes["belief2"] {
+		t.Errorf("previous: %v", err)
+	}
+}
+
+// TestStore_FindsTheTasksInEachStateOfASwitch builds the folders that a kill after each step leaves.
+func TestStore_FindsTheTasksInEachStateOfASwitch(t *testing.T) {
+	for name, c := range map[string]struct {
+		build                func(Store)
+		last, previous, pend string // notes
+	}{
+		"the last one is renamed": {func(s Store) { must(t, rename(s.Path(Last), s.switching())) }, "one", "one", "two"},
+		"the new one is written": {func(s Store) {
+			must(t, rename(s.Path(Last), s.switching()))
+			three := newTask(t, "", true)
+			three.Note = "three"
+			data, err := three.append(nil)
+			must(t, err)
+			must(t, replace(s.Path(Last), data))
+		}, "three", "three", "one"},
+	} {
+		store := newState(t)
+		c.build(store)
+		if got, err := store.Load(Last); err != nil || got.Note != c.last {
+			t.Errorf("%s: starts from %q, %v", name, got.Note, err)
+		}
+		keeper, err := store.Lock()
+		must(t, err)
+		got := labels(t, store)
+		if got[c.previous] == 0 || got[c.pend] == 0 || exists(store.switching()) {
+			t.Errorf("%s: found %v", name, got)
+		}
+		must(t, keeper.Close())
+	}
+}
+
+func TestKeeper_AStaleFileOfTheVersionBeforeNeverReturns(t *testing.T) {
+	store := newState(t)
+	one, _ := oldState(t)
+	must(t, os.WriteFile(store.oldPath(Last), one, 0o600)) // killed before its removal
+	if got, err := store.Load(Last); err != nil || got.Belief.Labels() != 1 {
+		t.Errorf("the older file wins: %v", err)
+	}
+	keeper, err := store.Lock()
+	must(t, err)
+	defer keeper.Close()
+	must(t, os.Mkdir(unfinished(store.Path(Last)), 0o700)) // blocks the new file
+	keeper.Switch()
+	if err := keeper.Save(newTask(t, Last, true)); err == nil {
+		t.Error("no error")
+	}
+	if got, err := store.Load(Last); err != nil || got.Belief.Labels() != 1 {
+		t.Errorf("after a failed switch: %v", err)
+	}
+	must(t, os.Remove(unfinished(store.Path(Last))))
+	must(t, keeper.Save(newTask(t, Last, true)))
+	if got, err := store.Load(Previous); err != nil || got.Note != "one" || got.Belief.Labels() != 1 {
+		t.Errorf("after a switch: %q, %v", got.Note, err)
+	}
+	must(t, store.Delete(Last))
+	if _, err := store.Load(Last); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after its removal: %v", err)
+	}
+}
+
+func TestKeeper_FailedSaveKeepsTheOldTask(t *testing.T) {
+	store := newState(t)
+	keeper, err := store.Lock()
+	must(t, err)
+	defer keeper.Close()
+	must(t, os.Mkdir(unfinished(store.Path(Last)), 0o700)) // blocks the new file
+	if err := keeper.Save(newTask(t, Last, true)); err == nil {
+		t.Error("no error")
+	}
+	if got := labels(t, store); got["one"] != 1 || got["two"] != 1 {
+		t.Errorf("found %v", got)
+	}
+}
+
+func TestKeeper_SavesABeliefWithoutADirection(t *testing.T) {
+	store := newState(t)
+	keeper, err := store.Lock()
+	must(t, err)
+	defer keeper.Close()
+	task := newTask(t, Last, true)
+	task.Z = nil
+	must(t, keeper.Save(task))
+	if got, err := store.Load(Last); err != nil || got.Z != nil || got.Belief == nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	task.Belief = nil
+	if err := keeper.Save(task); err == nil {
+		t.Error("saves a task with neither z nor belief")
+	}
+}
+
+func TestStore_LocksTheFolderOfARun(t *testing.T) {
+	store := Store{State: filepath.Join(t.TempDir(), "state")}
+	first, err := store.Lock()
+	must(t, err)
+	if _, err := store.Lock(); !errors.Is(err, ErrLocked) {
+		t.Errorf("the second lock: %v", err)
+	}
+	must(t, first.Close())
+	third, err := store.Lock()
+	must(t, err)
+	must(t, third.Close())
+}
+
+func TestKeeper_OthersCannotReadTheBelief(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o022))
+	store := Store{State: filepath.Join(t.TempDir(), "state")}
+	save(t, store, "", 1, false)
+	for _, path := range []string{store.State, store.Path(Last)} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o007 != 0 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+}

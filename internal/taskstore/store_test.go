@@ -1,0 +1,273 @@
+package taskstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"optibfm/controller"
+	"optibfm/posterior"
+)
+
+// newTask returns a task of three dimensions, with the belief of one label if learnt is true.
+func newTask(t testing.TB, name string, learnt bool) Task {
+	t.Helper()
+	task := Task{
+		Name: name, Note: "slow, nach links →", ModelHash: "abc", Z: []float64{0.1, -1e-300, 1.0 / 3},
+		Origin: Origin{
+			At: time.Unix(1e9, 5).UTC(), Program: "test", Robot: "fake", Log: "run.mcap", FromS: 1.5, ToS: 2, States: 7,
+		},
+	}
+	if !learnt {
+		return task
+	}
+	b, err := posterior.New(3, 0.5, 0.999)
+	if err == nil {
+		err = b.Update([]float64{1, 2, 3}, 0.7, 4)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.Belief = &SavedBelief{
+		Belief: b, Sigma: 0.5, Noise: controller.NoiseState{Squares: 1.0 / 3, Count: 2, Labels: 1},
+		SavedAt: time.Unix(2e9, 0).UTC(),
+	}
+	return task
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStore_LoadsWhatItSaved(t *testing.T) {
+	store := Store{Dir: filepath.Join(t.TempDir(), "a", "b")}
+	for _, learnt := range []bool{false, true} {
+		want := newTask(t, fmt.Sprintf("learnt-%t", learnt), learnt)
+		must(t, store.Save(want, false))
+		got, err := store.Load(want.Name)
+		must(t, err)
+		if (got.Belief != nil) != learnt {
+			t.Fatalf("belief %v", got.Belief)
+		}
+		if learnt {
+			if got.Belief.Belief.Hash() != want.Belief.Belief.Hash() || got.Belief.Labels() != 1 {
+				t.Errorf("a belief of %d labels, want 1", got.Belief.Labels())
+			}
+			got.Belief.Belief, want.Belief.Belief = nil, nil
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+func TestStore_SaveReplacesOnlyIfAsked(t *testing.T) {
+	store := Store{Dir: t.TempDir()}
+	first, second := newTask(t, "turn", false), newTask(t, "turn", true)
+	must(t, store.Save(first, false))
+	if err := store.Save(second, false); !errors.Is(err, ErrExists) {
+		t.Errorf("the second: %v", err)
+	}
+	if got, err := store.Load("turn"); err != nil || got.Belief != nil {
+		t.Errorf("after a refused save: %+v, %v", got, err)
+	}
+	must(t, store.Save(second, true))
+	if got, err := store.Load("turn"); err != nil || got.Belief == nil {
+		t.Errorf("after a replacement: %+v, %v", got, err)
+	}
+}
+
+func TestStore_RefusesFilesThatAreNotRegular(t *testing.T) {
+	for name, create := range map[string]func(string) error{
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+		"pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"too large": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxFile+1))
+		},
+	} {
+		store := Store{State: t.TempDir()}
+		must(t, create(store.Path(Last)))
+		loaded := make(chan error, 1)
+		go func() {
+			_, err := store.Load(Last)
+			loaded <- err
+		}()
+		select {
+		case err := <-loaded:
+			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), store.State) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(30 * time.Second): // a guard against a hang
+			t.Fatalf("%s: Load waits", name)
+		}
+	}
+}
+
+func TestStore_ListsTheTasksOfARunAndRefusesOthersOfTheirNames(t *testing.T) {
+	saved := Store{Dir: t.TempDir()}
+	task := newTask(t, "last", true)
+	must(t, saved.Save(task, false)) // by a robot without run.state_dir
+	must(t, saved.Save(newTask(t, "turn", false), false))
+	names := func(store Store) (names []string) {
+		entries, err := store.List()
+		must(t, err)
+		for _, e := range entries {
+			if e.Err != nil {
+				e.Name += ", " + strings.ReplaceAll(e.Err.Error(), saved.Dir, "DIR")
+			}
+			names = append(names, e.Name)
+		}
+		return names
+	}
+	store := newState(t)
+	store.Dir = saved.Dir
+	const shadow = `last, taskstore: "DIR/last.task": rename it: ` +
+		"last is the name of a task that a run writes itself; choose another name"
+	if got := names(store); !slices.Equal(got, []string{shadow, "last", "previous", "turn"}) {
+		t.Errorf("%q", got)
+	}
+	if got := names(Store{Dir: saved.Dir, State: t.TempDir()}); !slices.Equal(got, []string{shadow, "turn"}) {
+		t.Errorf("before the first run: %q", got)
+	}
+	if got := names(Store{Dir: store.State, State: store.State}); !slices.Equal(got, []string{"last", "previous"}) {
+		t.Errorf("one folder for all: %q", got)
+	}
+	must(t, store.Delete(Previous))
+	if got := names(store); !slices.Equal(got, []string{shadow, "last", "turn"}) {
+		t.Errorf("after a removal: %q", got)
+	}
+}
+
+func TestStore_TheNameIsThatOfTheFile(t *testing.T) {
+	store := Store{Dir: t.TempDir()}
+	must(t, store.Save(newTask(t, "turn", false), false))
+	must(t, os.Rename(store.Path("turn"), store.Path("spin")))
+	if got, err := store.Load("spin"); err != nil || got.Name != "spin" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestStore_ListNamesDamagedFilesBesideTheOthers(t *testing.T) {
+	store := Store{Dir: t.TempDir()}
+	if entries, err := (Store{Dir: store.Path("none")}).List(); err != nil || len(entries) != 0 {
+		t.Errorf("a missing folder: %v, %v", entries, err)
+	}
+	for _, name := range []string{"b", "b-2", "d"} {
+		must(t, store.Save(newTask(t, name, true), false))
+	}
+	must(t, os.WriteFile(store.Path("a"), []byte("cut"), 0o600))
+	must(t, os.Mkdir(store.Path("c"), 0o700))
+	must(t, os.Rename(store.Path("d"), store.Path("d e")))
+	must(t, os.WriteFile(unfinished(store.Path("b")), nil, 0o600))
+	entries, err := store.List()
+	must(t, err)
+	var names, failed []string
+	for _, e := range entries {
+		names = append(names, e.Name)
+		if e.Err != nil {
+			failed = append(failed, e.Name)
+		}
+	}
+	if !slices.Equal(names, []string{"a", "b", "b-2", "c", "d e"}) || !slices.Equal(failed, []string{"a", "c", "d e"}) {
+		t.Errorf("names %q, errors of %q", names, failed)
+	}
+}
+
+func TestStore_HeadsByModel(t *testing.T) {
+	store := Store{Dir: t.TempDir()}
+	for name, of := range map[string]struct{ model, robot string }{
+		"z": {"abc", "fake"}, "a": {"old", "walker"}, "c": {"abc", "fake"}, "d": {"old", "cheetah"}, "b": {"new", "walker"},
+	} {
+		task := newTask(t, name, true)
+		task.ModelHash, task.Origin.Robot = of.model, of.robot
+		must(t, store.Save(task, false))
+	}
+	must(t, os.WriteFile(store.Path("0"), []byte("cut"), 0o600))
+	entries, err := store.Heads()
+	must(t, err)
+	ByModel(entries, "abc")
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name)
+		if (e.Err != nil) != (e.Name == "0") || e.Task.Belief != nil || e.Err == nil && e.Task.Name != e.Name {
+			t.Errorf("%s: %+v", e.Name, e)
+		}
+	}
+	if want := []string{"c", "z", "d", "b", "a", "0"}; !slices.Equal(names, want) {
+		t.Errorf("order %q, want %q", names, want)
+	}
+}
+
+func TestStore_DeletesAlsoADamagedTask(t *testing.T) {
+	store := Store{Dir: t.TempDir()}
+	must(t, store.Save(newTask(t, "turn", false), false))
+	must(t, os.WriteFile(store.Path("cut"), []byte("cut"), 0o600))
+	for _, name := range []string{"turn", "cut"} {
+		must(t, store.Delete(name))
+		if err := store.Delete(name); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is deleted twice: %v", name, err)
+		}
+	}
+	if entries, err := store.List(); err != nil || len(entries) != 0 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+func TestStore_RefusesUnsafeNames(t *testing.T) {
+	parent := t.TempDir()
+	store := Store{Dir: filepath.Join(parent, "tasks")}
+	must(t, Store{Dir: parent}.Save(newTask(t, "outside", false), false))
+	must(t, store.Save(newTask(t, "inside", false), false))
+	for _, name := range []string{
+		"", ".", "..", "../outside", "a/b", "-rf", ".hidden", "a b", "é", "a\x00", "$(id)", strings.Repeat("a", 101),
+	} {
+		if err := store.Save(newTask(t, name, false), false); err == nil {
+			t.Errorf("Save accepts %q", name)
+		}
+		if _, err := store.Load(name); err == nil {
+			t.Errorf("Load accepts %q", name)
+		}
+		if err := store.Delete(name); err == nil {
+			t.Errorf("Delete accepts %q", name)
+		}
+	}
+	if _, err := (Store{Dir: parent}).Load("outside"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStore_SaveRefusesTasksThatNoRunCanFollow(t *testing.T) {
+	store := Store{Dir: t.TempDir(), State: t.TempDir()}
+	for name, change := range map[string]func(*Task){
+		"no z":           func(t *Task) { t.Z = nil },
+		"zero":           func(t *Task) { t.Z = make([]float64, 3) },
+		"nan":            func(t *Task) { t.Z[1] = math.NaN() },
+		"infinite":       func(t *Task) { t.Z[2] = math.Inf(-1) },
+		"too many":       func(t *Task) { t.Z = slices.Repeat([]float64{1}, posterior.MaxDim+1) },
+		"note":           func(t *Task) { t.Note = strings.Repeat("a", maxNote+1) },
+		"note, not text": func(t *Task) { t.Note = "\xff" },
+		"name of a run":  func(t *Task) { t.Name = Last },
+	} {
+		task := newTask(t, "task", true)
+		change(&task)
+		if err := store.Save(task, false); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if entries, _ := store.List(); len(entries) != 0 {
+		t.Errorf("files %v", entries)
+	}
+}
