@@ -267,10 +267,11 @@ type Run struct {
 	// both, loop.max_missed_ticks and loop.watchdog_ms are. 0: the deadlines of a
 	// physical robot.
 	SimulatorWaitS float64 `yaml:"simulator_wait_s" rule:"[0, 3600]"`
-	// StateDir is the folder of the saved belief. The program saves it after
-	// every label and every log.snapshot_s; the next run starts with it. The
-	// model, controller.lambda, rho and sigma must be the same. Empty: each
-	// run starts with the prior.
+	// StateDir is the folder of the task last, the newest belief, and of the task
+	// previous, that before a switch. The program saves last after every label and
+	// every log.snapshot_s; the next run starts with it. The model,
+	// controller.lambda, rho and sigma must be the same. Empty: each run starts
+	// with the prior.
 	StateDir string `yaml:"state_dir"`
 	// TaskDir is the folder of the saved tasks (optibfm task). Empty: the
 	// folder tasks beside state_dir, or without state_dir the user's folder

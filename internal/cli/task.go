@@ -14,7 +14,9 @@ func newTaskCommand() *cobra.Command {
 		Long: `A saved task is what a robot learnt: a task embedding z and its belief, with
 their origin. "optibfm run --start NAME" starts from it, and "optibfm task switch NAME"
 gives it to a running robot. A task belongs to one model.
-The folder is run.task_dir, by default the folder "tasks" beside run.state_dir.`,
+The folder is run.task_dir, by default the folder "tasks" beside run.state_dir. In
+run.state_dir, a run itself writes "last", its newest belief, and "previous", that
+before the last switch, new task or fresh run.`,
 		Example: `  optibfm task save gentle-turn -c myrobot.yaml --note slow
   optibfm run -c myrobot.yaml --start gentle-turn
   optibfm task switch walk -c myrobot.yaml`,
@@ -52,7 +54,7 @@ func newTaskSave() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "save NAME",
 		Short: "Save the task of the last run, or of the running robot",
-		Long: `Save the newest belief in run.state_dir as a task. A run writes it there after every
+		Long: `Save the task "last" under another name. A run writes it to run.state_dir after every
 label, every log.snapshot_s and at its end. Save the task of a running robot at any
 moment: the belief is that after the newest label. With a log in --from, the belief is
 that after its last tick.`,
@@ -67,7 +69,7 @@ that after its last tick.`,
 	}
 	addRobotFlags(cmd, &o)
 	addNewFlags(cmd, &n)
-	cmd.Flags().StringVar(&from, "from", "", "the `PATH` of a belief's folder or of a log (default: run.state_dir)")
+	cmd.Flags().StringVar(&from, "from", "", "the `PATH` of the folder of a task last, or of a log (default: run.state_dir)")
 	return cmd
 }
 
@@ -80,9 +82,10 @@ func newTaskSwitch() *cobra.Command {
 		Short: "Let a running robot switch to a task",
 		Long: `Replace the belief of a running robot by that of a task. The robot may be armed: it then
 turns to the task within controller.explore. A stopped robot refuses. The task needs
-the run's model, prior, offset and noise. Earlier labels can no longer be undone. Save
-the present task first: its belief moves to belief.old in run.state_dir.`,
-		Example:           "  optibfm task switch walk -c myrobot.yaml",
+the run's model, prior, offset and noise. Earlier labels can no longer be undone. With
+run.state_dir, the present task becomes "previous": switch to that to go back.`,
+		Example: `  optibfm task switch walk -c myrobot.yaml
+  optibfm task switch previous -c myrobot.yaml`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTask(&o, true),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -54,13 +54,15 @@ func (h *Process) openBeliefSaver() (*beliefSaver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run.state_dir: %w; set a folder that this user can write to, or clear the key", err)
 	}
-	if h.Config.Fresh {
-		keeper.Switch()
-	}
-	return &beliefSaver{
+	k := &beliefSaver{
 		keeper: keeper, template: h.taskTemplate(), belief: belief, steps: &h.Link.Steps,
 		newest: make(chan savedState, 1), events: h.Planner.Events,
-	}, nil
+	}
+	if h.Config.Fresh {
+		keeper.Switch()
+		k.Learnt(0) // save at once
+	}
+	return k, nil
 }
 
 // Learnt requests a save of the belief after a tick. The recorder calls it.

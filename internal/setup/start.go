@@ -75,6 +75,7 @@ func LoadVetted(f *configs.File, m Model) error {
 	if err != nil {
 		return err
 	}
+	store.State = "" // only the tasks that a person saved
 	for _, name := range explore.Tasks {
 		task, err := store.Load(name)
 		if err == nil {

@@ -97,6 +97,12 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
+	rigtest.SaveLast(t, s.File.Run.StateDir, newTask(t, s, taskstore.Last, 0))
+	file := s.File
+	file.Run.StartTask, file.Controller.Strategy = taskstore.Last, controller.Fixed
+	if _, err := setup.LoadStart(&file, s.Model); err == nil || !strings.Contains(err.Error(), "has no z") {
+		t.Errorf("a belief without a label: %v", err)
+	}
 	other, err := setup.OpenModel("embedded:rover")
 	rigtest.Must(t, err)
 	if _, err := setup.LoadStart(&s.File, other); err == nil ||
@@ -205,7 +211,10 @@ func TestLoadVetted_GivesTheControllerTheZOfTasksOfItsModel(t *testing.T) {
 	if err := setup.LoadVetted(&s.File, other); err == nil || !strings.Contains(err.Error(), "another model") {
 		t.Errorf("another model: %v", err)
 	}
-	for name, want := range map[string]string{"none": "optibfm task list", "../goal": "not a name"} {
+	rigtest.SaveLast(t, s.File.Run.StateDir, newTask(t, s, taskstore.Last, 1)) // which no person chose
+	for name, want := range map[string]string{
+		"none": "optibfm task list", "../goal": "not a name", taskstore.Last: "no task last",
+	} {
 		explore.Tasks = []string{"goal", name}
 		err := setup.LoadVetted(&s.File, s.Model)
 		if err == nil || !strings.Contains(err.Error(), "controller.explore.tasks: ") ||

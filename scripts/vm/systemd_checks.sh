@@ -333,7 +333,7 @@ flashed() { # VERSION
 }
 before_reboot() {
   ok "enable" systemctl enable optibfm
-  ok "a belief is saved" test -s /var/lib/optibfm/belief/belief
+  ok "a belief is saved" test -s /var/lib/optibfm/belief/last.task
 }
 after_reboot() {
   ok "reboot: starts, disarmed" within 30 is_disarmed
@@ -347,7 +347,7 @@ removal() {
   ok "removal: keeps the configuration" test -s "$config"
   ok "purge" dpkg -P optibfm
   ok "purge: removes the configuration" test ! -e /etc/optibfm -a ! -e /run/optibfm -a ! -e /var/cache/optibfm
-  ok "purge: keeps belief and logs" test -s /var/lib/optibfm/belief/belief -a -n "$(ls /var/log/optibfm)"
+  ok "purge: keeps belief and logs" test -s /var/lib/optibfm/belief/last.task -a -n "$(ls /var/log/optibfm)"
 }
 
 "$@"
