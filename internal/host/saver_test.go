@@ -58,3 +58,37 @@ func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 		}
 	}
 }
+
+func TestBeliefSaver_FreshRunSavesItsFirstBelief(t *testing.T) {
+	session := rigtest.NewSession(t, func(f *configs.File) { f.Run.StateDir = t.TempDir() })
+	former := rigtest.NewTask(t, session, taskstore.Last)
+	rigtest.SaveLast(t, session.File.Run.StateDir, former)
+	segment, err := link.New(session.Shape(), 1)
+	rigtest.Must(t, err)
+	words, err := link.OpenWords(segment)
+	rigtest.Must(t, err)
+	h := &Process{
+		Config: link.HostConfig{Fresh: true}, Session: session, Link: &link.HostLink{Words: words}, Planner: &Planner{},
+	}
+	saver, err := h.openBeliefSaver()
+	rigtest.Must(t, err)
+	state := controller.NewState(session.Shape())
+	learner, err := controller.NewLearner(session.File.Controller, session.Shape().Latent, 20e6)
+	rigtest.Must(t, err)
+	learner.WriteBelief(state)
+	state.Next = 1
+	saver.Offer(state, false)
+	if len(saver.newest) != 1 {
+		t.Fatal("the first belief waits for log.snapshot_s")
+	}
+	rigtest.Must(t, saver.save(<-saver.newest))
+	rigtest.Must(t, saver.finish(nil))
+	store := taskstore.Store{State: session.File.Run.StateDir}
+	for name, want := range map[string]uint64{
+		taskstore.Last: learner.Belief().Hash(), taskstore.Previous: former.Belief.Belief.Hash(),
+	} {
+		if got, err := store.Load(name); err != nil || got.Belief.Belief.Hash() != want {
+			t.Errorf("%s is another belief: %v", name, err)
+		}
+	}
+}
