@@ -69,7 +69,7 @@ that after its last tick.`,
 	}
 	addRobotFlags(cmd, &o)
 	addNewFlags(cmd, &n)
-	cmd.Flags().StringVar(&from, "from", "", "the `PATH` of the folder of a task last, or of a log (default: run.state_dir)")
+	cmd.Flags().StringVar(&from, "from", "", "the `PATH` of a run.state_dir or of a log (default: run.state_dir)")
 	return cmd
 }
 
