@@ -91,11 +91,11 @@ type scratch struct {
 	work        Work
 }
 
-func newScratch(n int, w *weights) scratch {
+func newScratch(n int, w *weights, team *kernel.Team) scratch {
 	s := scratch{
 		a: kernel.NewRows(n, w.widest), b: kernel.NewRows(n, w.widest),
 		left: kernel.NewRows(n, w.widest), right: kernel.NewRows(n, w.widest),
-		product: kernel.NewScratch(n, w.widest),
+		product: kernel.NewScratch(n, w.widest, team),
 	}
 	if w.residual() {
 		s.normed = kernel.NewRows(n, w.widest)

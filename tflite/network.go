@@ -58,7 +58,7 @@ type Option func(*Network)
 // Workers lets Search use up to n processors: the caller's and n-1 goroutines, which
 // the first Search starts and Close ends. Without it, or with n below 2, a Network
 // starts no goroutine. The results do not depend on n.
-func Workers(n int) Option { return func(net *Network) { net.search.limit = max(n, 1) } }
+func Workers(n int) Option { return func(net *Network) { net.search.team = kernel.NewTeam(n) } }
 
 // NewNetwork returns an evaluator of the bundle. Networks share the bundle's weights;
 // each has its own scratch memory.
@@ -70,7 +70,7 @@ func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 	n := &Network{
 		weights: b.weights,
 		arch:    b.Architecture,
-		one:     newScratch(1, b.weights),
+		one:     newScratch(1, b.weights, nil),
 		actor:   newObsTerms(b.weights.actor),
 		obs:     make([]float32, d.Obs),
 		action:  kernel.NewRows(1, d.Action),
@@ -82,7 +82,6 @@ func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 	for _, f := range b.weights.f {
 		n.f = append(n.f, newObsTerms(f))
 	}
-	n.search.limit = 1
 	for _, o := range options {
 		o(n)
 	}
@@ -90,7 +89,7 @@ func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 }
 
 // Close ends the goroutines of Workers. A later Search starts them again.
-func (n *Network) Close() { n.search.close() }
+func (n *Network) Close() { n.search.team.Close() }
 
 // Dims implements Model.
 func (n *Network) Dims() Dims { return n.arch.dims() }

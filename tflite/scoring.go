@@ -35,12 +35,12 @@ func (m *boundMatrix) set(b Belief) {
 	m.beta = b.Beta
 }
 
-// apply writes the bounds of the first count rows of psi, [n, d]. whitened, [n, d+1], is
-// its scratch memory. It adds its operations to work.
-func (m *boundMatrix) apply(dst []float32, psi, whitened kernel.Rows, count int, work *Work) error {
+// apply writes the bounds of the first len(dst) rows of psi, [n, d]. whitened, [n, d+1], and s are
+// its scratch memory.
+func (m *boundMatrix) apply(dst []float32, psi, whitened kernel.Rows, s *scratch) error {
 	d := m.dim
-	work.add(m.packed.Multiply(whitened, psi, kernel.Repeated(m.zero), count, false, false, nil))
-	for i := range count {
+	s.multiply(whitened, m.packed, psi, kernel.Repeated(m.zero), len(dst), false, false)
+	for i := range dst {
 		row := whitened.Row(i, d+1)
 		dst[i] = row[d] + m.beta*float32(norm(row[:d]))
 		if !isFinite(dst[i]) || !allFinite(psi.Row(i, d)) {
@@ -57,7 +57,7 @@ type Scorer struct {
 	matrix   *boundMatrix
 	whitened kernel.Rows // [E·n, d+1]
 	bounds   []float32   // [E·n]
-	work     Work
+	scratch  scratch
 }
 
 // NewScorer makes a scorer of ψ with d elements, at least 1.
@@ -81,7 +81,7 @@ func (s *Scorer) Best(psi []float32, members int, belief Belief) (best int, scor
 		s.whitened, s.bounds = kernel.NewRows(rows, d+1), make([]float32, rows)
 	}
 	s.matrix.set(belief)
-	if err := s.matrix.apply(s.bounds, kernel.Rows{Data: psi, Stride: d}, s.whitened, rows, &s.work); err != nil {
+	if err := s.matrix.apply(s.bounds[:rows], kernel.Rows{Data: psi, Stride: d}, s.whitened, &s.scratch); err != nil {
 		return 0, 0, err
 	}
 	n := rows / members

@@ -16,32 +16,47 @@ const batch = 6
 
 // search is the memory of Search, for the largest n so far.
 type search struct {
-	pool
+	team     *kernel.Team
 	capacity int
+	scratch  scratch
+	psi      kernel.Rows // [n, d], of one member
+	whitened kernel.Rows // [n, d+1], R⁻ᵀψ and ψᵀẑ
 	z        kernel.Rows // [n, d], normalised
 	actions  kernel.Rows // [n, A]
 	scores   []float32   // [n], the least upper bound over the members so far
 	order    []int       // [n], the candidates by descending bound of the leading member
 	next     []int       // the candidates of the batch that may still be the best
+	batch    batched
 	bounds   *boundMatrix
 	lead     int   // the member that evaluates all candidates
-	member   int   // the member that evaluates the batch
 	binding  []int // [n], the member with the least bound so far
 	work     int   // evaluated members, summed over the candidates
 }
 
+// batched are the candidates of a batch.
+type batched struct {
+	z       kernel.Rows // [batch, d]
+	actions kernel.Rows // [batch, A]
+	scores  []float32   // [batch]
+}
+
 func (n *Network) growSearch(count int) {
-	s, d := &n.search, n.arch.Latent
+	s, d, actions := &n.search, n.arch.Latent, n.arch.Action
 	if s.bounds == nil {
 		s.bounds = newBoundMatrix(d)
 		s.next = make([]int, batch)
+		s.batch = batched{kernel.NewRows(batch, d), kernel.NewRows(batch, actions), make([]float32, batch)}
 	}
-	if s.capacity < count {
-		s.capacity = count
-		s.z, s.actions = kernel.NewRows(count, d), kernel.NewRows(count, n.arch.Action)
-		s.scores, s.order, s.binding = make([]float32, count), make([]int, count), make([]int, count)
+	if s.capacity >= count {
+		return
 	}
-	s.grow(n, max(count, batch))
+	s.capacity = count
+	s.z, s.actions = kernel.NewRows(count, d), kernel.NewRows(count, actions)
+	s.scores, s.order, s.binding = make([]float32, count), make([]int, count), make([]int, count)
+	rows, done := max(count, batch), s.scratch.work
+	s.scratch = newScratch(rows, n.weights, s.team)
+	s.scratch.work = done
+	s.psi, s.whitened = kernel.NewRows(rows, d), kernel.NewRows(rows, d+1)
 }
 
 // Search implements Model. It evaluates once what does not depend on the candidate:
@@ -102,28 +117,22 @@ func (n *Network) setCandidates(candidates []float32, count int) error {
 // member.
 func (n *Network) searchLeading(count int) error {
 	s := &n.search
-	n.one.observe(&n.actor, n.weights.actor, n.seen.actor)
-	n.one.observe(&n.f[s.lead], n.weights.f[s.lead], n.seen.f)
 	s.work = count
 	for i := range count {
 		s.binding[i] = s.lead
 	}
-	return s.run(n, stageLeading, count)
-}
-
-// evaluateLeading is the work of searchLeading on the candidates from..to.
-func (n *Network) evaluateLeading(w *worker, from, to int) error {
-	s, count := &n.search, to-from
-	actions := s.actions.From(from)
-	w.scratch.twoTower(actions, n.weights.actor, &n.actor, kernel.Rows{}, s.z.From(from), count)
+	s.scratch.observe(&n.actor, n.weights.actor, n.seen.actor)
+	s.scratch.twoTower(s.actions, n.weights.actor, &n.actor, kernel.Rows{}, s.z, count)
 	for i := range count {
-		if !allFinite(actions.Row(i, n.arch.Action)) {
+		if !allFinite(s.actions.Row(i, n.arch.Action)) {
 			return errPolicy
 		}
 	}
-	kernel.Tanh(actions, count, n.arch.Action)
-	w.scratch.twoTower(w.psi, n.weights.f[s.lead], &n.f[s.lead], actions, s.z.From(from), count)
-	return s.bounds.apply(s.scores[from:to], w.psi, w.whitened, count, &w.scratch.work)
+	kernel.Tanh(s.actions, count, n.arch.Action)
+	f, terms := n.weights.f[s.lead], &n.f[s.lead]
+	s.scratch.observe(terms, f, n.seen.f)
+	s.scratch.twoTower(s.psi, f, terms, s.actions, s.z, count)
+	return s.bounds.apply(s.scores[:count], s.psi, s.whitened, &s.scratch)
 }
 
 // searchOthers evaluates the other members of the candidates that may be the best, and
@@ -140,7 +149,7 @@ func (n *Network) searchOthers(count int) (best int, score float32, err error) {
 	})
 	for m, f := range n.weights.f {
 		if m != s.lead {
-			n.one.observe(&n.f[m], f, n.seen.f)
+			s.scratch.observe(&n.f[m], f, n.seen.f)
 		}
 	}
 	best, score = -1, float32(math.Inf(-1))
@@ -152,12 +161,12 @@ func (n *Network) searchOthers(count int) (best int, score float32, err error) {
 		if len(s.next) == 0 {
 			break
 		}
-		for s.member = 0; s.member < members && len(s.next) > 0; s.member++ {
-			if s.member == s.lead {
+		for m := 0; m < members && len(s.next) > 0; m++ {
+			if m == s.lead {
 				continue
 			}
 			s.work += len(s.next)
-			if err := s.run(n, stageOther, len(s.next)); err != nil {
+			if err := n.evaluateBatch(m); err != nil {
 				return 0, 0, err
 			}
 			s.next = slices.DeleteFunc(s.next, func(i int) bool { return s.scores[i] < score })
@@ -171,20 +180,20 @@ func (n *Network) searchOthers(count int) (best int, score float32, err error) {
 	return best, score, nil
 }
 
-// evaluateOther is the work of one member on the candidates from..to of the batch.
-func (n *Network) evaluateOther(w *worker, from, to int) error {
-	s, d, count := &n.search, n.arch.Latent, to-from
-	for i, c := range s.next[from:to] {
-		copy(w.z.Row(i, d), s.z.Row(c, d))
-		copy(w.actions.Row(i, n.arch.Action), s.actions.Row(c, n.arch.Action))
+// evaluateBatch bounds the scores of the batch by one member.
+func (n *Network) evaluateBatch(member int) error {
+	s, b, d, count := &n.search, &n.search.batch, n.arch.Latent, len(n.search.next)
+	for i, c := range s.next {
+		copy(b.z.Row(i, d), s.z.Row(c, d))
+		copy(b.actions.Row(i, n.arch.Action), s.actions.Row(c, n.arch.Action))
 	}
-	w.scratch.twoTower(w.psi, n.weights.f[s.member], &n.f[s.member], w.actions, w.z, count)
-	if err := s.bounds.apply(w.scores, w.psi, w.whitened, count, &w.scratch.work); err != nil {
+	s.scratch.twoTower(s.psi, n.weights.f[member], &n.f[member], b.actions, b.z, count)
+	if err := s.bounds.apply(b.scores[:count], s.psi, s.whitened, &s.scratch); err != nil {
 		return err
 	}
-	for i, c := range s.next[from:to] {
-		if w.scores[i] < s.scores[c] {
-			s.scores[c], s.binding[c] = w.scores[i], s.member
+	for i, c := range s.next {
+		if b.scores[i] < s.scores[c] {
+			s.scores[c], s.binding[c] = b.scores[i], member
 		}
 	}
 	return nil

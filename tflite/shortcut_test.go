@@ -58,9 +58,9 @@ func fullSearch(t testing.TB, n *Network, obs, candidates []float32, belief Beli
 		}
 		least := float32(math.Inf(1))
 		for m := range members {
-			w := n.search.workers[0]
-			copy(w.psi.Row(0, d), psi[m*d:])
-			if err := n.search.bounds.apply(bound, w.psi, w.whitened, 1, &w.scratch.work); err != nil {
+			s := &n.search
+			copy(s.psi.Row(0, d), psi[m*d:])
+			if err := s.bounds.apply(bound, s.psi, s.whitened, &s.scratch); err != nil {
 				t.Fatal(err)
 			}
 			least = min(least, bound[0])

@@ -18,12 +18,8 @@ func (w Work) Sub(earlier Work) Work {
 // that ReLU has set to 0, members of the ensemble that a search does not need, and
 // repeated products with the observation.
 func (n *Network) Work() Work {
-	sum := n.one.work
-	for _, w := range n.search.workers {
-		sum.FLOPs += w.scratch.work.FLOPs
-		sum.Bytes += w.scratch.work.Bytes
-	}
-	return sum
+	one, searches := n.one.work, n.search.scratch.work
+	return Work{one.FLOPs + searches.FLOPs, one.Bytes + searches.Bytes}
 }
 
 func (w *Work) add(flops, bytes int) {

@@ -67,12 +67,15 @@ func ConfiguredModel(f configs.File) (Model, error) {
 	return m, nil
 }
 
-// CloseModels closes the TensorFlow sessions among models. Other models hold only memory.
+// CloseModels closes the TensorFlow sessions among models and ends the goroutines of native searches.
 func CloseModels(models ...tflite.Model) error {
 	var errs []error
 	for _, m := range models {
-		if t, ok := m.(tensorflow.Model); ok {
-			errs = append(errs, t.Close())
+		switch m := m.(type) {
+		case tensorflow.Model:
+			errs = append(errs, m.Close())
+		case *tflite.Network:
+			m.Close()
 		}
 	}
 	return errors.Join(errs...)

@@ -3,6 +3,8 @@ package setup_test
 import (
 	"errors"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 	"optibfm/rtloop"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
+	"optibfm/tflite/tflitetest"
 )
 
 // withoutTensorFlow returns a session whose TensorFlow library does not exist.
@@ -43,6 +46,29 @@ func TestSearcher_IsNativeWithoutTensorFlow(t *testing.T) {
 		if err != nil || !native || !strings.Contains(note, c.note) || (note == "") != (c.note == "") {
 			t.Errorf("%s: %T, note %q, %v", name, searcher, note, err)
 		}
+	}
+}
+
+func TestCloseModels_EndsTheWorkersOfASearch(t *testing.T) {
+	d := tflite.Dims{Obs: 4, Action: 2, Latent: 8, Ensemble: 2}
+	manifest := tflitetest.Manifest(d)
+	manifest.Architecture.Actor.Hidden = 256 // smaller products are not divided
+	bundle, err := tflite.New(manifest, tflitetest.Tensors(manifest.Architecture, 1))
+	rigtest.Must(t, err)
+	searcher, _, err := setup.NativeModel{Bundle: bundle}.Searcher(configs.Default(), 2)
+	rigtest.Must(t, err)
+	belief := tflite.Belief{Mean: make([]float32, d.Latent), InvR: make([]float32, d.Latent*d.Latent), Beta: 1}
+	candidates := slices.Repeat([]float32{1}, 128*d.Latent)
+	_, _, err = searcher.Search(make([]float32, d.Obs), candidates, belief)
+	rigtest.Must(t, err)
+	stacks := make([]byte, 1<<20)
+	workers := func() int { return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "kernel.(*Team).help(") }
+	for workers() == 0 { // the goroutine may still begin
+		runtime.Gosched()
+	}
+	rigtest.Must(t, setup.CloseModels(searcher))
+	if n := workers(); n != 0 {
+		t.Errorf("%d workers after CloseModels, want none", n)
 	}
 }
 

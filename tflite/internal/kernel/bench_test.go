@@ -62,7 +62,7 @@ func BenchmarkMultiply(b *testing.B) {
 						pack = PackHalf
 					}
 					m := pack(weightsOf(rng, size, size), size, size, size)
-					x, y, scratch := activations(rng, n, size, zeros), NewRows(n, size), NewScratch(n, size)
+					x, y, scratch := activations(rng, n, size, zeros), NewRows(n, size), NewScratch(n, size, nil)
 					start := Repeated(Aligned(size))
 					ns := best(b, func() { m.Multiply(y, x, start, n, true, kind == "sparse", scratch) })
 					b.ReportMetric(float64(2*n*size*size)/ns, "GFLOP/s")

@@ -34,7 +34,7 @@ func TestAssembly_GivesTheSameBitsOnEveryProcessor(t *testing.T) {
 		first, second := Pack(numbers(hidden*in), hidden, in, in), Pack(numbers(out*hidden), out, hidden, hidden)
 		norm := NewLayerNorm(numbers(hidden), numbers(hidden), 1e-5)
 		for _, sparse := range []bool{false, true} {
-			scratch := NewScratch(n, in)
+			scratch := NewScratch(n, in, nil)
 			x, h, y := NewRows(n, in), NewRows(n, hidden), NewRows(n, out)
 			for r := range n {
 				copy(x.Row(r, in), numbers(in))
@@ -76,7 +76,7 @@ func TestAssembly_BlocksGiveTheSameBitsOnEveryProcessor(t *testing.T) {
 		norm := NewLayerNorm(numbers(width, 1), numbers(width, 1), 1e-5)
 		w := numbers(width*width, 1)
 		folded := norm.Fold(w, numbers(width, 1), width%2 == 1)
-		half, scratch := PackHalf(w, width, width, width), NewScratch(3, width)
+		half, scratch := PackHalf(w, width, width, width), NewScratch(3, width, nil)
 		for _, scale := range []float32{1e-3, 1, 30, 200} {
 			x, y := NewRows(1, width), NewRows(1, width)
 			copy(x.Data, numbers(width, scale))

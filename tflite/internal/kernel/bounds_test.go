@@ -48,8 +48,8 @@ func TestMultiply_StaysWithinSlices(t *testing.T) {
 			y := Rows{fenced[float32](t, n*Padded(out)), Padded(out)}
 			start := Rows{Data: fenced[float32](t, Padded(out))}
 			scratch := &Scratch{
-				fenced[uint32](t, (tilesOf(n)-1)*inputBlock+in), make([]int, tilesOf(n)),
-				fenced[float32](t, inputBlock*panelWidth),
+				nil, fenced[uint32](t, (tilesOf(n)-1)*inputBlock+in), make([]int, tilesOf(n)),
+				[][]float32{fenced[float32](t, inputBlock*groupWidth)},
 			}
 			for _, sparse := range []bool{false, true} {
 				m.Multiply(y, x, start, n, true, sparse, scratch)

@@ -20,7 +20,7 @@ func sameNumber(got, want float32, terms int) bool {
 func eachWay(m *Matrix, x, start Rows, n int, relu bool, check func(way string, y Rows)) {
 	for way, sparse := range map[string]bool{"all inputs": false, "listed inputs": true} {
 		y := NewRows(n, m.Out())
-		m.Multiply(y, x, start, n, relu, sparse, NewScratch(n, m.In()))
+		m.Multiply(y, x, start, n, relu, sparse, NewScratch(n, m.In(), nil))
 		check(fmt.Sprintf("%d rows of [%d, %d], relu %v, %s", n, m.Out(), m.In(), relu, way), y)
 	}
 }

@@ -2128,6 +2128,1171 @@ one_test:
 	VZEROUPPER
 	RET
 
+// func denseGroup2(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·denseGroup2(SB), NOSPLIT, $0-76
+	MOVQ    start+56(FP), AX
+	MOVQ    startStride+64(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), AX
+	MOVQ    panelStride+40(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    w+32(FP), BX
+	LEAQ    (BX)(DX*1), SI
+	LEAQ    (SI)(DX*1), DI
+	LEAQ    (DI)(DX*1), DX
+	MOVQ    k+48(FP), R8
+	XORQ    R9, R9
+	JMP     one_test
+
+one:
+	MOVQ         R9, R10
+	SHLQ         $0x04, R10
+	VMOVUPS      (BX)(R10*4), Z8
+	VMOVUPS      (SI)(R10*4), Z9
+	VMOVUPS      (DI)(R10*4), Z10
+	VMOVUPS      (DX)(R10*4), Z11
+	VBROADCASTSS (CX)(R9*4), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(R9*4), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	INCQ         R9
+
+one_test:
+	SUBQ         $0x01, R8
+	JGE          one
+	ADDQ         $0x01, R8
+	VBROADCASTSS floor+72(FP), Z8
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z8, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z8, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z8, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z8, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z8, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z8, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z8, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z8, Z7
+	VMOVUPS      Z7, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sparseGroup2(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·sparseGroup2(SB), NOSPLIT, $0-84
+	MOVQ    start+64(FP), AX
+	MOVQ    startStride+72(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), AX
+	MOVQ    panelStride+40(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    w+32(FP), BX
+	LEAQ    (BX)(DX*1), SI
+	LEAQ    (SI)(DX*1), DI
+	LEAQ    (DI)(DX*1), DX
+	MOVQ    list+48(FP), R8
+	MOVQ    n+56(FP), R9
+	JMP     one_test
+
+one:
+	MOVL         (R8), R10
+	MOVQ         R10, R11
+	SHLQ         $0x06, R11
+	VMOVUPS      (BX)(R11*1), Z8
+	VMOVUPS      (SI)(R11*1), Z9
+	VMOVUPS      (DI)(R11*1), Z10
+	VMOVUPS      (DX)(R11*1), Z11
+	VBROADCASTSS (CX)(R10*4), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(R10*4), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x04, R8
+
+one_test:
+	SUBQ         $0x01, R9
+	JGE          one
+	ADDQ         $0x01, R9
+	VBROADCASTSS floor+80(FP), Z8
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z8, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z8, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z8, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z8, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z8, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z8, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z8, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z8, Z7
+	VMOVUPS      Z7, 192(AX)
+	VZEROUPPER
+	RET
+
+// func denseGroup3(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·denseGroup3(SB), NOSPLIT, $0-76
+	MOVQ    start+56(FP), AX
+	MOVQ    startStride+64(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), DX
+	LEAQ    (DX)(AX*1), AX
+	MOVQ    panelStride+40(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    w+32(FP), SI
+	LEAQ    (SI)(BX*1), DI
+	LEAQ    (DI)(BX*1), R8
+	LEAQ    (R8)(BX*1), BX
+	MOVQ    k+48(FP), R9
+	XORQ    R10, R10
+	JMP     one_test
+
+one:
+	MOVQ         R10, R11
+	SHLQ         $0x04, R11
+	VMOVUPS      (SI)(R11*4), Z12
+	VMOVUPS      (DI)(R11*4), Z13
+	VMOVUPS      (R8)(R11*4), Z14
+	VMOVUPS      (BX)(R11*4), Z15
+	VBROADCASTSS (CX)(R10*4), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (DX)(R10*4), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(R10*4), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	INCQ         R10
+
+one_test:
+	SUBQ         $0x01, R9
+	JGE          one
+	ADDQ         $0x01, R9
+	VBROADCASTSS floor+72(FP), Z12
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z12, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z12, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z12, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z12, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z12, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z12, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z12, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z12, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z8, Z12, Z8
+	VMOVUPS      Z8, (AX)
+	VMAXPS       Z9, Z12, Z9
+	VMOVUPS      Z9, 64(AX)
+	VMAXPS       Z10, Z12, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMAXPS       Z11, Z12, Z11
+	VMOVUPS      Z11, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sparseGroup3(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·sparseGroup3(SB), NOSPLIT, $0-84
+	MOVQ    start+64(FP), AX
+	MOVQ    startStride+72(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), DX
+	LEAQ    (DX)(AX*1), AX
+	MOVQ    panelStride+40(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    w+32(FP), SI
+	LEAQ    (SI)(BX*1), DI
+	LEAQ    (DI)(BX*1), R8
+	LEAQ    (R8)(BX*1), BX
+	MOVQ    list+48(FP), R9
+	MOVQ    n+56(FP), R10
+	JMP     one_test
+
+one:
+	MOVL         (R9), R11
+	MOVQ         R11, R12
+	SHLQ         $0x06, R12
+	VMOVUPS      (SI)(R12*1), Z12
+	VMOVUPS      (DI)(R12*1), Z13
+	VMOVUPS      (R8)(R12*1), Z14
+	VMOVUPS      (BX)(R12*1), Z15
+	VBROADCASTSS (CX)(R11*4), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (DX)(R11*4), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(R11*4), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x04, R9
+
+one_test:
+	SUBQ         $0x01, R10
+	JGE          one
+	ADDQ         $0x01, R10
+	VBROADCASTSS floor+80(FP), Z12
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z12, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z12, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z12, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z12, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z12, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z12, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z12, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z12, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z8, Z12, Z8
+	VMOVUPS      Z8, (AX)
+	VMAXPS       Z9, Z12, Z9
+	VMOVUPS      Z9, 64(AX)
+	VMAXPS       Z10, Z12, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMAXPS       Z11, Z12, Z11
+	VMOVUPS      Z11, 192(AX)
+	VZEROUPPER
+	RET
+
+// func denseGroup4(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·denseGroup4(SB), NOSPLIT, $0-76
+	MOVQ    start+56(FP), AX
+	MOVQ    startStride+64(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), DX
+	LEAQ    (DX)(AX*1), BX
+	LEAQ    (BX)(AX*1), AX
+	MOVQ    panelStride+40(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    w+32(FP), DI
+	LEAQ    (DI)(SI*1), R8
+	LEAQ    (R8)(SI*1), R9
+	LEAQ    (R9)(SI*1), SI
+	MOVQ    k+48(FP), R10
+	XORQ    R11, R11
+	JMP     one_test
+
+one:
+	MOVQ         R11, R12
+	SHLQ         $0x04, R12
+	VMOVUPS      (DI)(R12*4), Z16
+	VMOVUPS      (R8)(R12*4), Z17
+	VMOVUPS      (R9)(R12*4), Z18
+	VMOVUPS      (SI)(R12*4), Z19
+	VBROADCASTSS (CX)(R11*4), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (DX)(R11*4), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (BX)(R11*4), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX)(R11*4), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	INCQ         R11
+
+one_test:
+	SUBQ         $0x01, R10
+	JGE          one
+	ADDQ         $0x01, R10
+	VBROADCASTSS floor+72(FP), Z16
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z16, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z16, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z16, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z16, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z16, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z16, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z16, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z16, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z8, Z16, Z8
+	VMOVUPS      Z8, (AX)
+	VMAXPS       Z9, Z16, Z9
+	VMOVUPS      Z9, 64(AX)
+	VMAXPS       Z10, Z16, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMAXPS       Z11, Z16, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z12, Z16, Z12
+	VMOVUPS      Z12, (AX)
+	VMAXPS       Z13, Z16, Z13
+	VMOVUPS      Z13, 64(AX)
+	VMAXPS       Z14, Z16, Z14
+	VMOVUPS      Z14, 128(AX)
+	VMAXPS       Z15, Z16, Z15
+	VMOVUPS      Z15, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sparseGroup4(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·sparseGroup4(SB), NOSPLIT, $0-84
+	MOVQ    start+64(FP), AX
+	MOVQ    startStride+72(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), DX
+	LEAQ    (DX)(AX*1), BX
+	LEAQ    (BX)(AX*1), AX
+	MOVQ    panelStride+40(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    w+32(FP), DI
+	LEAQ    (DI)(SI*1), R8
+	LEAQ    (R8)(SI*1), R9
+	LEAQ    (R9)(SI*1), SI
+	MOVQ    list+48(FP), R10
+	MOVQ    n+56(FP), R11
+	JMP     one_test
+
+one:
+	MOVL         (R10), R12
+	MOVQ         R12, R13
+	SHLQ         $0x06, R13
+	VMOVUPS      (DI)(R13*1), Z16
+	VMOVUPS      (R8)(R13*1), Z17
+	VMOVUPS      (R9)(R13*1), Z18
+	VMOVUPS      (SI)(R13*1), Z19
+	VBROADCASTSS (CX)(R12*4), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (DX)(R12*4), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (BX)(R12*4), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX)(R12*4), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x04, R10
+
+one_test:
+	SUBQ         $0x01, R11
+	JGE          one
+	ADDQ         $0x01, R11
+	VBROADCASTSS floor+80(FP), Z16
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z16, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z16, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z16, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z16, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z16, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z16, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z16, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z16, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z8, Z16, Z8
+	VMOVUPS      Z8, (AX)
+	VMAXPS       Z9, Z16, Z9
+	VMOVUPS      Z9, 64(AX)
+	VMAXPS       Z10, Z16, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMAXPS       Z11, Z16, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z12, Z16, Z12
+	VMOVUPS      Z12, (AX)
+	VMAXPS       Z13, Z16, Z13
+	VMOVUPS      Z13, 64(AX)
+	VMAXPS       Z14, Z16, Z14
+	VMOVUPS      Z14, 128(AX)
+	VMAXPS       Z15, Z16, Z15
+	VMOVUPS      Z15, 192(AX)
+	VZEROUPPER
+	RET
+
+// func denseGroup5(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·denseGroup5(SB), NOSPLIT, $0-76
+	MOVQ    start+56(FP), AX
+	MOVQ    startStride+64(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z16
+	VMOVUPS 64(AX), Z17
+	VMOVUPS 128(AX), Z18
+	VMOVUPS 192(AX), Z19
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), DX
+	LEAQ    (DX)(AX*1), BX
+	LEAQ    (BX)(AX*1), SI
+	LEAQ    (SI)(AX*1), AX
+	MOVQ    panelStride+40(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    w+32(FP), R8
+	LEAQ    (R8)(DI*1), R9
+	LEAQ    (R9)(DI*1), R10
+	LEAQ    (R10)(DI*1), DI
+	MOVQ    k+48(FP), R11
+	XORQ    R12, R12
+	JMP     one_test
+
+one:
+	MOVQ         R12, R13
+	SHLQ         $0x04, R13
+	VMOVUPS      (R8)(R13*4), Z20
+	VMOVUPS      (R9)(R13*4), Z21
+	VMOVUPS      (R10)(R13*4), Z22
+	VMOVUPS      (DI)(R13*4), Z23
+	VBROADCASTSS (CX)(R12*4), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (DX)(R12*4), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (BX)(R12*4), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (SI)(R12*4), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(R12*4), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	INCQ         R12
+
+one_test:
+	SUBQ         $0x01, R11
+	JGE          one
+	ADDQ         $0x01, R11
+	VBROADCASTSS floor+72(FP), Z20
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z20, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z20, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z20, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z20, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z20, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z20, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z20, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z20, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z8, Z20, Z8
+	VMOVUPS      Z8, (AX)
+	VMAXPS       Z9, Z20, Z9
+	VMOVUPS      Z9, 64(AX)
+	VMAXPS       Z10, Z20, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMAXPS       Z11, Z20, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z12, Z20, Z12
+	VMOVUPS      Z12, (AX)
+	VMAXPS       Z13, Z20, Z13
+	VMOVUPS      Z13, 64(AX)
+	VMAXPS       Z14, Z20, Z14
+	VMOVUPS      Z14, 128(AX)
+	VMAXPS       Z15, Z20, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z16, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VMAXPS       Z17, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VMAXPS       Z18, Z20, Z18
+	VMOVUPS      Z18, 128(AX)
+	VMAXPS       Z19, Z20, Z19
+	VMOVUPS      Z19, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sparseGroup5(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·sparseGroup5(SB), NOSPLIT, $0-84
+	MOVQ    start+64(FP), AX
+	MOVQ    startStride+72(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z16
+	VMOVUPS 64(AX), Z17
+	VMOVUPS 128(AX), Z18
+	VMOVUPS 192(AX), Z19
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), DX
+	LEAQ    (DX)(AX*1), BX
+	LEAQ    (BX)(AX*1), SI
+	LEAQ    (SI)(AX*1), AX
+	MOVQ    panelStride+40(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    w+32(FP), R8
+	LEAQ    (R8)(DI*1), R9
+	LEAQ    (R9)(DI*1), R10
+	LEAQ    (R10)(DI*1), DI
+	MOVQ    list+48(FP), R11
+	MOVQ    n+56(FP), R12
+	JMP     one_test
+
+one:
+	MOVL         (R11), R13
+	MOVQ         R13, R14
+	SHLQ         $0x06, R14
+	VMOVUPS      (R8)(R14*1), Z20
+	VMOVUPS      (R9)(R14*1), Z21
+	VMOVUPS      (R10)(R14*1), Z22
+	VMOVUPS      (DI)(R14*1), Z23
+	VBROADCASTSS (CX)(R13*4), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (DX)(R13*4), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (BX)(R13*4), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (SI)(R13*4), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(R13*4), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x04, R11
+
+one_test:
+	SUBQ         $0x01, R12
+	JGE          one
+	ADDQ         $0x01, R12
+	VBROADCASTSS floor+80(FP), Z20
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z20, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z20, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z20, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z20, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z20, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z20, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z20, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z20, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z8, Z20, Z8
+	VMOVUPS      Z8, (AX)
+	VMAXPS       Z9, Z20, Z9
+	VMOVUPS      Z9, 64(AX)
+	VMAXPS       Z10, Z20, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMAXPS       Z11, Z20, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z12, Z20, Z12
+	VMOVUPS      Z12, (AX)
+	VMAXPS       Z13, Z20, Z13
+	VMOVUPS      Z13, 64(AX)
+	VMAXPS       Z14, Z20, Z14
+	VMOVUPS      Z14, 128(AX)
+	VMAXPS       Z15, Z20, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z16, Z20, Z16
+	VMOVUPS      Z16, (AX)
+	VMAXPS       Z17, Z20, Z17
+	VMOVUPS      Z17, 64(AX)
+	VMAXPS       Z18, Z20, Z18
+	VMOVUPS      Z18, 128(AX)
+	VMAXPS       Z19, Z20, Z19
+	VMOVUPS      Z19, 192(AX)
+	VZEROUPPER
+	RET
+
+// func denseGroup6(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·denseGroup6(SB), NOSPLIT, $0-76
+	MOVQ    start+56(FP), AX
+	MOVQ    startStride+64(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z16
+	VMOVUPS 64(AX), Z17
+	VMOVUPS 128(AX), Z18
+	VMOVUPS 192(AX), Z19
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z20
+	VMOVUPS 64(AX), Z21
+	VMOVUPS 128(AX), Z22
+	VMOVUPS 192(AX), Z23
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), DX
+	LEAQ    (DX)(AX*1), BX
+	LEAQ    (BX)(AX*1), SI
+	LEAQ    (SI)(AX*1), DI
+	LEAQ    (DI)(AX*1), AX
+	MOVQ    panelStride+40(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    w+32(FP), R9
+	LEAQ    (R9)(R8*1), R10
+	LEAQ    (R10)(R8*1), R11
+	LEAQ    (R11)(R8*1), R8
+	MOVQ    k+48(FP), R12
+	XORQ    R13, R13
+	JMP     one_test
+
+one:
+	MOVQ         R13, R14
+	SHLQ         $0x04, R14
+	VMOVUPS      (R9)(R14*4), Z24
+	VMOVUPS      (R10)(R14*4), Z25
+	VMOVUPS      (R11)(R14*4), Z26
+	VMOVUPS      (R8)(R14*4), Z27
+	VBROADCASTSS (CX)(R13*4), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (DX)(R13*4), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (BX)(R13*4), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (SI)(R13*4), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (DI)(R13*4), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(R13*4), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	INCQ         R13
+
+one_test:
+	SUBQ         $0x01, R12
+	JGE          one
+	ADDQ         $0x01, R12
+	VBROADCASTSS floor+72(FP), Z24
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z24, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z24, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z24, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z24, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z24, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z24, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z24, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z24, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z8, Z24, Z8
+	VMOVUPS      Z8, (AX)
+	VMAXPS       Z9, Z24, Z9
+	VMOVUPS      Z9, 64(AX)
+	VMAXPS       Z10, Z24, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMAXPS       Z11, Z24, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z12, Z24, Z12
+	VMOVUPS      Z12, (AX)
+	VMAXPS       Z13, Z24, Z13
+	VMOVUPS      Z13, 64(AX)
+	VMAXPS       Z14, Z24, Z14
+	VMOVUPS      Z14, 128(AX)
+	VMAXPS       Z15, Z24, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z16, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VMAXPS       Z17, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VMAXPS       Z18, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VMAXPS       Z19, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z20, Z24, Z20
+	VMOVUPS      Z20, (AX)
+	VMAXPS       Z21, Z24, Z21
+	VMOVUPS      Z21, 64(AX)
+	VMAXPS       Z22, Z24, Z22
+	VMOVUPS      Z22, 128(AX)
+	VMAXPS       Z23, Z24, Z23
+	VMOVUPS      Z23, 192(AX)
+	VZEROUPPER
+	RET
+
+// func sparseGroup6(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
+// Requires: AVX, AVX512F
+TEXT ·sparseGroup6(SB), NOSPLIT, $0-84
+	MOVQ    start+64(FP), AX
+	MOVQ    startStride+72(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z4
+	VMOVUPS 64(AX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 192(AX), Z7
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z8
+	VMOVUPS 64(AX), Z9
+	VMOVUPS 128(AX), Z10
+	VMOVUPS 192(AX), Z11
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z12
+	VMOVUPS 64(AX), Z13
+	VMOVUPS 128(AX), Z14
+	VMOVUPS 192(AX), Z15
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z16
+	VMOVUPS 64(AX), Z17
+	VMOVUPS 128(AX), Z18
+	VMOVUPS 192(AX), Z19
+	ADDQ    CX, AX
+	VMOVUPS (AX), Z20
+	VMOVUPS 64(AX), Z21
+	VMOVUPS 128(AX), Z22
+	VMOVUPS 192(AX), Z23
+	MOVQ    xStride+24(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    x+16(FP), CX
+	LEAQ    (CX)(AX*1), DX
+	LEAQ    (DX)(AX*1), BX
+	LEAQ    (BX)(AX*1), SI
+	LEAQ    (SI)(AX*1), DI
+	LEAQ    (DI)(AX*1), AX
+	MOVQ    panelStride+40(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    w+32(FP), R9
+	LEAQ    (R9)(R8*1), R10
+	LEAQ    (R10)(R8*1), R11
+	LEAQ    (R11)(R8*1), R8
+	MOVQ    list+48(FP), R12
+	MOVQ    n+56(FP), R13
+	JMP     one_test
+
+one:
+	MOVL         (R12), R14
+	MOVQ         R14, R15
+	SHLQ         $0x06, R15
+	VMOVUPS      (R9)(R15*1), Z24
+	VMOVUPS      (R10)(R15*1), Z25
+	VMOVUPS      (R11)(R15*1), Z26
+	VMOVUPS      (R8)(R15*1), Z27
+	VBROADCASTSS (CX)(R14*4), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (DX)(R14*4), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (BX)(R14*4), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (SI)(R14*4), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (DI)(R14*4), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(R14*4), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x04, R12
+
+one_test:
+	SUBQ         $0x01, R13
+	JGE          one
+	ADDQ         $0x01, R13
+	VBROADCASTSS floor+80(FP), Z24
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	SHLQ         $0x02, CX
+	VMAXPS       Z0, Z24, Z0
+	VMOVUPS      Z0, (AX)
+	VMAXPS       Z1, Z24, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMAXPS       Z2, Z24, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMAXPS       Z3, Z24, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z4, Z24, Z4
+	VMOVUPS      Z4, (AX)
+	VMAXPS       Z5, Z24, Z5
+	VMOVUPS      Z5, 64(AX)
+	VMAXPS       Z6, Z24, Z6
+	VMOVUPS      Z6, 128(AX)
+	VMAXPS       Z7, Z24, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z8, Z24, Z8
+	VMOVUPS      Z8, (AX)
+	VMAXPS       Z9, Z24, Z9
+	VMOVUPS      Z9, 64(AX)
+	VMAXPS       Z10, Z24, Z10
+	VMOVUPS      Z10, 128(AX)
+	VMAXPS       Z11, Z24, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z12, Z24, Z12
+	VMOVUPS      Z12, (AX)
+	VMAXPS       Z13, Z24, Z13
+	VMOVUPS      Z13, 64(AX)
+	VMAXPS       Z14, Z24, Z14
+	VMOVUPS      Z14, 128(AX)
+	VMAXPS       Z15, Z24, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z16, Z24, Z16
+	VMOVUPS      Z16, (AX)
+	VMAXPS       Z17, Z24, Z17
+	VMOVUPS      Z17, 64(AX)
+	VMAXPS       Z18, Z24, Z18
+	VMOVUPS      Z18, 128(AX)
+	VMAXPS       Z19, Z24, Z19
+	VMOVUPS      Z19, 192(AX)
+	ADDQ         CX, AX
+	VMAXPS       Z20, Z24, Z20
+	VMOVUPS      Z20, (AX)
+	VMAXPS       Z21, Z24, Z21
+	VMOVUPS      Z21, 64(AX)
+	VMAXPS       Z22, Z24, Z22
+	VMOVUPS      Z22, 128(AX)
+	VMAXPS       Z23, Z24, Z23
+	VMOVUPS      Z23, 192(AX)
+	VZEROUPPER
+	RET
+
 // func vector2(dst *float32, x *float32, w *float32, panelStride int, k int, start *float32, floor float32)
 // Requires: AVX, FMA3
 TEXT ·vector2(SB), NOSPLIT, $0-52

@@ -10,6 +10,17 @@ func denseTile(rows int, dst, x Rows, w []float32, k int, start Rows, floor floa
 	portableDense(rows, dst, x, w, k, start, floor)
 }
 
+// wide is false: tiles of groups of panels are not faster in Go.
+const wide = false
+
+func denseGroup(rows int, dst, x Rows, w []float32, stride, k int, start Rows, floor float32) {
+	portableDenseGroup(rows, dst, x, w, stride, k, start, floor)
+}
+
+func sparseGroup(rows int, dst, x Rows, w []float32, stride int, list []uint32, start Rows, floor float32) {
+	portableSparseGroup(rows, dst, x, w, stride, list, start, floor)
+}
+
 func vectorTile(panels int, dst, x, w []float32, panelStride, k int, start []float32, floor float32) {
 	portableVector(panels, dst, x, w, panelStride, k, start, floor)
 }

@@ -106,7 +106,7 @@ func checkMultiply(t *testing.T, rng *rand.Rand, n, in, out int) {
 	var first []float32
 	for _, sparse := range []bool{false, true} {
 		copy(yWhole, yBefore)
-		m.Multiply(y, x, start, n, relu, sparse, NewScratch(n, in))
+		m.Multiply(y, x, start, n, relu, sparse, NewScratch(n, in, nil))
 		for r := range n {
 			checkClose(t, what, y.Row(r, out), want[r*out:][:out], in)
 		}
@@ -139,7 +139,7 @@ func TestMultiply_RowGetsTheSameBitsAloneAndAmongOthers(t *testing.T) {
 		for _, n := range []int{2, 5, 6, 7, 13, 128} {
 			const out = 75
 			w, _ := guarded(rng, out*in)
-			scratch := NewScratch(n, in)
+			scratch := NewScratch(n, in, nil)
 			x, y, one := NewRows(n, in), NewRows(n, out), NewRows(1, out)
 			for r := range n {
 				row, _ := guarded(rng, in)
@@ -298,7 +298,7 @@ func TestMultiply_ShortSlicePanics(t *testing.T) {
 
 func TestMultiply_DoesNotAllocate(t *testing.T) {
 	w := make([]float32, 40*300)
-	m, half, scratch := Pack(w, 40, 300, 300), PackHalf(w, 40, 300, 300), NewScratch(9, 300)
+	m, half, scratch := Pack(w, 40, 300, 300), PackHalf(w, 40, 300, 300), NewScratch(9, 300, nil)
 	x, y, start := NewRows(9, 300), NewRows(9, 40), Repeated(Aligned(40))
 	if allocs := testing.AllocsPerRun(10, func() {
 		m.Multiply(y, x, start, 9, true, true, scratch)

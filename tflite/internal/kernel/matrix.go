@@ -10,7 +10,8 @@ import (
 
 const (
 	panelWidth  = 16 // outputs of a panel
-	groupPanels = 4  // panels that are processed at once for a single row
+	groupPanels = 4  // panels that are processed at once for a single row, and with AVX-512
+	groupWidth  = groupPanels * panelWidth
 
 	// inputBlock is the number of inputs that the tiles process at once: its
 	// panels, 16 KiB, stay in the first-level cache for all rows.
@@ -122,19 +123,33 @@ func transpose[T any](to, from []T, out, in int) {
 	}
 }
 
-// Scratch is the memory of products with sparse inputs or float16 weights.
+// Scratch is the memory of products with sparse inputs or float16 weights, and the team that
+// divides them.
 type Scratch struct {
-	inputs  []uint32  // [tiles, inputBlock], lists
-	lengths []int     // [tiles]
-	widened []float32 // a block of weights
+	team    *Team
+	inputs  []uint32    // [blocks, tiles, inputBlock], lists
+	lengths []int       // [blocks, tiles]
+	widened [][]float32 // for each worker, a block of the weights of a group
 }
 
-// NewScratch returns memory for up to n rows of up to in inputs.
-func NewScratch(n, in int) *Scratch {
-	tiles := tilesOf(n)
-	return &Scratch{
-		make([]uint32, max(tiles*inputBlock, in)), make([]int, tiles), Aligned(inputBlock * panelWidth),
+// NewScratch returns memory for up to n rows of up to in inputs. A nil team is the caller alone.
+func NewScratch(n, in int, team *Team) *Scratch {
+	blocks, tiles := (in+inputBlock-1)/inputBlock, tilesOf(n)
+	s := &Scratch{team, make([]uint32, blocks*tiles*inputBlock), make([]int, blocks*tiles), nil}
+	for range team.workers() {
+		s.widened = append(s.widened, Aligned(inputBlock*groupWidth))
 	}
+	return s
+}
+
+// product is the work of one Multiply.
+type product struct {
+	m             *Matrix
+	dst, x, start Rows
+	n             int
+	floor         float32
+	sparse        bool
+	s             *Scratch
 }
 
 // Multiply computes dst = start + x·wᵀ of n rows, and max(·, 0) of it if relu is set.
@@ -145,31 +160,19 @@ func NewScratch(n, in int) *Scratch {
 // weights, inputs and outputs that it used. It panics if a slice is too short.
 func (m *Matrix) Multiply(dst, x, start Rows, n int, relu, sparse bool, s *Scratch) (flops, bytes int) {
 	m.check(dst, x, start, n)
-	floor := float32(math.Inf(-1))
+	// A single row with float16 weights reads all inputs: the memory limits its speed.
+	p := product{m, dst, x, start, n, float32(math.Inf(-1)), sparse && (n > 1 || m.half == nil), s}
 	if relu {
-		floor = 0
+		p.floor = 0
 	}
-	if n == 1 && m.half != nil {
-		m.singleHalf(dst.Data, x.Data, start.Data, floor)
-		return m.effort(1, m.in, m.in)
+	multiplied := n * m.in // inputs, summed over the rows
+	if p.sparse {
+		multiplied = p.list()
 	}
-	if n == 1 {
-		multiplied := m.single(dst.Data, x.Data, start.Data, floor, sparse, s)
-		return m.effort(1, multiplied, multiplied)
-	}
-	multiplied := 0 // inputs, summed over the rows
-	for from := 0; from < m.in; from += inputBlock {
-		b := block{from: from, inputs: min(inputBlock, m.in-from), floor: float32(math.Inf(-1))}
-		if from+b.inputs == m.in {
-			b.floor = floor
-		}
-		if sparse {
-			multiplied += m.sparse(dst, x, start, n, b, s)
-		} else {
-			m.dense(dst, x, start, n, b, s)
-			multiplied += n * b.inputs
-		}
-		start = dst
+	if s == nil || s.team == nil || n*m.in*m.out < divisible {
+		p.outputs(0, 0, m.out)
+	} else {
+		s.team.run(&p)
 	}
 	return m.effort(n, multiplied, (multiplied+n-1)/n)
 }
@@ -194,52 +197,122 @@ func (m *Matrix) check(dst, x, start Rows, n int) {
 	}
 }
 
-// single multiplies one row, by up to four panels at once and without blocks of inputs:
-// each weight is used only once. It returns the number of multiplied inputs.
-func (m *Matrix) single(dst, x, start []float32, floor float32, sparse bool, s *Scratch) (multiplied int) {
-	panel := panelWidth * m.in
-	multiplied = m.in
-	var list []uint32
-	if sparse {
-		list = s.inputs[:m.in]
-		multiplied = active(1, list, x, 0, m.in)
-		list = list[:multiplied]
+// list lists the inputs that are not 0 in all rows of a tile, and returns their number, summed over
+// the rows.
+func (p *product) list() (multiplied int) {
+	if p.n == 1 {
+		p.s.lengths[0] = active(1, p.s.inputs, p.x.Data, 0, p.m.in)
+		return p.s.lengths[0]
 	}
-	for at := 0; at < m.out; {
-		panels := min(groupPanels, (m.out-at+panelWidth-1)/panelWidth)
-		if sparse {
-			sparseVectorTile(panels, dst[at:], x, m.packed[at*m.in:], panel, list, start[at:], floor)
-		} else {
-			vectorTile(panels, dst[at:], x, m.packed[at*m.in:], panel, m.in, start[at:], floor)
+	tiles := tilesOf(p.n)
+	for from := 0; from < p.m.in; from += inputBlock {
+		inputs := min(inputBlock, p.m.in-from)
+		for t := range tiles {
+			row, stop := tile(t, p.n)
+			list, length := p.s.listAt(from, t, tiles)
+			*length = active(stop-row, list[:inputs], p.x.Data[row*p.x.Stride+from:], p.x.Stride, inputs)
+			multiplied += (stop - row) * *length
 		}
-		at += panels * panelWidth
 	}
 	return multiplied
 }
 
-// singleHalf is single with float16 weights. The memory limits its speed: it reads all inputs.
-func (m *Matrix) singleHalf(dst, x, start []float32, floor float32) {
-	for at := 0; at < m.out; {
-		panels := min(groupPanels, (m.out-at+panelWidth-1)/panelWidth)
-		halfVectorTile(panels, dst[at:], x, m.half[at*m.in:], panelWidth*m.in, m.in, start[at:], floor)
-		at += panels * panelWidth
+// listAt returns the memory of the list of a tile in the block that begins with an input.
+func (s *Scratch) listAt(from, t, tiles int) (list []uint32, length *int) {
+	return s.inputs[from*tiles+t*inputBlock:], &s.lengths[from/inputBlock*tiles+t]
+}
+
+// groups returns the number of groups of panels.
+func (p *product) groups() int { return (p.m.out + groupWidth - 1) / groupWidth }
+
+// outputs computes the outputs from..to, where from is a multiple of groupWidth. worker is the
+// number of the worker.
+func (p *product) outputs(worker, from, to int) {
+	if p.n == 1 {
+		p.single(from, to)
+		return
+	}
+	start := p.start
+	for first := 0; first < p.m.in; first += inputBlock {
+		b := block{first, min(inputBlock, p.m.in-first), float32(math.Inf(-1)), start}
+		if first+b.inputs == p.m.in {
+			b.floor = p.floor
+		}
+		for at := from; at < to; {
+			panels := 1
+			if wide && to-at > groupWidth-panelWidth {
+				panels = groupPanels
+			}
+			p.tiles(worker, at, panels, b)
+			at += panels * panelWidth
+		}
+		start = p.dst
 	}
 }
 
-// block returns the weights of a block of inputs of the panel of output at.
-func (m *Matrix) block(at int, b block, s *Scratch) []float32 {
-	if m.half == nil {
-		return m.packed[at*m.in+b.from*panelWidth:]
-	}
-	w := s.widened[:b.inputs*panelWidth]
-	widen(w, m.half[at*m.in+b.from*panelWidth:][:len(w)])
-	return w
-}
-
-// block is a range of the inputs.
+// block is a range of the inputs and the sums before it.
 type block struct {
 	from, inputs int
 	floor        float32
+	start        Rows
+}
+
+// tiles processes one panel, or a group of them, for all rows.
+func (p *product) tiles(worker, at, panels int, b block) {
+	w, stride := p.weights(worker, at, panels, b)
+	tiles := tilesOf(p.n)
+	for t := range tiles {
+		row, stop := tile(t, p.n)
+		dst, x, start := p.dst.at(row, at), p.x.at(row, b.from), b.start.at(row, at)
+		switch {
+		case p.sparse:
+			list, length := p.s.listAt(b.from, t, tiles)
+			if panels == 1 {
+				sparseTile(stop-row, dst, x, w, list[:*length], start, b.floor)
+			} else {
+				sparseGroup(stop-row, dst, x, w, stride, list[:*length], start, b.floor)
+			}
+		case panels == 1:
+			denseTile(stop-row, dst, x, w, b.inputs, start, b.floor)
+		default:
+			denseGroup(stop-row, dst, x, w, stride, b.inputs, start, b.floor)
+		}
+	}
+}
+
+// weights returns the weights of a block of the inputs of panels from output at on, stride elements
+// apart.
+func (p *product) weights(worker, at, panels int, b block) (w []float32, stride int) {
+	m := p.m
+	if m.half == nil {
+		return m.packed[at*m.in+b.from*panelWidth:], m.in * panelWidth
+	}
+	stride = b.inputs * panelWidth
+	w = p.s.widened[worker][:panels*stride]
+	for i := range panels {
+		widen(w[i*stride:][:stride], m.half[(at+i*panelWidth)*m.in+b.from*panelWidth:][:stride])
+	}
+	return w, stride
+}
+
+// single multiplies one row, by up to four panels at once and without blocks of inputs:
+// each weight is used only once.
+func (p *product) single(from, to int) {
+	m, stride := p.m, panelWidth*p.m.in
+	for at := from; at < to; {
+		panels := min(groupPanels, (to-at+panelWidth-1)/panelWidth)
+		dst, start := p.dst.Data[at:], p.start.Data[at:]
+		switch {
+		case m.half != nil:
+			halfVectorTile(panels, dst, p.x.Data, m.half[at*m.in:], stride, m.in, start, p.floor)
+		case p.sparse:
+			list := p.s.inputs[:p.s.lengths[0]]
+			sparseVectorTile(panels, dst, p.x.Data, m.packed[at*m.in:], stride, list, start, p.floor)
+		default:
+			vectorTile(panels, dst, p.x.Data, m.packed[at*m.in:], stride, m.in, start, p.floor)
+		}
+		at += panels * panelWidth
+	}
 }
 
 // tilesOf returns the number of tiles of n rows, tile the rows of one. The tiles have
@@ -247,37 +320,6 @@ type block struct {
 func tilesOf(n int) int { return (n + tileRows - 1) / tileRows }
 
 func tile(t, n int) (row, stop int) { return t * n / tilesOf(n), (t + 1) * n / tilesOf(n) }
-
-// dense processes one panel after another, each for all rows.
-func (m *Matrix) dense(dst, x, start Rows, n int, b block, s *Scratch) {
-	for at := 0; at < m.out; at += panelWidth {
-		w := m.block(at, b, s)
-		for t := range tilesOf(n) {
-			row, stop := tile(t, n)
-			denseTile(stop-row, dst.at(row, at), x.at(row, b.from), w, b.inputs, start.at(row, at), b.floor)
-		}
-	}
-}
-
-// sparse is dense without the inputs that are 0 in all rows of a tile. It returns the
-// number of multiplied inputs, summed over the rows.
-func (m *Matrix) sparse(dst, x, start Rows, n int, b block, s *Scratch) (multiplied int) {
-	for t := range tilesOf(n) {
-		row, stop := tile(t, n)
-		list := s.inputs[t*inputBlock:][:b.inputs]
-		s.lengths[t] = active(stop-row, list, x.Data[row*x.Stride+b.from:], x.Stride, b.inputs)
-		multiplied += (stop - row) * s.lengths[t]
-	}
-	for at := 0; at < m.out; at += panelWidth {
-		w := m.block(at, b, s)
-		for t := range tilesOf(n) {
-			row, stop := tile(t, n)
-			list := s.inputs[t*inputBlock:][:s.lengths[t]]
-			sparseTile(stop-row, dst.at(row, at), x.at(row, b.from), w, list, start.at(row, at), b.floor)
-		}
-	}
-	return multiplied
-}
 
 // At returns one weight.
 func (m *Matrix) At(out, in int) float32 {

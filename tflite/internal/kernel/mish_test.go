@@ -98,7 +98,7 @@ func TestFolded_Float16DoesNotDependOnTheMean(t *testing.T) {
 	const in, out = 64, 16
 	w, gain := weightsOf(rng, out, in), weightsOf(rng, 1, in)
 	folded := NewLayerNorm(gain, make([]float32, in), 1e-5).Fold(w, make([]float32, out), true)
-	m, scratch := PackHalf(w, out, in, in), NewScratch(1, in)
+	m, scratch := PackHalf(w, out, in, in), NewScratch(1, in, nil)
 	result := func(mean float32) []float32 {
 		x, y := NewRows(1, in), NewRows(1, out)
 		for i := range in {

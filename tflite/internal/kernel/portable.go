@@ -28,6 +28,24 @@ func portableSparse(rows int, dst, x Rows, w []float32, list []uint32, start Row
 	}
 }
 
+// portableDenseGroup computes rows by a group of panels, stride elements apart.
+func portableDenseGroup(rows int, dst, x Rows, w []float32, stride, k int, start Rows, floor float32) {
+	for p := range groupPanels {
+		at := p * panelWidth
+		portableDense(rows, dst.at(0, at), x, w[p*stride:], k, start.at(0, at), floor)
+	}
+}
+
+// portableSparseGroup is portableDenseGroup over the listed inputs.
+func portableSparseGroup(
+	rows int, dst, x Rows, w []float32, stride int, list []uint32, start Rows, floor float32,
+) {
+	for p := range groupPanels {
+		at := p * panelWidth
+		portableSparse(rows, dst.at(0, at), x, w[p*stride:], list, start.at(0, at), floor)
+	}
+}
+
 // portableVector computes one row by several panels, panelStride elements apart.
 func portableVector(panels int, dst, x, w []float32, panelStride, k int, start []float32, floor float32) {
 	for p := range panels {

@@ -28,6 +28,10 @@ func main() {
 		sparse(rows)
 		active(rows)
 	}
+	for rows := 2; rows <= tileRows; rows++ {
+		denseGroup(rows)
+		sparseGroup(rows)
+	}
 	for _, panels := range []int{2, 3, 4} {
 		vector(panels)
 		sparseVector(panels)
@@ -49,6 +53,15 @@ func main() {
 
 func load(name string) Register { return Load(Param(name), GP64()) }
 
+// parameter returns the address of a parameter.
+func parameter(name string) Op {
+	address, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return address.Addr
+}
+
 // inBytes loads a number of elements and converts it to bytes.
 func inBytes(name string) Register {
 	r := load(name)
@@ -67,12 +80,7 @@ func vectors(n int) []VecVirtual {
 // raiseToFloor computes max(sum, floor). The sum is the second source of VMAXPS, so that
 // NaN stays NaN.
 func raiseToFloor(sums []VecVirtual) {
-	floor := YMM()
-	address, err := Param("floor").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSS(address.Addr, floor)
+	floor := broadcast("floor")
 	for _, s := range sums {
 		VMAXPS(s, floor, s)
 	}
@@ -183,6 +191,105 @@ func storeSums(sums []VecVirtual) {
 	}
 	VZEROUPPER()
 	RET()
+}
+
+// groupPanels by tileRows sums, a vector of weights for each panel and one or more of inputs are at
+// least 29 of AVX-512's 32 registers.
+const groupPanels = 4
+
+// group: rows of x by a group of panels of 16 outputs, stride elements apart, in AVX-512. Each
+// output is summed as in dense.
+func group(name, parameters, doc string, rows int, multiply func(x, w []Register, sums []VecVirtual)) {
+	TEXT(fmt.Sprintf("%s%d", name, rows), NOSPLIT,
+		"func("+tileParameters+"panelStride int, "+parameters+", "+startParameters+")")
+	Doc(fmt.Sprintf("%s%d computes %d rows by %d panels of 16 outputs%s.", name, rows, rows, groupPanels, doc))
+	sums := make([]VecVirtual, rows*groupPanels)
+	eachGroupRow("start", rows, func(r, p int, at Mem) {
+		sums[r*groupPanels+p] = ZMM()
+		VMOVUPS(at, sums[r*groupPanels+p])
+	})
+	multiply(addresses("x", "xStride", rows), addresses("w", "panelStride", groupPanels), sums)
+	floor := ZMM()
+	VBROADCASTSS(parameter("floor"), floor)
+	eachGroupRow("dst", rows, func(r, p int, at Mem) {
+		sum := sums[r*groupPanels+p]
+		VMAXPS(sum, floor, sum)
+		VMOVUPS(sum, at)
+	})
+	VZEROUPPER()
+	RET()
+}
+
+// eachGroupRow calls body with the addresses of the sums of a group.
+func eachGroupRow(name string, rows int, body func(r, p int, at Mem)) {
+	address, stride := load(name), inBytes(name+"Stride")
+	for r := range rows {
+		for p := range groupPanels {
+			body(r, p, Mem{Base: address, Disp: 64 * p})
+		}
+		if r < rows-1 {
+			ADDQ(stride, address)
+		}
+	}
+}
+
+// addresses loads an address and adds n-1 times a stride.
+func addresses(name, stride string, n int) []Register {
+	step := inBytes(stride)
+	all := []Register{load(name)}
+	for i := 1; i < n; i++ {
+		all = append(all, GP64())
+		LEAQ(Mem{Base: all[i-1], Index: step, Scale: 1}, all[i])
+	}
+	return all
+}
+
+// multiplyGroup adds the products of one input of each row.
+func multiplyGroup(sums []VecVirtual, w, x func(i int) Mem) {
+	weights := make([]VecVirtual, groupPanels)
+	for p := range weights {
+		weights[p] = ZMM()
+		VMOVUPS(w(p), weights[p])
+	}
+	for r := range len(sums) / groupPanels {
+		v := ZMM()
+		VBROADCASTSS(x(r), v)
+		for p := range weights {
+			VFMADD231PS(weights[p], v, sums[r*groupPanels+p])
+		}
+	}
+}
+
+func denseGroup(rows int) {
+	group("denseGroup", "k int", "", rows, func(x, w []Register, sums []VecVirtual) {
+		k, at := load("k"), GP64()
+		XORQ(at, at)
+		loop("one", k, 1, func() {
+			at64 := GP64()
+			MOVQ(at, at64)
+			SHLQ(U8(4), at64)
+			multiplyGroup(sums,
+				func(p int) Mem { return Mem{Base: w[p], Index: at64, Scale: 4} },
+				func(r int) Mem { return Mem{Base: x[r], Index: at, Scale: 4} })
+			INCQ(at)
+		})
+	})
+}
+
+func sparseGroup(rows int) {
+	group("sparseGroup", "list *uint32, n int", " over the listed inputs", rows,
+		func(x, w []Register, sums []VecVirtual) {
+			list, n, at, at64 := load("list"), load("n"), GP64(), GP64()
+			loop("one", n, 1, func() {
+				MOVL(Mem{Base: list}, at.As32())
+				MOVQ(at, at64)
+				SHLQ(U8(6), at64)
+				multiplyGroup(sums,
+					func(p int) Mem { return Mem{Base: w[p], Index: at64, Scale: 1} },
+					func(r int) Mem { return Mem{Base: x[r], Index: at, Scale: 4} })
+				ADDQ(U8(4), list)
+			})
+		})
 }
 
 // vector: one row by several panels of 16 outputs, panelStride elements apart. Several
@@ -439,11 +546,7 @@ func squares() {
 	Doc("squares16 adds up (x - mean)² of n elements, a multiple of 16.")
 	x, n := load("x"), load("n")
 	mean := YMM()
-	address, err := Param("mean").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSD(address.Addr, mean)
+	VBROADCASTSD(parameter("mean"), mean)
 	sums := zeros(4)
 	loop("more", n, 16, func() {
 		for i, s := range sums {
@@ -498,11 +601,7 @@ func clamp(x VecVirtual, table Register, low, high int) {
 
 func broadcast(name string) VecVirtual {
 	v := YMM()
-	address, err := Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSS(address.Addr, v)
+	VBROADCASTSS(parameter(name), v)
 	return v
 }
 

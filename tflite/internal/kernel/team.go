@@ -1,0 +1,174 @@
+package kernel
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// divisible is the least number of multiply-adds of a product that a team divides. Waking a
+	// goroutine takes about as long as this product.
+	divisible = 1 << 19
+
+	// partsPerWorker is the number of parts of a product for each worker. The others do the parts of a worker
+	// that the operating system has suspended.
+	partsPerWorker = 8
+
+	// polls is the number of tests of a condition before a goroutine sleeps: some ten microseconds,
+	// longer than the functions between two products of a small network.
+	polls = 1 << 13
+)
+
+// Team divides products between the goroutine that calls Multiply and others, which stay until
+// Close. One goroutine uses a Team at a time.
+type Team struct {
+	product product
+	parts   atomic.Uint64 // number of the product, 32 bits; its parts, 16; the parts taken, 16
+	pending atomic.Int64  // parts that are not done
+	closed  atomic.Bool
+	caller  *sleeper
+	helpers []*sleeper
+	running sync.WaitGroup
+	started bool
+}
+
+// NewTeam returns a team of n workers, the caller among them: nil, the caller alone, if n is below
+// 2. The first product starts the goroutines.
+func NewTeam(n int) *Team {
+	if n < 2 {
+		return nil
+	}
+	t := &Team{caller: newSleeper()}
+	for range n - 1 {
+		t.helpers = append(t.helpers, newSleeper())
+	}
+	return t
+}
+
+func (t *Team) workers() int {
+	if t == nil {
+		return 1
+	}
+	return 1 + len(t.helpers)
+}
+
+// Close ends the goroutines and waits for their end. A later product starts them again.
+func (t *Team) Close() {
+	if t == nil || !t.started {
+		return
+	}
+	t.started = false
+	t.closed.Store(true)
+	t.wakeHelpers()
+	t.running.Wait()
+}
+
+func (t *Team) start() {
+	if t.started {
+		return
+	}
+	t.started = true
+	t.closed.Store(false)
+	for i, s := range t.helpers {
+		t.running.Go(func() { t.help(1+i, s) })
+	}
+}
+
+// help does parts of the products until the team is closed.
+func (t *Team) help(worker int, s *sleeper) {
+	for !t.closed.Load() {
+		t.work(worker)
+		s.sleepUntil(t.open)
+	}
+}
+
+// run computes a product.
+func (t *Team) run(p *product) {
+	t.start()
+	count := min(p.groups(), partsPerWorker*t.workers())
+	t.product = *p
+	t.pending.Store(int64(count))
+	t.parts.Store((t.parts.Load()>>32+1)<<32 | uint64(count)<<16)
+	t.wakeHelpers()
+	t.work(0)
+	t.caller.sleepUntil(t.done)
+}
+
+// work does parts of the present product until all are taken.
+func (t *Team) work(worker int) {
+	for {
+		part, count, ok := t.take()
+		if !ok {
+			return
+		}
+		p := &t.product // does not change before its last part is done
+		from, to := part*p.groups()/count, (part+1)*p.groups()/count
+		p.outputs(worker, from*groupWidth, min(to*groupWidth, p.m.out))
+		if t.pending.Add(-1) == 0 {
+			t.caller.wake()
+		}
+	}
+}
+
+// take takes one of the parts of the present product.
+func (t *Team) take() (part, count int, ok bool) {
+	for {
+		state := t.parts.Load()
+		part, count = int(uint16(state)), int(uint16(state>>16))
+		if part >= count {
+			return 0, 0, false
+		}
+		if t.parts.CompareAndSwap(state, state+1) {
+			return part, count, true
+		}
+	}
+}
+
+// open reports whether a helper has something to do.
+func (t *Team) open() bool {
+	state := t.parts.Load()
+	return uint16(state) < uint16(state>>16) || t.closed.Load()
+}
+
+// done reports whether the present product is complete.
+func (t *Team) done() bool { return t.pending.Load() == 0 }
+
+func (t *Team) wakeHelpers() {
+	for _, s := range t.helpers {
+		s.wake()
+	}
+}
+
+// sleeper is the place where one goroutine waits for a condition.
+type sleeper struct {
+	asleep atomic.Bool
+	signal chan struct{}
+}
+
+func newSleeper() *sleeper { return &sleeper{signal: make(chan struct{}, 1)} }
+
+// sleepUntil returns when the condition holds. It first polls, then sleeps until wake.
+func (s *sleeper) sleepUntil(condition func() bool) {
+	for range polls {
+		if condition() {
+			return
+		}
+	}
+	for {
+		s.asleep.Store(true)
+		if condition() && s.asleep.CompareAndSwap(true, false) {
+			return
+		}
+		<-s.signal // wake has reset asleep
+		if condition() {
+			return
+		}
+	}
+}
+
+// wake wakes the goroutine if it sleeps. The caller has changed the condition before.
+func (s *sleeper) wake() {
+	if s.asleep.CompareAndSwap(true, false) {
+		s.signal <- struct{}{}
+	}
+}
