@@ -27,8 +27,8 @@
 // Phi, Act, Psi and Backward allocate nothing, start no goroutine and take time that
 // depends only on the sizes (and on how many units ReLU sets to 0): they are safe on the
 // control thread. Search and Gradient allocate on their first call, and Search also where
-// the number of candidates grows. With the option Workers, Search divides the candidates
-// between goroutines.
+// the number of candidates grows. With the option Workers, Search divides the products of its
+// networks between goroutines.
 //
 // # Networks
 //
@@ -63,7 +63,7 @@
 // # Kernels
 //
 // Nearly all the work is products with weight matrices. internal/kernel computes them, with
-// assembly on amd64 (AVX2 and FMA) and arm64 (NEON), otherwise in Go, which is about ten
-// times slower. BenchmarkMultiply and BenchmarkRoof in internal/kernel compare the
+// assembly on amd64 (AVX2 and FMA, and AVX-512) and arm64 (NEON), otherwise in Go, which is about
+// ten times slower. BenchmarkMultiply and BenchmarkRoof in internal/kernel compare the
 // products with the limits of a machine.
 package tflite

@@ -8,8 +8,8 @@
 // a multiple of 16 elements, so that the loops store whole panels; the elements beyond a
 // row's width are undefined. A Matrix is packed once and then shared read-only.
 //
-// Many rows are multiplied in tiles of up to 6 rows by one panel, with the sums in
-// registers; a single row is multiplied by up to four panels at once.
+// Many rows are multiplied in tiles of up to 6 rows by one panel, or four with AVX-512, with the
+// sums in registers; a single row is multiplied by up to four panels at once.
 //
 // A Matrix may also hold float16 weights (PackHalf). The loops of a single row widen them to float32
 // in registers, which halves the memory traffic. Tiles of many rows share blocks of widened weights.
@@ -30,17 +30,24 @@
 // except for the signs of zeros. On other processors, and with the build tag noasm, the Go
 // compiler chooses; results agree to about 1e-6 of the largest addend.
 //
+// # Several processors
+//
+// A Team divides the panels of a product between goroutines that stay. Each reads its own part of
+// the weights, for all rows, and an output has the same sum in every part: bits do not depend on the
+// number of workers. The caller takes parts as well and does not wait for a worker without a part.
+//
 // # Assembly
 //
-// kernel_amd64.s needs AVX2, FMA and F16C, detected when the program starts; there are no
-// kernels for AVX-512. kernel_arm64.s needs NEON, which every arm64 processor has. It is
+// kernel_amd64.s needs AVX2, FMA and F16C, detected when the program starts. The tiles of four
+// panels need AVX-512F; GODEBUG=cpu.avx512f=off switches them off, to compare or to keep the
+// processor's frequency. kernel_arm64.s needs NEON, which every arm64 processor has. It is
 // designed for the Cortex-A78AE of a Jetson Orin; the comment above a loop counts its
 // instructions, and generate/arm64/tiles.go has the reasons. The tests of the arm64
 // kernels run under qemu; their speed has not been measured on an arm64 processor.
 //
 // # Files
 //
-// matrix.go has the loops over blocks and tiles; portable.go the tiles in Go, the
+// matrix.go has the loops over blocks and tiles; team.go divides them; portable.go the tiles in Go, the
 // reference for the assembly, which the programs in generate write; kernel_assembly.go and
 // kernel_portable.go select one of them.
 package kernel

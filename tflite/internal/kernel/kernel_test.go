@@ -211,6 +211,49 @@ func TestTile_AgreesWithPortable(t *testing.T) {
 	}
 }
 
+// TestGroup_AgreesWithTiles compares the tiles of AVX-512 with those of a panel: to the bit.
+func TestGroup_AgreesWithTiles(t *testing.T) {
+	if !wide {
+		t.Skip("this processor has no AVX-512")
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for k := 1; k <= 70; k++ {
+		for rows := 2; rows <= tileRows; rows++ {
+			stride := k*panelWidth + 3
+			x, _ := guarded(rng, (rows-1)*(k+1)+k)
+			w, _ := guarded(rng, (groupPanels-1)*stride+k*panelWidth)
+			start, _ := guarded(rng, rows*groupWidth)
+			got, gotWhole := guarded(rng, rows*(groupWidth+1)-1)
+			floor, want := float32(math.Inf(-1)), slices.Clone(got)
+			if k%2 == 0 {
+				floor = 0
+			}
+			list := make([]uint32, k)
+			list = list[:active(rows, list, x, k+1, k)]
+			for _, sparse := range []bool{false, true} {
+				to, from, sums := Rows{got, groupWidth + 1}, Rows{x, k + 1}, Rows{start, groupWidth}
+				if sparse {
+					sparseGroup(rows, to, from, w, stride, list, sums, floor)
+				} else {
+					denseGroup(rows, to, from, w, stride, k, sums, floor)
+				}
+				for p := range groupPanels {
+					to, sums := Rows{want, groupWidth + 1}.at(0, p*panelWidth), sums.at(0, p*panelWidth)
+					if sparse {
+						sparseTile(rows, to, from, w[p*stride:], list, sums, floor)
+					} else {
+						denseTile(rows, to, from, w[p*stride:], k, sums, floor)
+					}
+				}
+				if !sameBits(got, want) {
+					t.Fatalf("k %d, %d rows, sparse %v: %v, want %v", k, rows, sparse, got, want)
+				}
+				checkGuards(t, gotWhole, len(got))
+			}
+		}
+	}
+}
+
 func checkGuards(t *testing.T, whole []float32, n int) {
 	t.Helper()
 	edge := (len(whole) - n) / 2
