@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func dense1(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dense1(SB), NOSPLIT, $0-68
 	MOVQ    start+48(FP), AX
 	MOVQ    startStride+56(FP), CX
@@ -22,21 +22,25 @@ TEXT ·dense1(SB), NOSPLIT, $0-68
 four:
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
+	PREFETCHT0   2048(CX)
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	VMOVUPS      64(CX), Y2
 	VMOVUPS      96(CX), Y3
+	PREFETCHT0   2112(CX)
 	VBROADCASTSS 4(AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	VMOVUPS      128(CX), Y2
 	VMOVUPS      160(CX), Y3
+	PREFETCHT0   2176(CX)
 	VBROADCASTSS 8(AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	VMOVUPS      192(CX), Y2
 	VMOVUPS      224(CX), Y3
+	PREFETCHT0   2240(CX)
 	VBROADCASTSS 12(AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -52,6 +56,7 @@ four_test:
 one:
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
+	PREFETCHT0   2048(CX)
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -74,7 +79,7 @@ one_test:
 	RET
 
 // func sparse1(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·sparse1(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -95,6 +100,7 @@ four:
 	SHLQ         $0x06, DI
 	VMOVUPS      (CX)(DI*1), Y2
 	VMOVUPS      32(CX)(DI*1), Y3
+	PREFETCHT0   2048(CX)(DI*1)
 	VBROADCASTSS (AX)(SI*4), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -103,6 +109,7 @@ four:
 	SHLQ         $0x06, DI
 	VMOVUPS      (CX)(DI*1), Y2
 	VMOVUPS      32(CX)(DI*1), Y3
+	PREFETCHT0   2048(CX)(DI*1)
 	VBROADCASTSS (AX)(SI*4), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -111,6 +118,7 @@ four:
 	SHLQ         $0x06, DI
 	VMOVUPS      (CX)(DI*1), Y2
 	VMOVUPS      32(CX)(DI*1), Y3
+	PREFETCHT0   2048(CX)(DI*1)
 	VBROADCASTSS (AX)(SI*4), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -119,6 +127,7 @@ four:
 	SHLQ         $0x06, DI
 	VMOVUPS      (CX)(DI*1), Y2
 	VMOVUPS      32(CX)(DI*1), Y3
+	PREFETCHT0   2048(CX)(DI*1)
 	VBROADCASTSS (AX)(SI*4), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -136,6 +145,7 @@ one:
 	SHLQ         $0x06, DI
 	VMOVUPS      (CX)(DI*1), Y2
 	VMOVUPS      32(CX)(DI*1), Y3
+	PREFETCHT0   2048(CX)(DI*1)
 	VBROADCASTSS (AX)(SI*4), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -232,7 +242,7 @@ one_test:
 	RET
 
 // func dense2(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dense2(SB), NOSPLIT, $0-68
 	MOVQ    start+48(FP), AX
 	MOVQ    startStride+56(FP), CX
@@ -252,6 +262,7 @@ TEXT ·dense2(SB), NOSPLIT, $0-68
 four:
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
+	PREFETCHT0   2048(DX)
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -260,6 +271,7 @@ four:
 	VFMADD231PS  Y5, Y6, Y3
 	VMOVUPS      64(DX), Y4
 	VMOVUPS      96(DX), Y5
+	PREFETCHT0   2112(DX)
 	VBROADCASTSS 4(AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -268,6 +280,7 @@ four:
 	VFMADD231PS  Y5, Y6, Y3
 	VMOVUPS      128(DX), Y4
 	VMOVUPS      160(DX), Y5
+	PREFETCHT0   2176(DX)
 	VBROADCASTSS 8(AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -276,6 +289,7 @@ four:
 	VFMADD231PS  Y5, Y6, Y3
 	VMOVUPS      192(DX), Y4
 	VMOVUPS      224(DX), Y5
+	PREFETCHT0   2240(DX)
 	VBROADCASTSS 12(AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -294,6 +308,7 @@ four_test:
 one:
 	VMOVUPS      (DX), Y4
 	VMOVUPS      32(DX), Y5
+	PREFETCHT0   2048(DX)
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -324,7 +339,7 @@ one_test:
 	RET
 
 // func sparse2(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·sparse2(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -349,6 +364,7 @@ four:
 	SHLQ         $0x06, R8
 	VMOVUPS      (DX)(R8*1), Y4
 	VMOVUPS      32(DX)(R8*1), Y5
+	PREFETCHT0   2048(DX)(R8*1)
 	VBROADCASTSS (CX)(DI*4), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -360,6 +376,7 @@ four:
 	SHLQ         $0x06, R8
 	VMOVUPS      (DX)(R8*1), Y4
 	VMOVUPS      32(DX)(R8*1), Y5
+	PREFETCHT0   2048(DX)(R8*1)
 	VBROADCASTSS (CX)(DI*4), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -371,6 +388,7 @@ four:
 	SHLQ         $0x06, R8
 	VMOVUPS      (DX)(R8*1), Y4
 	VMOVUPS      32(DX)(R8*1), Y5
+	PREFETCHT0   2048(DX)(R8*1)
 	VBROADCASTSS (CX)(DI*4), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -382,6 +400,7 @@ four:
 	SHLQ         $0x06, R8
 	VMOVUPS      (DX)(R8*1), Y4
 	VMOVUPS      32(DX)(R8*1), Y5
+	PREFETCHT0   2048(DX)(R8*1)
 	VBROADCASTSS (CX)(DI*4), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -402,6 +421,7 @@ one:
 	SHLQ         $0x06, R8
 	VMOVUPS      (DX)(R8*1), Y4
 	VMOVUPS      32(DX)(R8*1), Y5
+	PREFETCHT0   2048(DX)(R8*1)
 	VBROADCASTSS (CX)(DI*4), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -509,7 +529,7 @@ one_test:
 	RET
 
 // func dense3(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dense3(SB), NOSPLIT, $0-68
 	MOVQ    start+48(FP), AX
 	MOVQ    startStride+56(FP), CX
@@ -532,6 +552,7 @@ TEXT ·dense3(SB), NOSPLIT, $0-68
 four:
 	VMOVUPS      (DX), Y6
 	VMOVUPS      32(DX), Y7
+	PREFETCHT0   2048(DX)
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -543,6 +564,7 @@ four:
 	VFMADD231PS  Y7, Y8, Y5
 	VMOVUPS      64(DX), Y6
 	VMOVUPS      96(DX), Y7
+	PREFETCHT0   2112(DX)
 	VBROADCASTSS 4(AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -554,6 +576,7 @@ four:
 	VFMADD231PS  Y7, Y8, Y5
 	VMOVUPS      128(DX), Y6
 	VMOVUPS      160(DX), Y7
+	PREFETCHT0   2176(DX)
 	VBROADCASTSS 8(AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -565,6 +588,7 @@ four:
 	VFMADD231PS  Y7, Y8, Y5
 	VMOVUPS      192(DX), Y6
 	VMOVUPS      224(DX), Y7
+	PREFETCHT0   2240(DX)
 	VBROADCASTSS 12(AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -586,6 +610,7 @@ four_test:
 one:
 	VMOVUPS      (DX), Y6
 	VMOVUPS      32(DX), Y7
+	PREFETCHT0   2048(DX)
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -624,7 +649,7 @@ one_test:
 	RET
 
 // func sparse3(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·sparse3(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -653,6 +678,7 @@ four:
 	SHLQ         $0x06, R9
 	VMOVUPS      (BX)(R9*1), Y6
 	VMOVUPS      32(BX)(R9*1), Y7
+	PREFETCHT0   2048(BX)(R9*1)
 	VBROADCASTSS (CX)(R8*4), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -667,6 +693,7 @@ four:
 	SHLQ         $0x06, R9
 	VMOVUPS      (BX)(R9*1), Y6
 	VMOVUPS      32(BX)(R9*1), Y7
+	PREFETCHT0   2048(BX)(R9*1)
 	VBROADCASTSS (CX)(R8*4), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -681,6 +708,7 @@ four:
 	SHLQ         $0x06, R9
 	VMOVUPS      (BX)(R9*1), Y6
 	VMOVUPS      32(BX)(R9*1), Y7
+	PREFETCHT0   2048(BX)(R9*1)
 	VBROADCASTSS (CX)(R8*4), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -695,6 +723,7 @@ four:
 	SHLQ         $0x06, R9
 	VMOVUPS      (BX)(R9*1), Y6
 	VMOVUPS      32(BX)(R9*1), Y7
+	PREFETCHT0   2048(BX)(R9*1)
 	VBROADCASTSS (CX)(R8*4), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -718,6 +747,7 @@ one:
 	SHLQ         $0x06, R9
 	VMOVUPS      (BX)(R9*1), Y6
 	VMOVUPS      32(BX)(R9*1), Y7
+	PREFETCHT0   2048(BX)(R9*1)
 	VBROADCASTSS (CX)(R8*4), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -836,7 +866,7 @@ one_test:
 	RET
 
 // func dense4(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dense4(SB), NOSPLIT, $0-68
 	MOVQ    start+48(FP), AX
 	MOVQ    startStride+56(FP), CX
@@ -864,6 +894,7 @@ TEXT ·dense4(SB), NOSPLIT, $0-68
 four:
 	VMOVUPS      (BX), Y8
 	VMOVUPS      32(BX), Y9
+	PREFETCHT0   2048(BX)
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -878,6 +909,7 @@ four:
 	VFMADD231PS  Y9, Y10, Y7
 	VMOVUPS      64(BX), Y8
 	VMOVUPS      96(BX), Y9
+	PREFETCHT0   2112(BX)
 	VBROADCASTSS 4(AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -892,6 +924,7 @@ four:
 	VFMADD231PS  Y9, Y10, Y7
 	VMOVUPS      128(BX), Y8
 	VMOVUPS      160(BX), Y9
+	PREFETCHT0   2176(BX)
 	VBROADCASTSS 8(AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -906,6 +939,7 @@ four:
 	VFMADD231PS  Y9, Y10, Y7
 	VMOVUPS      192(BX), Y8
 	VMOVUPS      224(BX), Y9
+	PREFETCHT0   2240(BX)
 	VBROADCASTSS 12(AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -931,6 +965,7 @@ four_test:
 one:
 	VMOVUPS      (BX), Y8
 	VMOVUPS      32(BX), Y9
+	PREFETCHT0   2048(BX)
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -978,7 +1013,7 @@ one_test:
 	RET
 
 // func sparse4(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·sparse4(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -1011,6 +1046,7 @@ four:
 	SHLQ         $0x06, R10
 	VMOVUPS      (SI)(R10*1), Y8
 	VMOVUPS      32(SI)(R10*1), Y9
+	PREFETCHT0   2048(SI)(R10*1)
 	VBROADCASTSS (CX)(R9*4), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1028,6 +1064,7 @@ four:
 	SHLQ         $0x06, R10
 	VMOVUPS      (SI)(R10*1), Y8
 	VMOVUPS      32(SI)(R10*1), Y9
+	PREFETCHT0   2048(SI)(R10*1)
 	VBROADCASTSS (CX)(R9*4), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1045,6 +1082,7 @@ four:
 	SHLQ         $0x06, R10
 	VMOVUPS      (SI)(R10*1), Y8
 	VMOVUPS      32(SI)(R10*1), Y9
+	PREFETCHT0   2048(SI)(R10*1)
 	VBROADCASTSS (CX)(R9*4), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1062,6 +1100,7 @@ four:
 	SHLQ         $0x06, R10
 	VMOVUPS      (SI)(R10*1), Y8
 	VMOVUPS      32(SI)(R10*1), Y9
+	PREFETCHT0   2048(SI)(R10*1)
 	VBROADCASTSS (CX)(R9*4), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1088,6 +1127,7 @@ one:
 	SHLQ         $0x06, R10
 	VMOVUPS      (SI)(R10*1), Y8
 	VMOVUPS      32(SI)(R10*1), Y9
+	PREFETCHT0   2048(SI)(R10*1)
 	VBROADCASTSS (CX)(R9*4), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -1217,7 +1257,7 @@ one_test:
 	RET
 
 // func dense5(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dense5(SB), NOSPLIT, $0-68
 	MOVQ    start+48(FP), AX
 	MOVQ    startStride+56(FP), CX
@@ -1248,6 +1288,7 @@ TEXT ·dense5(SB), NOSPLIT, $0-68
 four:
 	VMOVUPS      (BX), Y10
 	VMOVUPS      32(BX), Y11
+	PREFETCHT0   2048(BX)
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1265,6 +1306,7 @@ four:
 	VFMADD231PS  Y11, Y12, Y9
 	VMOVUPS      64(BX), Y10
 	VMOVUPS      96(BX), Y11
+	PREFETCHT0   2112(BX)
 	VBROADCASTSS 4(AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1282,6 +1324,7 @@ four:
 	VFMADD231PS  Y11, Y12, Y9
 	VMOVUPS      128(BX), Y10
 	VMOVUPS      160(BX), Y11
+	PREFETCHT0   2176(BX)
 	VBROADCASTSS 8(AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1299,6 +1342,7 @@ four:
 	VFMADD231PS  Y11, Y12, Y9
 	VMOVUPS      192(BX), Y10
 	VMOVUPS      224(BX), Y11
+	PREFETCHT0   2240(BX)
 	VBROADCASTSS 12(AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1327,6 +1371,7 @@ four_test:
 one:
 	VMOVUPS      (BX), Y10
 	VMOVUPS      32(BX), Y11
+	PREFETCHT0   2048(BX)
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1382,7 +1427,7 @@ one_test:
 	RET
 
 // func sparse5(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·sparse5(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -1419,6 +1464,7 @@ four:
 	SHLQ         $0x06, R11
 	VMOVUPS      (DI)(R11*1), Y10
 	VMOVUPS      32(DI)(R11*1), Y11
+	PREFETCHT0   2048(DI)(R11*1)
 	VBROADCASTSS (CX)(R10*4), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1439,6 +1485,7 @@ four:
 	SHLQ         $0x06, R11
 	VMOVUPS      (DI)(R11*1), Y10
 	VMOVUPS      32(DI)(R11*1), Y11
+	PREFETCHT0   2048(DI)(R11*1)
 	VBROADCASTSS (CX)(R10*4), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1459,6 +1506,7 @@ four:
 	SHLQ         $0x06, R11
 	VMOVUPS      (DI)(R11*1), Y10
 	VMOVUPS      32(DI)(R11*1), Y11
+	PREFETCHT0   2048(DI)(R11*1)
 	VBROADCASTSS (CX)(R10*4), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1479,6 +1527,7 @@ four:
 	SHLQ         $0x06, R11
 	VMOVUPS      (DI)(R11*1), Y10
 	VMOVUPS      32(DI)(R11*1), Y11
+	PREFETCHT0   2048(DI)(R11*1)
 	VBROADCASTSS (CX)(R10*4), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1508,6 +1557,7 @@ one:
 	SHLQ         $0x06, R11
 	VMOVUPS      (DI)(R11*1), Y10
 	VMOVUPS      32(DI)(R11*1), Y11
+	PREFETCHT0   2048(DI)(R11*1)
 	VBROADCASTSS (CX)(R10*4), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -1648,7 +1698,7 @@ one_test:
 	RET
 
 // func dense6(dst *float32, dstStride int, x *float32, xStride int, w *float32, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·dense6(SB), NOSPLIT, $0-68
 	MOVQ    start+48(FP), AX
 	MOVQ    startStride+56(FP), CX
@@ -1682,6 +1732,7 @@ TEXT ·dense6(SB), NOSPLIT, $0-68
 four:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   2048(BX)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -1702,6 +1753,7 @@ four:
 	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      64(BX), Y12
 	VMOVUPS      96(BX), Y13
+	PREFETCHT0   2112(BX)
 	VBROADCASTSS 4(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -1722,6 +1774,7 @@ four:
 	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      128(BX), Y12
 	VMOVUPS      160(BX), Y13
+	PREFETCHT0   2176(BX)
 	VBROADCASTSS 8(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -1742,6 +1795,7 @@ four:
 	VFMADD231PS  Y13, Y14, Y11
 	VMOVUPS      192(BX), Y12
 	VMOVUPS      224(BX), Y13
+	PREFETCHT0   2240(BX)
 	VBROADCASTSS 12(AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -1773,6 +1827,7 @@ four_test:
 one:
 	VMOVUPS      (BX), Y12
 	VMOVUPS      32(BX), Y13
+	PREFETCHT0   2048(BX)
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -1836,7 +1891,7 @@ one_test:
 	RET
 
 // func sparse6(dst *float32, dstStride int, x *float32, xStride int, w *float32, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·sparse6(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -1877,6 +1932,7 @@ four:
 	SHLQ         $0x06, R12
 	VMOVUPS      (R8)(R12*1), Y12
 	VMOVUPS      32(R8)(R12*1), Y13
+	PREFETCHT0   2048(R8)(R12*1)
 	VBROADCASTSS (CX)(R11*4), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -1900,6 +1956,7 @@ four:
 	SHLQ         $0x06, R12
 	VMOVUPS      (R8)(R12*1), Y12
 	VMOVUPS      32(R8)(R12*1), Y13
+	PREFETCHT0   2048(R8)(R12*1)
 	VBROADCASTSS (CX)(R11*4), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -1923,6 +1980,7 @@ four:
 	SHLQ         $0x06, R12
 	VMOVUPS      (R8)(R12*1), Y12
 	VMOVUPS      32(R8)(R12*1), Y13
+	PREFETCHT0   2048(R8)(R12*1)
 	VBROADCASTSS (CX)(R11*4), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -1946,6 +2004,7 @@ four:
 	SHLQ         $0x06, R12
 	VMOVUPS      (R8)(R12*1), Y12
 	VMOVUPS      32(R8)(R12*1), Y13
+	PREFETCHT0   2048(R8)(R12*1)
 	VBROADCASTSS (CX)(R11*4), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -1978,6 +2037,7 @@ one:
 	SHLQ         $0x06, R12
 	VMOVUPS      (R8)(R12*1), Y12
 	VMOVUPS      32(R8)(R12*1), Y13
+	PREFETCHT0   2048(R8)(R12*1)
 	VBROADCASTSS (CX)(R11*4), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -2129,7 +2189,7 @@ one_test:
 	RET
 
 // func denseGroup2(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·denseGroup2(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -2161,9 +2221,13 @@ one:
 	MOVQ         R9, R10
 	SHLQ         $0x04, R10
 	VMOVUPS      (BX)(R10*4), Z8
+	PREFETCHT0   2048(BX)(R10*4)
 	VMOVUPS      (SI)(R10*4), Z9
+	PREFETCHT0   2048(SI)(R10*4)
 	VMOVUPS      (DI)(R10*4), Z10
+	PREFETCHT0   2048(DI)(R10*4)
 	VMOVUPS      (DX)(R10*4), Z11
+	PREFETCHT0   2048(DX)(R10*4)
 	VBROADCASTSS (CX)(R9*4), Z12
 	VFMADD231PS  Z8, Z12, Z0
 	VFMADD231PS  Z9, Z12, Z1
@@ -2205,7 +2269,7 @@ one_test:
 	RET
 
 // func sparseGroup2(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sparseGroup2(SB), NOSPLIT, $0-84
 	MOVQ    start+64(FP), AX
 	MOVQ    startStride+72(FP), CX
@@ -2238,9 +2302,13 @@ one:
 	MOVQ         R10, R11
 	SHLQ         $0x06, R11
 	VMOVUPS      (BX)(R11*1), Z8
+	PREFETCHT0   2048(BX)(R11*1)
 	VMOVUPS      (SI)(R11*1), Z9
+	PREFETCHT0   2048(SI)(R11*1)
 	VMOVUPS      (DI)(R11*1), Z10
+	PREFETCHT0   2048(DI)(R11*1)
 	VMOVUPS      (DX)(R11*1), Z11
+	PREFETCHT0   2048(DX)(R11*1)
 	VBROADCASTSS (CX)(R10*4), Z12
 	VFMADD231PS  Z8, Z12, Z0
 	VFMADD231PS  Z9, Z12, Z1
@@ -2282,7 +2350,7 @@ one_test:
 	RET
 
 // func denseGroup3(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·denseGroup3(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -2320,9 +2388,13 @@ one:
 	MOVQ         R10, R11
 	SHLQ         $0x04, R11
 	VMOVUPS      (SI)(R11*4), Z12
+	PREFETCHT0   2048(SI)(R11*4)
 	VMOVUPS      (DI)(R11*4), Z13
+	PREFETCHT0   2048(DI)(R11*4)
 	VMOVUPS      (R8)(R11*4), Z14
+	PREFETCHT0   2048(R8)(R11*4)
 	VMOVUPS      (BX)(R11*4), Z15
+	PREFETCHT0   2048(BX)(R11*4)
 	VBROADCASTSS (CX)(R10*4), Z16
 	VFMADD231PS  Z12, Z16, Z0
 	VFMADD231PS  Z13, Z16, Z1
@@ -2378,7 +2450,7 @@ one_test:
 	RET
 
 // func sparseGroup3(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sparseGroup3(SB), NOSPLIT, $0-84
 	MOVQ    start+64(FP), AX
 	MOVQ    startStride+72(FP), CX
@@ -2417,9 +2489,13 @@ one:
 	MOVQ         R11, R12
 	SHLQ         $0x06, R12
 	VMOVUPS      (SI)(R12*1), Z12
+	PREFETCHT0   2048(SI)(R12*1)
 	VMOVUPS      (DI)(R12*1), Z13
+	PREFETCHT0   2048(DI)(R12*1)
 	VMOVUPS      (R8)(R12*1), Z14
+	PREFETCHT0   2048(R8)(R12*1)
 	VMOVUPS      (BX)(R12*1), Z15
+	PREFETCHT0   2048(BX)(R12*1)
 	VBROADCASTSS (CX)(R11*4), Z16
 	VFMADD231PS  Z12, Z16, Z0
 	VFMADD231PS  Z13, Z16, Z1
@@ -2475,7 +2551,7 @@ one_test:
 	RET
 
 // func denseGroup4(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·denseGroup4(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -2519,9 +2595,13 @@ one:
 	MOVQ         R11, R12
 	SHLQ         $0x04, R12
 	VMOVUPS      (DI)(R12*4), Z16
+	PREFETCHT0   2048(DI)(R12*4)
 	VMOVUPS      (R8)(R12*4), Z17
+	PREFETCHT0   2048(R8)(R12*4)
 	VMOVUPS      (R9)(R12*4), Z18
+	PREFETCHT0   2048(R9)(R12*4)
 	VMOVUPS      (SI)(R12*4), Z19
+	PREFETCHT0   2048(SI)(R12*4)
 	VBROADCASTSS (CX)(R11*4), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
@@ -2591,7 +2671,7 @@ one_test:
 	RET
 
 // func sparseGroup4(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sparseGroup4(SB), NOSPLIT, $0-84
 	MOVQ    start+64(FP), AX
 	MOVQ    startStride+72(FP), CX
@@ -2636,9 +2716,13 @@ one:
 	MOVQ         R12, R13
 	SHLQ         $0x06, R13
 	VMOVUPS      (DI)(R13*1), Z16
+	PREFETCHT0   2048(DI)(R13*1)
 	VMOVUPS      (R8)(R13*1), Z17
+	PREFETCHT0   2048(R8)(R13*1)
 	VMOVUPS      (R9)(R13*1), Z18
+	PREFETCHT0   2048(R9)(R13*1)
 	VMOVUPS      (SI)(R13*1), Z19
+	PREFETCHT0   2048(SI)(R13*1)
 	VBROADCASTSS (CX)(R12*4), Z20
 	VFMADD231PS  Z16, Z20, Z0
 	VFMADD231PS  Z17, Z20, Z1
@@ -2708,7 +2792,7 @@ one_test:
 	RET
 
 // func denseGroup5(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·denseGroup5(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -2758,9 +2842,13 @@ one:
 	MOVQ         R12, R13
 	SHLQ         $0x04, R13
 	VMOVUPS      (R8)(R13*4), Z20
+	PREFETCHT0   2048(R8)(R13*4)
 	VMOVUPS      (R9)(R13*4), Z21
+	PREFETCHT0   2048(R9)(R13*4)
 	VMOVUPS      (R10)(R13*4), Z22
+	PREFETCHT0   2048(R10)(R13*4)
 	VMOVUPS      (DI)(R13*4), Z23
+	PREFETCHT0   2048(DI)(R13*4)
 	VBROADCASTSS (CX)(R12*4), Z24
 	VFMADD231PS  Z20, Z24, Z0
 	VFMADD231PS  Z21, Z24, Z1
@@ -2844,7 +2932,7 @@ one_test:
 	RET
 
 // func sparseGroup5(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sparseGroup5(SB), NOSPLIT, $0-84
 	MOVQ    start+64(FP), AX
 	MOVQ    startStride+72(FP), CX
@@ -2895,9 +2983,13 @@ one:
 	MOVQ         R13, R14
 	SHLQ         $0x06, R14
 	VMOVUPS      (R8)(R14*1), Z20
+	PREFETCHT0   2048(R8)(R14*1)
 	VMOVUPS      (R9)(R14*1), Z21
+	PREFETCHT0   2048(R9)(R14*1)
 	VMOVUPS      (R10)(R14*1), Z22
+	PREFETCHT0   2048(R10)(R14*1)
 	VMOVUPS      (DI)(R14*1), Z23
+	PREFETCHT0   2048(DI)(R14*1)
 	VBROADCASTSS (CX)(R13*4), Z24
 	VFMADD231PS  Z20, Z24, Z0
 	VFMADD231PS  Z21, Z24, Z1
@@ -2981,7 +3073,7 @@ one_test:
 	RET
 
 // func denseGroup6(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, k int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·denseGroup6(SB), NOSPLIT, $0-76
 	MOVQ    start+56(FP), AX
 	MOVQ    startStride+64(FP), CX
@@ -3037,9 +3129,13 @@ one:
 	MOVQ         R13, R14
 	SHLQ         $0x04, R14
 	VMOVUPS      (R9)(R14*4), Z24
+	PREFETCHT0   2048(R9)(R14*4)
 	VMOVUPS      (R10)(R14*4), Z25
+	PREFETCHT0   2048(R10)(R14*4)
 	VMOVUPS      (R11)(R14*4), Z26
+	PREFETCHT0   2048(R11)(R14*4)
 	VMOVUPS      (R8)(R14*4), Z27
+	PREFETCHT0   2048(R8)(R14*4)
 	VBROADCASTSS (CX)(R13*4), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1
@@ -3137,7 +3233,7 @@ one_test:
 	RET
 
 // func sparseGroup6(dst *float32, dstStride int, x *float32, xStride int, w *float32, panelStride int, list *uint32, n int, start *float32, startStride int, floor float32)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·sparseGroup6(SB), NOSPLIT, $0-84
 	MOVQ    start+64(FP), AX
 	MOVQ    startStride+72(FP), CX
@@ -3194,9 +3290,13 @@ one:
 	MOVQ         R14, R15
 	SHLQ         $0x06, R15
 	VMOVUPS      (R9)(R15*1), Z24
+	PREFETCHT0   2048(R9)(R15*1)
 	VMOVUPS      (R10)(R15*1), Z25
+	PREFETCHT0   2048(R10)(R15*1)
 	VMOVUPS      (R11)(R15*1), Z26
+	PREFETCHT0   2048(R11)(R15*1)
 	VMOVUPS      (R8)(R15*1), Z27
+	PREFETCHT0   2048(R8)(R15*1)
 	VBROADCASTSS (CX)(R14*4), Z28
 	VFMADD231PS  Z24, Z28, Z0
 	VFMADD231PS  Z25, Z28, Z1

@@ -187,7 +187,7 @@ func run(t *testing.T, lines []string, m *machine) *machine {
 func (m *machine) execute(name string, o []string) bool {
 	last := o[len(o)-1]
 	switch name {
-	case "JMP", "JGE", "VZEROUPPER":
+	case "JMP", "JGE", "PREFETCHT0", "VZEROUPPER":
 	case "MOVQ":
 		m.registers[last] = m.value(o[0])
 	case "MOVL":
