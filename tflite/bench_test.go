@@ -48,8 +48,8 @@ func benchmark(b *testing.B, call func(n *tflite.Network, rng *rand.Rand) func()
 	}
 }
 
-// reportBest also reports the shortest time and the shortest processor time, of all threads, which other programs
-// disturb least.
+// reportBest also reports the shortest time and the shortest processor time, of all threads, which
+// other programs disturb least.
 func reportBest(b *testing.B, run func() error) {
 	least, leastUsed := time.Duration(math.MaxInt64), int64(math.MaxInt64)
 	for b.Loop() {

@@ -33,8 +33,8 @@
 // # Several processors
 //
 // A Team divides the panels of a product between goroutines that stay. Each reads its own part of
-// the weights, for all rows, and an output has the same sum in every part: bits do not depend on the
-// number of workers. The caller takes parts as well and does not wait for a worker without a part.
+// the weights, for all rows. Every output has the same sum, so bits do not depend on the number of
+// workers. The caller takes parts as well and does not wait for a worker without a part.
 //
 // # Assembly
 //
@@ -47,8 +47,8 @@
 //
 // # Files
 //
-// matrix.go has the loops over blocks and tiles; team.go divides them; portable.go the tiles in Go, the
-// reference for the assembly, which the programs in generate write; kernel_assembly.go and
+// matrix.go has the loops over blocks and tiles; team.go divides them; portable.go the tiles in Go,
+// the reference for the assembly, which the programs in generate write; kernel_assembly.go and
 // kernel_portable.go select one of them.
 package kernel
 

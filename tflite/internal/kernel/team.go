@@ -10,8 +10,8 @@ const (
 	// goroutine takes about as long as this product.
 	divisible = 1 << 19
 
-	// partsPerWorker is the number of parts of a product for each worker. The others do the parts of a worker
-	// that the operating system has suspended.
+	// partsPerWorker is the number of parts of a product for each worker. The others do the parts
+	// of a worker that the operating system has suspended.
 	partsPerWorker = 8
 
 	// polls is the number of tests of a condition before a goroutine sleeps: some ten microseconds,

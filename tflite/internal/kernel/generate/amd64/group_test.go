@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestGroup_ComputesTheSumsOfOneRow interprets the tiles of AVX-512, which no emulator of CI has, and compares them
-// with sums in their order, to the bit.
+// TestGroup_ComputesTheSumsOfOneRow interprets the tiles of AVX-512, which no emulator of CI has,
+// and compares them with sums in their order, to the bit.
 func TestGroup_ComputesTheSumsOfOneRow(t *testing.T) {
 	assembly, err := os.ReadFile("../../kernel_amd64.s")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // tileRows by 2 vectors of sums, 2 vectors of weights and 2 of inputs use all 16 registers.
 const tileRows = 6
 
-// ahead is the distance in bytes at which the tiles prefetch weights. The hardware's prefetchers stop at
-// pages of 4 KiB. Addresses behind the weights do not fault.
+// ahead is the distance in bytes at which the tiles prefetch weights. The hardware's prefetchers
+// stop at pages of 4 KiB. A prefetch beyond the weights does not fault.
 const ahead = 2048
 
 // Parts of the signatures.
