@@ -5,7 +5,6 @@ package kernel
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -99,15 +98,4 @@ func TestAssembly_BlocksGiveTheSameBitsOnEveryProcessor(t *testing.T) {
 	if got := digest.Sum32(); got != want {
 		t.Errorf("the results' checksum is %#x, want %#x", got, want)
 	}
-}
-
-// bits returns the numbers' bits, with +0 for -0.
-func bits(x []float32) []uint32 {
-	b := make([]uint32, len(x))
-	for i, v := range x {
-		if v != 0 {
-			b[i] = math.Float32bits(v)
-		}
-	}
-	return b
 }

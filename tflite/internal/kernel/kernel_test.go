@@ -366,3 +366,14 @@ func TestWiden_ConvertsEveryFloat16(t *testing.T) {
 		}
 	}
 }
+
+// bits returns the numbers' bits, with +0 for -0.
+func bits(x []float32) []uint32 {
+	b := make([]uint32, len(x))
+	for i, v := range x {
+		if v != 0 {
+			b[i] = math.Float32bits(v)
+		}
+	}
+	return b
+}
