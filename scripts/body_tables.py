@@ -12,6 +12,7 @@ import argparse
 import importlib.util
 import itertools
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("MUJOCO_GL", "disable")
@@ -171,4 +172,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ImportError as e:
+        sys.exit(f"{e}; see the first lines of this script")

@@ -68,8 +68,8 @@ func NewKinematics(body *Body) *Kinematics {
 	return k
 }
 
-// Update computes the poses for joint positions, rad, and velocities, rad/s [len(Body.Joints)], and the angular velocity
-// of the base in its frame, rad/s.
+// Update computes the poses for joint positions, rad, and velocities, rad/s [len(Body.Joints)], and
+// the angular velocity of the base in its frame, rad/s.
 func (k *Kinematics) Update(position, velocity []float64, spin Vector) {
 	k.Poses[0] = Pose{Rotation: identity, Spin: spin}
 	for i := 1; i < len(k.Poses); i++ {
@@ -89,8 +89,8 @@ func (k *Kinematics) Update(position, velocity []float64, spin Vector) {
 	}
 }
 
-// Depth returns how far the lowest point of the robot is below the base's origin, m: the height of the base if the robot
-// touches a level floor. down is the unit direction of gravity in the base.
+// Depth returns how far the lowest point of the robot is below the base's origin, m: the height of
+// the base if the robot touches a level floor. down is the unit direction of gravity in the base.
 func (k *Kinematics) Depth(down Vector) float64 {
 	for i := range k.lowest {
 		k.lowest[i] = lowest{-1, math.Inf(-1)}
@@ -108,8 +108,8 @@ func (k *Kinematics) Depth(down Vector) float64 {
 	return deepest
 }
 
-// touch returns the velocity, m/s, of the material at the lowest point of a link, relative to the base's origin. It is
-// valid after Depth with the same direction.
+// touch returns the velocity, m/s, of the material at the lowest point of a link, relative to the
+// base's origin. It is valid after Depth with the same direction.
 func (k *Kinematics) touch(link int, down Vector) Vector {
 	p, pose := &k.body.Points[k.lowest[link].point], &k.Poses[link]
 	arm := pose.Rotation.Apply(p.Position).plus(down.times(p.Radius))

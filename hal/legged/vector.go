@@ -8,7 +8,8 @@ type Vector [3]float64
 // Matrix is a rotation, row by row.
 type Matrix [9]float64
 
-// Products are wrapped in float64(), so that no compiler fuses them with a sum: results have the same bits on every CPU.
+// Products are wrapped in float64(), so that no compiler fuses them with a sum: results have the
+// same bits on every CPU.
 
 func (a Vector) plus(b Vector) Vector  { return Vector{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
 func (a Vector) minus(b Vector) Vector { return Vector{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
@@ -33,9 +34,12 @@ func (a Vector) Cross(b Vector) Vector {
 // Norm returns the length.
 func (a Vector) Norm() float64 { return math.Sqrt(a.dot(a)) }
 
-func (a Vector) finite() bool {
-	sum := a[0] + a[1] + a[2]
-	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
+// atMost returns a, shortened to a length.
+func (a Vector) atMost(length float64) Vector {
+	if n := a.Norm(); n > length {
+		return a.times(length / n)
+	}
+	return a
 }
 
 var identity = Matrix{0: 1, 4: 1, 8: 1}
@@ -93,14 +97,16 @@ func rotation(q [4]float64) Matrix {
 	}
 }
 
-// π/2 as a sum of three parts, of which the first two have trailing zeros: their products with small integers are exact.
+// π/2 as a sum of three parts, of which the first two have trailing zeros: their products with
+// small integers are exact.
 const (
 	halfPi1 = 1.57079625129699707031
 	halfPi2 = 7.54978941586159635335e-8
 	halfPi3 = 5.39030252995776476554e-15
 )
 
-// The coefficients of Taylor's series from x³ and x² on. For |x| <= π/4 the first omitted terms are below 1e-18.
+// The coefficients of Taylor's series from x³ and x² on. For |x| <= π/4 the first omitted terms are
+// below 1e-18.
 var (
 	sines = [...]float64{
 		-1. / 6, 1. / 120, -1. / 5040, 1. / 362880, -1. / 39916800, 1. / 6227020800, -1. / 1307674368000,
@@ -119,7 +125,8 @@ func polynomial(c *[8]float64, x float64) (sum float64) {
 	return sum
 }
 
-// sineCosine returns sine and cosine of an angle of at most 1,000 rad. The package math may fuse products.
+// sineCosine returns sine and cosine of an angle of at most 1,000 rad. The package math may fuse
+// products.
 func sineCosine(angle float64) (sine, cosine float64) {
 	quarters := math.Floor(float64(angle*(2/math.Pi)) + 0.5)
 	x := angle - float64(quarters*halfPi1) - float64(quarters*halfPi2) - float64(quarters*halfPi3)

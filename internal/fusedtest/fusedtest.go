@@ -1,7 +1,8 @@
 // Package fusedtest finds fused multiply-adds, for tests.
 //
-// arm64 has these instructions in its base instruction set. Go uses them for the sum of a product that is not wrapped in
-// float64(). They round once instead of twice, so that the same source has other results than on amd64.
+// arm64 has these instructions in its base instruction set. Go uses them for the sum of a product
+// that is not wrapped in float64(). They round once instead of twice, so that the same source has
+// other results than on amd64.
 package fusedtest
 
 import (
@@ -18,8 +19,8 @@ type Instruction struct{ File, Line string }
 
 var fused = regexp.MustCompile(`([^/(\s]+\.go):(\d+)\)\s+FN?M(?:ADD|SUB)\w*\b`)
 
-// Find returns the fused instructions in the arm64 code of the package in a folder. It skips the test in short mode, and
-// without the go command.
+// Find returns the fused instructions in the arm64 code of the package in a folder. It skips the
+// test in short mode, and without the go command.
 func Find(t testing.TB, folder string) (found []Instruction) {
 	t.Helper()
 	if testing.Short() {
