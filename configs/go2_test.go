@@ -8,6 +8,8 @@ import (
 
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/hal/unitree"
+	"optibfm/internal/sections"
 	"optibfm/tflite"
 )
 
@@ -68,6 +70,41 @@ func TestGo2_ModelRefusesSwappedLegs(t *testing.T) {
 		if err := check(go2("FL", "FR", "RL", "RR")); !errors.Is(err, controller.ErrMismatch) {
 			t.Errorf("%s: the order of MuJoCo's model: %v", name, err)
 		}
+	}
+}
+
+// The driver of the robot has all channels that the model reads, in its order; a body without
+// estimates has not.
+func TestGo2_ModelFitsTheRobotsDriver(t *testing.T) {
+	model, err := tflite.LoadDir("../models/go2")
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("no models/go2")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Load("go2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver := sections.Get[unitree.Config](f.Robot.Sections)
+	check := func(c unitree.Config) error {
+		spec, err := c.Describe(f.Loop.Period())
+		if err != nil {
+			t.Fatal(err)
+		}
+		assembler, err := controller.NewAssembler(f.Model.Groups, model.Architecture.Groups, spec)
+		if err != nil {
+			return err
+		}
+		return controller.CheckChannels(assembler.Spec(), model.Observation, model.Action)
+	}
+	if err := check(driver); err != nil {
+		t.Error(err)
+	}
+	driver.BodyEstimates = false
+	if err := check(driver); !errors.Is(err, controller.ErrConfig) {
+		t.Errorf("without body_estimates: %v", err)
 	}
 }
 

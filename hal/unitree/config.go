@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/hal/unitree/body"
 )
 
 // Config describes a robot. A list of numbers for joints has one element for all joints, or one for each in the
@@ -64,10 +65,14 @@ type Config struct {
 	// OtherWriters is refuse (another publisher of rt/lowcmd stops the robot) or
 	// silent (only one that sends).
 	OtherWriters string `yaml:"other_writers" rule:"refuse|silent"`
-	// BodyZeros adds the readings body_* of BFM-Zero's privileged_state, which a
-	// G1 does not measure, with the value 0. The policy does not read them;
-	// labels and plans do and become meaningless: follow a saved task only.
-	BodyZeros bool `yaml:"body_zeros"`
+	// BodyEstimates adds readings that no sensor measures: base_velocity_* and
+	// base_height of a Go2, body_* of a G1 (BFM-Zero's privileged_state). They are
+	// estimated from joints, IMU and feet; see docs/estimator.md.
+	BodyEstimates bool `yaml:"body_estimates"`
+	// FootForce is the reading of a Go2's foot_force at which a foot carries the
+	// robot, for body_estimates. A third of it counts as none: it must be above the
+	// readings of feet in the air.
+	FootForce float64 `yaml:"foot_force" rule:"[1, 30000]"`
 	// Battery has the thresholds of the Go2's state of charge.
 	Battery Battery `yaml:"battery"`
 	// Temperature has the thresholds of the motors.
@@ -139,7 +144,7 @@ func DefaultConfig() Config {
 	return Config{
 		Channels: Absolute, OtherWriters: Refuse,
 		DeadmanMS: 80, StandbyMS: 20, StaleMS: 20,
-		MaxTiltDeg: 60, RealTimePriority: 85,
+		MaxTiltDeg: 60, RealTimePriority: 85, FootForce: 30,
 		Battery:     Battery{WarnPercent: 30, RefusePercent: 20, StopPercent: 10},
 		Temperature: Temperature{WarnC: 65, RefuseC: 70, StopC: 85},
 		Remote:      Remote{Use: Required, Stop: []string{"L2+B"}, Arm: "L1+start"},
@@ -170,8 +175,8 @@ func (c Config) Validate() error {
 	if c.Channels == Relative && len(c.ActionScale) == 0 {
 		errs = append(errs, errors.New("unitree: action_scale: empty, but channels is relative; give the scale of the model"))
 	}
-	if c.Model == Go2 && c.BodyZeros {
-		errs = append(errs, errors.New("unitree: body_zeros: true, but these readings are those of a G1; remove it"))
+	if f := c.FootForce; !(f >= 1 && f <= 30000) {
+		errs = append(errs, fmt.Errorf("unitree: foot_force: %g is out of range; give a reading from 1 to 30000", f))
 	}
 	if c.Model == Go2 && c.ModeMachine != 0 {
 		errs = append(errs, fmt.Errorf("unitree: mode_machine: %d, but a Go2 has none; remove it", c.ModeMachine))
@@ -267,36 +272,6 @@ func Each(values []float64, n int) []float64 { return each(values, n, 0) }
 
 func ms(v float64) time.Duration { return time.Duration(math.Round(v * float64(time.Millisecond))) }
 
-// bodyChannels are those of scripts/g1_bridge.py: height, positions, axes, velocities and angular velocities of the
-// 30 links and the head.
-func bodyChannels(joints []Joint) []hal.Channel {
-	links := []string{"pelvis"}
-	for _, j := range joints {
-		if j.Name == "waist_pitch" {
-			j.Name = "torso"
-		}
-		links = append(links, j.Name+"_link")
-	}
-	links = append(links, "head")
-	xyz := []string{"x", "y", "z"}
-	channels := []hal.Channel{{Name: "body_height", Unit: "m"}}
-	for _, kind := range []struct {
-		name, unit string
-		of         []string
-		parts      []string
-	}{
-		{"position", "m", links[1:], xyz}, {"axes", "", links, []string{"xx", "xy", "xz", "zx", "zy", "zz"}},
-		{"velocity", "m/s", links, xyz}, {"spin", "rad/s", links, xyz},
-	} {
-		for _, link := range kind.of {
-			for _, part := range kind.parts {
-				channels = append(channels, hal.Channel{Name: "body_" + kind.name + "_" + link + "_" + part, Unit: kind.unit})
-			}
-		}
-	}
-	return channels
-}
-
 // mapping converts between the units of the channels and those of the robot, for each joint.
 type mapping struct {
 	joints    []Joint
@@ -332,6 +307,17 @@ func (m *mapping) goal(i int, action float32) float32 {
 	return float32(min(max(q, j.Min-Slack), j.Max+Slack))
 }
 
+// estimates returns the readings that are estimated, nil for none.
+func (c Config) estimates() *body.Estimates {
+	switch {
+	case !c.BodyEstimates:
+		return nil
+	case c.Model == G1:
+		return body.NewG1()
+	}
+	return body.NewGo2(c.FootForce)
+}
+
 // Spec describes the channels of a robot. The period is that of the control loop.
 func (c Config) Spec(period time.Duration) (hal.Spec, error) {
 	if err := c.Validate(); err != nil {
@@ -357,8 +343,8 @@ func (c Config) Spec(period time.Duration) (hal.Spec, error) {
 			spec.Obs = append(spec.Obs, hal.Channel{Name: "foot_force_" + leg})
 		}
 	}
-	if c.BodyZeros {
-		spec.Obs = append(spec.Obs, bodyChannels(m.joints)...)
+	if e := c.estimates(); e != nil {
+		spec.Obs = append(spec.Obs, e.Channels()...)
 	}
 	for i, j := range m.joints {
 		spec.Action = append(spec.Action, hal.Channel{

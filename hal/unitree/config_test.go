@@ -3,9 +3,13 @@ package unitree
 import (
 	"encoding/json"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"optibfm/hal/legged"
+	"optibfm/hal/unitree/body"
 )
 
 func valid(model string) Config {
@@ -32,7 +36,7 @@ func TestConfig_ValidateNamesKeys(t *testing.T) {
 		"unitree: channels: unknown":             func(c *Config) { c.Channels = "" },
 		"unitree: action_scale: empty":           func(c *Config) { c.Channels = Relative },
 		"unitree: mode_machine: 5":               func(c *Config) { c.ModeMachine = 5 },
-		"unitree: body_zeros: true":              func(c *Config) { c.BodyZeros = true },
+		"unitree: foot_force: 0 is out":          func(c *Config) { c.FootForce = 0 },
 		"unitree: battery: 40":                   func(c *Config) { c.Battery.RefusePercent = 40 },
 		"unitree: temperature: 60":               func(c *Config) { c.Temperature.StopC = 60 },
 		"unitree: remote.stop: no button \"B2\"": func(c *Config) { c.Remote.Stop = []string{"B2+A"} },
@@ -62,6 +66,24 @@ func TestJoints_OfTheGo2HaveTheRobotsOrder(t *testing.T) {
 	want := "FR_hip FR_thigh FR_calf FL_hip FL_thigh FL_calf RR_hip RR_thigh RR_calf RL_hip RL_thigh RL_calf"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// The estimator finds joints by their place.
+func TestJoints_AreThoseOfTheBodyTrees(t *testing.T) {
+	for model, tree := range map[string]*legged.Body{Go2: body.Go2(), G1: body.G1()} {
+		var names []string
+		for _, j := range Joints(model) {
+			names = append(names, j.Name)
+		}
+		if !slices.Equal(names, tree.Joints) {
+			t.Errorf("%s: %v, the tree has %v", model, names, tree.Joints)
+		}
+	}
+	for i, foot := range body.Go2().Feet {
+		if name := body.Go2().Links[foot].Name; name != legs[i]+"_foot" {
+			t.Errorf("foot %d is %s, the messages have %s", i, name, legs[i])
+		}
 	}
 }
 
@@ -121,7 +143,7 @@ func TestConfig_SpecOfAbsoluteAndRelativeChannels(t *testing.T) {
 		t.Errorf("goal of the calf %g", q)
 	}
 	g := valid(G1)
-	g.BodyZeros = true
+	g.BodyEstimates = true
 	if spec, err = g.Spec(20 * time.Millisecond); err != nil || len(spec.Obs) != 2*29+9+463 {
 		t.Errorf("%d readings, %v", len(spec.Obs), err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/monotonic"
+	"optibfm/hal/unitree/body"
 	"optibfm/internal/shm"
 )
 
@@ -45,6 +46,8 @@ type Robot struct {
 	faults   *faults
 	alarms   *alarms
 	position []float32 // of the actions, rad
+
+	estimates *body.Estimates // nil: none
 }
 
 var (
@@ -100,6 +103,7 @@ func Attach(config Config, period time.Duration, shared *Shared, now func() int6
 	r := &Robot{
 		spec: spec, config: config, mapping: config.mapping(), shared: shared, now: now, halted: true,
 		position: make([]float32, len(spec.Action)), beatLimit: int64(100*time.Millisecond + ms(config.StandbyMS)),
+		estimates: config.estimates(),
 	}
 	var err1, err2, err3 error
 	r.goals, err1 = shared.segment.MailboxWriter("goals")
@@ -191,14 +195,21 @@ func (r *Robot) fill(obs []float32, s *Report) {
 		obs[n+i] = s.Velocity[i]
 	}
 	rest := obs[2*n:]
-	rest[0], rest[1], rest[2] = gravity(&s.Quaternion)
+	down := [3]float32{}
+	down[0], down[1], down[2] = gravity(&s.Quaternion)
+	copy(rest, down[:])
 	copy(rest[3:6], s.Gyro[:])
 	copy(rest[6:9], s.Accelerometer[:])
+	rest = rest[9:]
 	if r.config.Model == Go2 {
-		copy(rest[9:], s.Foot[:])
-		return
+		rest = rest[copy(rest, s.Foot[:]):]
 	}
-	clear(rest[9:]) // body_zeros
+	if r.estimates != nil {
+		r.estimates.Fill(rest, &body.Measured{
+			At: s.StateAt, Position: s.Position[:n], Velocity: s.Velocity[:n], Down: down, Gyro: s.Gyro,
+			Accelerometer: s.Accelerometer, Foot: s.Foot,
+		})
+	}
 }
 
 // gravity returns the direction of gravity in the body whose orientation is a unit quaternion, w x y z.

@@ -37,9 +37,8 @@ func Find(t testing.TB, folder string) (found []Instruction) {
 	if err != nil {
 		t.Fatalf("building for arm64: %v\n%s", err, listing)
 	}
-	if absolute, err := filepath.Abs(folder); err != nil || !strings.Contains(string(listing), absolute+"/") ||
-		!strings.Contains(string(listing), "FMULD") {
-		t.Fatalf("the listing has no products of the package (%v)", err)
+	if absolute, err := filepath.Abs(folder); err != nil || !strings.Contains(string(listing), absolute+"/") {
+		t.Fatalf("the listing has no code of the package (%v)", err)
 	}
 	for _, m := range fused.FindAllStringSubmatch(string(listing), -1) {
 		found = append(found, Instruction{m[1], m[2]})

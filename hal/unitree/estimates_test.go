@@ -1,0 +1,76 @@
+package unitree
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// standing attaches to a segment whose writer reports a Go2 that stands.
+func standing(t *testing.T) (r *Robot, report func(change func(*Report))) {
+	t.Helper()
+	shared, err := CreateShared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = shared.Close() })
+	c, now := valid(Go2), int64(time.Second)
+	c.BodyEstimates = true
+	if r, err = Attach(c, 20*time.Millisecond, shared, func() int64 { return now }); err != nil {
+		t.Fatal(err)
+	}
+	reports, err := shared.Reports()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, func(change func(*Report)) {
+		now += int64(20 * time.Millisecond)
+		s := &Report{At: now, StateAt: now, Quaternion: [4]float32{1}, Accelerometer: [3]float32{0, 0, 9.81}}
+		for leg := range 4 {
+			s.Position[3*leg+1], s.Position[3*leg+2] = 0.8, -1.6
+			s.Foot[leg] = 40
+		}
+		change(s)
+		reports.Publish(s)
+	}
+}
+
+func TestRobot_SenseEstimatesTheBase(t *testing.T) {
+	r, report := standing(t)
+	obs := make([]float32, len(r.Spec().Obs))
+	base := obs[len(obs)-4:]
+	for i, want := range []string{"base_velocity_x", "base_velocity_y", "base_velocity_z", "base_height"} {
+		if got := r.Spec().Obs[len(obs)-4+i].Name; got != want {
+			t.Fatalf("channel %s, want %s", got, want)
+		}
+	}
+	sense := func(change func(*Report)) {
+		t.Helper()
+		report(change)
+		if _, err := r.Sense(obs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 {
+		sense(func(*Report) {})
+	}
+	// Thigh and calf are 0.213 m long, the foot's centre 2 mm behind their line, its radius 22 mm.
+	height := 2*0.213*math.Cos(0.8) + 0.002*math.Sin(0.8) + 0.022
+	if math.Abs(float64(base[3])-height) > 1e-3 || math.Abs(float64(base[0])) > 1e-3 {
+		t.Errorf("a robot that stands has the estimates %v, want height %.4f", base, height)
+	}
+	// All thighs turn forwards about feet that stay: the body moves backwards.
+	for range 10 {
+		sense(func(s *Report) {
+			for leg := range 4 {
+				s.Velocity[3*leg+1] = -1
+			}
+		})
+	}
+	if want := -height; math.Abs(float64(base[0])-want) > 0.03 {
+		t.Errorf("velocity %v, want %.3f m/s forwards", base, want)
+	}
+	if n := testing.AllocsPerRun(50, func() { _, _ = r.Sense(obs) }); n != 0 {
+		t.Errorf("Sense allocates %g times", n)
+	}
+}
