@@ -34,12 +34,17 @@ def load(robot: str) -> mujoco.MjModel:
     """Returns the model of a robot without meshes. Raises ImportError if its package is missing."""
     if robot == "go2":
         return go2_physics.load()
+    return g1_spec().compile()
+
+
+def g1_spec() -> mujoco.MjSpec:
+    """Returns the G1 without meshes. Raises ImportError if its package is missing."""
     spec = mujoco.MjSpec.from_file(str(g1_path()))
     for geom in [g for g in spec.geoms if g.type == SHAPES.mjGEOM_MESH]:
         spec.delete(geom)
     for mesh in list(spec.meshes):
         spec.delete(mesh)
-    return spec.compile()
+    return spec
 
 
 def g1_path() -> Path:
@@ -52,11 +57,7 @@ def g1_path() -> Path:
 
 def write_g1_scene(path: Path) -> None:
     """Writes the G1 without meshes on a floor, with the inertias of its rotors, for g1_bridge.py."""
-    spec = mujoco.MjSpec.from_file(str(g1_path()))
-    for geom in [g for g in spec.geoms if g.type == SHAPES.mjGEOM_MESH]:
-        spec.delete(geom)
-    for mesh in list(spec.meshes):
-        spec.delete(mesh)
+    spec = g1_spec()
     for joint in G1_JOINTS:
         spec.joint(f"{joint.name}_joint").armature = MOTORS[joint.motor][0]
     spec.worldbody.add_geom(name="floor", type=SHAPES.mjGEOM_PLANE, size=[0, 0, 1])
