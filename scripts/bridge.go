@@ -1,9 +1,9 @@
-// Package scripts embeds the script that the robot's program writes.
+// Package scripts embeds the Python package that the robot's program gives to the servers that it starts.
 package scripts
 
-import _ "embed"
+import "embed"
 
-// Bridge is optibfm_bridge.py, the server of robots in Python.
+// Bridge has the Python package optibfm_bridge, the server of robots in Python.
 //
-//go:embed optibfm_bridge.py
-var Bridge []byte
+//go:embed optibfm_bridge/__init__.py optibfm_bridge/py.typed
+var Bridge embed.FS

@@ -27,6 +27,7 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # mujoco_view renders in another process
 
+import install_hint
 import optibfm_bridge as bridge
 
 try:
@@ -38,7 +39,7 @@ try:
 except ImportError as e:
     if __name__ != "__main__":
         raise
-    bridge.exit_without(e)
+    install_hint.exit_without(e)
 
 logging.getLogger("absl").setLevel(logging.ERROR)  # MuJoCo's remarks on dm_control's models
 

@@ -35,6 +35,7 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # mujoco_view renders in another process
 
+import install_hint
 import optibfm_bridge as bridge
 
 try:
@@ -45,7 +46,7 @@ try:
 except ImportError as e:
     if __name__ != "__main__":
         raise
-    bridge.exit_without(e)
+    install_hint.exit_without(e)
 
 from g1_model import HEAD, JOINTS, LINKS, stand_in
 

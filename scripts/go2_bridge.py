@@ -24,6 +24,7 @@ that falls remains there. With --upright-after it is set on its feet after that 
 import argparse
 import dataclasses
 
+import install_hint
 import optibfm_bridge as bridge
 
 try:
@@ -33,7 +34,7 @@ try:
 except ImportError as e:
     if __name__ != "__main__":
         raise
-    bridge.exit_without(e, fix="install it: " + bridge.pip_command() + " && " + bridge.pip_command(
+    install_hint.exit_without(e, fix="install it: " + install_hint.pip_command() + " && " + install_hint.pip_command(
         requirements="requirements-go2.txt").replace("-r", "--no-deps -r"))
 
 from go2_physics import JOINTS, KD, KP, LEGS, STAND

@@ -10,6 +10,7 @@ orientation w, x, y, z, the gyro and the accelerometer.
 
 import argparse
 
+import install_hint
 import optibfm_bridge as bridge
 
 try:
@@ -18,7 +19,7 @@ try:
 except ImportError as e:
     if __name__ != "__main__":
         raise
-    bridge.exit_without(e)
+    install_hint.exit_without(e)
 
 from go2_physics import JOINTS, LEGS, LIE
 

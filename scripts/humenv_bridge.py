@@ -13,6 +13,7 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # mujoco_view renders in another process
 
+import install_hint
 import optibfm_bridge as bridge
 
 try:
@@ -23,7 +24,7 @@ try:
 except ImportError as e:
     if __name__ != "__main__":
         raise
-    bridge.exit_without(e, "install it: " + bridge.pip_command(requirements="requirements-humenv.txt"))
+    install_hint.exit_without(e, "install it: " + install_hint.pip_command(requirements="requirements-humenv.txt"))
 
 _BODIES = 24
 CAMERA = {"trackbodyid": 1, "distance": 4, "azimuth": 45, "elevation": -15}

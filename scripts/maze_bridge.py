@@ -17,6 +17,7 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "disable")  # mujoco_view renders in another process
 
+import install_hint
 import optibfm_bridge as bridge
 
 try:
@@ -26,7 +27,7 @@ try:
 except ImportError as e:
     if __name__ != "__main__":
         raise
-    bridge.exit_without(e)
+    install_hint.exit_without(e)
 
 PERIOD = 0.1
 CELL = 4.0  # m

@@ -58,7 +58,7 @@ expect /usr/lib/systemd/system/optibfm.service 644 root:root
 expect /etc/security/limits.d/optibfm.conf 644 root:root
 expect /usr/share/optibfm/gpu.conf 644 root:root
 expect /usr/lib/udev/rules.d/60-optibfm.rules 644 root:root
-for file in optibfm_bridge.py dmc_bridge.py maze_bridge.py ros2_bridge.py requirements-simulators.txt; do
+for file in optibfm_bridge/__init__.py dmc_bridge.py maze_bridge.py ros2_bridge.py requirements-simulators.txt; do
   expect "/usr/share/optibfm/bridges/$file" 644 root:root
 done
 for manual in install hardware safety labels console bridge-protocol; do

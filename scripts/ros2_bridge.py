@@ -64,6 +64,7 @@ import sys
 import threading
 import time
 
+import install_hint
 import optibfm_bridge as bridge
 
 try:
@@ -78,7 +79,7 @@ try:
 except ImportError as e:
     if __name__ != "__main__":
         raise
-    bridge.exit_without(e, "set up ROS 2 first: source /opt/ros/$ROS_DISTRO/setup.bash")
+    install_hint.exit_without(e, "set up ROS 2 first: source /opt/ros/$ROS_DISTRO/setup.bash")
 
 _TOPICS = {"joints": "/joint_states", "imu": "/imu/data", "odometry": "/odom"}
 # Per type of command: the message, its name in ROS's graph and the default topic.

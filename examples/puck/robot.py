@@ -1,4 +1,4 @@
-"""The driver of a robot: optibfm starts it and connects to it (scripts/optibfm_bridge.py describes the methods).
+"""The driver of a robot: optibfm starts it and connects to it (the package optibfm_bridge describes the methods).
 
 It holds a toy, a puck on a table, and runs unchanged. For your robot: list its channels, fill in sense, act and halt,
 and delete what is below "Simulators only".

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"optibfm/scripts"
 )
 
 // The environment of a server that Dial started.
@@ -27,27 +29,23 @@ const exitPatience = 500 * time.Millisecond
 type child struct {
 	cmd      *exec.Cmd
 	address  string
-	folder   string        // of the socket; empty: not ours
+	folder   string        // of the Python package, and of the socket unless the configuration has an address
 	exited   chan struct{} // closed when err is set
 	err      error         // of the process
 	expiring sync.Once
 }
 
 func startChild(config Config) (*child, error) {
-	c := &child{address: config.Address, exited: make(chan struct{})}
+	folder, err := childFolder()
+	if err != nil {
+		return nil, fmt.Errorf("bridge: folder of the server: %w; see TMPDIR", err)
+	}
+	c := &child{address: config.Address, folder: folder, exited: make(chan struct{})}
+	c.cmd = exec.Command(config.Command[0], config.Command[1:]...)
 	if c.address == "" {
-		folder, err := socketFolder(os.TempDir())
-		if err != nil {
-			return nil, fmt.Errorf("bridge: folder for the socket: %w; see TMPDIR", err)
-		}
-		c.folder = folder
 		c.address = "unix:" + filepath.Join(folder, socketName)
 	}
-	c.cmd = exec.Command(config.Command[0], config.Command[1:]...)
-	c.cmd.Env = append(os.Environ(), envAddress+"="+c.address, envOnce+"=1")
-	if c.folder != "" {
-		c.cmd.Env = append(c.cmd.Env, envView+"="+c.viewSocket())
-	}
+	c.cmd.Env = append(pythonPath(folder), envAddress+"="+c.address, envOnce+"=1", envView+"="+c.viewSocket())
 	c.cmd.Stdout, c.cmd.Stderr = config.output(), config.output()
 	// A separate process group: Ctrl-C at the terminal must reach only this
 	// process, which halts the robot before the server exits.
@@ -63,6 +61,27 @@ func startChild(config Config) (*child, error) {
 		close(c.exited)
 	}()
 	return c, nil
+}
+
+// childFolder makes a folder with the Python package optibfm_bridge, so that server and program have the same
+// version of it without an installation.
+func childFolder() (string, error) {
+	folder, err := socketFolder(os.TempDir())
+	if err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(folder, scripts.Bridge); err != nil {
+		return "", errors.Join(err, os.RemoveAll(folder))
+	}
+	return folder, nil
+}
+
+// pythonPath returns the environment with a folder in which Python looks after those of $PYTHONPATH.
+func pythonPath(folder string) []string {
+	if former := os.Getenv("PYTHONPATH"); former != "" {
+		folder = former + string(os.PathListSeparator) + folder
+	}
+	return append(os.Environ(), "PYTHONPATH="+folder)
 }
 
 // socketName is the longest name of a socket in the folder of a child.
@@ -121,8 +140,4 @@ func (c *child) signal(s syscall.Signal) {
 	}
 }
 
-func (c *child) clean() {
-	if c.folder != "" {
-		_ = os.RemoveAll(c.folder)
-	}
-}
+func (c *child) clean() { _ = os.RemoveAll(c.folder) }

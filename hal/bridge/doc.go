@@ -1,6 +1,6 @@
 // Package bridge drives a robot in another process: a simulator in Python, a
 // vendor's program, another computer. [Dial] returns a [Robot], which is a
-// hal.Robot. [Serve] is the server for robots in Go, scripts/optibfm_bridge.py the
+// hal.Robot. [Serve] is the server for robots in Go, scripts/optibfm_bridge the
 // one for robots in Python. PROTOCOL.md in this folder specifies the protocol.
 //
 // # Dialling

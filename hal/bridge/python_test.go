@@ -26,7 +26,7 @@ func dialScript(t *testing.T, script string, config bridge.Config) (*bridge.Robo
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("python3 is not installed: the server in scripts/optibfm_bridge.py is not tested")
+		t.Skip("python3 is not installed: scripts/optibfm_bridge is not tested")
 	}
 	printed := new(bytes.Buffer)
 	config.Command = []string{python, filepath.Join("testdata", script)}

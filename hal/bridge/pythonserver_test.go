@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,10 +15,11 @@ import (
 func TestPythonServer_RefusesBadProtocol(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("python3 is not installed: the server in scripts/optibfm_bridge.py is not tested")
+		t.Skip("python3 is not installed: scripts/optibfm_bridge is not tested")
 	}
 	path := filepath.Join(t.TempDir(), "robot.sock")
 	server := exec.Command(python, filepath.Join("testdata", "counter.py"), "--listen", "unix:"+path)
+	server.Env = append(os.Environ(), "PYTHONPATH=../../scripts")
 	check(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Kill()

@@ -93,7 +93,7 @@ func (r *Robot) EpisodeSteps() int { return r.welcome.episodeSteps }
 
 // View implements hal.Viewer for a server that Dial started.
 func (r *Robot) View() string {
-	if r.server == nil || r.server.folder == "" {
+	if r.server == nil {
 		return ""
 	}
 	if _, err := os.Stat(r.server.viewSocket()); err != nil {

@@ -1,7 +1,6 @@
 // Package newrobot writes the folder of a new robot: `optibfm new-robot`.
 //
-// The template is examples/puck, a toy that runs unchanged. The folder also gets the bridge's library, so
-// that it needs no repository to run.
+// The template is examples/puck, a toy that runs unchanged and without the repository.
 package newrobot
 
 import (
@@ -17,7 +16,6 @@ import (
 
 	"optibfm/examples/puck"
 	"optibfm/internal/shell"
-	"optibfm/scripts"
 )
 
 var validName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
@@ -46,9 +44,6 @@ func Write(w io.Writer, name string) (err error) {
 		}
 		return write(name, file)
 	}); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(name, "optibfm_bridge.py"), scripts.Bridge, 0o644); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "%s: written; read %[1]s/README.md and start the toy in it with: %s\n",

@@ -1,10 +1,5 @@
 """A robot for the tests: it adds up its commands."""
 
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "scripts"))
-
 import optibfm_bridge as bridge
 
 

@@ -1,11 +1,7 @@
 """A robot for the tests: a joint at 2.25 rad, whose position an observation in degrees measures."""
 
 import math
-import pathlib
-import sys
 import time
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "scripts"))
 
 import optibfm_bridge as bridge
 

@@ -1,7 +1,7 @@
 """The server of optibfm's bridge for robots written in Python.
 
-It needs the standard library only. hal/bridge/PROTOCOL.md describes the protocol. A robot is an object like this
-one (examples/puck is a complete one):
+It needs Python 3.8 and the standard library only. hal/bridge/PROTOCOL.md in optibfm's repository describes the
+protocol. A robot is an object like this one (examples/puck has a complete one):
 
     import optibfm_bridge as bridge
 
@@ -46,11 +46,7 @@ A robot with tasks has their names in `tasks`, the current one in `task`, and se
 an unknown name. The optional `episode_steps` is the length of an episode.
 """
 
-import sys
-
-if sys.version_info < (3, 10):  # noqa: UP036  # before anything that an older one cannot read
-    sys.exit(f"optibfm needs Python 3.10 or newer, {sys.executable} is {sys.version_info[0]}.{sys.version_info[1]}; "
-             "use another python3")
+from __future__ import annotations
 
 import argparse
 import dataclasses
@@ -58,19 +54,20 @@ import http.server
 import math
 import os
 import select
-import shlex
 import signal
 import socket
 import socketserver
 import stat
 import struct
-import sysconfig
+import sys
 import threading
 import time
+import typing
 import unicodedata
-from typing import NoReturn
 
-VERSION = 1
+__version__ = "1.0.0"  # of the package; pyproject.toml reads it
+
+VERSION = 1  # of the protocol
 VERSION_MEASURED = 2  # of a welcome with a measured action
 MAGIC = b"OBFM"
 HELLO, WELCOME, SENSE, ACT, RESET, ARM, HALT, BYE, STATE, OK, ERROR = range(1, 12)
@@ -178,6 +175,21 @@ class Spec:
     def unmeasured(self) -> list[str]:
         """Returns the names of the actions that are positions, by their unit, and that no observation measures."""
         return [c.name for c in self.action if c.unit in _POSITIONS and not c.measured]
+
+
+class Robot(typing.Protocol):
+    """What every robot has. The documentation of this module has the optional methods."""
+
+    spec: Spec
+
+    def sense(self) -> tuple[typing.Sequence[float], float]:
+        """Returns the observation, one number a channel of spec.obs, and the time of the sample in seconds."""
+
+    def act(self, action: tuple[float, ...]) -> None:
+        """Sets the command, one number a channel of spec.action, within its limits."""
+
+    def halt(self) -> None:
+        """Sets the failsafe command. Never raises."""
 
 
 def _check_name(where, name):
@@ -526,7 +538,7 @@ def _listen(address):
     return listener
 
 
-def serve(robot: object, address: str, once: bool = False) -> None:
+def serve(robot: Robot, address: str, once: bool = False) -> None:
     """Serves clients at the address (unix:/path or tcp:host:port) one after the other, or only one."""
     robot.spec.validate()
     unmeasured = robot.spec.unmeasured()
@@ -541,7 +553,7 @@ def serve(robot: object, address: str, once: bool = False) -> None:
         while True:
             try:
                 conn, _ = listener.accept()
-            except TimeoutError:
+            except socket.timeout:  # noqa: UP041  # before Python 3.10 another class than TimeoutError
                 _say(f"no client within {_PATIENCE} s; exiting")
                 return
             _serve_one(conn, robot)
@@ -630,31 +642,6 @@ def _serve_frames(robot, path):
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
-def exit_without(error: ImportError, fix: str | None = None) -> NoReturn:
-    """Ends a script whose imports failed with one line: what is missing and, after a semicolon, the fix.
-
-    The default fix installs the requirements of the simulators with pip.
-    """
-    sys.exit(f"{os.path.basename(sys.argv[0])}: {error}; {fix or 'install it: ' + pip_command()}")
-
-
-def pip_command(managed: bool | None = None, requirements: str = "requirements-simulators.txt") -> str:
-    """Returns the shell command that installs the requirements of the simulators for this interpreter.
-
-    requirements: a file beside the script. managed: the interpreter belongs to the operating system, whose pip
-    refuses to install (PEP 668). The command then creates and activates a virtual environment, in which python3 is
-    its interpreter.
-    """
-    if managed is None:
-        marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
-        managed = sys.prefix == sys.base_prefix and os.path.exists(marker)
-    install = ["-m", "pip", "install", "-r", os.path.join(os.path.dirname(sys.argv[0]), requirements)]
-    if not managed:
-        return shlex.join([sys.executable, *install])
-    create = shlex.join([sys.executable, "-m", "venv", ".venv"])
-    return f"{create} && . .venv/bin/activate && {shlex.join(['python3', *install])}"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --listen and --once to a parser."""
     parser.add_argument("--listen", default=os.environ.get("OPTIBFM_BRIDGE_ADDRESS"), metavar="ADDRESS",
@@ -665,7 +652,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="serve one connection, then exit")
 
 
-def run(robot: object, args: argparse.Namespace) -> None:
+def run(robot: Robot, args: argparse.Namespace) -> None:
     """Serves the robot with the arguments of add_arguments until a signal."""
     if not args.listen:
         sys.exit("bridge: no address; give --listen unix:/path or tcp:host:port")
@@ -682,7 +669,7 @@ def run(robot: object, args: argparse.Namespace) -> None:
         sys.exit(f"bridge: {e}")
 
 
-def main(robot: object) -> None:
+def main(robot: Robot) -> None:
     """Runs the command line of a script that serves one robot."""
     parser = argparse.ArgumentParser(description=f"Serves {robot.spec.name} over optibfm's bridge.")
     add_arguments(parser)

@@ -1,13 +1,11 @@
-"""Tests of optibfm_bridge.py with the standard library alone: python -m unittest discover scripts.
+"""Tests of the installed package: python -m unittest discover -s scripts/optibfm_bridge/tests.
 
 hal/bridge's tests drive it from the other side.
 """
 
-import ast
 import contextlib
 import io
 import math
-import shlex
 import signal
 import socket
 import struct
@@ -20,7 +18,6 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 import optibfm_bridge as bridge
 
 
@@ -248,24 +245,6 @@ class AServer(unittest.TestCase):
         return client
 
 
-class PipCommand(unittest.TestCase):
-    """The hint is pasted into a shell."""
-
-    def command(self, managed):
-        with mock.patch.multiple(sys, executable="/opt/my python/bin/python3", argv=["/srv/a b/dmc_bridge.py"]):
-            return bridge.pip_command(managed)
-
-    def test_quotes_paths_for_the_shell(self):
-        self.assertEqual(shlex.split(self.command(managed=False)), [
-            "/opt/my python/bin/python3", "-m", "pip", "install", "-r", "/srv/a b/requirements-simulators.txt"])
-
-    def test_creates_a_virtual_environment_for_an_interpreter_of_the_system(self):
-        parts = shlex.split(self.command(managed=True))
-        self.assertEqual(parts[:4], ["/opt/my python/bin/python3", "-m", "venv", ".venv"])
-        self.assertEqual(parts[4:8], ["&&", ".", ".venv/bin/activate", "&&"])
-        self.assertEqual(parts[8:], ["python3", "-m", "pip", "install", "-r", "/srv/a b/requirements-simulators.txt"])
-
-
 class ASpec(unittest.TestCase):
     def test_that_a_client_would_refuse_is_refused_here(self):
         def spec(period=0.1, obs=("x",), **limits):
@@ -377,20 +356,6 @@ class Frames(unittest.TestCase):
         answer = self.get(Filmed([]))
         self.assertIn(b"503", answer.splitlines()[0])
         self.assertTrue(answer.endswith(b"\r\n\r\nthe lens is covered"), answer)
-
-
-class AnOldPython(unittest.TestCase):
-    def test_reads_the_refusal(self):
-        folder = Path(__file__).resolve().parent
-        for path in [*folder.glob("*_bridge.py"), folder / "fb" / "__init__.py", folder / "train_fb.py"]:
-            ast.parse(path.read_text(), feature_version=(3, 7))  # else its error is about syntax
-        for path in (folder / "optibfm_bridge.py", folder / "fb" / "__init__.py"):
-            source = path.read_text()
-            first = source[:source.index("import argparse")] if "import argparse" in source else source
-            old = mock.Mock(version_info=(3, 8, 1), executable="python3", exit=mock.Mock(side_effect=SystemExit))
-            with mock.patch.dict(sys.modules, sys=old), self.assertRaises(SystemExit):
-                exec(first, {})  # noqa: S102
-            self.assertIn("needs Python 3.10 or newer, python3 is 3.8", old.exit.call_args[0][0])
 
 
 if __name__ == "__main__":

@@ -1,1 +1,0 @@
-../../scripts/optibfm_bridge.py
