@@ -21,6 +21,7 @@ import install_hint
 import optibfm_bridge as bridge
 
 try:
+    import gymnasium_bridge
     import mujoco_view
     import numpy as np
     from ogbench.locomaze.maze import make_maze_env
@@ -55,61 +56,54 @@ def in_cell(xy: np.ndarray, centre: np.ndarray) -> np.ndarray:
     return (np.abs(np.asarray(xy) - centre).max(-1) <= CELL / 2).astype(float)
 
 
-class Simulator:
+class Simulator(gymnasium_bridge.Simulator):
     """The ant with one of its tasks, as a robot of the bridge."""
-
-    episode_steps = 1000
 
     def __init__(self, domain: str, task: str) -> None:
         if domain not in DOMAINS:
             raise ValueError(f"there is no maze {domain!r}: choose one of {', '.join(DOMAINS)}")
-        self._env = environment()
-        self.tasks = tasks(self._env)
-        self._view = mujoco_view.View(self._env.unwrapped.model, CAMERA)
-        self.spec = bridge.Spec(name=f"ogbench {domain}", period=PERIOD, obs=[bridge.Channel(n) for n in OBSERVATION],
-                                action=[bridge.Channel(n, min=-1, max=1) for n in ACTION])
+        env = environment()
+        self.tasks = tasks(env)
+        self.task = self.tasks[0]
+        self._view = mujoco_view.View(env.unwrapped.model, CAMERA)
+        super().__init__(env, f"ogbench {domain}", PERIOD)
         self.select(task)
 
+    def observation_channels(self) -> list[bridge.Channel]:
+        return [bridge.Channel(n) for n in OBSERVATION]
+
+    def action_channels(self) -> list[bridge.Channel]:
+        return [bridge.Channel(n, min=-1, max=1) for n in ACTION]
+
     def select(self, task: str) -> None:
-        if task not in self.tasks:
-            raise ValueError(f"antmaze has no task {task!r}: choose one of {', '.join(self.tasks)}")
-        self.task = task
-        self._goal = np.array(self._env.task_infos[self.tasks.index(task)]["goal_xy"])
+        super().select(task)
+        self._goal = np.array(self.env.task_infos[self.tasks.index(task)]["goal_xy"])
         self.reset(0)
+
+    def reset_options(self) -> dict:
+        return {"task_id": self.tasks.index(self.task) + 1}
 
     def reset(self, seed: int) -> None:
         # ogbench draws where the ant starts from NumPy's global generator.
         np.random.seed([seed & 0xFFFFFFFF, seed >> 32])
-        self._env.action_space.seed(0)
-        self._obs, _ = self._env.reset(seed=seed, options={"task_id": self.tasks.index(self.task) + 1})
-        self._time = 0.0
+        self.env.action_space.seed(0)
+        super().reset(seed)
         self._troubles = self._warnings()
-        self.halt()
-
-    def act(self, action: tuple[float, ...]) -> None:
-        self._command = np.asarray(action, dtype=np.float64)
-
-    def halt(self) -> None:
-        self._command = np.zeros(len(ACTION))
 
     def advance(self) -> None:
-        self._obs = self._env.step(self._command)[0]
-        self._time += PERIOD
+        super().advance()
         if self._warnings() > self._troubles:  # MuJoCo has reset the state
             self._troubles = self._warnings()
             raise RuntimeError("the simulation went wrong (MuJoCo warns of it): reset it")
 
     def _warnings(self):
-        return self._env.unwrapped.data.warning.number.sum()
-
-    def sense(self) -> tuple[np.ndarray, float]:
-        return self._obs.tolist(), self._time
+        return self.env.unwrapped.data.warning.number.sum()
 
     def reward(self) -> float:
         return float(in_cell(self._obs[:2], self._goal))
 
     def frame(self) -> bytes:
-        return self._view.picture(self._env.unwrapped.data.qpos.copy())
+        return self._view.picture(self.env.unwrapped.data.qpos.copy())
 
 
 def main() -> None:

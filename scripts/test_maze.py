@@ -42,24 +42,24 @@ class Robot(unittest.TestCase):
     def test_names_every_channel(self):
         self.robot.spec.validate()
         self.assertEqual((len(self.robot.spec.obs), len(self.robot.spec.action)), (29, 8))
-        model = self.robot._env.model
+        model = self.robot.env.model
         self.assertEqual([c.name for c in self.robot.spec.action], [model.joint(i).name for i in model.actuator_trnid[:, 0]])
         self.assertEqual([c.name for c in self.robot.spec.obs[7:15]], [f"angle.{model.joint(i).name}" for i in range(1, model.njnt)])
 
     def test_every_task_begins_in_its_cell_and_rewards_being_in_its_goal(self):
         self.assertEqual(self.robot.tasks, [f"task{i}" for i in range(1, 6)])
-        for task, info in zip(self.robot.tasks, self.robot._env.task_infos):
+        for task, info in zip(self.robot.tasks, self.robot.env.task_infos):
             self.robot.select(task)
             self.robot.reset(1)
             self.assertEqual(maze_bridge.in_cell(self.robot.sense()[0][:2], info["init_xy"]), 1)
             self.assertEqual(self.robot.reward(), 0)
-            self.robot._env.set_xy(np.add(info["goal_xy"], (1, -1)))
+            self.robot.env.set_xy(np.add(info["goal_xy"], (1, -1)))
             self.robot.act(np.zeros(8))
             self.robot.advance()
             self.assertEqual(self.robot.reward(), 1)
 
     def test_a_simulation_that_goes_wrong_is_an_error_once_and_begins_again_after_a_reset(self):
-        self.robot._env.unwrapped.data.qvel[:] = 1e12
+        self.robot.env.unwrapped.data.qvel[:] = 1e12
         with self.assertRaisesRegex(RuntimeError, "went wrong"):
             self.robot.advance()
         self.robot.reset(1)

@@ -43,7 +43,8 @@ separate socket, --view, and calls frame() from another thread, only while someo
 is no picture.
 
 A robot with tasks has their names in `tasks`, the current one in `task`, and select(task), which raises ValueError for
-an unknown name. The optional `episode_steps` is the length of an episode.
+an unknown name. The optional `episode_steps` is the length of an episode. Before a client's first request the server
+sets the attribute `free` of a robot that has it: whether the client is in mode free, where no reset follows an episode.
 """
 
 from __future__ import annotations
@@ -316,6 +317,8 @@ class _Session:
                 self._select(task)
         except Exception as e:  # such as a ValueError: no such task
             raise self._unsupported(str(e) or type(e).__name__) from e
+        if hasattr(self.robot, "free"):
+            self.robot.free = self.mode == FREE
         self._send(WELCOME, self._welcome())
         if self.mode == FREE:
             self.conn.setblocking(False)

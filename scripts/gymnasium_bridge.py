@@ -1,0 +1,215 @@
+"""Serves a Gymnasium environment over optibfm's bridge.
+
+    python3 gymnasium_bridge.py HalfCheetah-v5 --listen unix:/tmp/cheetah.sock
+    python3 gymnasium_bridge.py Hopper-v5 --kwargs '{"terminate_when_unhealthy": false}'
+    python3 gymnasium_bridge.py gym_quadruped.quadruped_env:QuadrupedEnv --kwargs '{"robot": "go2"}'
+
+ENV_ID is an id that gymnasium.make knows, or MODULE:CLASS of an environment that is not registered. Observations are
+flattened. Actions must be a bounded Box: its range becomes [-1, 1]. A seed gives the same episode every time. The only
+task is `reward`, the environment's own, from the last step.
+
+An episode ends for the client after the environment's time limit (default: 1,000 steps). Where the environment ends
+it earlier, the last observation stays, with a reward of 0, until the next reset. In free mode, which has no resets
+within an episode, the environment begins again after a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import math
+import os
+import threading
+
+os.environ.setdefault("MUJOCO_GL", "egl")  # renders without a display
+
+import install_hint
+import optibfm_bridge as bridge
+
+try:
+    import gymnasium
+    import numpy as np
+    from PIL import Image
+except ImportError as e:
+    if __name__ != "__main__":
+        raise
+    install_hint.exit_without(e)
+
+_EPISODE_STEPS = 1000  # of an environment without a time limit
+_PAUSE = 1.0  # s, from the end of an episode to the next one in free mode
+_PATIENCE = 2.0  # s, for a picture
+_QUALITY = 80  # of a picture's JPEG
+
+
+def make(env_id: str, **kwargs) -> gymnasium.Env:
+    """Returns the environment without its time limit, which renders pictures if it can. env_id: see above."""
+    kwargs.update(max_episode_steps=-1, disable_env_checker=True)  # no limit; no warnings about types of numbers
+    kwargs.setdefault("render_mode", "rgb_array")
+    try:
+        if ":" in env_id and env_id not in gymnasium.registry and not _registers(env_id):
+            return gymnasium.make(gymnasium.envs.registration.EnvSpec("Unregistered-v0", entry_point=env_id), **kwargs)
+        return gymnasium.make(env_id, **kwargs)
+    except (gymnasium.error.Error, ImportError, AttributeError, TypeError) as e:
+        raise ValueError(f"{env_id}: {e}") from e
+
+
+def _registers(env_id: str) -> bool:
+    """Whether the part after the colon is an id, which the module registers, and not a class."""
+    return "-v" in env_id.partition(":")[2]
+
+
+def period_of(env: gymnasium.Env) -> float:
+    """Returns the seconds of a step, of which Gymnasium has no common name."""
+    if isinstance(dt := getattr(env.unwrapped, "dt", None), (int, float)) and dt > 0:
+        return float(dt)
+    if fps := env.metadata.get("render_fps"):
+        return 1 / fps
+    raise ValueError(f"{env.spec.id}: neither dt nor render_fps; give --period SECONDS")
+
+
+def names_of(space: gymnasium.Space, name: str = "obs") -> list[str]:
+    """Returns a name for each element of the flattened space."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return [n for key, part in space.spaces.items() for n in names_of(part, key if name == "obs" else f"{name}.{key}")]
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return [n for i, part in enumerate(space.spaces) for n in names_of(part, f"{name}.{i}")]
+    size = gymnasium.spaces.flatdim(space)
+    return [name] if size == 1 else [f"{name}.{i}" for i in range(size)]
+
+
+class Simulator:
+    """A Gymnasium environment without a time limit, as a robot of the bridge. A subclass may have tasks of its own.
+
+    env: its actions are a bounded Box. period: of a step, in seconds.
+    """
+
+    tasks, task = ["reward"], "reward"
+
+    free = False  # the server sets it
+
+    def __init__(self, env: gymnasium.Env, name: str, period: float, episode_steps: int = _EPISODE_STEPS) -> None:
+        self.env, self.episode_steps = env, episode_steps
+        box = env.action_space
+        if not (isinstance(box, gymnasium.spaces.Box) and box.is_bounded()):
+            raise ValueError(f"{name}: the actions are {box}; only a bounded Box can be driven")
+        low, high = box.low.astype(float), box.high.astype(float)
+        self._middle, self._half = (high + low) / 2, (high - low) / 2
+        self._pause = math.ceil(_PAUSE / period)  # steps
+        self._pictures = _Pictures(env) if env.render_mode == "rgb_array" else None
+        self.spec = bridge.Spec(name=name, period=period, obs=self.observation_channels(), action=self.action_channels())
+        self.reset(0)
+
+    def observation_channels(self) -> list[bridge.Channel]:
+        return [bridge.Channel(n) for n in names_of(self.env.observation_space)]
+
+    def action_channels(self) -> list[bridge.Channel]:
+        return [bridge.Channel(n, min=-1, max=1) for n in names_of(self.env.action_space, "action")]
+
+    def select(self, task: str) -> None:
+        if task not in self.tasks:
+            raise ValueError(f"{self.spec.name} has no task {task!r}: choose one of {', '.join(self.tasks)}")
+        self.task = task
+
+    def reset(self, seed: int) -> None:
+        self._begin(seed)
+        self._time = 0.0
+        self.halt()
+
+    def _begin(self, seed: int | None) -> None:
+        self._obs, _ = self.env.reset(seed=seed, options=self.reset_options())
+        self._reward, self._ended = None, 0  # steps since the end of the episode
+
+    def reset_options(self) -> dict | None:
+        """Returns the options of env.reset."""
+        return None
+
+    def act(self, action: tuple[float, ...]) -> None:
+        self._command = self._middle + np.reshape(np.asarray(action, dtype=float), self._middle.shape) * self._half
+
+    def halt(self) -> None:
+        self.act((0.0,) * self._middle.size)
+
+    def advance(self) -> None:
+        self._time += self.spec.period
+        if self._ended:
+            self._ended += 1
+            self._reward = 0.0
+            if self.free and self._ended > self._pause:
+                self._begin(None)
+        else:
+            self._obs, reward, terminated, truncated, _ = self.env.step(self._command)
+            self._reward, self._ended = float(reward), int(terminated or truncated)
+        if self._pictures:
+            self._pictures.offer()
+
+    def sense(self) -> tuple[list[float], float]:
+        space = self.env.observation_space
+        if isinstance(space, gymnasium.spaces.Box):  # without a rounding to the space's type
+            return np.ravel(self._obs).tolist(), self._time
+        return gymnasium.spaces.flatten(space, self._obs).tolist(), self._time
+
+    def reward(self) -> float | None:
+        return self._reward
+
+    def frame(self) -> bytes:
+        if not self._pictures:
+            raise RuntimeError("this environment has no rgb_array pictures")
+        return self._pictures.next()
+
+
+class _Pictures:
+    """Renders in the thread of the simulation, because renderers belong to one thread, and only for a waiting viewer."""
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        self._env, self._picture, self._error = env, None, None
+        self._wanted, self._taken = threading.Event(), threading.Condition()
+
+    def offer(self) -> None:
+        """Renders the present state if a viewer waits."""
+        if not self._wanted.is_set():
+            return
+        self._wanted.clear()
+        picture, error = None, None
+        try:
+            picture = np.asarray(self._env.render())
+        except Exception as e:  # noqa: BLE001  # a missing library of a renderer must not end the simulation
+            error = f"the environment cannot render: {e}"
+        with self._taken:
+            self._picture, self._error = picture, error
+            self._taken.notify_all()
+
+    def next(self) -> bytes:
+        """Returns the next state's picture, a JPEG."""
+        with self._taken:
+            self._wanted.set()
+            if not self._taken.wait(_PATIENCE):
+                raise RuntimeError("the simulation stands still")
+            picture, error = self._picture, self._error
+        if error:
+            raise RuntimeError(error)
+        out = io.BytesIO()
+        Image.fromarray(picture).save(out, "JPEG", quality=_QUALITY)
+        return out.getvalue()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Serves a Gymnasium environment over optibfm's bridge.")
+    parser.add_argument("env", metavar="ENV_ID", help="an id of gymnasium.make, or MODULE:CLASS")
+    parser.add_argument("task", nargs="?", help="reward, the only one; may be left to the client")
+    parser.add_argument("--kwargs", type=json.loads, default={}, metavar="JSON", help="arguments of the environment")
+    parser.add_argument("--period", type=float, metavar="SECONDS", help="of a step (default: the environment's dt or 1 / render_fps)")
+    bridge.add_arguments(parser)
+    args = parser.parse_args()
+    try:
+        env = make(args.env, **args.kwargs)
+        limit = getattr(gymnasium.registry.get(args.env), "max_episode_steps", None)
+        robot = Simulator(env, args.env, args.period or period_of(env), limit or _EPISODE_STEPS)
+        robot.select(args.task or "reward")
+    except ValueError as e:
+        parser.error(str(e))
+    bridge.run(robot, args)
+
+
+if __name__ == "__main__":
+    main()

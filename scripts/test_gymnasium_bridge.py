@@ -1,0 +1,175 @@
+"""Tests of gymnasium_bridge.py: python -m unittest discover scripts (needs gymnasium and mujoco)."""
+
+import io
+import json
+import sys
+import threading
+import types
+import typing
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+try:
+    import gymnasium
+    import gymnasium_bridge
+    import mujoco  # noqa: F401
+    import numpy as np
+    from gymnasium import spaces
+    from PIL import Image
+except ImportError as err:
+    raise unittest.SkipTest(f"gymnasium_bridge needs scripts/requirements.txt: {err}") from err
+
+
+def simulator(env_id, **kwargs):
+    env = gymnasium_bridge.make(env_id, **kwargs)
+    return gymnasium_bridge.Simulator(env, env_id, gymnasium_bridge.period_of(env))
+
+
+class Countdown(gymnasium.Env):
+    """Ends after three steps."""
+
+    metadata: typing.ClassVar = {"render_modes": ["rgb_array"], "render_fps": 2}
+    observation_space = spaces.Dict({
+        "left": spaces.Box(-9, 9, (), np.float32), "at": spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,))])})
+    action_space = spaces.Box(np.array([0, -4], np.float32), np.array([10, 0], np.float32))
+
+    def __init__(self, render_mode=None, first=3):
+        self.render_mode, self.first, self.taken = render_mode, first, []
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = self.first
+        return self.observe(), {}
+
+    def observe(self):
+        return {"left": np.float32(self.left), "at": (self.left % 3, np.array([0.5, -0.5], np.float32))}
+
+    def step(self, action):
+        assert self.left > 0, "a step after the end"
+        self.taken.append(action.tolist())
+        self.left -= 1
+        return self.observe(), 1.0, self.left == 0, False, {}
+
+    def render(self):
+        return np.full((4, 6, 3), self.left, np.uint8)
+
+
+class ASimulator(unittest.TestCase):
+    def test_gives_what_gymnasium_gives(self):
+        for env_id in ("Pendulum-v1", "HalfCheetah-v5"):
+            with self.subTest(env_id):
+                robot, reference = simulator(env_id), gymnasium.make(env_id)
+                robot.spec.validate()
+                obs, _ = reference.reset(seed=7)
+                robot.reset(7)
+                rng = np.random.default_rng(0)
+                box = reference.action_space
+                for step in range(30):
+                    np.testing.assert_array_equal(robot.sense()[0], obs)
+                    self.assertAlmostEqual(robot.sense()[1], step * robot.spec.period)
+                    action = rng.uniform(-1, 1, box.shape)
+                    obs, reward, *_ = reference.step(box.low.astype(float) + (action + 1) / 2 * (box.high - box.low))
+                    robot.act(tuple(action))
+                    robot.advance()
+                    self.assertAlmostEqual(robot.reward(), float(reward), places=9)
+
+    def test_a_seed_gives_the_same_episode_whatever_came_before(self):
+        robot = simulator("Pendulum-v1")
+        first = (robot.reset(2**63 + 5), robot.sense())
+        robot.reset(4)
+        self.assertNotEqual(robot.sense(), first[1])
+        robot.advance()
+        robot.reset(2**63 + 5)
+        self.assertEqual(robot.sense(), first[1])
+
+    def test_has_its_period_from_the_environment(self):
+        self.assertEqual(simulator("Pendulum-v1").spec.period, 0.05)  # dt, although it renders 30 pictures a second
+        self.assertEqual(simulator("MountainCarContinuous-v0").spec.period, 1 / 30)
+        with self.assertRaisesRegex(ValueError, "--period"):
+            env = Countdown()
+            env.metadata, env.spec = {}, types.SimpleNamespace(id="Countdown")
+            gymnasium_bridge.period_of(env)
+
+
+class AnEnvironmentOfItsOwn(unittest.TestCase):
+    def make(self, **kwargs):
+        env = gymnasium_bridge.make(f"{__name__}:Countdown", **kwargs)
+        return gymnasium_bridge.Simulator(env, "countdown", 0.5), env.unwrapped
+
+    @staticmethod
+    def left(robot):
+        return robot.sense()[0][[c.name for c in robot.spec.obs].index("left")]
+
+    def test_is_found_by_module_and_class(self):
+        robot, env = self.make(first=5)
+        self.assertEqual((env.first, self.left(robot)), (5, 5))
+
+    def test_flattens_dictionaries_and_names_their_parts(self):
+        robot, _ = self.make()
+        self.assertEqual(dict(zip([c.name for c in robot.spec.obs], robot.sense()[0])),
+                         {"left": 3, "at.0.0": 1, "at.0.1": 0, "at.0.2": 0, "at.1.0": 0.5, "at.1.1": -0.5})
+
+    def test_scales_actions_to_their_range(self):
+        robot, env = self.make()
+        for action in ((-1, 1), (1, -1), (0, 0.5)):
+            robot.act(action)
+            robot.advance()
+        self.assertEqual(env.taken, [[0, 0], [10, -4], [5, -1]])
+
+    def test_that_has_ended_stays_until_the_reset(self):
+        robot, _ = self.make()
+        rewards = []
+        for _ in range(20):
+            robot.advance()
+            rewards.append(robot.reward())
+        self.assertEqual((rewards, self.left(robot)), ([1] * 3 + [0] * 17, 0))
+        robot.reset(1)
+        self.assertEqual(self.left(robot), 3)
+
+    def test_that_has_ended_begins_again_after_a_second_in_free_mode(self):
+        robot, _ = self.make()
+        robot.free = True
+        left = []
+        for _ in range(7):
+            robot.advance()
+            left.append(self.left(robot))
+        self.assertEqual(left, [2, 1, 0, 0, 3, 2, 1])
+
+    def test_shows_pictures_of_the_state_after_the_request(self):
+        robot, _ = self.make()
+        pictures = []
+        viewer = threading.Thread(target=lambda: pictures.append(robot.frame()))
+        viewer.start()
+        while viewer.is_alive() and not robot._pictures._wanted.is_set():
+            viewer.join(0.01)
+        robot.advance()
+        viewer.join(10)
+        self.assertEqual(Image.open(io.BytesIO(pictures[0])).getpixel((0, 0)), (2, 2, 2))
+
+    def test_reports_a_renderer_that_fails(self):
+        robot, env = self.make()
+        env.render = lambda: 1 / 0
+        with self.assertRaisesRegex(RuntimeError, "stands still|cannot render"):
+            threading.Timer(0.2, robot.advance).start()
+            robot.frame()
+
+
+class AnUnsuitableEnvironment(unittest.TestCase):
+    def test_is_refused_with_the_reason(self):
+        for env_id, reason in {
+            "CartPole-v1": "only a bounded Box", "Nope-v3": "Nope-v3.*doesn't exist", "nomodule:Class": "No module named",
+            "json:Nothing": "json:Nothing",
+        }.items():
+            with self.subTest(env_id), self.assertRaisesRegex(ValueError, reason):
+                simulator(env_id)
+        with self.assertRaisesRegex(ValueError, "unexpected keyword"):
+            simulator("Pendulum-v1", **json.loads('{"nonsense": 1}'))
+
+    def test_a_task_that_it_lacks_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "choose one of reward"):
+            simulator("Pendulum-v1").select("walk")
+
+
+if __name__ == "__main__":
+    unittest.main()
