@@ -199,6 +199,7 @@ def main() -> None:
     parser.add_argument("task", nargs="?", help="reward, the only one; may be left to the client")
     parser.add_argument("--kwargs", type=json.loads, default={}, metavar="JSON", help="arguments of the environment")
     parser.add_argument("--period", type=float, metavar="SECONDS", help="of a step (default: the environment's dt or 1 / render_fps)")
+    parser.add_argument("--describe", action="store_true", help="print the period in seconds as JSON, and exit")
     bridge.add_arguments(parser)
     args = parser.parse_args()
     try:
@@ -208,6 +209,9 @@ def main() -> None:
         robot.select(args.task or "reward")
     except ValueError as e:
         parser.error(str(e))
+    if args.describe:
+        print(json.dumps({"period": robot.spec.period}))
+        return
     bridge.run(robot, args)
 
 

@@ -2,11 +2,13 @@
 
 import argparse
 import contextlib
+import csv
 import copy
 import functools
 import hashlib
 import io
 import json
+import math
 import os
 import signal
 import sys
@@ -487,6 +489,14 @@ class Running(TrainingCase):
         self.assertEqual((kept[-1].name, (kept[-1] / "model.safetensors").read_bytes()), (f"{step:07d}", (out / "model.safetensors").read_bytes()))
         self.run_to(step + 1, "limited")
         self.assertEqual(torch.load(out / "checkpoint.pt", weights_only=True)["step"], step + 1)
+
+    def test_writes_its_curves_also_after_an_interruption(self):
+        out = self.run_to(3, "curves")
+        self.run_to(6, "curves")
+        with (out / "progress.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["update"] for row in rows], ["3", "6"])
+        self.assertTrue(all(math.isfinite(float(value)) for row in rows for value in row.values()))
 
     def test_averaged_weights_continue_from_the_checkpoint(self):
         whole = load_file(self.run_to(12, "whole", "--average", "0.1") / "model.safetensors")

@@ -27,7 +27,9 @@ import argparse
 import contextlib
 import copy
 import ctypes
+import csv
 import functools
+import json
 import math
 import os
 import signal
@@ -36,10 +38,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import torch
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import install_hint
+
+try:
+    import numpy as np
+    import torch
+except ImportError as e:
+    install_hint.exit_without(e, "install it, small and without CUDA: pip install numpy safetensors && "
+                                 "pip install torch --index-url https://download.pytorch.org/whl/cpu")
+
 from fb import bundle, engine, flat, losses, prior, recording, report, rounds
 from fb.networks import Architecture, Model, on_sphere
 
@@ -68,6 +76,8 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--name", help="the model's name (default: the robot's, or the file's)")
     p.add_argument("--observation", type=words, default=[], metavar="A,B,...", help="names of the observation channels (default: the robot's)")
     p.add_argument("--action", type=words, default=[], metavar="A,B,...", help="names of the action channels (default: the robot's)")
+    p.add_argument("--unless-worse-than", type=Path, metavar="BUNDLE",
+                   help="end with status 3 if the report of this bundle on the same recording is better")
     p.add_argument("--report", action=argparse.BooleanOptionalAction, default=True, help="measure the model at the end")
     p.add_argument("--networks", type=at_least(1), default=1,
                    help="models that are trained together, with consecutive seeds, in OUT/seed-SEED if there are several (%(default)s)")
@@ -443,9 +453,28 @@ class Trainer:
             return
         print("measuring the model, for about a quarter of a minute", file=sys.stderr)
         names = [c["name"] for c in bundle.channels(self.args.observation, self.obs.shape[1], "obs")]
-        self.report = report.measure(self.average, self.obs, self.action, self.next_obs, names, self.args.gamma)
+        self.dynamics = report.Dynamics(self.obs, self.action, self.next_obs)
+        self.report = self.measured(self.average, names)
         print(self.report)
         self.write_bundle(self.args.out, self.average, self.obs)
+
+    def measured(self, model: Model, names: list[str]) -> report.Report:
+        return report.measure(model, self.dynamics, self.obs, self.next_obs, names, self.args.gamma)
+
+    def refuse_worse(self) -> None:
+        """Ends the program if the bundle of --unless-worse-than suits this recording better."""
+        former = self.args.unless_worse_than
+        if not (self.report and former and (former / "bfm.json").exists()):
+            return
+        described = json.loads((former / "bfm.json").read_text())
+        names = [c["name"] for c in bundle.channels(self.args.observation, self.obs.shape[1], "obs")]
+        if [c["name"] for c in described.get("observation", [])] != names:
+            return  # of another robot
+        other = self.measured(bundle.read(former).to(self.obs), names)
+        if other.score() > self.report.score():
+            print(f"{former}: is better on this recording: {other.verdict()} The new model stays in {self.args.out}.",
+                  file=sys.stderr)
+            raise SystemExit(3)
 
     def add_prior(self) -> None:
         """Adds the task prior to the saved bundle."""
@@ -548,10 +577,10 @@ def effective_rank(backward: torch.Tensor):
 
 
 class Progress:
-    """A progress bar on a terminal, lines at intervals elsewhere."""
+    """A progress bar on a terminal, lines at intervals elsewhere, and all values in a CSV file."""
 
-    def __init__(self, total: int, done: int) -> None:
-        self.total, self.first = total, done
+    def __init__(self, total: int, done: int, table: Path) -> None:
+        self.total, self.first, self.table = total, done, table
         self.begin = self.last = time.monotonic()
         self.shown, self.each = done, math.nan  # the latest milliseconds of an update
         self.terminal = sys.stderr.isatty()
@@ -566,11 +595,22 @@ class Progress:
             self.each, self.shown, self.last = 1000 * (now - self.last) / (step - self.shown), step, now
         rate = (step - self.first) / max(now - self.begin, 1e-9)
         left = int((self.total - step) / max(rate, 1e-9))
+        self.write(step, values)
         filled = 20 * step // self.total
         text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
         line = (f"[{'#' * filled}{'.' * (20 - filled)}] {step}/{self.total} {rate:.0f}/s {self.each:.3g} ms "
                 f"{left // 60}:{left % 60:02d} left  {text}")
         print(f"\r\x1b[K{line}" if self.terminal else line, end="" if self.terminal else "\n", file=sys.stderr, flush=True)
+
+    def write(self, step: int, values) -> None:
+        """Appends a row: update, then the values by name."""
+        new = not self.table.exists()
+        self.table.parent.mkdir(parents=True, exist_ok=True)
+        with self.table.open("a", newline="") as file:
+            writer = csv.writer(file)
+            if new:
+                writer.writerow(["update", *values])
+            writer.writerow([step, *(f"{value:.6g}" for value in values.values())])
 
     def close(self) -> None:
         if self.terminal:
@@ -598,7 +638,8 @@ def train(*trainers: Trainer, feed: Callable[[], bool] | None = None) -> None:
     """Trains until the last update, the time limit or a signal, then saves. feed adds data and returns whether it did."""
     first, began = trainers[0], time.monotonic()
     args = first.args
-    progress = Progress(args.steps, first.step)
+    bars = {trainer: Progress(args.steps, first.step, trainer.args.out / "progress.csv") for trainer in trainers}
+    progress = bars[first]
     with stop_signals() as caught:
         updates = engine.Engine(trainers, args.engine) if first.step < args.steps else None
         while first.step < args.steps and not caught and not (args.time_limit and time.monotonic() - began >= args.time_limit):
@@ -608,7 +649,8 @@ def train(*trainers: Trainer, feed: Callable[[], bool] | None = None) -> None:
                     backward = each.pop("backward")
                     shown = {name: float(value) for name, value in each.items()}
                     trainer.refuse_divergence()
-                    progress.show(trainer.step, {**shown, "rank": effective_rank(backward)})
+                    shown["rank"] = effective_rank(backward)
+                    bars[trainer].show(trainer.step, shown)
             for trainer in trainers:
                 trainer.after_update()
             if feed and feed():
@@ -625,6 +667,7 @@ def train(*trainers: Trainer, feed: Callable[[], bool] | None = None) -> None:
     for trainer in trainers:
         trainer.measure()
         trainer.add_prior()
+        trainer.refuse_worse()
 
 
 def keep_freed_memory() -> None:

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Trains a model on transitions.npz: examples/puck/train.sh [UPDATES]
-# The former model stays until the new one is complete, and is then kept beside it. After Ctrl-C the same
-# command continues. It needs the folder scripts of optibfm's repository: here, or in $OPTIBFM_REPOSITORY.
+# Trains a model on transitions.npz: examples/puck/train.sh [OPTIONS of scripts/train_fb.py]
+# The former model stays unless the new one is complete and not worse, and is then kept beside it. After
+# Ctrl-C the same command continues. It needs the folder scripts of optibfm's repository: here, or in
+# $OPTIBFM_REPOSITORY.
 # It imports numpy, safetensors and torch; README.md installs them.
 set -eu
 PATH=$PATH:. # for a program built in the current folder
@@ -13,9 +14,9 @@ fi
 model=examples/puck/model
 trap 'exit 130' INT # also where python3 saves its progress and succeeds
 trap 'exit 143' TERM
-python3 "$train" examples/puck/transitions.npz --out "$model.new" --steps "${1:-10000}" \
+python3 "$train" examples/puck/transitions.npz --out "$model.new" --unless-worse-than "$model" --steps 10000 \
   --latent 32 --hidden 64 --b-hidden 64 --batch 256 --gamma 0.97 --lr 1e-3 --lr-b 1e-4 --lr-end 0.1 \
-  --ortho 20 --z-from-data 0.4 --z-from-rewards 0.3
+  --ortho 20 --z-from-data 0.4 --z-from-rewards 0.3 "$@"
 if [ -e "$model" ]; then
   former=$model.$(date +%Y%m%d-%H%M%S)
   mv "$model" "$former"

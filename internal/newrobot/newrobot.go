@@ -23,26 +23,8 @@ var validName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 // Write writes the folder name, which must not exist, and prints the next commands. On an error it leaves no
 // folder.
 func Write(w io.Writer, name string) (err error) {
-	if !validName.MatchString(name) {
-		return fmt.Errorf("new-robot: bad name (%q); give 1 to 64 letters, digits, - and _, a letter first", name)
-	}
-	err = os.Mkdir(name, 0o755)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("new-robot: %s: the folder exists; choose another name, or move it away", name)
-	}
-	if err != nil {
-		return fmt.Errorf("new-robot: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("new-robot: %w", errors.Join(err, os.RemoveAll(name)))
-		}
-	}()
-	if err := fs.WalkDir(puck.Files, ".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		return write(name, file)
+	if err := writeFolder(name, func() error {
+		return copyAll(name, puck.Files, strings.NewReplacer(puck.Folder, name, puck.Name, `"`+name+`"`))
 	}); err != nil {
 		return err
 	}
@@ -51,19 +33,47 @@ func Write(w io.Writer, name string) (err error) {
 	return err
 }
 
-// write writes a file of the template with the name of the robot.
-func write(name, file string) error {
-	text, err := puck.Files.ReadFile(file)
-	if err != nil {
-		return err
+// writeFolder makes the folder name, which must not exist, and fills it. On an error it leaves no folder.
+func writeFolder(name string, fill func() error) error {
+	if !validName.MatchString(name) {
+		return fmt.Errorf("new-robot: bad name (%q); give 1 to 64 letters, digits, - and _, a letter first", name)
 	}
+	err := os.Mkdir(name, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("new-robot: %s: the folder exists; choose another name, or move it away", name)
+	}
+	if err != nil {
+		return fmt.Errorf("new-robot: %w", err)
+	}
+	if err := fill(); err != nil {
+		return fmt.Errorf("new-robot: %w", errors.Join(err, os.RemoveAll(name)))
+	}
+	return nil
+}
+
+// copyAll writes the files of a template with replaced names.
+func copyAll(name string, files fs.FS, names *strings.Replacer) error {
+	return fs.WalkDir(files, ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, file)
+		if err != nil {
+			return err
+		}
+		return write(name, file, text, names)
+	})
+}
+
+// write writes a file of a template with replaced names.
+func write(name, file string, text []byte, names *strings.Replacer) error {
 	mode := fs.FileMode(0o644)
 	switch path.Ext(file) {
 	case ".sh":
 		mode = 0o755
 		fallthrough
 	case ".md", ".py", ".yaml":
-		text = []byte(strings.NewReplacer(puck.Folder, name, puck.Name, `"`+name+`"`).Replace(string(text)))
+		text = []byte(names.Replace(string(text)))
 	}
 	path := filepath.Join(name, filepath.FromSlash(file))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

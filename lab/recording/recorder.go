@@ -2,6 +2,7 @@ package recording
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 
@@ -55,6 +56,7 @@ type recorder struct {
 	realTime bool
 	rows     collect.Transitions
 	count    atomic.Int64 // of rows, for other goroutines
+	reward   []float32    // of the next observations; NaN: none
 	skipped  int64        // transitions that a fault, a missed tick or an irregular sample interrupted
 
 	open   bool // the tick before acted on a valid observation
@@ -70,6 +72,7 @@ func newRecorder(spec hal.Spec, transitions int, realTime bool) *recorder {
 	o, a := len(spec.Obs), len(spec.Action)
 	return &recorder{
 		spec: spec, realTime: realTime, obs: make([]float32, o), action: make([]float32, a),
+		reward: make([]float32, 0, transitions),
 		rows: collect.Transitions{
 			Obs:     make([]float32, 0, transitions*o),
 			Action:  make([]float32, 0, transitions*a),
@@ -96,6 +99,7 @@ func (r *recorder) note(t *controller.Tick) {
 		r.rows.Action = append(r.rows.Action, r.action...)
 		r.rows.NextObs = append(r.rows.NextObs, t.Obs...)
 		r.rows.Episode = append(r.rows.Episode, r.episode)
+		r.reward = append(r.reward, rewardOf(t))
 		r.count.Add(1)
 	default:
 		r.skipped++
@@ -108,6 +112,27 @@ func (r *recorder) note(t *controller.Tick) {
 	for i, c := range r.spec.Action {
 		r.action[i] = float32(min(max(2*(float64(t.Action[i])-c.Min)/(c.Max-c.Min)-1, -1), 1))
 	}
+}
+
+// rewardOf returns the reward of a tick, NaN for none.
+func rewardOf(t *controller.Tick) float32 {
+	if t.Flags.Has(controller.FlagReward) {
+		return float32(t.Reward)
+	}
+	return float32(math.NaN())
+}
+
+// writeStates writes the observations that have a reward as labelled states: obs [n, O] and reward_TASK [n].
+func (r *recorder) writeStates(path, task string) error {
+	o := len(r.spec.Obs)
+	var obs, reward []float32
+	for i, value := range r.reward {
+		if value == value {
+			obs, reward = append(obs, r.rows.NextObs[i*o:(i+1)*o]...), append(reward, value)
+		}
+	}
+	n := len(reward)
+	return npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, n, o), "reward_" + task: npz.Float32(reward, n)})
 }
 
 // regular reports whether a sample is about a period younger than the last one.

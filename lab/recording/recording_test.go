@@ -16,6 +16,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/hal/rover"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
@@ -80,6 +81,38 @@ func realRobot(t *testing.T, robot hal.Robot, transitions int) *session {
 	rigtest.Must(t, err)
 	s.recorder.realTime = false // the fake's times do not skip with the ticks
 	return s
+}
+
+func TestRun_WritesTheRewardsOfASimulator(t *testing.T) {
+	c := Config{Transitions: 300, Seed: 3, Amplitude: 1,
+		Out: filepath.Join(t.TempDir(), "out.npz"), States: filepath.Join(t.TempDir(), "states.npz")}
+	file := configs.Default()
+	rigtest.Must(t, Run(t.Context(), file, c, nil, io.Discard, io.Discard))
+	archive, states := must(npz.ReadFile(c.Out)), must(npz.ReadFile(c.States))
+	rows := must(must(archive.Shaped("next_obs", 300, -1)).Float32s())
+	width := len(rows) / 300
+	obs := must(must(states.Shaped("obs", 300, width)).Float32s())
+	if !slices.Equal(obs, rows) {
+		t.Error("the states are not those after the actions")
+	}
+	rewards := must(states.Shaped("reward_"+file.Robot.Task(), 300)).Float64s()
+	for i, reward := range rewards {
+		want := must(rover.Reward(file.Robot.Task(), obs[i*width:(i+1)*width]))
+		if math.Abs(reward-want) > 1e-5 {
+			t.Fatalf("state %d: reward %g, want %g", i, reward, want)
+		}
+	}
+	c.Out += "2"
+	if err := Run(t.Context(), file, c, nil, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--states") {
+		t.Errorf("overwrites the states: %v", err)
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 func TestRun_LimitsTheActionsOfARealRobot(t *testing.T) {

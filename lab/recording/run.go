@@ -2,6 +2,7 @@ package recording
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type Config struct {
 	Seed        uint64  // of the actions and of a simulator's states
 	Amplitude   float64 // of the actions around the failsafe output, in (0, 1]: a share of the limits' range
 	Out         string  // .npz to write, which must not exist
+	States      string  // .npz of a simulator's states with their rewards, which must not exist; empty: none
 }
 
 // Episodes have 10 to 100 steps: short ones see more initial states.
@@ -41,10 +43,14 @@ func (c Config) validate() error {
 	if !(c.Amplitude > 0 && c.Amplitude <= 1) {
 		return fmt.Errorf("collect: --amplitude: found %g; give more than 0, at most 1", c.Amplitude)
 	}
-	if _, err := os.Lstat(c.Out); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("collect: %s: the file exists; choose another --out, or move it away", c.Out)
+	return errors.Join(checkFree("--out", c.Out), checkFree("--states", c.States))
+}
+
+func checkFree(flag, path string) error {
+	if _, err := os.Lstat(path); path == "" || errors.Is(err, os.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("collect: %s: the file exists; choose another %s, or move it away", path, flag)
 }
 
 // session is a recording in progress.
@@ -119,6 +125,9 @@ func newSession(robot hal.Robot, file configs.File, c Config) (*session, error) 
 	simulated := setup.Simulated(file.Robot)
 	file.Run.Lockstep, file.Run.Shadow = simulated, false
 	spec := robot.Spec()
+	if _, ok := robot.(hal.Rewarder); !ok && c.States != "" {
+		return nil, errors.New("--states: this robot gives no rewards; leave it out")
+	}
 	if !simulated && spec.Period != file.Loop.Period() {
 		return nil, fmt.Errorf("loop.period_ms: found %v, but the robot's period is %v; set loop.period_ms to it",
 			file.Loop.Period(), spec.Period)
@@ -280,6 +289,11 @@ func (s *session) save(out io.Writer) error {
 	r := s.recorder
 	if err := r.write(s.config.Out); err != nil {
 		return err
+	}
+	if s.config.States != "" {
+		if err := r.writeStates(s.config.States, cmp.Or(s.file.Robot.Task(), "reward")); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintf(out, "%d transitions in %d episodes, %d left out: %s\n",
 		r.rows.Len(), r.episode+1, r.skipped, s.config.Out)

@@ -130,6 +130,10 @@ class Report:
         gains = [(o - c) / max(b - c, 1e-6) for o, c, b in zip(self.oracle, self.chance, self.best)]
         return float(torch.tensor(gains).median())
 
+    def score(self) -> tuple[bool, float]:
+        """Returns what orders reports: features that explain enough first, then the share of the oracle."""
+        return self.median_r2 >= GOOD_R2, self.share
+
     def verdict(self) -> str:
         found = (f"median R² {self.median_r2:.2f} (good: {GOOD_R2} or more), "
                  f"share of the oracle {self.share:.2f} (good: {GOOD_SHARE} or more)")
@@ -170,14 +174,12 @@ def follow(
 
 
 def measure(
-        model: Model, obs: torch.Tensor, action: torch.Tensor, next_obs: torch.Tensor, names: list[str],
-        gamma: float) -> Report:
-    """Measures a model on its recorded transitions, obs [n, O], action [n, A], next_obs [n, O]."""
+        model: Model, dynamics: Dynamics, obs: torch.Tensor, next_obs: torch.Tensor, names: list[str], gamma: float) -> Report:
+    """Measures a model on recorded transitions, obs [n, O], next_obs [n, O], and the dynamics fitted to them."""
     rewards = simple_rewards(next_obs, names)
     labelled = next_obs[torch.randint(len(next_obs), (zeroshot.LABELLED,), device=obs.device)]
     values = torch.stack([r(labelled) for r in rewards], 1).double()
     z, r2 = zeroshot.oracle(model, labelled, values)
-    dynamics = Dynamics(obs, action, next_obs)
     followed = rewards[:FOLLOWED]
     n, steps = len(followed) * COPIES, round(HORIZONS / (1 - gamma))
     start = labelled[:COPIES].repeat(len(followed), 1)
