@@ -2,8 +2,8 @@
 
 import argparse
 import contextlib
-import csv
 import copy
+import csv
 import functools
 import hashlib
 import io

@@ -26,8 +26,8 @@ signs of a collapse:
 import argparse
 import contextlib
 import copy
-import ctypes
 import csv
+import ctypes
 import functools
 import json
 import math
