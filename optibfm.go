@@ -12,6 +12,7 @@ import (
 	"optibfm/internal/registry"
 	"optibfm/internal/sections"
 	"optibfm/rewardsrc"
+	"optibfm/tflite"
 )
 
 // Main runs the command line and ends the process: os.Args are a command such as run, arm or replay, and its flags.
@@ -32,6 +33,22 @@ func RegisterSource[C any](
 ) {
 	sections.AddSource(name, "Settings of the label device "+name+".", defaults, open)
 }
+
+// RegisterBackend registers a backend, which evaluates the planner's candidates, for example on a GPU: the value name
+// of model.backend, with the section model.NAME. open prepares it for a bundle; the host process calls it, and its
+// errors say what is missing: loop.posture strict then refuses to run, warn plans with the native networks. The
+// returned model has the bundle's sizes, and Search obeys [tflite.Model]. The optional methods of the model are Close
+// (of tests and commands; a run ends with its process) and String, lines about its device for `model backend`. That
+// command compares its scores with the native ones. A section of type struct{} has no keys.
+func RegisterBackend[C any](
+	name string, defaults C, open func(c C, bundle *tflite.Bundle, w Workload) (tflite.Model, error),
+) {
+	registry.AddBackend(name, "Settings of the backend "+name+".", defaults, open)
+}
+
+// Workload is what a backend must be ready for: the candidates of a search, at least 1, and the processors that a
+// search may use.
+type Workload = registry.Workload
 
 // RegisterModel registers a model bundle that is part of the program: the value name of model.bundle, which begins
 // with "embedded:". The first one is the default.

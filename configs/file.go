@@ -16,7 +16,6 @@ import (
 	"optibfm/rewardsrc/scripted"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
-	"optibfm/tflite/tensorflow"
 )
 
 // Version is the version of the configuration format that this package reads.
@@ -30,12 +29,6 @@ const (
 	SourceWeb      = "web"      // a person with a browser
 	SourceRemote   = "remote"   // the remote control of the robot (robot.driver: unitree)
 	SourceNone     = "none"     // no labels
-)
-
-// The values of model.backend.
-const (
-	BackendNative     = "native"     // the kernels of this program, on the CPU
-	BackendTensorFlow = "tensorflow" // TensorFlow, on the device of model.tensorflow
 )
 
 // The values of operator.label_mode.
@@ -144,14 +137,22 @@ type Model struct {
 	// WarmStart is an .npz file with phi [n,d] and reward [n]. The belief
 	// learns them before the run. Empty: none.
 	WarmStart string `yaml:"warm_start"`
-	// Backend evaluates the planner's candidates: native or tensorflow. The
-	// control thread always uses native. Without TensorFlow, loop.posture
-	// decides: warn continues with native, strict refuses to start. TensorFlow
-	// always evaluates a SavedModel, also on the control thread.
-	Backend string `yaml:"backend" rule:"native|tensorflow"`
-	// TensorFlow is used if backend is tensorflow or the bundle is a
-	// SavedModel.
-	TensorFlow tensorflow.Config `yaml:"tensorflow"`
+	// Backend evaluates the planner's candidates: native, or another backend of
+	// the program, such as tensorflow. The control thread always uses native. If
+	// the backend is missing, loop.posture decides: warn continues with native,
+	// strict refuses to start. TensorFlow always evaluates a SavedModel, also on
+	// the control thread.
+	Backend string `yaml:"backend"`
+
+	sections.Sections[registry.BackendKind] `yaml:",inline"`
+}
+
+// Chosen returns the section of the backend, nil for an unknown backend.
+func (m Model) Chosen() any { return m.Section(m.Backend) }
+
+// Choices lists the values of a key that has choices.
+func (Model) Choices(key string) []string {
+	return map[string][]string{"backend": registry.BackendKind{}.List().Names()}[key]
 }
 
 // Operator chooses a label source; only the section of that source is used.
@@ -316,7 +317,7 @@ func Default() File {
 	return File{
 		Version:    Version,
 		Robot:      robot,
-		Model:      Model{Bundle: bundle, Backend: BackendNative, TensorFlow: tensorflow.DefaultConfig()},
+		Model:      Model{Bundle: bundle, Backend: registry.BackendNative},
 		Controller: controller.PersonConfig(),
 		Loop:       loop,
 		Safety: Safety{

@@ -72,7 +72,9 @@ func (c *checker) check(f File) {
 		c.add("log.dir", " is empty; give a folder, or set log.enabled to false")
 	}
 	c.checkSafety(f)
-	c.addErrors("model.tensorflow", f.Model.TensorFlow.Validate())
+	for _, backend := range (registry.BackendKind{}).List().Names() {
+		c.checkSection("model."+backend, f.Model.Section(backend))
+	}
 	c.checkController(f)
 	c.addErrors("loop", f.Loop.Validate())
 	c.addErrors("operator.scripted", f.Operator.Scripted.Validate())

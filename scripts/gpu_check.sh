@@ -110,7 +110,7 @@ devices() {
   row devices "" CPU "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n1), $(nproc) processors"
   case $device in /GPU*) row devices "" "$device" "name, driver, MiB: $(gpu name,driver_version,memory.total)" ;; esac
   start=$(date +%s%N)
-  TF_CPP_MIN_LOG_LEVEL=0 within backend "$program" model backend --device "$device" --searches "$searches" >"$out/backend.txt"
+  TF_CPP_MIN_LOG_LEVEL=0 within backend "$program" model backend --set model.backend=tensorflow --set model.tensorflow.device="$device" --searches "$searches" >"$out/backend.txt"
   status=$?
   [ $status = 0 ] || missed $status devices rover "$device" backend
   [ -s "$out/backend.txt" ] || return 1 # no library or no device

@@ -172,8 +172,9 @@ EOF
 
 [ -n "$program" ] || program=$(command -v optibfm || true)
 if [ -z "$program" ]; then
-  note "no optibfm in PATH: check it later with: optibfm model backend"
-elif ! "$program" model backend --library "$dir" --device /CPU:0 --searches 20; then
+  note "no optibfm in PATH: check it later with: optibfm model backend --set model.backend=tensorflow"
+elif ! "$program" model backend --searches 20 --set model.backend=tensorflow \
+  --set model.tensorflow.library="$dir" --set model.tensorflow.device=/CPU:0; then
   fail "$program cannot search with it" "build it with: go build -tags tensorflow ./cmd/optibfm"
 else
   ok "$program searches with it"

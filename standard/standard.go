@@ -19,6 +19,7 @@ import (
 	"optibfm/hal/unitree/probe"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
+	"optibfm/tflite/tensorflow"
 )
 
 // The order is that of the keys in a configuration.
@@ -36,4 +37,5 @@ func init() {
 	mit.Register()
 	evdev.Register()
 	gpio.Register()
+	tensorflow.Register()
 }

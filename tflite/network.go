@@ -88,8 +88,11 @@ func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 	return n, nil
 }
 
-// Close ends the goroutines of Workers. A later Search starts them again.
-func (n *Network) Close() { n.search.team.Close() }
+// Close ends the goroutines of Workers and returns nil. A later Search starts them again.
+func (n *Network) Close() error {
+	n.search.team.Close()
+	return nil
+}
 
 // Dims implements Model.
 func (n *Network) Dims() Dims { return n.arch.dims() }

@@ -5,84 +5,79 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"optibfm/configs"
+	"optibfm/controller"
+	"optibfm/internal/registry"
 	"optibfm/internal/setup"
+	"optibfm/rtloop"
 	"optibfm/tflite"
-	"optibfm/tflite/tensorflow"
 )
 
-// BackendOptions select what CompareBackends compares.
+// BackendOptions select what CompareBackend compares.
 type BackendOptions struct {
-	Bundle     string
-	TensorFlow tensorflow.Config
-	Candidates int // per search, 1 to 65,536
-	Searches   int // at least 1
+	Config     string   // a file or the name of a ready configuration
+	Set        []string // overrides of configuration keys, KEY=VALUE
+	Candidates int      // per search, 1 to 65,536
+	Searches   int      // at least 1
 }
 
-// DefaultBackendOptions returns 100 searches with 128 candidates of the program's first embedded model.
+// DefaultBackendOptions returns 100 searches with 128 candidates and the program's first configuration.
 func DefaultBackendOptions() BackendOptions {
-	return BackendOptions{
-		Bundle: configs.Default().Model.Bundle, TensorFlow: tensorflow.DefaultConfig(), Candidates: 128, Searches: 100,
-	}
+	return BackendOptions{Config: configs.DefaultName(), Candidates: 128, Searches: 100}
 }
 
-// CompareBackends loads TensorFlow, prints its version and devices, and compares its
-// searches with those of the native networks. It fails if the library or the
-// device is missing, or if the results differ. A SavedModel has no native networks:
-// its searches are only timed.
-func CompareBackends(out io.Writer, o BackendOptions) error {
+// CompareBackend opens the backend of a configuration, prints what it runs on if its models are a fmt.Stringer, and
+// compares its searches with those of the native networks. It fails if the backend is missing, or if the results
+// differ. A SavedModel has no native networks: its searches are only timed.
+func CompareBackend(out io.Writer, o BackendOptions) (err error) {
 	if o.Candidates < 1 || o.Candidates > 1<<16 || o.Searches < 1 {
 		return fmt.Errorf("model backend: invalid flags (--candidates %d, --searches %d); use 1 to %d and at least 1",
 			o.Candidates, o.Searches, 1<<16)
 	}
-	opened, err := setup.OpenModel(o.Bundle)
+	f, err := configs.Load(o.Config, o.Set...)
 	if err != nil {
 		return err
 	}
-	c := comparison{out: out, candidates: o.Candidates, searches: o.Searches, tf32: o.TensorFlow.TF32}
-	if saved, ok := opened.(setup.SavedModel); ok {
-		m, err := tensorflow.LoadSavedModel(*saved.SavedModel, o.TensorFlow, o.Candidates)
-		if err != nil {
-			return err
-		}
-		printBackend(out, m.Report())
-		return errors.Join(c.search(m), m.Close())
-	}
-	native := opened.(setup.NativeModel).Bundle
-	network, err := native.NewNetwork()
+	f.Controller.Strategy, f.Controller.Candidates = controller.UCB, o.Candidates
+	f.Loop.Posture, f.Run.Lockstep = rtloop.Strict, true // a missing backend is an error
+	opened, err := setup.ConfiguredModel(f)
 	if err != nil {
 		return err
 	}
-	m, err := tensorflow.New(native, o.TensorFlow, o.Candidates)
+	var networks []tflite.Model
+	c := comparison{out: out, backend: f.Model.Backend, candidates: o.Candidates, searches: o.Searches, tolerance: 1e-4}
+	if native, ok := opened.(setup.NativeModel); !ok {
+		c.backend = registry.EvaluatorOfSavedModels().Section
+	} else if network, err := native.NewNetwork(); err != nil {
+		return err
+	} else if networks = append(networks, network); c.backend == registry.BackendNative {
+		return errors.New("model backend: model.backend is native: nothing to compare; " +
+			"give another one, such as --set model.backend=tensorflow")
+	}
+	if s, ok := f.Model.Section(c.backend).(registry.Rounding); ok {
+		c.tolerance = s.ScoreTolerance()
+	}
+	m, _, err := opened.Searcher(f, runtime.GOMAXPROCS(0))
 	if err != nil {
 		return err
 	}
-	printBackend(out, m.Report())
-	return errors.Join(c.search(m, network), m.Close())
-}
-
-func printBackend(out io.Writer, r tensorflow.Report) {
-	var devices []string
-	for _, d := range r.Devices {
-		name := strings.TrimPrefix(d.Name, "/device:")
-		if d.Type == "GPU" {
-			name += fmt.Sprintf(" (%d MiB)", d.Memory>>20)
-		}
-		devices = append(devices, name)
+	defer func() { err = errors.Join(err, setup.CloseModels(m)) }()
+	if s, ok := m.(fmt.Stringer); ok {
+		fmt.Fprintln(out, s)
 	}
-	fmt.Fprintf(out, "TensorFlow  %s, %s\n", r.Version, r.Library)
-	fmt.Fprintf(out, "devices     %s; the graph is on %s\n", strings.Join(devices, ", "), r.Device)
+	return c.search(m, networks...)
 }
 
 // comparison compares models on random cases and times them.
 type comparison struct {
 	out                  io.Writer
+	backend              string
 	candidates, searches int
-	tf32                 bool
+	tolerance            float64 // of scores, relative
 }
 
 // search times the searches of m and compares their scores with the native ones, if given.
@@ -91,7 +86,7 @@ func (c comparison) search(m tflite.Model, native ...tflite.Model) error {
 	if err != nil {
 		return fmt.Errorf("model backend: %w", err)
 	}
-	fmt.Fprintf(c.out, "search      %d candidates: %s\n", c.candidates, timesText(a.times, a.nativeTimes))
+	fmt.Fprintf(c.out, "search      %d candidates: %s\n", c.candidates, c.timesText(a.times, a.nativeTimes))
 	if len(native) == 0 {
 		return nil
 	}
@@ -121,7 +116,7 @@ func CompareSearches(m tflite.Model, candidates, searches int, native ...tflite.
 		start := time.Now()
 		best, score, err := m.Search(obs, zs, belief)
 		if err != nil {
-			return a, fmt.Errorf("TensorFlow: %w", err)
+			return a, err
 		}
 		a.Searches++
 		a.times = append(a.times, time.Since(start))
@@ -141,28 +136,24 @@ func CompareSearches(m tflite.Model, candidates, searches int, native ...tflite.
 	return a, nil
 }
 
-// compareScores fails where a relative difference is above 1e-4, or above 1e-2 with TF32.
+// compareScores fails where a relative difference is above the tolerance.
 func (c comparison) compareScores(difference float64) error {
-	tolerance := 1e-4
-	if c.tf32 {
-		tolerance = 1e-2
-	}
-	if difference <= tolerance { // false for NaN
+	if difference <= c.tolerance { // false for NaN
 		return nil
 	}
-	return fmt.Errorf("model backend: the scores of TensorFlow and of the native networks differ "+
-		"(%.1e, tolerance %.0e); set model.backend: native, or give --tf32 if TF32 is on", difference, tolerance)
+	return fmt.Errorf("model backend: the scores of %s and of the native networks differ (%.1e, tolerance %.0e); "+
+		"set model.backend: native", c.backend, difference, c.tolerance)
 }
 
-// timesText prints quantiles of TensorFlow's times, and of the native ones if there are any.
-func timesText(times, native []time.Duration) string {
+// timesText prints quantiles of the backend's times, and of the native ones if there are any.
+func (c comparison) timesText(times, native []time.Duration) string {
 	text := func(name string, times []time.Duration) string {
 		slices.Sort(times)
 		ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 		return fmt.Sprintf("%s p50 %.3g ms, p99 %.3g ms", name, ms(times[len(times)/2]), ms(times[len(times)*99/100]))
 	}
 	if len(native) == 0 {
-		return text("TensorFlow", times)
+		return text(c.backend, times)
 	}
-	return text("TensorFlow", times) + "; " + text("native", native)
+	return text(c.backend, times) + "; " + text("native", native)
 }

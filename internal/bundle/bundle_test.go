@@ -117,7 +117,9 @@ func TestModels_NameWhatIsWrong(t *testing.T) {
 	rigtest.Must(t, os.WriteFile(filepath.Join(checkpoint, tflite.CheckpointFileName), []byte("{}"), 0o600))
 	evaluate := func(obs, z string) error { _, err := Evaluate(dir, Point{Obs: obs, Z: z}); return err }
 	backend := func(candidates, searches int, bundle string) error {
-		return CompareBackends(io.Discard, BackendOptions{Bundle: bundle, Candidates: candidates, Searches: searches})
+		return CompareBackend(io.Discard, BackendOptions{
+			Config: "rover", Set: []string{"model.bundle=" + bundle}, Candidates: candidates, Searches: searches,
+		})
 	}
 	for _, c := range []struct {
 		want string
@@ -132,6 +134,7 @@ func TestModels_NameWhatIsWrong(t *testing.T) {
 		{"--candidates 0", backend(0, 1, dir)},
 		{"--searches 0", backend(1, 0, dir)},
 		{"bfm.json", backend(1, 1, t.TempDir())},
+		{"model.backend is native", backend(1, 1, dir)},
 		{"--observations is missing", Import(io.Discard, checkpoint, ImportOptions{Out: "x"})},
 		{"a bundle needs no import", Import(io.Discard, dir, ImportOptions{Out: "x"})},
 	} {
@@ -170,23 +173,23 @@ func (b biased) Search(obs, candidates []float32, belief tflite.Belief) (int, fl
 func TestComparison_FailsAboveTheTolerance(t *testing.T) {
 	native := tflitetest.Network(rigtest.ModelDims, 1)
 	for _, c := range []struct {
-		factor float32
-		tf32   bool
-		agree  bool
+		factor    float32
+		tolerance float64
+		agree     bool
 	}{
-		{1, false, true},
-		{1.001, false, false},
-		{1.001, true, true},
-		{1.05, true, false},
-		{float32(math.NaN()), true, false},
+		{1, 1e-4, true},
+		{1.001, 1e-4, false},
+		{1.001, 1e-2, true},
+		{1.05, 1e-2, false},
+		{float32(math.NaN()), 1e-2, false},
 	} {
 		var out bytes.Buffer
-		compare := comparison{out: &out, candidates: 9, searches: 5, tf32: c.tf32}
+		compare := comparison{out: &out, backend: "other", candidates: 9, searches: 5, tolerance: c.tolerance}
 		err := compare.search(biased{tflitetest.Network(rigtest.ModelDims, 1), c.factor}, native)
 		if c.agree != (err == nil) || err != nil && !strings.Contains(err.Error(), "scores") {
 			t.Errorf("%+v: %v", c, err)
 		}
-		contains(t, out.String(), "9 candidates: TensorFlow p50", "; native p50", "0 of 5 searches have another best")
+		contains(t, out.String(), "9 candidates: other p50", "; native p50", "0 of 5 searches have another best")
 	}
 	var out bytes.Buffer
 	rigtest.Must(t, (comparison{out: &out, candidates: 9, searches: 5}).search(native))

@@ -6,7 +6,7 @@
 //   - Describe prints the sizes, channels and provenance of a model.
 //   - Check compares a model with test vectors of its training framework.
 //   - Evaluate returns φ, π and ψ at one observation.
-//   - CompareBackends compares TensorFlow with the native networks and times both.
+//   - CompareBackend compares another backend with the native networks and times both.
 //   - Import makes a bundle of a checkpoint of metamotivo (FB, FB-CPR) or BFM-Zero, or of a TensorFlow SavedModel.
 //   - AddPrior estimates a task prior (package taskprior) and adds it to a bundle.
 //

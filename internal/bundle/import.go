@@ -194,7 +194,7 @@ func (o ImportOptions) importSavedModel(out io.Writer, dir string) error {
 		return fmt.Errorf("model import: %w", err)
 	}
 	config := tensorflow.DefaultConfig()
-	config.Device, config.Library = setup.CPUDevice, o.Library
+	config.Device, config.Library = "/CPU:0", o.Library
 	model, err := tensorflow.LoadSavedModel(saved, config, probeCandidates)
 	if err != nil {
 		return fmt.Errorf("model import: %w", err)

@@ -60,7 +60,12 @@ func AddPrior(out io.Writer, dir string, o PriorOptions) error {
 
 func estimatePrior(m setup.Model, obs []float32, o PriorOptions) (p *tflite.Prior, took time.Duration, err error) {
 	file := configs.Default()
-	file.Model.TensorFlow.Library = o.Library
+	if o.Library != "" {
+		file, err = configs.Parse("--library", []byte("version: 1"), "model.tensorflow.library="+o.Library)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
 	n, err := m.Evaluator(file)
 	if err != nil {
 		return nil, 0, err

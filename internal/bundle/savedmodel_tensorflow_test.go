@@ -152,10 +152,11 @@ func TestModel_BackendAgreesWithTheNativeNetworks(t *testing.T) {
 	for bundle, lines := range map[string]int{importSaved(t, nil): 3, "embedded:rover": 4} {
 		var out bytes.Buffer
 		o := DefaultBackendOptions()
-		o.Bundle, o.TensorFlow.Device, o.Searches = bundle, setup.CPUDevice, 5
-		err := CompareBackends(&out, o)
+		o.Set = []string{"model.bundle=" + bundle, "model.backend=tensorflow", "model.tensorflow.device=/CPU:0"}
+		o.Searches = 5
+		err := CompareBackend(&out, o)
 		if err != nil || strings.Count(out.String(), "\n") != lines ||
-			!strings.Contains(out.String(), "the graph is on "+setup.CPUDevice) {
+			!strings.Contains(out.String(), "the graph is on /CPU:0") {
 			t.Errorf("%s: %v in\n%s", bundle, err, &out)
 		}
 	}

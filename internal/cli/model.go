@@ -125,24 +125,19 @@ func newModelBackend() *cobra.Command {
 	o := bundle.DefaultBackendOptions()
 	cmd := &cobra.Command{
 		Use: "backend", Args: cobra.NoArgs,
-		Short: "Check the TensorFlow installation: devices, agreement with the native networks, time",
-		Long: `Load TensorFlow as a run with model.backend: tensorflow does, print its version and
-devices, and compare its searches with those of the native networks. The command
-fails if the library or the device is missing, or if the results differ.`,
-		Example: `  optibfm model backend                       # the first GPU
-  optibfm model backend --bundle models/cheetah --device /CPU:0`,
+		Short: "Check a backend: its device, agreement with the native networks, time",
+		Long: `Open the backend of a configuration as a run does, print what it runs on, and compare
+its searches with those of the native networks. The command fails if the backend is
+missing, or if the results differ.`,
+		Example: `  optibfm model backend --set model.backend=tensorflow
+  optibfm model backend --set model.backend=tensorflow --set model.tensorflow.device=/CPU:0`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return bundle.CompareBackends(cmd.OutOrStdout(), o)
+			return bundle.CompareBackend(cmd.OutOrStdout(), o)
 		},
 	}
-	f, tf := cmd.Flags(), &o.TensorFlow
-	f.StringVar(&o.Bundle, "bundle", o.Bundle, "the model: embedded:rover, or the folder of a bundle")
-	f.StringVar(&tf.Device, "device", tf.Device, "the device of the graph")
-	f.StringVar(&tf.Library, "library", "", "the folder of the library (default: the install script's)")
-	f.IntVar(&tf.IntraOpThreads, "intra-op-threads", tf.IntraOpThreads, "threads of one operation; 0: all cores")
-	f.IntVar(&tf.InterOpThreads, "inter-op-threads", tf.InterOpThreads,
-		"concurrent operations; 0: all cores, -1: one, on the calling thread")
-	f.BoolVar(&tf.TF32, "tf32", false, "let a GPU round the inputs of products")
+	f := cmd.Flags()
+	f.StringVarP(&o.Config, "config", "c", o.Config, "a `CONFIG`: a file, or a name (optibfm config list)")
+	f.StringArrayVar(&o.Set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
 	f.IntVar(&o.Candidates, "candidates", o.Candidates, "candidates of a search")
 	f.IntVar(&o.Searches, "searches", o.Searches, "number of searches to compare")
 	return cmd

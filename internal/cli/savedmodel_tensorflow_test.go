@@ -15,6 +15,7 @@ import (
 	"optibfm/internal/lockstep"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
 	"optibfm/tflite"
@@ -56,7 +57,7 @@ func TestModel_LockstepRunOfASavedModelIsRepeatable(t *testing.T) {
 }
 
 func TestModel_RunOfASavedModelWarnsThatItIsNotRealTime(t *testing.T) {
-	cmd := program(t, "model.bundle="+savedBundle(t, nil), "model.tensorflow.device="+setup.CPUDevice,
+	cmd := program(t, "model.bundle="+savedBundle(t, nil), "model.tensorflow.device="+"/CPU:0",
 		"run.duration_s=1", "loop.watchdog_ms=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("TensorFlow on the control thread: not real-time")) {
@@ -66,9 +67,11 @@ func TestModel_RunOfASavedModelWarnsThatItIsNotRealTime(t *testing.T) {
 }
 
 func TestModel_MissingDeviceIsTheCPUOrAnError(t *testing.T) {
-	s := rigtest.NewSavedModelSession(t, func(f *configs.File) { f.Model.TensorFlow.Device = "/GPU:7" })
+	s := rigtest.NewSavedModelSession(t, func(f *configs.File) {
+		sections.Edit(&f.Model.Sections, func(c *tensorflow.Config) { c.Device = "/GPU:7" })
+	})
 	searcher, note, err := s.Model.Searcher(s.File, 1)
-	if err != nil || !strings.Contains(note, "/GPU:7: not granted, the search is on /CPU:0") {
+	if err != nil || !strings.Contains(note, "model.tensorflow.device: not granted, the search is on the CPU") {
 		t.Fatalf("%q, %v", note, err)
 	}
 	rigtest.Must(t, setup.CloseModels(searcher))

@@ -29,6 +29,7 @@ type doctor struct {
 	configured bool
 	configErr  error
 	name       string // of the configuration
+	set        []string
 	seconds    float64
 
 	// opened is the model that model.bundle opened. It is atomic because a check that exceeded its
@@ -40,7 +41,7 @@ func newDoctor(o Options, m machine) (*doctor, error) {
 	if !(o.Seconds >= 0 && o.Seconds <= 3600) {
 		return nil, fmt.Errorf("doctor: --seconds: out of range (%v); use 0 to 3600", o.Seconds)
 	}
-	d := &doctor{machine: m, file: configs.Default(), name: o.Config, seconds: o.Seconds}
+	d := &doctor{machine: m, file: configs.Default(), name: o.Config, set: o.Set, seconds: o.Seconds}
 	d.file.Loop = rtloop.DefaultConfig()
 	if o.Config == "" {
 		if len(o.Set) > 0 {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/registry"
@@ -165,23 +164,22 @@ func gradeTicks(times []time.Duration, period time.Duration) finding {
 	return f.with(map[string]float64{"p50_us": us(p50), "p99_us": us(p99)})
 }
 
-// checkBackend runs `optibfm model backend` as a child process, so that a crash in TensorFlow does
+// checkBackend runs `optibfm model backend` as a child process, so that a crash of a library does
 // not end the doctor.
 func (d *doctor) checkBackend(ctx context.Context, model setup.Model) finding {
 	m := d.file.Model
 	_, saved := model.(setup.SavedModel)
-	if m.Backend != configs.BackendTensorFlow && !saved {
+	if m.Backend == registry.BackendNative && !saved {
 		return pass("native")
 	}
-	t := m.TensorFlow
-	output, err := d.program(ctx, "model", "backend", "--bundle", m.Bundle,
-		"--device", t.Device, "--library", t.Library,
-		"--intra-op-threads", strconv.Itoa(t.IntraOpThreads), "--inter-op-threads", strconv.Itoa(t.InterOpThreads),
-		"--tf32="+strconv.FormatBool(t.TF32), "--searches", "10",
-		"--candidates", strconv.Itoa(max(d.file.Controller.NumCandidates(), 1)))
+	args := []string{"model", "backend", "--config", d.name}
+	for _, set := range d.set {
+		args = append(args, "--set", set)
+	}
+	output, err := d.program(ctx, append(args, "--searches", "10",
+		"--candidates", strconv.Itoa(max(d.file.Controller.NumCandidates(), 1)))...)
 	lines := cleanLines(output)
-	const fix = "install the library with scripts/install-tensorflow.sh (docs/tensorflow.md); " +
-		"see `optibfm model backend`"
+	const fix = "see `optibfm model backend`; TensorFlow: scripts/install-tensorflow.sh (docs/tensorflow.md)"
 	switch last := strings.TrimPrefix(lines[len(lines)-1], "optibfm: "); {
 	case err != nil && saved:
 		return fail(fix, "%s (%v)", last, err)

@@ -231,7 +231,7 @@ func (h *Process) OpenPlanner() error {
 		return err
 	}
 	if note != "" {
-		h.Config.Missing = append(h.Config.Missing, "TensorFlow")
+		h.Config.Missing = append(h.Config.Missing, "the backend of the search")
 		h.Config.Posture += "\n" + note
 	}
 	planner, err := controller.NewPlanner(h.Session.File.Controller, searcher)

@@ -24,7 +24,38 @@ func outside(dir, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// A robot of another module runs in two processes, is armed, killed and replayed, and its section is checked.
+// backend is a file of a robot with a backend of its own.
+const backend = `package main
+
+import (
+	"fmt"
+
+	"optibfm"
+	"optibfm/tflite"
+)
+
+type halvedConfig struct {
+	Workers int ` + "`" + `yaml:"workers" rule:"[1, 64]"` + "`" + `
+}
+
+type halved struct{ *tflite.Network }
+
+func (halved) String() string { return "runs on half of the processors" }
+
+func init() {
+	optibfm.RegisterBackend("halved", halvedConfig{Workers: 1},
+		func(c halvedConfig, b *tflite.Bundle, w optibfm.Workload) (tflite.Model, error) {
+			if w.Candidates < 1 || w.Processors < 1 {
+				return nil, fmt.Errorf("bad workload (%+v)", w)
+			}
+			n, err := b.NewNetwork(tflite.Workers(c.Workers))
+			return halved{n}, err
+		})
+}
+`
+
+// A robot of another module, with a backend of its own, runs in two processes, is armed, killed and replayed, and its
+// sections are checked.
 func TestWriteGo_RunsOutsideTheRepository(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")
@@ -39,6 +70,7 @@ func TestWriteGo_RunsOutsideTheRepository(t *testing.T) {
 	}
 	dir, err := filepath.Abs("crawler")
 	rigtest.Must(t, err)
+	rigtest.Must(t, os.WriteFile(filepath.Join(dir, "backend.go"), []byte(backend), 0o600))
 	if text, err := outside(dir, "go", "build", "-o", "crawler", "."); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -47,10 +79,16 @@ func TestWriteGo_RunsOutsideTheRepository(t *testing.T) {
 		"robot.crawler.top_sped_mps=1":  "unknown key robot.crawler.top_sped_mps; did you mean top_speed_mps?",
 		"robot.crawler.top_speed_mps=9": "out of range (9); choose a value from 0.1 to 3",
 		"robot.driver=rover":            `robot.driver is unknown ("rover"); use one of crawler`,
+		"model.backend=tensorflow":      `model.backend is unknown ("tensorflow"); use one of native, halved`,
+		"model.halved.workers=0":        "out of range (0); choose a value from 1 to 64",
 	} {
 		if text, err := outside(dir, program, "run", "--set", set); err == nil || !strings.Contains(text, want) {
 			t.Errorf("%s: %v, no %q in\n%s", set, err, want, text)
 		}
+	}
+	text, err := outside(dir, program, "model", "backend", "--set", "model.backend=halved", "--searches", "3")
+	if err != nil || !strings.Contains(text, "half of the processors") || !strings.Contains(text, "0 of 3 searches") {
+		t.Errorf("model backend: %v\n%s", err, text)
 	}
 	runAndKill(t, dir, program)
 }
@@ -61,7 +99,8 @@ func runAndKill(t *testing.T, dir, program string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	run := exec.CommandContext(ctx, program, "run", "--plain", "--set", "safety.socket="+socket,
-		"--set", "loop.max_missed_ticks=-1", "--set", "controller.max_plan_age_ticks=1000")
+		"--set", "loop.max_missed_ticks=-1", "--set", "controller.max_plan_age_ticks=1000",
+		"--set", "controller.strategy=ucb", "--set", "model.backend=halved")
 	run.Dir = dir
 	var out bytes.Buffer
 	run.Stdout, run.Stderr = &out, &out

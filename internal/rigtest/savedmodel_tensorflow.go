@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
@@ -24,7 +25,7 @@ func NewSavedModelSession(t *testing.T, change func(*configs.File)) *setup.Sessi
 		t.Fatal(err)
 	}
 	config := tensorflow.DefaultConfig()
-	config.Device = setup.CPUDevice
+	config.Device = "/CPU:0"
 	model, err := tensorflow.LoadSavedModel(saved, config, 16)
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
@@ -41,7 +42,7 @@ func NewSavedModelSession(t *testing.T, change func(*configs.File)) *setup.Sessi
 		t.Fatal(err)
 	}
 	s := NewSession(t, func(f *configs.File) {
-		f.Model.TensorFlow.Device = setup.CPUDevice
+		sections.Edit(&f.Model.Sections, func(c *tensorflow.Config) { c.Device = "/CPU:0" })
 		if change != nil {
 			change(f)
 		}

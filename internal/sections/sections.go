@@ -34,11 +34,12 @@ func (l *List) Add(s Section) {
 		panic(fmt.Sprintf("optibfm: register %s: bad name (%q); use lower case letters, digits and _, and none of %v",
 			l.kind, s.Name, l.reserved))
 	}
-	if t := reflect.TypeOf(s.Default); t == nil || t.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("optibfm: register %s %s: the section is no struct (%v)", l.kind, s.Name, t))
+	t := reflect.TypeOf(s.Default)
+	if t == nil || t.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("optibfm: register %s %s: the section is not a struct (%v)", l.kind, s.Name, t))
 	}
 	for _, other := range l.sections {
-		if other.Name == s.Name || reflect.TypeOf(other.Default) == reflect.TypeOf(s.Default) {
+		if other.Name == s.Name || t.NumField() > 0 && reflect.TypeOf(other.Default) == t {
 			panic(fmt.Sprintf("optibfm: register %s %s: %s has this name or type already; register each driver once",
 				l.kind, s.Name, other.Name))
 		}
@@ -122,8 +123,15 @@ func (s *Sections[K]) set(name string, pointer any) {
 	s.values = values
 }
 
-// HeldKeys implements keys.Holder.
-func (s *Sections[K]) HeldKeys() []string { return kindOf[K]().List().Names() }
+// HeldKeys implements keys.Holder. A driver without settings has no section in files.
+func (s *Sections[K]) HeldKeys() (names []string) {
+	for _, d := range kindOf[K]().List().sections {
+		if reflect.TypeOf(d.Default).NumField() > 0 {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
 
 // Held implements keys.Holder.
 func (s *Sections[K]) Held(name string) reflect.Value {

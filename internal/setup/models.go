@@ -3,6 +3,7 @@ package setup
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 
@@ -10,11 +11,10 @@ import (
 	"optibfm/internal/registry"
 	"optibfm/rtloop"
 	"optibfm/tflite"
-	"optibfm/tflite/tensorflow"
 )
 
-// Model is an opened model: a NativeModel, which this program evaluates, or a SavedModel, which TensorFlow
-// evaluates.
+// Model is an opened model: a NativeModel, which this program evaluates, or a SavedModel, which a registered
+// backend evaluates.
 type Model interface {
 	Dims() tflite.Dims
 	Title() string       // name for display
@@ -28,9 +28,9 @@ type Model interface {
 	Fits(configs.File) error
 	// Evaluator returns φ, π and ψ for one thread, such as the control thread.
 	Evaluator(configs.File) (tflite.Evaluator, error)
-	// Searcher returns the model that evaluates the candidates of the planner, on up to so many
-	// processors if it is native. A missing accelerator is an error with posture strict; otherwise the
-	// search falls back, and note is a line for the posture, also printed on standard error.
+	// Searcher returns the model that evaluates the candidates of the planner. A missing backend or device is
+	// an error with posture strict; otherwise the search falls back, and note is a line for the posture, also
+	// printed on standard error.
 	Searcher(f configs.File, processors int) (m tflite.Model, note string, err error)
 	// Caveat describes how the model weakens the real-time guarantee; empty if it does not.
 	Caveat() string
@@ -67,15 +67,13 @@ func ConfiguredModel(f configs.File) (Model, error) {
 	return m, nil
 }
 
-// CloseModels closes the TensorFlow sessions among models and ends the goroutines of native searches.
+// CloseModels closes the models that have a method Close: it ends the goroutines of a native search and the
+// sessions of TensorFlow.
 func CloseModels(models ...tflite.Model) error {
 	var errs []error
 	for _, m := range models {
-		switch m := m.(type) {
-		case tensorflow.Model:
-			errs = append(errs, m.Close())
-		case *tflite.Network:
-			m.Close()
+		if c, ok := m.(io.Closer); ok {
+			errs = append(errs, c.Close())
 		}
 	}
 	return errors.Join(errs...)
@@ -109,26 +107,27 @@ func (m NativeModel) Caveat() string { return "" }
 
 func (m NativeModel) Evaluator(configs.File) (tflite.Evaluator, error) { return m.NewNetwork() }
 
-// Searcher implements Model. It uses TensorFlow if the configuration asks for it and the library and
-// device exist, else the native network.
+// Searcher implements Model. ucb_gradient needs the gradients of the native network; the other strategies without
+// candidates search nothing.
 func (m NativeModel) Searcher(f configs.File, processors int) (tflite.Model, string, error) {
-	network, err := m.NewNetwork(tflite.Workers(processors))
+	w := registry.Workload{Candidates: f.Controller.NumCandidates(), Processors: processors}
+	native := func() (tflite.Model, error) {
+		return registry.OpenBackend(registry.BackendNative, struct{}{}, m.Bundle, w)
+	}
+	if f.Model.Backend == registry.BackendNative || w.Candidates == 0 {
+		searcher, err := native()
+		return searcher, "", err
+	}
+	searcher, missing := registry.OpenBackend(f.Model.Backend, f.Model.Chosen(), m.Bundle, w)
+	if missing == nil {
+		return searcher, "", nil
+	}
+	note, err := insteadOf(f, "model.backend", missing, "the search is native")
 	if err != nil {
 		return nil, "", err
 	}
-	if f.Model.Backend != configs.BackendTensorFlow {
-		return network, "", nil
-	}
-	n := f.Controller.NumCandidates()
-	if n == 0 { // ucb_gradient uses native gradients; the other strategies evaluate no candidates
-		return network, "", nil
-	}
-	accelerated, err := tensorflow.New(m.Bundle, f.Model.TensorFlow, n)
-	if err == nil {
-		return accelerated, "", nil
-	}
-	note, err := insteadOf(f, "model.backend", err, "the search is native")
-	return network, note, err
+	searcher, err = native()
+	return searcher, note, err
 }
 
 // insteadOf returns the note about a fallback, or an error with posture strict. key asked for what is missing.
@@ -136,7 +135,7 @@ func insteadOf(f configs.File, key string, missing error, instead string) (note 
 	if f.Loop.Posture == rtloop.Strict {
 		return "", fmt.Errorf("%s: %w (with loop.posture: warn %s)", key, missing, instead)
 	}
-	note = fmt.Sprintf("TensorFlow on %s: not granted, %s: %v", f.Model.TensorFlow.Device, instead, missing)
+	note = fmt.Sprintf("%s: not granted, %s: %v", key, instead, missing)
 	warn(note)
 	return note, nil
 }

@@ -11,6 +11,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 	"optibfm/tflite"
@@ -21,8 +22,9 @@ import (
 // withoutTensorFlow returns a session whose TensorFlow library does not exist.
 func withoutTensorFlow(t *testing.T, posture, strategy string) *setup.Session {
 	return rigtest.NewSession(t, func(f *configs.File) {
-		f.Model.Backend = configs.BackendTensorFlow
-		f.Model.TensorFlow.Library = filepath.Join(t.TempDir(), "nowhere")
+		f.Model.Backend = "tensorflow"
+		library := filepath.Join(t.TempDir(), "nowhere")
+		sections.Edit(&f.Model.Sections, func(c *tensorflow.Config) { c.Library = library })
 		f.Loop.Posture, f.Controller.Strategy = posture, strategy
 	})
 }

@@ -8,16 +8,13 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/journal"
+	"optibfm/internal/registry"
 	"optibfm/rtloop"
 	"optibfm/tflite"
-	"optibfm/tflite/tensorflow"
 )
 
 // SavedModel is a model that TensorFlow evaluates, also on the control thread. It ignores model.backend.
 type SavedModel struct{ *tflite.SavedModel }
-
-// CPUDevice is the TensorFlow device of φ and π, so that a tick never waits for a GPU.
-const CPUDevice = "/CPU:0"
 
 func (m SavedModel) Title() string       { return m.Name }
 func (m SavedModel) Fingerprint() string { return m.Hash }
@@ -37,8 +34,9 @@ func (m SavedModel) Fits(f configs.File) error {
 		return fmt.Errorf("loop.posture: %s is impossible with a SavedModel (model.bundle: %s): "+
 			"TensorFlow allocates and takes locks on the control thread; set loop.posture: %s, "+
 			"or use a forward-backward bundle (tflite/FORMAT.md)", rtloop.Strict, f.Model.Bundle, rtloop.Warn)
-	case !tensorflow.Built:
-		return fmt.Errorf("model.bundle: %s: a SavedModel needs TensorFlow: %w", f.Model.Bundle, tensorflow.ErrNotBuilt)
+	}
+	if missing := registry.EvaluatorOfSavedModels().Missing; missing != nil {
+		return fmt.Errorf("model.bundle: %s: a SavedModel needs TensorFlow: %w", f.Model.Bundle, missing)
 	}
 	return nil
 }
@@ -48,31 +46,37 @@ func (m SavedModel) Caveat() string {
 		"takes locks, so a tick may be late; check the lateness in the summary"
 }
 
-// Evaluator implements Model. All operations run on the calling thread: inter_op_threads 1 would use a
-// second thread without real-time priority.
+// Evaluator implements Model. It stays on the CPU, so that a tick never waits for a GPU, and on the calling thread, because another one has
+// no real-time priority.
 func (m SavedModel) Evaluator(f configs.File) (tflite.Evaluator, error) {
-	c := f.Model.TensorFlow
-	c.Device, c.IntraOpThreads, c.InterOpThreads = CPUDevice, 1, -1
-	return tensorflow.LoadSavedModel(*m.SavedModel, c, 1)
+	return m.open(f, registry.SavedModelUse{Candidates: 1, OnCPU: true, OneThread: true})
+}
+
+func (m SavedModel) open(f configs.File, use registry.SavedModelUse) (tflite.Evaluator, error) {
+	s := registry.EvaluatorOfSavedModels()
+	if s.Missing != nil {
+		return nil, s.Missing
+	}
+	return s.Open(f.Model.Section(s.Section), *m.SavedModel, use)
 }
 
 // Searcher implements Model. It uses the configured device, or the CPU if that is missing.
 func (m SavedModel) Searcher(f configs.File, _ int) (tflite.Model, string, error) {
-	n := f.Controller.NumCandidates()
-	if n == 0 {
+	use := registry.SavedModelUse{Candidates: f.Controller.NumCandidates()}
+	if use.Candidates == 0 {
 		return unsearched{m.Sizes}, "", nil
 	}
-	c := f.Model.TensorFlow
-	searcher, err := tensorflow.LoadSavedModel(*m.SavedModel, c, n)
-	if err == nil || !errors.Is(err, tensorflow.ErrNoDevice) || c.Device == CPUDevice {
+	searcher, err := m.open(f, use)
+	s := registry.EvaluatorOfSavedModels()
+	if err == nil || s.NoDevice == nil || !errors.Is(err, s.NoDevice) {
 		return searcher, "", err
 	}
-	note, err := insteadOf(f, "model.tensorflow.device", err, "the search is on "+CPUDevice)
+	note, err := insteadOf(f, "model."+s.Section+".device", err, "the search is on the CPU")
 	if err != nil {
 		return nil, "", err
 	}
-	c.Device = CPUDevice
-	searcher, err = tensorflow.LoadSavedModel(*m.SavedModel, c, n)
+	use.OnCPU = true
+	searcher, err = m.open(f, use)
 	return searcher, note, err
 }
 

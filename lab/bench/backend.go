@@ -16,6 +16,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/bundle"
+	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
@@ -66,8 +67,9 @@ func TimeBackend(ctx context.Context, out io.Writer, f configs.File, o BackendOp
 	t := table{out: out, model: model.Title(), backend: fmt.Sprintf("native, %d processors", runtime.GOMAXPROCS(0))}
 	m, accelerated := opened.Planner.(tensorflow.Model)
 	if accelerated {
-		t.backend = f.Model.TensorFlow.Device
-		if f.Model.TensorFlow.TF32 {
+		config := sections.Get[tensorflow.Config](f.Model.Sections)
+		t.backend = config.Device
+		if config.TF32 {
 			t.backend += ", TF32"
 		}
 		t.row(row{check: "start", median: time.Since(start), notes: "graph and the first 3 searches"})
