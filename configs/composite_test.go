@@ -34,7 +34,7 @@ func TestParse_ReportsPlaceInADevice(t *testing.T) {
 	for _, c := range []struct{ old, new, says string }{
 		{"driver: bno055", "driver: «bno05", "did you mean bno055?"},
 		{"mode: imu ", "mode: «m4g ", "use one of imu, ndof"},
-		{"read: [heading, gyro]", "read: [heading, «giro]", "choose from accel"},
+		{"read: [heading, gyro]", "read: [heading, «giro]", "did you mean gyro?"},
 		{"address: 0x40", "address: «0x70", "for all chips"},
 		{"stale_ms: 120", "stale_ms: «-1", "from 0 to 60000"},
 		{"{name: right, pin: 1}", "{name: right, pin: «0}", "give every output its own"},

@@ -60,7 +60,7 @@ func TestRules_CoverEveryNumber(t *testing.T) {
 	walk(reflect.ValueOf(Default()), "", keys.Field{}, func(path string, f keys.Field, v reflect.Value) {
 		switch v.Kind() {
 		case reflect.Bool, reflect.String:
-			if f.HasRule && (v.Kind() == reflect.Bool || f.Rule.Choices == nil) {
+			if f.HasRule && (v.Kind() == reflect.Bool || f.Rule.Ranged) {
 				t.Errorf("%s: a %s with %v", path, v.Type(), f.Rule)
 			}
 		default:
@@ -146,17 +146,17 @@ func TestRules_ValidateAndSchemaAgree(t *testing.T) {
 
 // samples returns the values at a limit and those just outside.
 func samples(field reflect.Value, l keys.Rule) (inside, outside []any) {
-	if l.Choices != nil && field.Kind() != reflect.String {
-		for _, number := range l.Numbers() {
-			inside = append(inside, number)
-		}
-		return inside, []any{slices.Max(l.Numbers()) + 1, -1.0}
-	}
-	if l.Choices != nil {
+	if field.Kind() == reflect.String {
 		for _, choice := range l.Choices {
 			inside = append(inside, choice)
 		}
 		return inside, []any{"no such choice"}
+	}
+	for _, number := range l.Numbers() {
+		inside = append(inside, number)
+	}
+	if !l.Ranged {
+		return inside, []any{slices.Max(l.Numbers()) + 1, -1.0}
 	}
 	step := func(bound float64) float64 {
 		if field.Kind() == reflect.Float64 {
@@ -221,6 +221,13 @@ func schemaAt(root map[string]any, pattern string) map[string]any {
 
 // schemaRefuses evaluates the keywords of a scalar.
 func schemaRefuses(s map[string]any, value any) bool {
+	if alternatives, ok := s["anyOf"].([]any); ok {
+		return !slices.ContainsFunc(alternatives, func(a any) bool {
+			one := maps.Clone(a.(map[string]any))
+			one["type"] = s["type"]
+			return !schemaRefuses(one, value)
+		})
+	}
 	if choices, ok := s["enum"].([]any); ok {
 		return !slices.Contains(choices, value)
 	}
@@ -262,7 +269,7 @@ func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
 	cfg.Safety.Limits = []controller.StopLimit{{Channel: "pitch", Min: -1, Max: 1}}
 	port := serial.Config{Path: "/dev/ttyACM0"}
 	devices := []assembly.Device{
-		device("", "bno055", bno055.Config{Bus: "/dev/i2c-3"}),
+		device("", "bno055", bno055.Config{Bus: "/dev/i2c-3", Read: []string{"gyro"}}),
 		device("", "mpu6050", mpu6050.Config{Bus: "/dev/i2c-4"}),
 		device("", "pca9685", pca9685.Config{Bus: "/dev/i2c-5", Channels: []pca9685.Channel{{Name: "left"}}}),
 		device("", "mcu", mcu.Config{Port: port}),

@@ -100,17 +100,25 @@ func scalarSchema(kind reflect.Kind, f keys.Field) object {
 	if !f.HasRule {
 		return s
 	}
-	if f.Rule.Choices != nil {
-		return append(s, member{"enum", f.Rule.Numbers()})
+	choices, interval := object{{"enum", f.Rule.Numbers()}}, intervalSchema(f.Rule)
+	switch {
+	case !f.Rule.Ranged:
+		return append(s, choices...)
+	case f.Rule.Choices == nil:
+		return append(s, interval...)
 	}
-	if f.Rule.HasMax() {
-		s = append(s, member{"maximum", number(f.Rule.Max)})
+	return append(s, member{"anyOf", []object{choices, interval}})
+}
+
+func intervalSchema(r keys.Rule) (s object) {
+	if r.HasMax() {
+		s = append(s, member{"maximum", number(r.Max)})
 	}
 	switch {
-	case f.Rule.Above:
-		s = append(s, member{"exclusiveMinimum", number(f.Rule.Min)})
-	case f.Rule.HasMin():
-		s = append(s, member{"minimum", number(f.Rule.Min)})
+	case r.Above:
+		s = append(s, member{"exclusiveMinimum", number(r.Min)})
+	case r.HasMin():
+		s = append(s, member{"minimum", number(r.Min)})
 	}
 	return s
 }

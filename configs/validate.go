@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"optibfm/controller"
-	"optibfm/internal/keys"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/registry"
 	"optibfm/internal/sections"
@@ -64,7 +63,7 @@ type checker struct {
 }
 
 func (c *checker) check(f File) {
-	c.checkRules(c.file, "", keys.Rule{}, false)
+	c.checkRules()
 	if f.Model.Bundle == "" {
 		c.add("model.bundle", " is empty; give the folder of a model bundle%s", orOneOf(registry.Models()))
 	}

@@ -3,8 +3,8 @@ package bno055
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"optibfm/hal"
@@ -153,9 +153,6 @@ func (c Config) Validate() error {
 	if c.Bus == "" {
 		wrong("bus is empty; set one, such as /dev/i2c-1")
 	}
-	if _, ok := axisMaps[c.AxisMap]; !ok {
-		wrong("axis_map is unknown (%q); choose P0 to P7", c.AxisMap)
-	}
 	if _, err := ParseProfile(c.Calibration); c.Calibration != "" && err != nil {
 		wrong("calibration: %w", err)
 	}
@@ -163,9 +160,6 @@ func (c Config) Validate() error {
 		wrong("calibration and calibration_file are both set; remove one")
 	}
 	for i, name := range c.Read {
-		if !slices.ContainsFunc(groups, func(g group) bool { return g.name == name }) {
-			wrong("read[%d] is unknown (%q); choose from %s", i, name, groupNames())
-		}
 		if slices.Contains(c.Read[:i], name) {
 			wrong("read[%d] is a duplicate (%q); remove it", i, name)
 		}
@@ -173,12 +167,19 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func groupNames() string {
-	names := make([]string, len(groups))
-	for i, g := range groups {
-		names[i] = g.name
+// Choices lists the values of a key that has choices. "" is the default.
+func (Config) Choices(key string) []string {
+	switch key {
+	case "axis_map":
+		return append(slices.Sorted(maps.Keys(axisMaps)), "")
+	case "read":
+		names := make([]string, len(groups))
+		for i, g := range groups {
+			names[i] = g.name
+		}
+		return names
 	}
-	return strings.Join(names, ", ")
+	return nil
 }
 
 func (c Config) withDefaults() Config {

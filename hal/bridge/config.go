@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"optibfm/internal/keys"
 )
 
 // Config selects the server of a robot and the mode. Zero values mean the
@@ -69,11 +71,13 @@ const (
 	simulatorHalt   = 5 * time.Second // the longest haltTimeout of a simulator
 	freeDeadman     = 500 * time.Millisecond
 	noticeAfter     = 3 * time.Second // without a welcome
-	maxMs           = 3600e3
 )
 
-// Validate returns an error for the first invalid setting.
+// Validate returns an error that names the invalid keys.
 func (c Config) Validate() error {
+	if err := keys.Check("bridge", c); err != nil {
+		return err
+	}
 	if len(c.Command) > 0 && c.Command[0] == "" {
 		return fmt.Errorf("bridge: command: the program is empty; set its name or path")
 	}
@@ -85,32 +89,14 @@ func (c Config) Validate() error {
 			return err
 		}
 	}
-	if _, err := c.mode(); err != nil {
-		return err
-	}
-	settings := []struct {
-		key   string
-		value float64
-	}{
-		{"timeout_ms", c.TimeoutMs}, {"stale_ms", c.StaleMs}, {"deadman_ms", c.DeadmanMs},
-		{"start_timeout_ms", c.StartTimeoutMs},
-	}
-	for _, s := range settings {
-		if !(s.value >= 0 && s.value <= maxMs) {
-			return fmt.Errorf("bridge: %s: not between 0 and an hour (%v ms); use 0 for the default", s.key, s.value)
-		}
-	}
 	return nil
 }
 
-func (c Config) mode() (mode, error) {
-	switch c.Mode {
-	case "", Lockstep:
-		return lockstep, nil
-	case Free:
-		return free, nil
+func (c Config) mode() mode {
+	if c.Mode == Free {
+		return free
 	}
-	return 0, fmt.Errorf("bridge: mode: unknown (%q); choose lockstep or free", c.Mode)
+	return lockstep
 }
 
 // startTimeout returns StartTimeoutMs, or its default.

@@ -124,10 +124,7 @@ func greet(ctx context.Context, conn net.Conn, config Config, deadline time.Time
 // handshake sends hello and reads the answer until a deadline, that of start_timeout_ms:
 // a server may have to build its robot first.
 func handshake(ctx context.Context, conn net.Conn, config Config, deadline time.Time) (welcome, error) {
-	want, err := config.mode()
-	if err != nil {
-		return welcome{}, err
-	}
+	want := config.mode()
 	m := hello{mode: want, task: config.Task}
 	if want == free {
 		m.deadman = deadmanOf(config)

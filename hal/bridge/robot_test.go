@@ -321,8 +321,8 @@ func TestConfig_RefusesInvalid(t *testing.T) {
 		{Config{Address: "/tmp/x"}, `invalid ("/tmp/x")`},
 		{Config{Address: "udp:x:1"}, "invalid"},
 		{Config{Address: "unix:"}, "invalid"},
-		{Config{Address: "unix:/x", Mode: "fast"}, `mode: unknown ("fast")`},
-		{Config{Address: "unix:/x", TimeoutMs: -1}, "timeout_ms: not between 0 and an hour (-1 ms)"},
+		{Config{Address: "unix:/x", Mode: "fast"}, `mode is unknown ("fast")`},
+		{Config{Address: "unix:/x", TimeoutMs: -1}, "timeout_ms is out of range (-1)"},
 		{Config{Address: "unix:/x", StaleMs: 1e9}, "stale_ms"},
 		{Config{Command: []string{""}}, "the program is empty"},
 	}

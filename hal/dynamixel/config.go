@@ -8,6 +8,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/serial"
 	"optibfm/hal/servobus"
+	"optibfm/internal/keys"
 )
 
 // Config describes a chain of servos on one port.
@@ -44,60 +45,44 @@ func (Servo) Choices(key string) []string {
 const (
 	maxServos    = 64
 	watchdogUnit = 20 * time.Millisecond
-	maxWatchdog  = 127
 	openingSlack = 20 * time.Millisecond
 )
 
-// Validate returns the first invalid setting.
+// Validate returns an error that names the invalid keys.
 func (c Config) Validate() error {
+	if err := keys.Check("dynamixel", c); err != nil {
+		return err
+	}
 	if err := c.Port.Validate(); err != nil {
 		return fmt.Errorf("dynamixel: port: %w", err)
 	}
 	servo := func(i int) (string, int) { return c.Servos[i].Name, c.Servos[i].ID }
-	if err := servobus.CheckServos("dynamixel", len(c.Servos), maxServos, MaxID, servo); err != nil {
+	if err := servobus.CheckServos("dynamixel", len(c.Servos), maxServos, servo); err != nil {
 		return err
 	}
 	for i, s := range c.Servos {
-		_, err := modeByName(s.mode())
-		if err == nil {
-			err = s.checkModel()
+		if m, ok := modelByName(s.Model); ok && s.mode() == Current && m.ampere == 0 {
+			return fmt.Errorf("dynamixel: servos[%d] %q: mode: a %s has no current mode", i, s.Name, m.name)
 		}
-		if err != nil {
-			return fmt.Errorf("dynamixel: servos[%d] %q: %w", i, s.Name, err)
-		}
-	}
-	if err := servobus.CheckTimeout("dynamixel", c.TimeoutMs); err != nil {
-		return err
 	}
 	_, err := c.watchdog()
 	return err
 }
 
-// watchdog returns the value of register 98.
+// watchdog returns the value of register 98, 0 to 127.
 func (c Config) watchdog() (byte, error) {
 	steps := c.DeadmanMs / float64(watchdogUnit.Milliseconds())
-	if steps >= 0 && steps <= maxWatchdog && steps == math.Trunc(steps) {
+	if steps == math.Trunc(steps) {
 		return byte(steps), nil
 	}
-	return 0, fmt.Errorf("dynamixel: deadman_ms: not a multiple of 20 up to %d (%v)", maxWatchdog*20, c.DeadmanMs)
-}
-
-func (s Servo) checkModel() error {
-	if s.Model == "" {
-		return nil
-	}
-	m, err := modelByName(s.Model)
-	if err == nil && s.mode() == Current && m.ampere == 0 {
-		return fmt.Errorf("mode: a %s has no current mode", m.name)
-	}
-	return err
+	return 0, fmt.Errorf("dynamixel: deadman_ms: not a multiple of 20 (%v)", c.DeadmanMs)
 }
 
 // Inputs returns the signals of Read: three for each servo, in their order.
 func (c Config) Inputs() (signals []hal.Signal) {
 	for _, s := range c.Servos {
-		m, err := modelByName(s.Model)
-		signals = append(signals, s.inputs(err != nil || m.ampere > 0)...)
+		m, ok := modelByName(s.Model)
+		signals = append(signals, s.inputs(!ok || m.ampere > 0)...)
 	}
 	return signals
 }

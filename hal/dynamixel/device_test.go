@@ -350,12 +350,12 @@ func TestOpen_RefusesWrongSetup(t *testing.T) {
 		{"no answers to writes", "register 68", func(c *chain, _ *config) { c.Set(1, 68, 1, 1) }},
 		{"no current mode", "current", func(c *chain, n *config) { c.Set(4, 11, 1, 0); n.Servos[3].Mode = "current" }},
 		{"another model", "the configuration has", func(_ *chain, n *config) { n.Servos[0].Model = "XL430-W250" }},
-		{"unknown model", "model: unknown", func(_ *chain, n *config) { n.Servos[0].Model = "XM430" }},
+		{"unknown model", "model is unknown", func(_ *chain, n *config) { n.Servos[0].Model = "XM430" }},
 		{"model without mode", "has no current mode", func(_ *chain, n *config) { n.Servos[2].Model = "XL430-W250" }},
 		{"same name", "twice", func(_ *chain, n *config) { n.Servos[1].Name = "leg" }},
-		{"mode", "mode: unknown", func(_ *chain, n *config) { n.Servos[1].Mode = "servo" }},
+		{"mode", "mode is unknown", func(_ *chain, n *config) { n.Servos[1].Mode = "servo" }},
 		{"deadman", "multiple of 20", func(_ *chain, n *config) { n.DeadmanMs = 50 }},
-		{"deadman too long", "multiple of 20", func(_ *chain, n *config) { n.DeadmanMs = 2560 }},
+		{"deadman too long", "from 0 to 2540", func(_ *chain, n *config) { n.DeadmanMs = 2560 }},
 		{"no port", "path", func(_ *chain, n *config) { n.Port.Path = "" }},
 	} {
 		c, config := fourModes(t)

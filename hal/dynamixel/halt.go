@@ -41,7 +41,7 @@ func (h halter) AssumeConfigured(i int) {
 	if s.mode.size == 2 {
 		s.low, s.high = math.MinInt16, math.MaxInt16
 	}
-	if m, err := modelByName(s.Model); err == nil && s.mode.name == Current {
+	if m, ok := modelByName(s.Model); ok && s.mode.name == Current {
 		s.perStep = m.ampere
 	}
 }

@@ -69,13 +69,13 @@ func modelByNumber(number uint16) (model, error) {
 	return model{}, fmt.Errorf("unsupported model number (%d); supported: %s", number, strings.Join(Models(), ", "))
 }
 
-func modelByName(name string) (model, error) {
+func modelByName(name string) (m model, ok bool) {
 	for _, m := range models {
 		if m.name == name {
-			return m, nil
+			return m, true
 		}
 	}
-	return model{}, fmt.Errorf("model: unknown (%q); set one of %s", name, strings.Join(Models(), ", "))
+	return model{}, false
 }
 
 // Models returns the names of the supported models.
@@ -118,11 +118,11 @@ var modes = []mode{
 // Modes returns the names of the modes.
 func Modes() []string { return []string{Position, ExtendedPosition, Velocity, Current, PWM} }
 
-func modeByName(name string) (mode, error) {
+func modeByName(name string) (m mode, ok bool) {
 	for _, m := range modes {
 		if m.name == name {
-			return m, nil
+			return m, true
 		}
 	}
-	return mode{}, fmt.Errorf("mode: unknown (%q); set one of %s", name, strings.Join(Modes(), ", "))
+	return mode{}, false
 }

@@ -19,10 +19,9 @@ const (
 	SyncWrite = 0x83
 )
 
-// Broadcast is the ID that addresses every servo; MaxID is the largest of a servo.
+// Broadcast is the ID that addresses every servo.
 const (
 	Broadcast = 0xFE
-	MaxID     = 252
 )
 
 // Bits of a status packet's first parameter.

@@ -7,6 +7,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/serial"
 	"optibfm/hal/servobus"
+	"optibfm/internal/keys"
 )
 
 // Config describes a chain of servos on one port.
@@ -37,21 +38,16 @@ const (
 
 const maxServos = 32 // a sync write of six bytes each fits into a packet
 
-// Validate returns the first invalid setting.
+// Validate returns an error that names the invalid keys.
 func (c Config) Validate() error {
+	if err := keys.Check("feetech", c); err != nil {
+		return err
+	}
 	if err := c.Port.Validate(); err != nil {
 		return fmt.Errorf("feetech: port: %w", err)
 	}
 	servo := func(i int) (string, int) { return c.Servos[i].Name, c.Servos[i].ID }
-	if err := servobus.CheckServos("feetech", len(c.Servos), maxServos, MaxID, servo); err != nil {
-		return err
-	}
-	for i, s := range c.Servos {
-		if m := s.mode(); m != Position && m != Velocity {
-			return fmt.Errorf("feetech: servos[%d] %q: mode: unknown (%q); set position or velocity", i, s.Name, m)
-		}
-	}
-	return servobus.CheckTimeout("feetech", c.TimeoutMs)
+	return servobus.CheckServos("feetech", len(c.Servos), maxServos, servo)
 }
 
 // Inputs returns the signals of Read: three for each servo, in their order.

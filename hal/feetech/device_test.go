@@ -288,10 +288,10 @@ func TestDevice_HaltRepeatsTorqueOffOfFailedArm(t *testing.T) {
 
 func TestConfig_RefusesInvalidSettings(t *testing.T) {
 	for want, change := range map[string]func(*feetech.Config){
-		"given twice":   func(c *feetech.Config) { c.Servos[1].Name = "shoulder" },
-		"0 and 253":     func(c *feetech.Config) { c.Servos[1].ID = 254 },
-		"mode: unknown": func(c *feetech.Config) { c.Servos[1].Mode = "pwm" },
-		"path":          func(c *feetech.Config) { c.Port.Path = "" },
+		"given twice":     func(c *feetech.Config) { c.Servos[1].Name = "shoulder" },
+		"from 0 to 253":   func(c *feetech.Config) { c.Servos[1].ID = 254 },
+		"mode is unknown": func(c *feetech.Config) { c.Servos[1].Mode = "pwm" },
+		"path":            func(c *feetech.Config) { c.Port.Path = "" },
 	} {
 		c := newRig(t).config(servobustest.Settings{})
 		change(&c)

@@ -16,10 +16,9 @@ const (
 	SyncWrite = 0x83
 )
 
-// Broadcast is the ID that addresses every servo; MaxID is the largest of a servo.
+// Broadcast is the ID that addresses every servo.
 const (
 	Broadcast = 0xFE
-	MaxID     = 253
 )
 
 const (

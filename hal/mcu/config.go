@@ -9,6 +9,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/serial"
+	"optibfm/internal/keys"
 )
 
 // Config describes a board. Zero values select the defaults.
@@ -44,25 +45,15 @@ const (
 	defaultStale   = 100 * time.Millisecond
 	defaultDeadman = 200 * time.Millisecond
 	defaultStart   = 3 * time.Second
-	maxMs          = 60_000
 )
 
-// Validate returns the first invalid setting.
+// Validate returns an error that names the invalid keys.
 func (c Config) Validate() error {
+	if err := keys.Check("mcu", c); err != nil {
+		return err
+	}
 	if err := c.Port.Validate(); err != nil {
 		return fmt.Errorf("mcu: port: %w", err)
-	}
-	settings := []struct {
-		key   string
-		value float64
-	}{
-		{"timeout_ms", c.TimeoutMs}, {"stale_ms", c.StaleMs},
-		{"deadman_ms", c.DeadmanMs}, {"start_timeout_ms", c.StartTimeoutMs},
-	}
-	for _, s := range settings {
-		if !(s.value >= 0 && s.value <= maxMs) {
-			return fmt.Errorf("mcu: %s: not between 0 and %d (%v); 0 selects the default", s.key, maxMs, s.value)
-		}
 	}
 	if c.DeadmanMs != math.Trunc(c.DeadmanMs) {
 		return fmt.Errorf("mcu: deadman_ms: not an integer (%v)", c.DeadmanMs)

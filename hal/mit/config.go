@@ -2,10 +2,10 @@ package mit
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/keys"
 )
 
 // Config describes the motors of one CAN interface. Zero values select the defaults.
@@ -56,21 +56,17 @@ const (
 
 const (
 	maxMotors    = 32
-	maxID        = 0x7F
-	maxReplyID   = 0x7FF
-	maxTimeoutMs = 1000
-	maxDeadmanMs = 10_000
 	defaultKpMax = 500
 	defaultKdMax = 5
 )
 
-// Validate returns the first invalid setting.
+// Validate returns an error that names the invalid keys.
 func (c Config) Validate() error {
+	if err := keys.Check("mit", c); err != nil {
+		return err
+	}
 	if c.Interface == "" {
 		return fmt.Errorf("mit: interface: empty; set it to a CAN interface, such as can0")
-	}
-	if c.Dialect != "" && c.Dialect != Original && c.Dialect != Damiao {
-		return fmt.Errorf("mit: dialect: unknown (%q); set mit or damiao", c.Dialect)
 	}
 	if len(c.Motors) == 0 || len(c.Motors) > maxMotors {
 		return fmt.Errorf("mit: motors: not between 1 and %d (%d)", maxMotors, len(c.Motors))
@@ -86,12 +82,6 @@ func (c Config) Validate() error {
 				"or the same reply_id and id (%d, %d)", i, m.Name, m.ReplyID, m.ID)
 		}
 		names[m.Name], answers[from] = true, true
-	}
-	if !(c.TimeoutMs >= 0 && c.TimeoutMs <= maxTimeoutMs) {
-		return fmt.Errorf("mit: timeout_ms: not between 0 and %d (%v)", maxTimeoutMs, c.TimeoutMs)
-	}
-	if !(c.DeadmanMs >= 0 && c.DeadmanMs <= maxDeadmanMs) {
-		return fmt.Errorf("mit: deadman_ms: not between 0 and %d (%v); 0 disables it", maxDeadmanMs, c.DeadmanMs)
 	}
 	if c.DeadmanMs > 0 && c.Dialect != Damiao {
 		return fmt.Errorf("mit: deadman_ms: the mit dialect cannot set the motor's timeout; " +
@@ -145,28 +135,9 @@ func (m Motor) validate() error {
 	if m.Name == "" {
 		return fmt.Errorf("name: empty")
 	}
-	if m.ID < 1 || m.ID > maxID {
-		return fmt.Errorf("id: not between 1 and %d (%d)", maxID, m.ID)
-	}
-	if m.ReplyID < 0 || m.ReplyID > maxReplyID {
-		return fmt.Errorf("reply_id: not between 0 and %d (%d); set it to the motor's master ID", maxReplyID, m.ReplyID)
-	}
-	switch m.Mode {
-	case "", Position, Velocity, Torque, Impedance:
-	default:
-		return fmt.Errorf("mode: unknown (%q); set position, velocity, torque or impedance", m.Mode)
-	}
 	r := m.span()
-	for _, s := range []struct {
-		key   string
-		value float64
-	}{{"p_max", r.PMax}, {"v_max", r.VMax}, {"t_max", r.TMax}, {"kp_max", r.KpMax}, {"kd_max", r.KdMax}} {
-		if !(s.value > 0) || math.IsInf(s.value, 1) {
-			return fmt.Errorf("%s: not positive and finite (%v); set the value of the motor", s.key, s.value)
-		}
-	}
-	if !(m.Kp >= 0 && m.Kp <= r.KpMax) || !(m.Kd >= 0 && m.Kd <= r.KdMax) {
-		return fmt.Errorf("kp, kd: not between 0 and the range (%v of %v, %v of %v)", m.Kp, r.KpMax, m.Kd, r.KdMax)
+	if m.Kp > r.KpMax || m.Kd > r.KdMax {
+		return fmt.Errorf("kp, kd: above the range (%v of %v, %v of %v)", m.Kp, r.KpMax, m.Kd, r.KdMax)
 	}
 	if m.mode() == Position && m.Kp == 0 {
 		return fmt.Errorf("kp: 0, so that a position goal has no effect")

@@ -26,7 +26,7 @@ type Config struct {
 	BandwidthHz int `yaml:"bandwidth_hz" rule:"0|5|10|20|42|98|188"`
 	// RateHz is the sample rate, 1000 (default) divided by a whole number.
 	// Choose at least the control rate.
-	RateHz int `yaml:"rate_hz" rule:"[0, 1000]"`
+	RateHz int `yaml:"rate_hz" rule:"0|[4, 1000]"`
 }
 
 // DefaultRateHz is the default of Config.RateHz.
@@ -65,8 +65,8 @@ func (c Config) Validate() error {
 	if c.Bus == "" {
 		errs = append(errs, errors.New("mpu6050: bus is empty; set one, such as /dev/i2c-1"))
 	}
-	if c.RateHz < 4 || c.RateHz > 1000 || 1000%c.RateHz != 0 {
-		errs = append(errs, fmt.Errorf("mpu6050: rate_hz (%d) is not 1000 divided by 1 to 250; use 1000, 500 or 250",
+	if c.RateHz > 0 && 1000%c.RateHz != 0 {
+		errs = append(errs, fmt.Errorf("mpu6050: rate_hz (%d) does not divide 1000; use 1000, 500 or 250",
 			c.RateHz))
 	}
 	return errors.Join(errs...)

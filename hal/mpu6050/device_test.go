@@ -237,14 +237,14 @@ func TestRead_AllocatesNothing(t *testing.T) {
 
 func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	for key, cfg := range map[string]Config{
-		"bus is empty":  {},
-		"address":       {Bus: "x", Address: 0x70},
-		"gyro_dps":      {Bus: "x", GyroDPS: 300},
-		"accel_g":       {Bus: "x", AccelG: 3},
-		"bandwidth_hz":  {Bus: "x", BandwidthHz: 44},
-		"rate_hz (333)": {Bus: "x", RateHz: 333},
-		"rate_hz (3)":   {Bus: "x", RateHz: 3},
-		"rate_hz (-1)":  {Bus: "x", RateHz: -1},
+		"bus is empty":                 {},
+		"address":                      {Bus: "x", Address: 0x70},
+		"gyro_dps":                     {Bus: "x", GyroDPS: 300},
+		"accel_g":                      {Bus: "x", AccelG: 3},
+		"bandwidth_hz":                 {Bus: "x", BandwidthHz: 44},
+		"rate_hz (333)":                {Bus: "x", RateHz: 333},
+		"rate_hz is out of range (3)":  {Bus: "x", RateHz: 3},
+		"rate_hz is out of range (-1)": {Bus: "x", RateHz: -1},
 	} {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/keys"
 )
 
 // The kinds of a channel.
@@ -27,13 +28,13 @@ type Config struct {
 	Bus string `yaml:"bus"`
 	// Address is 0x40 (default) to 0x77, by the pins A0 to A5, except 0x70,
 	// the address of all chips.
-	Address int `yaml:"address" rule:"[0, 119]"`
+	Address int `yaml:"address" rule:"0|[0x40, 0x77]"`
 	// FrequencyHz is the number of periods a second, 24 to 1525; 50 by
 	// default. The chip uses the nearest OscillatorHz / 4096 / n.
 	FrequencyHz float64 `yaml:"frequency_hz" rule:"[0, 3051]"`
 	// OscillatorHz is the frequency of the internal oscillator, 25 MHz by
 	// default; measure a pulse to correct its tolerance.
-	OscillatorHz float64 `yaml:"oscillator_hz" rule:"[0, 50e6]"`
+	OscillatorHz float64 `yaml:"oscillator_hz" rule:"0|[20e6, 50e6]"`
 	// OutputEnable is the GPIO line that is connected to OE, by its name in
 	// gpioinfo or as chip and number, gpiochip0:17. Empty: none; then only the
 	// bus can stop the outputs.
@@ -84,23 +85,18 @@ func (c Config) Place() string {
 
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
+	errs := []error{keys.Check("pca9685", c)}
 	c = c.withDefaults()
-	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("pca9685: "+format, args...)) }
 	if c.Bus == "" {
 		wrong("bus is empty; set one, such as /dev/i2c-1")
 	}
-	if c.Address < 0x40 || c.Address >= 0x78 || c.Address == 0x70 {
-		wrong("address is invalid (%#x); use 0x40 to 0x77, except 0x70 for all chips", c.Address)
+	if c.Address == 0x70 {
+		wrong("address is invalid (%#x is for all chips); use another one", c.Address)
 	}
-	if !(c.OscillatorHz >= 20e6 && c.OscillatorHz <= 50e6) {
-		wrong("oscillator_hz is out of range (%g); use 20000000 to 50000000, or 0 for 25000000", c.OscillatorHz)
-	} else if p := prescale(c.OscillatorHz, c.FrequencyHz); !(p >= minPrescale && p <= maxPrescale) {
+	if p := prescale(c.OscillatorHz, c.FrequencyHz); !(p >= minPrescale && p <= maxPrescale) {
 		wrong("frequency_hz is out of range (%g); use %.0f to %.0f", c.FrequencyHz,
 			math.Ceil(c.OscillatorHz/resolution/(maxPrescale+1)), math.Floor(c.OscillatorHz/resolution/(minPrescale+1)))
-	}
-	if c.WhenDisarmed != Off && c.WhenDisarmed != Pulses {
-		wrong("when_disarmed is unknown (%q); choose %s or %s", c.WhenDisarmed, Off, Pulses)
 	}
 	return errors.Join(append(errs, c.checkChannels())...)
 }
@@ -116,12 +112,8 @@ func (c Config) checkChannels() error {
 			return fmt.Errorf("pca9685: channels[%d].name is empty; set one", i)
 		case names[ch.Name]:
 			return fmt.Errorf("pca9685: channels[%d].name is a duplicate (%q); give every output its own", i, ch.Name)
-		case ch.Pin < 0 || ch.Pin >= pins:
-			return fmt.Errorf("pca9685: channels[%d].pin is out of range (%d); use 0 to %d", i, ch.Pin, pins-1)
 		case used[ch.Pin]:
 			return fmt.Errorf("pca9685: channels[%d].pin is a duplicate (%d); give every output its own", i, ch.Pin)
-		case ch.Kind != "" && ch.Kind != Pulse && ch.Kind != Duty:
-			return fmt.Errorf("pca9685: channels[%d].kind is unknown (%q); choose %s or %s", i, ch.Kind, Pulse, Duty)
 		}
 		names[ch.Name], used[ch.Pin] = true, true
 	}

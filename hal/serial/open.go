@@ -58,13 +58,9 @@ func setRaw(fd int, c Config) error {
 	if err != nil {
 		return fmt.Errorf("read line settings: %w; set path to a serial device", err)
 	}
-	parity, err := c.parity()
-	if err != nil {
-		return err
-	}
 	rate := uint32(c.baud())
 	t.Iflag, t.Oflag, t.Lflag = 0, 0, 0
-	t.Cflag = unix.CS8 | unix.CREAD | unix.CLOCAL | unix.BOTHER | unix.BOTHER<<inputBaudShift | parity
+	t.Cflag = unix.CS8 | unix.CREAD | unix.CLOCAL | unix.BOTHER | unix.BOTHER<<inputBaudShift | c.parity()
 	t.Ispeed, t.Ospeed = rate, rate
 	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0 // an empty buffer is EAGAIN; 0 bytes are a hang-up
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS2, t); err != nil {

@@ -8,12 +8,11 @@ import (
 const (
 	defaultSlack = 5 * time.Millisecond // for the adapter and the scheduler
 	minSlack     = time.Millisecond
-	maxTimeoutMs = 1000
 )
 
 // CheckServos validates the n servos of a configuration: their number, and that names and IDs are
-// unique, not empty and at most maxID. driver is the prefix of the error.
-func CheckServos(driver string, n, limit, maxID int, servo func(i int) (name string, id int)) error {
+// unique and not empty. driver is the prefix of the error.
+func CheckServos(driver string, n, limit int, servo func(i int) (name string, id int)) error {
 	if n < 1 || n > limit {
 		return fmt.Errorf("%s: servos: not between 1 and %d (%d)", driver, limit, n)
 	}
@@ -24,18 +23,10 @@ func CheckServos(driver string, n, limit, maxID int, servo func(i int) (name str
 		if name == "" || names[name] {
 			return fmt.Errorf("%s: name: empty or given twice (%q)", key, name)
 		}
-		if id < 0 || id > maxID || ids[id] {
-			return fmt.Errorf("%s %q: id: not between 0 and %d, or given twice (%d)", key, name, maxID, id)
+		if ids[id] {
+			return fmt.Errorf("%s %q: id: given twice (%d)", key, name, id)
 		}
 		names[name], ids[id] = true, true
-	}
-	return nil
-}
-
-// CheckTimeout validates the key timeout_ms.
-func CheckTimeout(driver string, ms float64) error {
-	if !(ms >= 0 && ms <= maxTimeoutMs) {
-		return fmt.Errorf("%s: timeout_ms: not between 0 and %d (%v); 0 selects the default", driver, maxTimeoutMs, ms)
 	}
 	return nil
 }

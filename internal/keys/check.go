@@ -4,51 +4,69 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 )
 
 // Check returns an error of a package for each value in a configuration that breaks the rule of its key.
 func Check(name string, config any) error {
-	return errors.Join(check(name, "", reflect.ValueOf(config))...)
+	var errs []error
+	Each(reflect.ValueOf(config), func(path string, v reflect.Value, r Rule) {
+		if problem := r.Problem(v); problem != "" {
+			errs = append(errs, fmt.Errorf("%s: %s%s", name, path, problem))
+		}
+	})
+	return errors.Join(errs...)
 }
 
-func check(name, path string, v reflect.Value) (errs []error) {
-	for _, f := range Fields(v) {
-		key := path + f.Key
-		switch f.Value.Kind() {
-		case reflect.Struct:
-			errs = append(errs, check(name, key+".", f.Value)...)
-		case reflect.Slice:
-			for i := range f.Value.Len() {
-				at := fmt.Sprintf("%s[%d]", key, i)
-				if element := f.Value.Index(i); element.Kind() == reflect.Struct {
-					errs = append(errs, check(name, at+".", element)...)
-				} else if problem := f.Rule.Problem(element); f.HasRule && problem != "" {
-					errs = append(errs, fmt.Errorf("%s: %s%s", name, at, problem))
-				}
+// Each visits each text and number of a configuration whose key has a rule, with its path. It leaves out the sections
+// of drivers that are not chosen and have their defaults.
+func Each(config reflect.Value, visit func(path string, v reflect.Value, r Rule)) {
+	each(config, "", Field{}, visit)
+}
+
+func each(v reflect.Value, path string, of Field, visit func(string, reflect.Value, Rule)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, f := range Fields(v) {
+			if f.Unused(v) {
+				continue
 			}
-		default:
-			if problem := f.Rule.Problem(f.Value); f.HasRule && problem != "" {
-				errs = append(errs, fmt.Errorf("%s: %s%s", name, key, problem))
-			}
+			each(f.Value, joinPath(path, f.Key), f, visit)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			each(v.Index(i), fmt.Sprintf("%s[%d]", path, i), of, visit)
+		}
+	case reflect.Map:
+		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), byName) {
+			each(v.MapIndex(name), joinPath(path, name.String()), of, visit)
+		}
+	default:
+		if of.HasRule && v.Kind() != reflect.Bool {
+			visit(path, v, of.Rule)
 		}
 	}
-	return errs
 }
 
-// Problem returns what is wrong with a text, a number or a boolean, "" if nothing is.
+func byName(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }
+
+func joinPath(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// Problem returns what is wrong with a text or a number, "" if nothing is.
 func (r Rule) Problem(v reflect.Value) string {
-	switch v.Kind() {
-	case reflect.Bool:
-		return ""
-	case reflect.String:
-		for _, choice := range r.Choices {
-			if v.String() == choice {
-				return ""
-			}
+	if v.Kind() == reflect.String {
+		if slices.Contains(r.Choices, v.String()) {
+			return ""
 		}
 		return fmt.Sprintf(" is unknown (%q); choose %v", v.String(), r)
 	}
-	if x := Number(v); !r.Allows(x) {
+	if !r.Allows(Number(v)) {
 		return fmt.Sprintf(" is out of range (%v); choose %v", v.Interface(), r)
 	}
 	return ""

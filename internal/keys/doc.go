@@ -9,7 +9,8 @@
 //	[a, b]   a number from a to b; (a: above a; inf instead of b: no bound; pi is a number too
 //	finite   any finite number
 //	a|b|     one of the choices, which may be numbers; nothing stands for the empty text
+//	a|[b, c] one of the choices, or a number of the range
 //
-// A struct whose choices depend on the program has a method Choices. The rule of a list or of a table is that of
+// A struct whose choices are computed has a method Choices. The rule of a list or of a table is that of
 // its elements. Loader, JSON Schema, completion and [Check] read the same rules.
 package keys

@@ -12,11 +12,12 @@ type inner struct {
 }
 
 type chosen struct {
-	Task string `yaml:"task"`
+	Task  string   `yaml:"task"`
+	Tasks []string `yaml:"tasks"`
 }
 
 func (chosen) Choices(key string) []string {
-	return map[string][]string{"task": {"spin", "drive"}}[key]
+	return map[string][]string{"task": {"spin", "drive"}, "tasks": {"spin", "drive"}}[key]
 }
 
 type config struct {
@@ -28,16 +29,21 @@ type config struct {
 	Free    string  `yaml:"free"`
 	Hidden  int     `yaml:"-"`
 	Chosen  chosen  `yaml:"chosen"`
+	Levels  int     `yaml:"levels" rule:"0|-1|[2, 1000]"`
+
+	Gains map[string]float64 `yaml:"gains" rule:"[0, 1]"`
 }
 
 func TestCheck_NamesEachKeyThatBreaksItsRule(t *testing.T) {
-	good := config{inner: inner{[]float64{1, 10}}, Address: 0x28, Angle: 1e300, Chosen: chosen{"spin"}}
-	if err := Check("it", good); err != nil {
-		t.Error(err)
+	good := config{inner: inner{[]float64{1, 10}}, Address: 0x28, Angle: 1e300, Chosen: chosen{"spin", []string{"spin"}}}
+	for _, good.Levels = range []int{0, -1, 2, 1000} {
+		if err := Check("it", good); err != nil {
+			t.Error(err)
+		}
 	}
 	bad := config{
 		inner: inner{[]float64{1, 0}}, Address: 40 + 2, Angle: math.NaN(), Offset: math.Inf(1), Mode: "x",
-		Chosen: chosen{"walk"},
+		Chosen: chosen{"walk", []string{"spin", "fly"}}, Levels: 1, Gains: map[string]float64{"left": 2, "right": 1},
 	}
 	err := Check("it", bad)
 	if err == nil {
@@ -50,6 +56,9 @@ func TestCheck_NamesEachKeyThatBreaksItsRule(t *testing.T) {
 		"it: offset is out of range (+Inf); choose a finite number",
 		`it: mode is unknown ("x"); choose one of imu, ndof`,
 		`it: chosen.task is unknown ("walk"); choose one of spin, drive`,
+		`it: chosen.tasks[1] is unknown ("fly"); choose one of spin, drive`,
+		"it: levels is out of range (1); choose 0, -1, or a value from 2 to 1000",
+		"it: gains.left is out of range (2); choose a value from 0 to 1",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
@@ -58,7 +67,7 @@ func TestCheck_NamesEachKeyThatBreaksItsRule(t *testing.T) {
 }
 
 func TestOf_ListsTheKeysInOrder(t *testing.T) {
-	want := []string{"speeds", "address", "angle", "offset", "mode", "free", "chosen"}
+	want := []string{"speeds", "address", "angle", "offset", "mode", "free", "chosen", "levels", "gains"}
 	if got := Of(reflect.ValueOf(config{})); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -9,11 +9,13 @@ import (
 	"strings"
 )
 
-// Rule is the range of a number, or the choices of a text or of a number.
+// Rule is the choices of a text, or the choices and the range of a number.
 type Rule struct {
-	Min, Max float64 // ±math.MaxFloat64: no bound, but finite
+	Choices []string
+	Ranged  bool // has a range
+
+	Min, Max float64 // of the range; ±math.MaxFloat64: no bound, but finite
 	Above    bool    // Min itself is outside
-	Choices  []string
 }
 
 // Chooser is implemented by structs with texts whose choices are not in a tag. Choices returns those of a key, nil for
@@ -21,17 +23,15 @@ type Rule struct {
 type Chooser interface{ Choices(key string) []string }
 
 // HasMin reports whether the range has a lower bound.
-func (r Rule) HasMin() bool { return r.Choices == nil && r.Min > -math.MaxFloat64 }
+func (r Rule) HasMin() bool { return r.Ranged && r.Min > -math.MaxFloat64 }
 
 // HasMax reports whether the range has an upper bound.
-func (r Rule) HasMax() bool { return r.Choices == nil && r.Max < math.MaxFloat64 }
+func (r Rule) HasMax() bool { return r.Ranged && r.Max < math.MaxFloat64 }
 
 // Allows reports whether a number is allowed. NaN is not.
 func (r Rule) Allows(x float64) bool {
-	if r.Choices != nil {
-		return slices.Contains(r.Numbers(), x)
-	}
-	return x >= r.Min && x <= r.Max && (!r.Above || x > r.Min)
+	inside := x >= r.Min && x <= r.Max && (!r.Above || x > r.Min)
+	return r.Ranged && inside || slices.Contains(r.Numbers(), x)
 }
 
 // Numbers returns the choices of a number.
@@ -49,9 +49,12 @@ func (r Rule) Named() []string {
 }
 
 func (r Rule) String() string {
+	named := strings.Join(r.Named(), ", ")
 	switch {
+	case !r.Ranged:
+		return "one of " + named
 	case r.Choices != nil:
-		return "one of " + strings.Join(r.Named(), ", ")
+		return named + ", or " + Rule{Ranged: true, Min: r.Min, Max: r.Max, Above: r.Above}.String()
 	case r.Min == r.Max:
 		return fmt.Sprintf("%g", r.Min)
 	case !r.HasMin():
@@ -69,7 +72,11 @@ func (r Rule) String() string {
 // ruleOf returns the rule of a field of a struct.
 func ruleOf(owner reflect.Type, f reflect.StructField) (r Rule, ok bool) {
 	tag, ok := f.Tag.Lookup("rule")
-	if !ok && f.Type.Kind() == reflect.String && owner.Implements(reflect.TypeFor[Chooser]()) {
+	element := f.Type
+	if element.Kind() == reflect.Slice {
+		element = element.Elem()
+	}
+	if !ok && element.Kind() == reflect.String && owner.Implements(reflect.TypeFor[Chooser]()) {
 		choices := reflect.Zero(owner).Interface().(Chooser).Choices(keyOf(f))
 		return Rule{Choices: choices}, choices != nil
 	}
@@ -77,16 +84,22 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r Rule, ok bool) {
 		return Rule{}, false
 	}
 	if tag == "finite" {
-		return Rule{Min: -math.MaxFloat64, Max: math.MaxFloat64}, true
+		return Rule{Ranged: true, Min: -math.MaxFloat64, Max: math.MaxFloat64}, true
 	}
-	if tag == "" || tag[0] != '[' && tag[0] != '(' {
-		return Rule{Choices: strings.Split(tag, "|")}, true
+	choices := strings.Split(tag, "|")
+	interval := choices[len(choices)-1]
+	if interval == "" || interval[0] != '[' && interval[0] != '(' {
+		return Rule{Choices: choices}, true
 	}
-	low, high, isRange := strings.Cut(tag[1:], ", ")
-	if end := tag[len(tag)-1]; !isRange || end != ']' && end != ')' {
+	low, high, isRange := strings.Cut(interval[1:], ", ")
+	if end := interval[len(interval)-1]; !isRange || end != ']' && end != ')' {
 		panic(fmt.Sprintf("keys: %v.%s: no rule (%q)", owner, f.Name, tag))
 	}
-	return Rule{Min: mustNumber(low), Max: mustNumber(high[:len(high)-1]), Above: tag[0] == '('}, true
+	r = Rule{Ranged: true, Min: mustNumber(low), Max: mustNumber(high[:len(high)-1]), Above: interval[0] == '('}
+	if len(choices) > 1 {
+		r.Choices = choices[:len(choices)-1]
+	}
+	return r, true
 }
 
 // mustNumber reads a number of a rule. A rule is part of the program.

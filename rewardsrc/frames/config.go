@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"optibfm/internal/keys"
 	"optibfm/internal/redact"
 )
 
@@ -34,7 +35,7 @@ func (c Config) Enabled() bool { return c.Camera != "" || c.URL != "" }
 
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{keys.Check("frames", c)}
 	if c.Camera != "" && c.URL != "" {
 		errs = append(errs, errors.New("frames: camera and url are both set; remove one"))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 
+	"optibfm/internal/keys"
 	"optibfm/tflite"
 )
 
@@ -47,22 +48,11 @@ func DefaultConfig() Config {
 
 var deviceName = regexp.MustCompile(`^/(CPU|GPU):[0-9]{1,2}$`)
 
-// maxThreads is more than any companion computer has cores.
-const maxThreads = 1024
-
 // Validate returns an error for each invalid value, "tensorflow: KEY ...".
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{keys.Check("tensorflow", c)}
 	if !deviceName.MatchString(c.Device) {
 		errs = append(errs, fmt.Errorf("tensorflow: device is invalid (%q); use /GPU:0 or /CPU:0", c.Device))
-	}
-	if c.IntraOpThreads < 0 || c.IntraOpThreads > maxThreads {
-		errs = append(errs, fmt.Errorf("tensorflow: intra_op_threads is out of range (%d); use 0 for all cores, "+
-			"or at most %d", c.IntraOpThreads, maxThreads))
-	}
-	if c.InterOpThreads < -1 || c.InterOpThreads > maxThreads {
-		errs = append(errs, fmt.Errorf("tensorflow: inter_op_threads is out of range (%d); use -1 for the calling "+
-			"thread, 0 for all cores, or at most %d", c.InterOpThreads, maxThreads))
 	}
 	return errors.Join(errs...)
 }
