@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"optibfm/internal/keys"
 	"optibfm/posterior"
 	"optibfm/tflite"
 )
@@ -61,10 +63,10 @@ type Config struct {
 	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. 0: the zero is 0.
 	Offset float64 `yaml:"offset" rule:"[0, 1e6]"`
 
-	Sigma        float64 `yaml:"sigma" rule:"[1e-6, 1e6]"` // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
-	Rho          float64 `yaml:"rho" rule:"(0, 1]"`        // forgetting: weight of a label after one period, in (0, 1]
-	Robust       float64 `yaml:"robust" rule:"[0, 1e6]"`   // surprise above which labels weigh less, from 1e-6; 0: off
-	ExactRestore bool    `yaml:"exact_restore"`            // restore the prior each tick, O(d³); needed if ρ^(d-1) < 0.5
+	Sigma        float64 `yaml:"sigma" rule:"[1e-6, 1e6]"`    // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
+	Rho          float64 `yaml:"rho" rule:"(0, 1]"`           // forgetting: weight of a label after one period, in (0, 1]
+	Robust       float64 `yaml:"robust" rule:"0|[1e-6, 1e6]"` // surprise above which labels weigh less, from 1e-6; 0: off
+	ExactRestore bool    `yaml:"exact_restore"`               // restore the prior each tick, O(d³); needed if ρ^(d-1) < 0.5
 
 	Noise NoiseConfig `yaml:"noise"`
 
@@ -258,29 +260,17 @@ func PaperBelief() Config {
 	return Config{Prior: Isotropic, Draw: DrawConfig{Scale: 1, Ticks: 1}}
 }
 
-// Within these ranges no number of a label, a belief or a float32 search
-// overflows or underflows.
-const (
-	minLambda, maxLambda = 1e-9, 1e9
-	minSigma, maxSigma   = 1e-6, 1e6
-	minRobust, maxRobust = 1e-6, 1e6
-	maxOffset            = 1e6
-	maxDraw              = 1e3
-)
-
 // Validate reports all mistakes in c for a model of latent dimension d; d = 0
 // omits the checks that depend on the model. The error wraps ErrConfig and a
 // *FieldError for each mistake.
 func (c Config) Validate(d int) error {
 	var v mistakes
+	v.breaches(c)
 	c.checkPlanning(&v, d)
 	c.checkBelief(&v, d)
 	c.Gate.check(&v)
 	c.Credit.check(&v)
 	c.Explore.check(&v, d)
-	if c.Guard.MaxBadTicks < 0 || c.Guard.MaxBadTicks > 1000 {
-		v.add("guard.max_bad_ticks", c.Guard.MaxBadTicks, "use 0 to 1000")
-	}
 	if len(v.errs) == 0 {
 		return nil
 	}
@@ -288,42 +278,23 @@ func (c Config) Validate(d int) error {
 }
 
 func (c CreditConfig) check(v *mistakes) {
-	if c.Answers != "" && !slices.Contains(AnswerMoments(), c.Answers) {
-		v.add("credit.answers", c.Answers, "use one of "+strings.Join(AnswerMoments(), ", "))
-	}
 	for _, w := range []struct {
 		key          string
 		delay, width float64
 	}{{"credit", c.DelayS, c.WidthS}, {"credit.held", c.Held.DelayS, c.Held.WidthS}} {
-		v.notNegative(w.key+".delay_s", w.delay)
-		v.notNegative(w.key+".width_s", w.width)
 		if w.delay+w.width > 600 {
 			v.add(w.key, w.delay+w.width, "keep delay_s + width_s within 600")
 		}
 	}
-	v.within("credit.compare_s", c.CompareS, 0, 600)
 }
 
 func (c Config) checkPlanning(v *mistakes, d int) {
-	if !slices.Contains(Strategies(), c.Strategy) {
-		v.add("strategy", c.Strategy, "use one of "+strings.Join(Strategies(), ", "))
-	}
-	if c.Candidates < 0 || c.Candidates > 1<<16 {
-		v.add("candidates", c.Candidates, "use 1 to 65536, or 0 for the strategy's default")
-	}
-	if _, err := c.Beta.schedule(); err != nil {
-		v.add("beta", c.Beta, err.Error())
-	}
-	if c.Gradient.Steps < 1 || c.Gradient.Steps > 1000 {
-		v.add("gradient.steps", c.Gradient.Steps, "use 1 to 1000")
-	}
-	if !(c.Gradient.LearningRate > 0 && c.Gradient.LearningRate <= 10) {
-		v.add("gradient.learning_rate", c.Gradient.LearningRate, "use a number above 0 and at most 10")
+	if !v.within("beta") {
+		if _, err := c.Beta.schedule(); err != nil {
+			v.add("beta", c.Beta, err.Error())
+		}
 	}
 	c.checkFixedZ(v, d)
-	if c.MaxPlanAge < 1 {
-		v.add("max_plan_age_ticks", c.MaxPlanAge, "use at least 1")
-	}
 }
 
 func (c Config) checkFixedZ(v *mistakes, d int) {
@@ -342,19 +313,6 @@ func (c Config) checkFixedZ(v *mistakes, d int) {
 }
 
 func (c Config) checkBelief(v *mistakes, d int) {
-	v.within("sigma", c.Sigma, minSigma, maxSigma)
-	v.within("offset", c.Offset, 0, maxOffset)
-	v.within("noise.floor", c.Noise.Floor, 0, maxSigma)
-	v.within("noise.freedom", c.Noise.Freedom, 0, 1e6)
-	v.within("draw.scale", c.Draw.Scale, 0, maxDraw)
-	v.within("draw.held", c.Draw.Held, 0, 1)
-	v.within("draw.dither", c.Draw.Dither, 0, maxDraw)
-	if c.Draw.Ticks < 1 {
-		v.add("draw.hold_ticks", c.Draw.Ticks, "use at least 1")
-	}
-	if !slices.Contains(Priors(), c.Prior) {
-		v.add("prior", c.Prior, "use one of "+strings.Join(Priors(), ", "))
-	}
 	if d > 0 && c.Prior == TaskPrior && c.Basis == nil {
 		v.add("prior", c.Prior, "the model has no task prior: add one with `optibfm model prior`, or use isotropic")
 	}
@@ -362,16 +320,7 @@ func (c Config) checkBelief(v *mistakes, d int) {
 		v.add("prior", c.Prior, fmt.Sprintf("its task prior has %d features, the model has %d", c.Basis.dim(), d))
 	}
 	c.checkFormerTasks(v)
-	v.within("lambda", c.Lambda, minLambda, maxLambda)
-	if c.Robust != 0 && !(c.Robust >= minRobust && c.Robust <= maxRobust) {
-		v.add("robust", c.Robust, fmt.Sprintf("use a number from %g to %g, or 0 for the same weight for all labels",
-			minRobust, maxRobust))
-	}
-	if !(c.Rho > 0 && c.Rho <= 1) {
-		v.add("rho", c.Rho, "use a number above 0 and at most 1")
-		return
-	}
-	if d == 0 || !(c.Lambda >= minLambda && c.Lambda <= maxLambda) {
+	if d == 0 || len(v.errs) > 0 {
 		return
 	}
 	if _, err := c.NewBelief(d); err != nil {
@@ -392,49 +341,43 @@ func (c Config) checkFormerTasks(v *mistakes) {
 }
 
 func (g GateConfig) check(v *mistakes) {
-	v.notNegative("gate.kappa", g.Kappa)
-	if g.RequestsPerMinute < 0 || g.RequestsPerMinute > 10_000 {
-		v.add("gate.requests_per_minute", g.RequestsPerMinute, "use 1 to 10000, or 0 for no limit")
-	}
-	if !(g.LabelsPerMinute >= 0 && g.LabelsPerMinute <= 1000) {
-		v.add("gate.labels_per_minute", g.LabelsPerMinute, "use a number up to 1000, or 0 to leave kappa as it is")
-	}
 	if n := g.RequestsPerMinute; n > 0 && g.LabelsPerMinute > float64(n) {
 		v.add("gate.labels_per_minute", g.LabelsPerMinute,
 			fmt.Sprintf("use at most requests_per_minute (%d), or raise requests_per_minute", n))
 	}
-	if !(g.TimeoutS > 0 && g.TimeoutS <= 3600) {
-		v.add("gate.timeout_s", g.TimeoutS, "use a number above 0 and at most 3600")
-	}
-	v.notNegative("gate.backoff_s", g.BackoffS)
-	if g.Pause != "" && g.Pause != PauseHold {
-		v.add("gate.pause", g.Pause, "use "+PauseHold+", or leave it empty")
-	}
 	if g.Pause == PauseHold && g.BackoffS == 0 {
 		v.add("gate.backoff_s", g.BackoffS, "use a number above 0: with gate.pause hold the robot would never move")
 	}
-	if !(g.BackoffMaxS >= g.BackoffS && g.BackoffMaxS <= 86_400) {
-		v.add("gate.backoff_max_s", g.BackoffMaxS, "use at least backoff_s and at most 86400")
+	if g.BackoffMaxS < g.BackoffS {
+		v.add("gate.backoff_max_s", g.BackoffMaxS, "use at least backoff_s")
 	}
 }
 
-// mistakes collects the mistakes in a configuration. A NaN fails every check.
+// mistakes collects the mistakes in a configuration.
 type mistakes struct{ errs []error }
 
 func (v *mistakes) add(key string, found any, fix string) {
 	v.errs = append(v.errs, &FieldError{Key: key, Found: found, Fix: fix})
 }
 
-func (v *mistakes) notNegative(key string, x float64) {
-	if !(x >= 0) || math.IsInf(x, 0) {
-		v.add(key, x, "use a finite number of at least 0")
-	}
+// breaches adds the values that break the rules of their keys. The logs of earlier programs have no preset and no
+// credit.answers.
+func (v *mistakes) breaches(c Config) {
+	keys.Each(reflect.ValueOf(c), func(path string, x reflect.Value, r keys.Rule) {
+		if x.Kind() == reflect.String && x.IsZero() && (path == "preset" || path == "credit.answers") {
+			return
+		}
+		if r.Problem(x) != "" {
+			v.add(path, x.Interface(), fmt.Sprintf("choose %v", r))
+		}
+	})
 }
 
-func (v *mistakes) within(key string, x, least, most float64) {
-	if !(x >= least && x <= most) {
-		v.add(key, x, fmt.Sprintf("use a number from %g to %g", least, most))
-	}
+// within reports whether there are mistakes in a section.
+func (v *mistakes) within(section string) bool {
+	return slices.ContainsFunc(v.errs, func(err error) bool {
+		return strings.HasPrefix(err.(*FieldError).Key, section+".")
+	})
 }
 
 // FieldError is a mistake in one key of a configuration.

@@ -26,26 +26,24 @@ func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 		"strategy":   {func(c *Config) { c.Strategy = "" }, func(c *Config) { c.Strategy = "UCB" }},
 		"candidates": {func(c *Config) { c.Candidates = -1 }, func(c *Config) { c.Candidates = 1<<16 + 1 }},
 		"beta": {
-			func(c *Config) { c.Beta = Beta{} },
-			func(c *Config) { c.Beta.Value = -1 },
-			func(c *Config) { c.Beta.Value = nan },
-			func(c *Config) { c.Beta.Value = 1e10 },
 			func(c *Config) { c.Beta = Beta{Schedule: Theory, S: 1} },
-			func(c *Config) { c.Beta = Beta{Schedule: Theory, S: inf, Delta: 0.1} },
 			func(c *Config) { c.Beta = Beta{Schedule: Misspecified, S: 1, Delta: 0.1} },
-			func(c *Config) { c.Beta = Beta{Schedule: Misspecified, S: 1, Delta: 0.1, Zeta: -1, L: 1} },
 		},
-		"sigma":  numbers(func(c *Config, x float64) { c.Sigma = x }, 0, -1, nan, inf, 1e-7, 1e7),
-		"robust": numbers(func(c *Config, x float64) { c.Robust = x }, -1, nan, inf, 1e-10, 1e10),
-		"lambda": numbers(func(c *Config, x float64) { c.Lambda = x }, 0, -1, nan, inf, 1e-10, 1e10),
-		"rho":    numbers(func(c *Config, x float64) { c.Rho = x }, 0, -1, nan, inf, 1.0001, 0.9),
+		"beta.schedule": {func(c *Config) { c.Beta = Beta{} }},
+		"beta.value":    numbers(func(c *Config, x float64) { c.Beta.Value = x }, -1, nan, 1e10),
+		"beta.s":        {func(c *Config) { c.Beta = Beta{Schedule: Theory, S: inf, Delta: 0.1} }},
+		"beta.zeta":     {func(c *Config) { c.Beta = Beta{Schedule: Misspecified, S: 1, Delta: 0.1, Zeta: -1, L: 1} }},
+		"sigma":         numbers(func(c *Config, x float64) { c.Sigma = x }, 0, -1, nan, inf, 1e-7, 1e7),
+		"robust":        numbers(func(c *Config, x float64) { c.Robust = x }, -1, nan, inf, 1e-10, 1e10),
+		"lambda":        numbers(func(c *Config, x float64) { c.Lambda = x }, 0, -1, nan, inf, 1e-10, 1e10),
+		"rho":           numbers(func(c *Config, x float64) { c.Rho = x }, 0, -1, nan, inf, 1.0001, 0.9),
 		"fixed_z": {
 			func(c *Config) { c.Strategy = Fixed },
 			func(c *Config) { c.FixedZ = []float64{1} },
 			func(c *Config) { c.FixedZ = make([]float64, 50) },
-			func(c *Config) { c.FixedZ = slices.Repeat([]float64{nan}, 50) },
 			func(c *Config) { c.FixedZ = slices.Repeat([]float64{1e200}, 50) },
 		},
+		"fixed_z[0]":         {func(c *Config) { c.FixedZ = slices.Repeat([]float64{nan}, 50) }},
 		"max_plan_age_ticks": {func(c *Config) { c.MaxPlanAge = 0 }},
 
 		"gate.kappa":               gates(func(g *GateConfig, x float64) { g.Kappa = x }, -1, nan, inf),
@@ -93,20 +91,20 @@ func numbers(set func(*Config, float64), values ...float64) (changes []func(*Con
 
 func TestConfig_ValidateReportsAllMistakes(t *testing.T) {
 	err := Config{}.Validate(0)
-	for _, key := range []string{"strategy", "beta", "sigma", "lambda", "rho", "gate.timeout_s", "max_plan_age_ticks"} {
-		if !slices.Contains(keys(err), key) {
-			t.Errorf("%s is missing in %v", key, keys(err))
+	for _, key := range []string{"strategy", "beta.schedule", "sigma", "lambda", "rho", "gate.timeout_s", "max_plan_age_ticks"} {
+		if !slices.Contains(keysOf(err), key) {
+			t.Errorf("%s is missing in %v", key, keysOf(err))
 		}
 	}
 }
 
-// keys collects the keys of all field errors.
-func keys(err error) (found []string) {
+// keysOf collects the keys of all field errors.
+func keysOf(err error) (found []string) {
 	var field *FieldError
 	switch e := err.(type) {
 	case interface{ Unwrap() []error }:
 		for _, inner := range e.Unwrap() {
-			found = append(found, keys(inner)...)
+			found = append(found, keysOf(inner)...)
 		}
 	default:
 		if errors.As(err, &field) {
@@ -179,7 +177,7 @@ func FuzzValidate(f *testing.F) {
 			return
 		}
 		if _, err := NewLearner(cfg, rigLatent, testPeriod); err != nil {
-			if len(keys(err)) != 1 {
+			if len(keysOf(err)) != 1 {
 				t.Fatal(err)
 			}
 			return // the window is too long for this period

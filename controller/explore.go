@@ -23,8 +23,6 @@ type ExploreConfig struct {
 const maxVetted = 16
 
 func (e ExploreConfig) check(v *mistakes, d int) {
-	v.within("explore.within_deg", e.WithinDeg, 0, 80)
-	v.within("explore.turn_deg_per_s", e.TurnDegPerS, 0, 36_000)
 	used := e.UntilLabel || e.WithinDeg > 0
 	switch {
 	case used && len(e.Tasks) == 0:

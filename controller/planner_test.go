@@ -370,7 +370,7 @@ func TestPlanner_UsesBetaSchedule(t *testing.T) {
 	if got := plan(t, newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1)), s).Beta; !closeTo(got, want, 1e-12) {
 		t.Errorf("β is %v, want %v", got, want)
 	}
-	cfg.Beta = Beta{Schedule: Misspecified, S: 1.5, Delta: 0.1, Zeta: 0.2, L: inf}
+	cfg.Beta = Beta{Schedule: Misspecified, S: 1.5, Delta: 0.1, Zeta: 0.2, L: 1e9}
 	want += 0.2 * math.Sqrt(b.Weight())
 	if got := plan(t, newTestPlanner(t, cfg, tflitetest.Network(plannerDims, 1)), s).Beta; !closeTo(got, want, 1e-12) {
 		t.Errorf("β′ is %v, want %v", got, want)
