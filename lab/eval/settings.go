@@ -2,139 +2,141 @@ package eval
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"optibfm/controller"
+	"optibfm/internal/keys"
 )
 
 // Settings can be varied. Each key has a list of values, and every combination is run. A missing key has
-// its default and is not part of a row's Params.
+// its default and is not part of a row's Params. The tag as names the key of the controller whose rule a value obeys.
 type Settings struct {
 	// Belief and planner.
 
 	// Preset is paper (default) or person: controller.PersonConfig. The keys up to hold replace single values.
-	Preset []string `yaml:"preset,omitempty"`
+	Preset []string `yaml:"preset,omitempty" rule:"paper|person"`
 	// Prior of z is isotropic or task, the model's task prior.
-	Prior []string `yaml:"prior,omitempty"`
+	Prior []string `yaml:"prior,omitempty" rule:"isotropic|task"`
 	// Offset is the prior standard deviation of the operator's zero; 0: the zero is 0.
-	Offset []float64 `yaml:"offset,omitempty"`
+	Offset []float64 `yaml:"offset,omitempty" as:"offset"`
 	// Noise of labels is modelled as fixed (sigma) or estimated.
-	NoiseModel []string `yaml:"noise_model,omitempty"`
+	NoiseModel []string `yaml:"noise_model,omitempty" rule:"fixed|estimated"`
 	// Freedom are the degrees of freedom of Student's t; 0: labels are normally distributed.
-	Freedom []float64 `yaml:"freedom,omitempty"`
+	Freedom []float64 `yaml:"freedom,omitempty" as:"noise.freedom"`
 	// DrawScale multiplies the standard deviation of thompson's draws.
-	DrawScale []float64 `yaml:"draw_scale,omitempty"`
+	DrawScale []float64 `yaml:"draw_scale,omitempty" as:"draw.scale"`
 	// Floor is the least estimate of σ.
-	Floor []float64 `yaml:"floor,omitempty"`
+	Floor []float64 `yaml:"floor,omitempty" as:"noise.floor"`
 	// Held is the share of the variance of thompson's draws that is held.
-	Held []float64 `yaml:"held,omitempty"`
+	Held []float64 `yaml:"held,omitempty" as:"draw.held"`
 	// Dither is the noise on each element of z in each plan of thompson, in units of ‖z‖.
-	Dither []float64 `yaml:"dither,omitempty"`
+	Dither []float64 `yaml:"dither,omitempty" as:"draw.dither"`
 	// Hold is the number of steps for which that part of thompson's draws stays the same.
-	Hold []int `yaml:"hold,omitempty"`
+	Hold []int `yaml:"hold,omitempty" as:"draw.hold_ticks"`
 
 	// Beta is the weight of the uncertainty bonus of ucb*; default 1.
-	Beta []float64 `yaml:"beta,omitempty"`
+	Beta []float64 `yaml:"beta,omitempty" as:"beta.value"`
 	// Sigma is the standard deviation of a label's noise; default that of the preset, and in the preset
 	// paper 0.1 for thompson* and 1 for others.
-	Sigma []float64 `yaml:"sigma,omitempty"`
+	Sigma []float64 `yaml:"sigma,omitempty" as:"sigma"`
 	// Lambda is the prior; default 1.
-	Lambda []float64 `yaml:"lambda,omitempty"`
+	Lambda []float64 `yaml:"lambda,omitempty" as:"lambda"`
 	// Rho is the weight of a label after one step; default 1.
-	Rho []float64 `yaml:"rho,omitempty"`
+	Rho []float64 `yaml:"rho,omitempty" as:"rho"`
 	// Robust is the error above which a label weighs less, in proportion; at least 1e-6, or 0, the
 	// default: all labels weigh the same.
-	Robust []float64 `yaml:"robust,omitempty"`
+	Robust []float64 `yaml:"robust,omitempty" as:"robust"`
 	// Candidates of a search; default 128 for ucb and ucb_ep, 512 for ucb_sphere.
-	Candidates []int `yaml:"candidates,omitempty"`
+	Candidates []int `yaml:"candidates,omitempty" as:"candidates"`
 	// GradientSteps of a plan of ucb_gradient; default 8.
-	GradientSteps []int `yaml:"gradient_steps,omitempty"`
+	GradientSteps []int `yaml:"gradient_steps,omitempty" as:"gradient.steps"`
 	// GradientRate is the learning rate of ucb_gradient; default 0.01.
-	GradientRate []float64 `yaml:"gradient_rate,omitempty"`
+	GradientRate []float64 `yaml:"gradient_rate,omitempty" as:"gradient.learning_rate"`
 	// Sampler of ucb, thompson and their _ep is correct (default) or transposed, a mistake: R⁻ᵀ for R⁻¹.
-	Sampler []string `yaml:"sampler,omitempty"`
+	Sampler []string `yaml:"sampler,omitempty" rule:"correct|transposed"`
 	// ReplanEvery is the number of steps with the same z; default 1.
-	ReplanEvery []int `yaml:"replan_every,omitempty"`
+	ReplanEvery []int `yaml:"replan_every,omitempty" rule:"[1, 1e6]"`
 	// PlanAge is the age of z in steps when the agent follows it; default 0, lockstep.
-	PlanAge []int `yaml:"plan_age,omitempty"`
+	PlanAge []int `yaml:"plan_age,omitempty" rule:"[0, 1000]"`
 	// WarmStart is the number of labelled states in the belief at the start; default 0.
-	WarmStart []int `yaml:"warm_start,omitempty"`
+	WarmStart []int `yaml:"warm_start,omitempty" rule:"[0, 1e7]"`
 	// Moments of Adam in ucb_gradient: reset (default) at the start of an episode, or kept, as in the paper.
-	Moments []string `yaml:"moments,omitempty"`
+	Moments []string `yaml:"moments,omitempty" rule:"reset|kept"`
 	// Draw is how labelled states are drawn: independent (default), as the paper does for the oracle and for
 	// warm starts, or episodes, whole and in random order, as its program does for data efficiency.
-	Draw []string `yaml:"draw,omitempty"`
+	Draw []string `yaml:"draw,omitempty" rule:"independent|episodes"`
 
 	// Labels.
 
 	// Answers replaces controller.CreditConfig.Answers.
-	Answers []string `yaml:"answers,omitempty"`
+	Answers []string `yaml:"answers,omitempty" as:"credit.answers"`
 	// Hypotheses replaces controller.Config.Hypotheses.
-	Hypotheses []int `yaml:"hypotheses,omitempty"`
+	Hypotheses []int `yaml:"hypotheses,omitempty" rule:"0|1"`
 	// Residuals 0 ignores the residuals of the task prior.
-	Residuals []int `yaml:"residuals,omitempty"`
+	Residuals []int `yaml:"residuals,omitempty" rule:"0|1"`
 	// StopWhenLearnt 1 stops asking when the task is learnt; default 0.
-	StopWhenLearnt []int `yaml:"stop_when_learnt,omitempty"`
+	StopWhenLearnt []int `yaml:"stop_when_learnt,omitempty" rule:"0|1"`
 	// Relearn 1 forgets the task when labels contradict it.
-	Relearn []int `yaml:"relearn,omitempty"`
+	Relearn []int `yaml:"relearn,omitempty" rule:"0|1"`
 	// Kappa is the least D-gap of a request, nats. Missing: every step is labelled.
-	Kappa []float64 `yaml:"kappa,omitempty"`
+	Kappa []float64 `yaml:"kappa,omitempty" as:"gate.kappa"`
 	// LabelsPerMinute adapts κ to so many requests per minute of simulated time; 0: κ is kappa.
-	LabelsPerMinute []float64 `yaml:"labels_per_minute,omitempty"`
+	LabelsPerMinute []float64 `yaml:"labels_per_minute,omitempty" as:"gate.labels_per_minute"`
 	// Operator is simple (default), with the flaws below, or person, who reacts, remembers, drifts and
 	// tires in addition. A person has other defaults: mistakes 0.1, silence 0.25, bias 0.2, levels 5. With
 	// comparing it says whether a state is better or worse than the one 2 s before.
-	Operator []string `yaml:"operator,omitempty"`
+	Operator []string `yaml:"operator,omitempty" rule:"simple|person|comparing"`
 	// Noise is the standard deviation of Gaussian noise on each label; default 0.
-	Noise []float64 `yaml:"noise,omitempty"`
+	Noise []float64 `yaml:"noise,omitempty" rule:"[0, 1000]"`
 	// MaxLabels is the number of labels after which the operator is silent; 0: no limit.
-	MaxLabels []int `yaml:"max_labels,omitempty"`
-	// Delay is the time from the state to its label, s, at most 39; default 0. That of a person is longer
-	// by its reaction, 0.3 to 1.5 s.
-	Delay []float64 `yaml:"delay_s,omitempty"`
+	MaxLabels []int `yaml:"max_labels,omitempty" rule:"[0, 1e9]"`
+	// Delay is the time from the state to its label, s; default 0. That of a person is longer by its reaction, 0.3
+	// to 1.5 s. The limit keeps the waiting labels below the 4,096 of a simulated operator, also in the fastest
+	// environment, with 100 steps per second.
+	Delay []float64 `yaml:"delay_s,omitempty" rule:"[0, 39]"`
 	// Mistakes is the probability that good and bad are confused; default 0.
-	Mistakes []float64 `yaml:"mistakes,omitempty"`
+	Mistakes []float64 `yaml:"mistakes,omitempty" rule:"[0, 1]"`
 	// Silence is the share of each minute in which the operator is away, in [0, 1); default 0.
-	Silence []float64 `yaml:"silence,omitempty"`
+	Silence []float64 `yaml:"silence,omitempty" rule:"[0, 0.99]"`
 	// Bias is the generosity of labels, in parts of the rewards' range; default 0. It is added to each
 	// label of a simple operator; a person adds it to its judgement, before it chooses a level.
-	Bias []float64 `yaml:"bias,omitempty"`
+	Bias []float64 `yaml:"bias,omitempty" rule:"[-100, 100]"`
 	// Levels of labels, evenly spaced over the rewards' range; default 0, exact.
-	Levels []int `yaml:"levels,omitempty"`
+	Levels []int `yaml:"levels,omitempty" rule:"0|[2, 1000]"`
 
 	// World and model.
 
 	// Nonlinearity is α in r_α = z_rᵀφ + α (r - z_rᵀφ). Missing: r.
-	Nonlinearity []float64 `yaml:"nonlinearity,omitempty"`
+	Nonlinearity []float64 `yaml:"nonlinearity,omitempty" rule:"[0, 1e6]"`
 	// Inaccuracy is α in ψ + α·MLP(z), a random network, for ucb, ucb_ep and ucb_sphere; default 0.
-	Inaccuracy []float64 `yaml:"inaccuracy,omitempty"`
+	Inaccuracy []float64 `yaml:"inaccuracy,omitempty" rule:"[0, 1e9]"`
 	// Error is that network: relu (default), as in the paper, with an output of norm 1, or tanh, whose output
 	// has a norm of about √d·0.6.
-	Error []string `yaml:"error,omitempty"`
+	Error []string `yaml:"error,omitempty" rule:"relu|tanh"`
 
 	// Methods oracle and collected.
 
 	// Labels is the number of labels from which z is inferred; default 50,000.
-	Labels []int `yaml:"labels,omitempty"`
+	Labels []int `yaml:"labels,omitempty" rule:"[1, 1e7]"`
 	// Ridge is λ of their least squares; default 1. The paper has none: 1e-9.
-	Ridge []float64 `yaml:"ridge,omitempty"`
+	Ridge []float64 `yaml:"ridge,omitempty" rule:"[1e-9, 1e9]"`
 	// By is what collected the labels of collected: ucb (default), thompson, random or rnd.
-	By []string `yaml:"by,omitempty"`
+	By []string `yaml:"by,omitempty" rule:"ucb|thompson|random|rnd"`
 
 	// Method lola (Sikchi et al., 2025).
 
 	// LearningRate of Adam, on the unit sphere; default 0.1.
-	LearningRate []float64 `yaml:"learning_rate,omitempty"`
+	LearningRate []float64 `yaml:"learning_rate,omitempty" rule:"[1e-9, 1e3]"`
 	// Std is the standard deviation of the search distribution; default 0.1.
-	Std []float64 `yaml:"std,omitempty"`
+	Std []float64 `yaml:"std,omitempty" rule:"[1e-9, 1e3]"`
 	// Horizon is the number of steps with the same z; default 100.
-	Horizon []int `yaml:"horizon,omitempty"`
+	Horizon []int `yaml:"horizon,omitempty" rule:"[1, 1e6]"`
 	// Replay is the number of steps between two updates; default 1000.
-	Replay []int `yaml:"replay,omitempty"`
+	Replay []int `yaml:"replay,omitempty" rule:"[1, 1e6]"`
 }
 
 // The values of sampler.
@@ -207,6 +209,7 @@ func (s Settings) withDefaults() Settings {
 type setting struct {
 	key    string
 	values reflect.Value // a slice
+	rule   keys.Rule     // of each value
 }
 
 // all lists the settings in their order, with or without values.
@@ -215,9 +218,34 @@ func (s *Settings) all() []setting {
 	list := make([]setting, v.NumField())
 	for i := range list {
 		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-		list[i] = setting{key, v.Field(i)}
+		list[i] = setting{key, v.Field(i), rules()[key]}
 	}
 	return list
+}
+
+// rules are the rules of the settings: those of their tags, or those of the controller's keys in their tags "as".
+var rules = sync.OnceValue(func() map[string]keys.Rule {
+	all, settings := map[string]keys.Rule{}, reflect.ValueOf(Settings{})
+	for _, f := range keys.Fields(settings) {
+		all[f.Key] = f.Rule
+		field, _ := settings.Type().FieldByName(f.Name)
+		if path := field.Tag.Get("as"); path != "" {
+			all[f.Key] = controllerRule(path)
+		}
+	}
+	return all
+})
+
+func controllerRule(path string) keys.Rule {
+	v, rule := reflect.ValueOf(controller.DefaultConfig()), keys.Rule{}
+	for key := range strings.SplitSeq(path, ".") {
+		f, ok := keys.Find(v, key)
+		if !ok {
+			panic("eval: the controller has no key " + path)
+		}
+		v, rule = f.Value, f.Rule
+	}
+	return rule
 }
 
 // keys lists the settings that have values.
@@ -315,37 +343,6 @@ func formatValue(v reflect.Value) string {
 	return v.String()
 }
 
-// maxDelayS, with the reaction of a person, keeps the waiting labels below the 4,096 of a simulated
-// operator, also in the fastest environment, with 100 steps per second.
-const maxDelayS = 39
-
-// ranges are the limits of each numeric setting.
-var ranges = map[string][2]float64{
-	"beta": {0, 1e9}, "sigma": {1e-6, 1e6}, "lambda": {1e-9, 1e9}, "rho": {1e-6, 1}, "robust": {0, 1e6},
-	"candidates": {1, 1 << 16}, "gradient_steps": {1, 1000}, "gradient_rate": {1e-9, 10},
-	"replan_every": {1, 1e6}, "plan_age": {0, 1000}, "warm_start": {0, 1e7},
-	"offset": {0, 1e6}, "freedom": {0, 1e6}, "draw_scale": {0, 1e3}, "dither": {0, 1e3}, "floor": {0, 1e6},
-	"held": {0, 1}, "stop_when_learnt": {0, 1}, "relearn": {0, 1},
-	"hypotheses": {0, 1}, "residuals": {0, 1}, "hold": {1, 1e6},
-	"kappa": {0, 1e6}, "labels_per_minute": {0, 1000}, "noise": {0, 1000}, "delay_s": {0, maxDelayS},
-	"mistakes": {0, 1}, "silence": {0, 0.99}, "bias": {-100, 100}, "levels": {0, 1000}, "max_labels": {0, 1e9},
-	"nonlinearity": {0, 1e6}, "inaccuracy": {0, 1e9}, "ridge": {1e-9, 1e9}, "labels": {1, 1e7},
-	"learning_rate": {1e-9, 1e3}, "std": {1e-9, 1e3}, "horizon": {1, 1e6}, "replay": {1, 1e6},
-}
-
-// choices are the values of each named setting.
-var choices = map[string][]string{
-	"sampler": {SamplerCorrect, SamplerTransposed},
-	"preset":  {PresetPaper, PresetPerson},
-	"answers": controller.AnswerMoments(),
-	"prior":   {controller.Isotropic, controller.TaskPrior}, "noise_model": {noiseFixed, noiseEstimated},
-	"error":    {errorReLU, errorTanh},
-	"moments":  {momentsReset, momentsKept},
-	"draw":     {drawIndependent, drawEpisodes},
-	"by":       {UCB, Thompson, Random, RND},
-	"operator": {OperatorSimple, OperatorPerson, OperatorComparing},
-}
-
 // problem is an error in the value at a path below the settings.
 type problem struct{ path, message string }
 
@@ -354,8 +351,8 @@ func (s Settings) problems() (found []problem) {
 	for _, x := range s.all() {
 		for i := range x.values.Len() {
 			path := fmt.Sprintf("%s[%d]", x.key, i)
-			if wrong := outOfRange(x.key, x.values.Index(i)); wrong != "" {
-				found = append(found, problem{path, wrong})
+			if wrong := x.rule.Problem(x.values.Index(i)); wrong != "" {
+				found = append(found, problem{path, strings.TrimPrefix(wrong, " ")})
 			}
 			for k := range i {
 				if x.values.Index(k).Equal(x.values.Index(i)) {
@@ -366,29 +363,4 @@ func (s Settings) problems() (found []problem) {
 		}
 	}
 	return found
-}
-
-func outOfRange(key string, v reflect.Value) string {
-	if v.Kind() == reflect.String {
-		if choices := choices[key]; !slices.Contains(choices, v.String()) {
-			return fmt.Sprintf("is unknown (%q); use one of %s", v.String(), strings.Join(choices, ", "))
-		}
-		return ""
-	}
-	x := 0.0
-	if v.CanInt() {
-		x = float64(v.Int())
-	} else {
-		x = v.Float()
-	}
-	if key == "levels" && x == 1 { // one level carries no information
-		return "is out of range (1); use 0 for exact labels, or 2 to 1000"
-	}
-	if key == "robust" && x > 0 && x < 1e-6 { // the controller's minimum
-		return fmt.Sprintf("is out of range (%s); use 0 for equal weights, or 1e-6 to 1e6", formatValue(v))
-	}
-	if r := ranges[key]; !(x >= r[0] && x <= r[1]) || math.IsNaN(x) {
-		return fmt.Sprintf("is out of range (%s); use a value from %g to %g", formatValue(v), r[0], r[1])
-	}
-	return ""
 }

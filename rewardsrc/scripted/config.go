@@ -57,7 +57,7 @@ type Config struct {
 	// Levels is the number of buttons, evenly spaced from reward_low to
 	// reward_high, in [0, 1000]. 0 gives exact rewards, 2 gives good and bad; 1 is
 	// invalid.
-	Levels int `yaml:"levels" rule:"[0, 1000]"`
+	Levels int `yaml:"levels" rule:"0|[2, 1000]"`
 	// Bias is added to each label after levels, in [-1e6, 1e6]: the zero of a device.
 	Bias float64 `yaml:"bias" rule:"[-1e6, 1e6]"`
 	// RewardLow is the lowest reward of the task, in [-1e6, 1e6]. Mistakes
@@ -117,9 +117,6 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	errs := append([]error{keys.Check("scripted", c)}, c.checkPairs()...)
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("scripted: "+format, args...)) }
-	if c.Levels == 1 {
-		fail("levels is 1; choose 0 for exact rewards, or 2 to 1000")
-	}
 	if c.RewardHigh <= c.RewardLow {
 		fail("reward_high is not above reward_low (%g, %g); set the task's range", c.RewardHigh, c.RewardLow)
 	}
