@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -427,20 +428,29 @@ func TestLoad_ReportsBadOverride(t *testing.T) {
 	}
 }
 
-func TestParse_NamesTheSuccessorOfAReplacedKey(t *testing.T) {
-	for _, fix := range replaced {
-		path, _, _ := strings.Cut(fix, " ")
-		if _, _, ok := lookup(reflect.ValueOf(Default()), path); !ok {
-			t.Errorf("%q names an unknown key", fix)
+func TestParse_HasAFixForEachFormerKey(t *testing.T) {
+	known := regexp.MustCompile(`[a-z]+(\.[a-z_]+)+`)
+	for key, fix := range formerKeys {
+		if _, _, ok := lookup(reflect.ValueOf(Default()), key); ok {
+			t.Errorf("%s is a key", key)
 		}
-	}
-	const want = "unknown key operator.web.mode; operator.label_mode replaced it"
-	_, err := Parse("kept.yaml", []byte("version: 1\noperator:\n  web: {mode: sparse}\n"))
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("in a file: %v", err)
-	}
-	if _, err := Load("rover", "operator.web.mode=sparse"); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("with --set: %v", err)
+		for _, path := range known.FindAllString(fix, -1) {
+			if _, _, ok := lookup(reflect.ValueOf(Default()), path); !ok {
+				t.Errorf("%s: %q names the unknown key %s", key, fix, path)
+			}
+		}
+		want, value := "unknown key "+key+"; "+fix, "1"
+		names := strings.Split(key, ".")
+		for _, name := range slices.Backward(names) {
+			value = "{" + name + ": " + value + "}"
+		}
+		text := "version: 1\n" + strings.TrimSuffix(strings.TrimPrefix(value, "{"), "}") + "\n"
+		if _, err := Parse("kept.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("in a file: %v, want %s", err, want)
+		}
+		if _, err := Load("rover", key+"=1"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("with --set: %v, want %s", err, want)
+		}
 	}
 }
 

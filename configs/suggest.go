@@ -13,14 +13,17 @@ func suggest(found string, choices []string) string {
 	return "use one of " + strings.Join(choices, ", ")
 }
 
-// replaced lists the keys of earlier versions and their successors.
-var replaced = map[string]string{
-	"operator.web.mode": "operator.label_mode replaced it (sparse is now any)",
+// formerKeys are the renamed and removed keys of earlier programs, each with a fix.
+var formerKeys = map[string]string{
+	"controller.label_range": "remove it, and give controller.offset, controller.sigma and controller.noise.floor in " +
+		"the unit of the labels",
+	"operator.scripted.drift.std_per_minute": "use operator.scripted.drift.minute_std",
+	"operator.web.mode":                      "use operator.label_mode (sparse is now any)",
 }
 
 // unknownKey is the message about a path. Its first unknown key is key, at keyPath.
 func unknownKey(path, key, keyPath string, known []string) string {
-	fix, ok := replaced[keyPath]
+	fix, ok := formerKeys[keyPath]
 	if !ok {
 		fix = suggest(key, known)
 	}
