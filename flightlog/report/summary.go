@@ -87,11 +87,11 @@ func fileNotices(c *collected, name string) []notice {
 		found = append(found, notice{"bad", fmt.Sprintf("%d more places are damaged", more)})
 	}
 	if c.cut != nil || len(c.damage) > 0 {
-		warn("To copy the readable records: optibfm log recover %s", shell.Quote(shell.Operand(name)))
+		warn("To copy the readable records: %s", shell.ThisProgram().Command("log", "recover", shell.Operand(name)))
 	}
 	if c.unlisted > 0 {
-		file := shell.Quote(shell.Operand(name))
-		warn("%d events are not listed below: optibfm log cat %s --topic /event", c.unlisted, file)
+		command := shell.ThisProgram().Command("log", "cat", shell.Operand(name), "--topic", "/event")
+		warn("%d events are not listed below: %s", c.unlisted, command)
 	}
 	return found
 }

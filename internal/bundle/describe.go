@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"optibfm/internal/setup"
+	"optibfm/internal/shell"
 	"optibfm/tflite"
 )
 
@@ -71,7 +72,7 @@ func (t table) networks(b *tflite.Bundle) {
 	normalised := a.NormObs || slices.ContainsFunc(a.Groups, func(g tflite.Group) bool { return g.NormObs })
 	t.row("normalises", "observations %t, z %t", normalised, a.NormZ)
 	t.row("layernorm eps", "%g", b.LayerNormEps)
-	covariance := "missing; add it with optibfm model import"
+	covariance := "missing; add it with " + shell.ThisProgram().Command("model", "import")
 	if b.HasCovariance() {
 		covariance = "present"
 	}

@@ -85,8 +85,8 @@ func calibration(p *tflite.Prior) string {
 // prior adds the task prior of a bundle, or the command that adds one.
 func (t table) prior(p *tflite.Prior, name string) {
 	if p == nil {
-		t.row("task prior", "missing; add it with optibfm model prior %s --observations obs.npz",
-			shell.Quote(shell.Operand(name)))
+		t.row("task prior", "missing; add it with %s",
+			shell.ThisProgram().Command("model", "prior", shell.Operand(name), "--observations", "obs.npz"))
 		return
 	}
 	t.row("task prior", "%d random rewards on %d observations, seed %d", p.Rewards, p.States, p.Seed)

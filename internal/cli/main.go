@@ -7,11 +7,13 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"optibfm/flightlog"
 	"optibfm/internal/flags"
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/shell"
 	"optibfm/internal/usage"
 )
 
@@ -22,9 +24,22 @@ const exitDamaged = 3
 func Main() {
 	root := newRootCommand()
 	cleanOutput(root)
+	root.Use = shell.Name()
+	rename(root, shell.Invocation{Program: shell.Name()})
 	if err := root.Execute(); err != nil {
-		fmt.Fprintln(journal.For(os.Stderr, journal.Error), "optibfm:", plaintext.Printable(err.Error()))
+		text := shell.ThisProgram().Renamed(plaintext.Printable(err.Error()))
+		fmt.Fprintln(journal.For(os.Stderr, journal.Error), shell.Name()+":", text)
 		os.Exit(exitStatus(err))
+	}
+}
+
+// rename makes the help of a command and of its subcommands name this program.
+func rename(cmd *cobra.Command, name shell.Invocation) {
+	cmd.Short, cmd.Long = name.Renamed(cmd.Short), name.Renamed(cmd.Long)
+	cmd.Example = name.Renamed(cmd.Example)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = name.Renamed(f.Usage) })
+	for _, c := range cmd.Commands() {
+		rename(c, name)
 	}
 }
 
@@ -59,9 +74,9 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "optibfm",
 		Short: "Run a robot that infers its task from a few reward labels",
-		Long: `optibfm runs a robot that has a behaviour foundation model. The robot infers its
-task from reward labels of its operator, and asks for a label only when the label
-would be informative.`,
+		Long: `Run a robot that has a behaviour foundation model. The robot infers its task from
+reward labels of its operator, and asks for a label only when the label would be
+informative.`,
 		Example: `  optibfm run                       the built-in rover and a simulated operator
   optibfm run --operator keyboard   you are the operator
   optibfm replay FILE               verify and explain the log of a run`,

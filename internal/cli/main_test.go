@@ -10,10 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"optibfm/configs"
 	"optibfm/flightlog"
 	"optibfm/internal/control"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/shell"
 )
 
 // execute runs the program in this process and returns its output.
@@ -223,4 +226,29 @@ func TestConfig_ShowAndList(t *testing.T) {
 func TestReplay_PageTakesNoOtherOutput(t *testing.T) {
 	_, err := execute("replay", "x.mcap", "--html", "x.html", "--kappa", "1")
 	wantError(t, err, "html")
+}
+
+// A program of another name prints its own name: internal/shell knows every command that a text may advise.
+func TestMain_HelpNamesThisProgram(t *testing.T) {
+	root := newRootCommand()
+	mine := shell.Invocation{Program: "mine"}
+	rename(root, mine)
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		texts := cmd.Short + "\n" + cmd.Long + "\n" + cmd.Example + "\n" + cmd.LocalFlags().FlagUsages()
+		for _, c := range root.Commands() {
+			if strings.Contains(texts, "optibfm "+c.Name()) && !strings.Contains(texts, "/optibfm "+c.Name()) {
+				t.Errorf("%s advises optibfm %s", cmd.CommandPath(), c.Name())
+			}
+		}
+		for _, c := range cmd.Commands() {
+			visit(c)
+		}
+	}
+	visit(root)
+	for _, c := range root.Commands() {
+		if text := "`optibfm " + c.Name() + "`"; !c.Hidden && mine.Renamed(text) == text {
+			t.Errorf("internal/shell does not rename the command %s", c.Name())
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"optibfm/internal/shell"
 	"optibfm/rtloop"
 )
 
@@ -114,9 +115,11 @@ func (c check) perform(ctx context.Context, posture string) []finding {
 		}
 	}
 	section, _, _ := strings.Cut(c.id, ".")
+	program := shell.ThisProgram()
 	for i := range found {
 		f := &found[i]
 		f.ID, f.Group = c.id, groupTitles[section]
+		f.Found, f.Fix = program.Renamed(f.Found), program.Renamed(f.Fix)
 		if f.Strict && f.Status == statusWarn && posture == rtloop.Strict {
 			f.Status = statusFail
 		}

@@ -16,6 +16,7 @@ import (
 	"optibfm/internal/plaintext"
 	"optibfm/internal/registry"
 	"optibfm/internal/setup"
+	"optibfm/internal/shell"
 	"optibfm/tflite"
 )
 
@@ -180,7 +181,7 @@ func (d *doctor) checkBackend(ctx context.Context, model setup.Model) finding {
 		"--candidates", strconv.Itoa(max(d.file.Controller.NumCandidates(), 1)))...)
 	lines := cleanLines(output)
 	const fix = "see `optibfm model backend`; TensorFlow: scripts/install-tensorflow.sh (docs/tensorflow.md)"
-	switch last := strings.TrimPrefix(lines[len(lines)-1], "optibfm: "); {
+	switch last := strings.TrimPrefix(lines[len(lines)-1], shell.Name()+": "); {
 	case err != nil && saved:
 		return fail(fix, "%s (%v)", last, err)
 	case err != nil:

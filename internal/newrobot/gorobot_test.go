@@ -86,6 +86,12 @@ func TestWriteGo_RunsOutsideTheRepository(t *testing.T) {
 			t.Errorf("%s: %v, no %q in\n%s", set, err, want, text)
 		}
 	}
+	for _, args := range [][]string{{"--help"}, {"log", "--help"}, {"run", "--set", "safety.socket="}} {
+		text, _ := outside(dir, program, args...)
+		if strings.Contains(text, "optibfm ") || !strings.Contains(text, "crawler ") {
+			t.Errorf("%v names another program:\n%s", args, text)
+		}
+	}
 	text, err := outside(dir, program, "model", "backend", "--set", "model.backend=halved", "--searches", "3")
 	if err != nil || !strings.Contains(text, "half of the processors") || !strings.Contains(text, "0 of 3 searches") {
 		t.Errorf("model backend: %v\n%s", err, text)

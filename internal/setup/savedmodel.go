@@ -9,6 +9,7 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/journal"
 	"optibfm/internal/registry"
+	"optibfm/internal/shell"
 	"optibfm/rtloop"
 	"optibfm/tflite"
 )
@@ -93,4 +94,6 @@ func (u unsearched) Search([]float32, []float32, tflite.Belief) (int, float32, e
 }
 
 // warn prints a missing accelerator on standard error.
-func warn(text string) { fmt.Fprintln(journal.For(os.Stderr, journal.Warning), "optibfm: "+text) }
+func warn(text string) {
+	fmt.Fprintln(journal.For(os.Stderr, journal.Warning), shell.Name()+": "+shell.ThisProgram().Renamed(text))
+}

@@ -190,7 +190,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		return nil, err
 	}
 	if warning != "" {
-		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(plaintext.Printable("warning: "+warning)))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(plaintext.Printable("warning: "+shell.ThisProgram().Renamed(warning))))
 	}
 	return s, s.UpdateYAML()
 }

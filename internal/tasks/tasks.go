@@ -13,6 +13,7 @@ import (
 	"optibfm/configs"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
+	"optibfm/internal/shell"
 	"optibfm/internal/taskstore"
 )
 
@@ -57,7 +58,9 @@ func List(out io.Writer, o Options) error {
 		return fmt.Errorf("task list: %w", err)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(out, "%s has no task; save one with: optibfm task save NAME\n", w.store.Dir)
+		fmt.Fprintf(out, "%s has no task; save one with: %s
+", w.store.Dir,
+			shell.ThisProgram().Command("task", "save", "NAME"))
 		return nil
 	}
 	model, err := setup.ConfiguredModel(w.file)

@@ -16,6 +16,7 @@ import (
 	"optibfm/internal/plaintext"
 	"optibfm/internal/record"
 	"optibfm/internal/setup"
+	"optibfm/internal/shell"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/keyboard"
 )
@@ -25,6 +26,7 @@ import (
 type LineDisplay struct {
 	log      zerolog.Logger
 	stats    *record.Statistics
+	invoked  shell.Invocation
 	person   bool   // labels, and must not see a simulator's task and reward
 	episodes uint64 // already shown
 	last     time.Time
@@ -61,7 +63,7 @@ func (w journalLines) WriteLevel(level zerolog.Level, event []byte) (int, error)
 }
 
 func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
-	d.stats, d.last = y, time.Now()
+	d.stats, d.last, d.invoked = y, time.Now(), s.Invoked
 	line := d.log.Info().Str("robot", plaintext.Clean(spec.Name))
 	d.person = s.File.Operator.ByPerson()
 	if task := s.Task(); task != "" && !d.person {
@@ -111,7 +113,7 @@ func (d *LineDisplay) Label(rewardsrc.Label, error) {}
 
 func (d *LineDisplay) Notice(n keyboard.Notice) {
 	if n.Text != "" && n.Event != rewardsrc.Refused {
-		d.log.Info().Msg(plaintext.Clean(n.Text))
+		d.log.Info().Msg(plaintext.Clean(d.invoked.Renamed(n.Text)))
 	}
 }
 
@@ -123,7 +125,7 @@ func (d *LineDisplay) Event(e flightlog.Event) {
 	case flightlog.Error:
 		level = zerolog.ErrorLevel
 	}
-	d.log.WithLevel(level).Msg(plaintext.Clean(e.Text))
+	d.log.WithLevel(level).Msg(plaintext.Clean(d.invoked.Renamed(e.Text)))
 }
 
 func (d *LineDisplay) ToggleDetails() {}

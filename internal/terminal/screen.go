@@ -229,16 +229,16 @@ func (s *screenDisplay) Notice(n keyboard.Notice) {
 	case keyboard.Wanted:
 		s.bell = s.session.File.Operator.Keyboard.Bell
 	case rewardsrc.Returned:
-		s.lastEvent = message{s.elapsed(), n.Text, inkGood}
+		s.lastEvent = message{s.elapsed(), s.session.Invoked.Renamed(n.Text), inkGood}
 	case keyboard.Ignored:
-		s.lastEvent = message{s.elapsed(), n.Text, inkAsk}
+		s.lastEvent = message{s.elapsed(), s.session.Invoked.Renamed(n.Text), inkAsk}
 	case keyboard.Lost:
-		s.lastEvent = message{s.elapsed(), n.Text, inkBad}
+		s.lastEvent = message{s.elapsed(), s.session.Invoked.Renamed(n.Text), inkBad}
 	}
 }
 
 func (s *screenDisplay) Event(e flightlog.Event) {
-	s.lastEvent = message{s.elapsed(), e.Text, inkPlain}
+	s.lastEvent = message{s.elapsed(), s.session.Invoked.Renamed(e.Text), inkPlain}
 	switch e.Level {
 	case flightlog.Warn:
 		s.lastEvent.ink = inkAsk
