@@ -50,13 +50,19 @@ func CompareBackend(out io.Writer, o BackendOptions) (err error) {
 	}
 	var networks []tflite.Model
 	c := comparison{out: out, backend: f.Model.Backend, candidates: o.Candidates, searches: o.Searches, tolerance: 1e-4}
-	if native, ok := opened.(setup.NativeModel); !ok {
+	native, isNative := opened.(setup.NativeModel)
+	switch {
+	case !isNative:
 		c.backend = registry.EvaluatorOfSavedModels().Section
-	} else if network, err := native.NewNetwork(); err != nil {
-		return err
-	} else if networks = append(networks, network); c.backend == registry.BackendNative {
+	case c.backend == registry.BackendNative:
 		return errors.New("model backend: model.backend is native: nothing to compare; " +
 			"give another one, such as --set model.backend=tensorflow")
+	default:
+		network, err := native.NewNetwork()
+		if err != nil {
+			return err
+		}
+		networks = append(networks, network)
 	}
 	if s, ok := f.Model.Section(c.backend).(registry.Rounding); ok {
 		c.tolerance = s.ScoreTolerance()

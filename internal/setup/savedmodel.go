@@ -47,8 +47,8 @@ func (m SavedModel) Caveat() string {
 		"takes locks, so a tick may be late; check the lateness in the summary"
 }
 
-// Evaluator implements Model. It stays on the CPU, so that a tick never waits for a GPU, and on the calling thread, because another one has
-// no real-time priority.
+// Evaluator implements Model. It stays on the CPU, so that a tick never waits for a GPU, and on the calling thread,
+// because another one has no real-time priority.
 func (m SavedModel) Evaluator(f configs.File) (tflite.Evaluator, error) {
 	return m.open(f, registry.SavedModelUse{Candidates: 1, OnCPU: true, OneThread: true})
 }

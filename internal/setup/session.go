@@ -190,7 +190,8 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		return nil, err
 	}
 	if warning != "" {
-		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(plaintext.Printable("warning: "+shell.ThisProgram().Renamed(warning))))
+		text := plaintext.Printable("warning: " + shell.ThisProgram().Renamed(warning))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(text))
 	}
 	return s, s.UpdateYAML()
 }

@@ -58,9 +58,8 @@ func List(out io.Writer, o Options) error {
 		return fmt.Errorf("task list: %w", err)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(out, "%s has no task; save one with: %s
-", w.store.Dir,
-			shell.ThisProgram().Command("task", "save", "NAME"))
+		command := shell.ThisProgram().Command("task", "save", "NAME")
+		fmt.Fprintf(out, "%s has no task; save one with: %s\n", w.store.Dir, command)
 		return nil
 	}
 	model, err := setup.ConfiguredModel(w.file)
