@@ -91,7 +91,9 @@ func numbers(set func(*Config, float64), values ...float64) (changes []func(*Con
 
 func TestConfig_ValidateReportsAllMistakes(t *testing.T) {
 	err := Config{}.Validate(0)
-	for _, key := range []string{"strategy", "beta.schedule", "sigma", "lambda", "rho", "gate.timeout_s", "max_plan_age_ticks"} {
+	for _, key := range []string{
+		"strategy", "beta.schedule", "sigma", "lambda", "rho", "gate.timeout_s", "max_plan_age_ticks",
+	} {
 		if !slices.Contains(keysOf(err), key) {
 			t.Errorf("%s is missing in %v", key, keysOf(err))
 		}
