@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"optibfm/internal/shell"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,8 +90,8 @@ func (s Store) Read(name string) (t Task, data []byte, err error) {
 		t, err = Parse(name, data)
 	}
 	if err != nil {
-		return Task{}, nil, fmt.Errorf("taskstore: %s: %w; copy it again, or remove it with `optibfm task delete %s`",
-			path, err, name)
+		remove := shell.ThisProgram().Command("task", "delete", name)
+		return Task{}, nil, fmt.Errorf("taskstore: %s: %w; copy it again, or remove it with: %s", path, err, remove)
 	}
 	return t, data, nil
 }
