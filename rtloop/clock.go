@@ -30,12 +30,9 @@ func Now() int64 {
 // absolute: a signal (EINTR; the Go runtime sends many) or a late wake-up cannot
 // make the clock drift.
 //
-// It must be an ordinary system call, not a raw one. The Go scheduler considers a
-// thread in a raw call to be running. After 10 ms it marks the goroutine for
-// preemption: on waking, the thread hands its scheduler slot (its P) to another
-// thread of ordinary priority and waits to get it back. A thread in an ordinary
-// call cannot be marked. At worst it loses the slot while it sleeps, and takes a
-// free one on waking without another thread; Prepare provides free ones.
+// It must be an ordinary system call, not a raw one: the Go scheduler considers a
+// thread in a raw call to be running, and marks its goroutine for preemption after
+// 10 ms of sleep.
 func sleepUntil(when int64) {
 	ts := unix.NsecToTimespec(when)
 	for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil) == unix.EINTR {

@@ -22,6 +22,20 @@
 // keep all slots busy, the control thread waits for one for tens of milliseconds,
 // at any priority. Keep computation in another process.
 //
+// # The other threads
+//
+// The Go scheduler takes a slot that one goroutine has used for 10 ms. When it finds
+// the control thread inside a tick then, that thread passes the slot and itself to
+// another thread of the process, and sleeps until this thread wakes it. At the
+// ordinary priority a busy computer delays that by tens of milliseconds. Therefore
+// all other threads of the process have SCHED_RR, 10 below the control thread.
+//
+// Threads that compute for long must not have it: they would keep other programs
+// from running. If the other threads together use 75 % of a processor for 0.2 s,
+// they all lose the priority until they have been calm for a second. [Live] and
+// [Report] count this. Child processes never inherit the priority
+// (SCHED_RESET_ON_FORK).
+//
 // # Periods, ticks and misses
 //
 // Period i begins at start + i·period: the phase never changes. The loop skips a

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Errors of a Loop.
@@ -96,9 +98,12 @@ type Loop struct {
 	work     chan func() // for the control thread; closed: the thread ends
 	watchdog *Watchdog   // of the control thread
 	stat     *threadStat // of the control thread
+	tid      int         // of the control thread
 	used     atomic.Bool
 	stop     atomic.Bool
 	live     live
+
+	companions *companions // nil: the control thread has no priority either
 
 	schedule schedule
 	limit    uint64 // of schedule.misses
@@ -118,6 +123,9 @@ type Live struct {
 	Lateness       time.Duration // of the last wake-up
 	WorstLateness  time.Duration // so far
 	Duration       time.Duration // of the last finished tick
+	// Demoted counts how often the other threads of the process lost their
+	// priority, because they computed.
+	Demoted uint64
 }
 
 // Live returns the state of the loop. Any goroutine may call it at any time. The
@@ -129,6 +137,7 @@ func (l *Loop) Live() Live {
 		Lateness:      time.Duration(l.live.lateness.Load()),
 		WorstLateness: time.Duration(l.live.worst.Load()),
 		Duration:      time.Duration(l.live.duration.Load()),
+		Demoted:       l.companions.demotions(),
 	}
 }
 
@@ -335,6 +344,7 @@ func (l *Loop) describe(err error) error {
 func (l *Loop) thread(report chan<- []Grant) {
 	runtime.LockOSThread()
 	growStack()
+	l.tid = unix.Gettid()
 	l.stat = openThreadStat()
 	defer l.stat.close()
 	report <- askThread(l.cfg)

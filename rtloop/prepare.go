@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"sync/atomic"
 )
 
@@ -20,9 +21,10 @@ var prepared atomic.Bool
 
 // Prepare creates a control thread and requests the posture of cfg: locked memory,
 // and the FIFO priority, processors and timer slack of the thread. It collects
-// garbage, disables the collector below the memory limit, and raises GOMAXPROCS
-// to at least 4. Call it after the large allocations of the start and before the
-// robot is armed. Call Run or Close afterwards: they undo it. A process has one
+// garbage, disables the collector below the memory limit, raises GOMAXPROCS to at
+// least 4, and gives the other threads of the process SCHED_RR below the control
+// thread's priority. Call it after the large allocations of the start and before
+// the robot is armed. Call Run or Close afterwards: they undo it. A process has one
 // Loop at a time.
 //
 // Granted lists the granted requests, and the cause and fix of refused ones. It is
@@ -49,6 +51,7 @@ func Prepare(cfg Config) (*Loop, Granted, error) {
 	threads := make(chan []Grant)
 	go l.thread(threads)
 	l.granted.Grants = append(l.granted.Grants, <-threads...)
+	l.raiseCompanions()
 
 	if missing := l.granted.Missing(); len(missing) > 0 && cfg.Posture == Strict {
 		l.Close()
@@ -66,6 +69,24 @@ func (l *Loop) stopCollecting() {
 		debug.SetMemoryLimit(limit)
 		debug.SetGCPercent(percent)
 	})
+}
+
+// raiseCompanions gives the other threads a priority below that of the control thread, if that has one. A refusal is one
+// of fifo_priority.
+func (l *Loop) raiseCompanions() {
+	i := slices.IndexFunc(l.granted.Grants, func(g Grant) bool { return g.Request == "fifo_priority" })
+	if i < 0 || !l.granted.Grants[i].Granted {
+		return
+	}
+	c, err := startCompanions(l.cfg.Priority, l.tid)
+	if err != nil {
+		g := &l.granted.Grants[i]
+		g.Granted, g.Why = false, "other threads of the process: "+err.Error()
+		g.Fix = "check the seccomp filter and the real-time budget of the control group"
+		return
+	}
+	l.companions = c
+	l.restore = append(l.restore, c.Stop)
 }
 
 func (l *Loop) raiseSlots() {

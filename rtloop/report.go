@@ -34,6 +34,7 @@ type Report struct {
 	// Duration is the time from the wake-up to the end of the body.
 	Duration Distribution `json:"duration"`
 	GCCycles uint64       `json:"gc_cycles"` // garbage collections during the run
+	Demoted  uint64       `json:"demoted"`   // see Live.Demoted
 	Granted  Granted      `json:"granted"`
 	// NotifyError is the first error of the Notifier; it does not end a run.
 	NotifyError error `json:"-"`
@@ -48,6 +49,7 @@ func (r *Report) Add(other Report) {
 	r.Skipped += other.Skipped
 	r.Periods += other.Periods
 	r.GCCycles += other.GCCycles
+	r.Demoted += other.Demoted
 	r.Lateness.add(other.Lateness)
 	r.Duration.add(other.Duration)
 }
@@ -87,6 +89,7 @@ func (l *Loop) report() Report {
 		Lateness: l.lateness.distribution(),
 		Duration: l.duration.distribution(),
 		Granted:  l.granted,
+		Demoted:  l.companions.demotions(),
 	}
 }
 
