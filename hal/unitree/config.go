@@ -53,9 +53,13 @@ type Config struct {
 	// DeadmanMS is the silence of the control process after which the writer
 	// damps the motors.
 	DeadmanMS float64 `yaml:"deadman_ms" rule:"[40, 2000]"`
-	// StandbyMS is the silence of one writer after which the other one damps the
-	// motors.
+	// StandbyMS is the silence of the writer after which the standby writer damps
+	// the motors, and that of the standby writer after which the robot does not
+	// arm. The death of a process is found at once.
 	StandbyMS float64 `yaml:"standby_ms" rule:"[10, 2000]"`
+	// StandbyLateMS is the silence of the standby writer after which the writer
+	// damps the motors: nothing could replace it. At least standby_ms.
+	StandbyLateMS float64 `yaml:"standby_late_ms" rule:"[10, 2000]"`
 	// StaleMS is the age of a state that stops the robot: at most 100 for a physical
 	// robot.
 	StaleMS float64 `yaml:"stale_ms" rule:"[6, 2000]"`
@@ -143,7 +147,7 @@ const Loopback = "lo"
 func DefaultConfig() Config {
 	return Config{
 		Channels: Absolute, OtherWriters: Refuse,
-		DeadmanMS: 80, StandbyMS: 20, StaleMS: 20,
+		DeadmanMS: 60, StandbyMS: 40, StandbyLateMS: 300, StaleMS: 40,
 		MaxTiltDeg: 60, RealTimePriority: 85, FootForce: 30,
 		Battery:     Battery{WarnPercent: 30, RefusePercent: 20, StopPercent: 10},
 		Temperature: Temperature{WarnC: 65, RefuseC: 70, StopC: 85},
@@ -164,6 +168,10 @@ func (c Config) Validate() error {
 	if most := 100.0; c.PhysicalRobot && c.DeadmanMS+c.StandbyMS > most {
 		errs = append(errs, fmt.Errorf("unitree: deadman_ms: %g, and standby_ms %g, are more than %g together, after which "+
 			"a robot must be damped; lower one of them", c.DeadmanMS, c.StandbyMS, most))
+	}
+	if c.StandbyLateMS < c.StandbyMS {
+		errs = append(errs, fmt.Errorf("unitree: standby_late_ms: %g, but standby_ms is %g; raise it",
+			c.StandbyLateMS, c.StandbyMS))
 	}
 	if most := 100.0; c.PhysicalRobot && c.StaleMS > most {
 		errs = append(errs, fmt.Errorf("unitree: stale_ms: %g, but a robot sends a state every 2 ms; set it to %g or less",

@@ -31,6 +31,7 @@ func TestConfig_ValidateNamesKeys(t *testing.T) {
 		"unitree: kd: 13 numbers":                func(c *Config) { c.Kd = make([]float64, 13) },
 		"unitree: damping_kd: [0] is out":        func(c *Config) { c.DampingKd = []float64{0} },
 		"unitree: deadman_ms: 90":                func(c *Config) { onEth0(c); c.DeadmanMS = 90 },
+		"unitree: standby_late_ms: 30":           func(c *Config) { c.StandbyLateMS = 30 },
 		"unitree: stale_ms: 120":                 func(c *Config) { onEth0(c); c.StaleMS = 120 },
 		"unitree: other_writers: unknown":        func(c *Config) { c.OtherWriters = "" },
 		"unitree: channels: unknown":             func(c *Config) { c.Channels = "" },

@@ -126,8 +126,9 @@ func TestDeadman_DampsAfterTheEndOfEachProcess(t *testing.T) {
 // armed is false if the robot stopped before, on a computer without time for it.
 func endOne(t *testing.T, who string, signal unix.Signal) (took float64, armed bool) {
 	c := newConfig(unitree.G1)
-	c.DeadmanMS, c.StandbyMS = 80, 20 // those of a robot
-	sim := newRig(t, c)               // another domain: a killed writer stays known for the 10 s of its lease
+	d := unitree.DefaultConfig()
+	c.DeadmanMS, c.StandbyMS, c.StandbyLateMS = d.DeadmanMS, d.StandbyMS, d.StandbyLateMS // those of a robot
+	sim := newRig(t, c)                                                                   // another domain: a killed writer stays known for the 10 s of its lease
 	defer sim.end()
 	p := startControl(t, c)
 	defer p.end()

@@ -25,10 +25,11 @@ const (
 	FaultWrite             // the library cannot write
 	FaultGoal              // an impossible goal
 	FaultTakeover          // the standby writer damps
-	FaultStandby           // the standby writer is silent
+	FaultStandby           // the standby writer died or is silent
 	FaultRead              // the library cannot read
 	FaultNotReady          // the standby writer has not found the robot yet
 	FaultTwoRobots         // two publishers of rt/lowstate
+	FaultStandbyLate       // the standby writer is silent for a moment
 	faultCount
 )
 
@@ -59,6 +60,8 @@ var errorsOf = [faultCount]error{
 	FaultRead:    fmt.Errorf("unitree: %w: the writer cannot read states or commands", hal.ErrBus),
 	FaultNotReady: fmt.Errorf("unitree: %w: the standby writer has not found the robot yet; arm again",
 		hal.ErrTimeout),
+	FaultStandbyLate: fmt.Errorf("unitree: %w: the standby writer is late (standby_ms): the computer is too busy, or its "+
+		"clock stopped; arm again, and end other programs", hal.ErrTimeout),
 	FaultTwoRobots: fmt.Errorf("unitree: %w: two robots, or programs, send rt/lowstate on this interface; "+
 		"give each robot another network: both obey these commands", hal.ErrProtocol),
 }

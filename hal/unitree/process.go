@@ -16,8 +16,9 @@ import (
 // Program is the name of the program of the writers.
 const Program = "optibfm-unitree"
 
-// The roles of a writer process, which are its subcommands.
+// The roles of the processes. Those of the writers are their subcommands.
 const (
+	RoleControl = "control"
 	RolePrimary = "writer"
 	RoleStandby = "standby"
 )

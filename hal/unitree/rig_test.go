@@ -36,6 +36,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if role := os.Getenv("OPTIBFM_TEST_MARK"); role != "" {
+		if err := holdMark(role); err != nil {
+			fmt.Fprintln(os.Stderr, "mark:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "unitree")
 	if err != nil {
 		panic(err)
@@ -76,7 +83,7 @@ func newConfig(model string) unitree.Config {
 	c := unitree.DefaultConfig()
 	c.Model, c.Interface, c.Domain, c.Writer = model, unitree.Loopback, domain(), program
 	c.Kp, c.Kd, c.DampingKd, c.MaxRate = []float64{30}, []float64{1}, []float64{4}, []float64{6}
-	c.DeadmanMS, c.StandbyMS, c.StaleMS = 800, 400, 1000
+	c.DeadmanMS, c.StandbyMS, c.StandbyLateMS, c.StaleMS = 800, 400, 400, 1000
 	return c
 }
 

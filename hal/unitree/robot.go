@@ -33,6 +33,7 @@ type Robot struct {
 	goals   *shm.MailboxWriter
 	reports *shm.MailboxReader
 	writers io.Closer // the processes; nil in tests
+	release func()    // of the mark; nil in tests
 	now     func() int64
 	// beatLimit is the silence of both writers, ns: longer than that of one, which the other notices.
 	beatLimit int64
@@ -83,9 +84,10 @@ func Open(ctx context.Context, config Config, period time.Duration) (*Robot, err
 	if err != nil {
 		return nil, errors.Join(err, shared.Close())
 	}
+	r.release = shared.Hold(RoleControl)
 	writers, err := startWriters(ctx, config, shared, period)
 	if err != nil {
-		return nil, errors.Join(err, shared.Close())
+		return nil, errors.Join(err, r.unmap())
 	}
 	r.writers = writers
 	if err := r.awaitState(ctx); err != nil {
@@ -357,7 +359,7 @@ func (r *Robot) Bounds() hal.Bounds {
 	return hal.Bounds{Arm: armTimeout + haltTimeout, Halt: haltTimeout}
 }
 
-// Warning implements hal.Warner: a low battery, a warm motor.
+// Warning implements hal.Warner: a low battery, a warm motor, a late standby writer.
 func (r *Robot) Warning() error {
 	if w := r.alarms.warn.Load(); w != nil {
 		return *w
@@ -372,7 +374,14 @@ func (r *Robot) Close() error {
 	if r.writers != nil {
 		err = r.writers.Close()
 	}
-	return errors.Join(err, r.shared.Close())
+	return errors.Join(err, r.unmap())
+}
+
+func (r *Robot) unmap() error {
+	if r.release != nil {
+		r.release()
+	}
+	return r.shared.Close()
 }
 
 // alarms judges battery, temperatures and tilt. Its errors are allocated in advance.
@@ -383,7 +392,7 @@ type alarms struct {
 	refuse, stop       error                 // the same, for the control thread
 	low, charge, empty error
 	warm, hot, burning [MaxJoints]error
-	fallen             error
+	fallen, late       error
 }
 
 func newAlarms(c Config) *alarms {
@@ -395,6 +404,7 @@ func newAlarms(c Config) *alarms {
 	a.low = fmt.Errorf("unitree: the battery is below %g %%", b.WarnPercent)
 	a.charge = fmt.Errorf("unitree: the battery is below battery.refuse_percent (%g %%); charge it", b.RefusePercent)
 	a.empty = fmt.Errorf("unitree: the battery is below battery.stop_percent (%g %%); charge it", b.StopPercent)
+	a.late = fmt.Errorf("unitree: the standby writer was silent for standby_ms (%g ms): the computer is too busy", c.StandbyMS)
 	a.fallen = fmt.Errorf("unitree: the robot has fallen: it tilts by more than max_tilt_deg (%g°)", c.MaxTiltDeg)
 	t := c.Temperature
 	for i, j := range Joints(c.Model) {
@@ -434,6 +444,9 @@ func (a *alarms) update(s *Report, joints int) {
 		}
 		raise(&a.refuse, a.hot[i], t.RefuseC > 0 && c > t.RefuseC)
 		raise(&a.stop, a.burning[i], t.StopC > 0 && c > t.StopC)
+	}
+	if s.StandbyLate != 0 { // it may pass quickly: it comes first
+		warn = &a.late
 	}
 	a.warn.Store(warn)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // segmentVersion changes with the layout of the messages and their meaning.
-const segmentVersion = 2
+const segmentVersion = 3
 
 // Command is what the control process wants of the writers.
 type Command = uint32
@@ -62,6 +62,7 @@ type Report struct {
 	Written     uint32 // commands
 	Foreign     uint32 // other writers of rt/lowcmd
 	Readers     uint32 // of rt/lowcmd, without our own
+	StandbyLate uint32 // 1: the standby writer is silent for standby_ms
 	Battery     int32  // percent; -1: not measured
 
 	Position, Velocity, Torque [MaxJoints]float32
@@ -71,7 +72,6 @@ type Report struct {
 	Gyro, Accelerometer        [3]float32
 	Foot                       [4]float32
 	Remote                     [idl.RemoteSize]uint8
-	_                          uint32
 }
 
 // Shared is the memory of the control process and its writers.
@@ -91,6 +91,8 @@ type Shared struct {
 	Takeover *atomic.Uint64
 	// StandbyGUID is the participant of the standby writer, whose commands are ours.
 	StandbyGUID [2]*atomic.Uint64
+
+	controlMark, primaryMark, standbyMark *atomic.Uint64
 }
 
 // The values of Shared.Commanding.
@@ -121,6 +123,7 @@ func (s *Shared) words() func(yield func(string, **atomic.Uint64) bool) {
 			{"primary beat", &s.PrimaryBeat}, {"standby beat", &s.StandbyBeat}, {"standby ready", &s.StandbyReady},
 			{"commanding", &s.Commanding}, {"takeover", &s.Takeover},
 			{"standby guid 0", &s.StandbyGUID[0]}, {"standby guid 1", &s.StandbyGUID[1]},
+			{"control mark", &s.controlMark}, {"primary mark", &s.primaryMark}, {"standby mark", &s.standbyMark},
 		} {
 			if !yield(w.name, w.word) {
 				return

@@ -27,11 +27,13 @@ type primary struct {
 	limiter *limiter
 	damping []float64
 	gone    func() bool // the control process has ended
+	lost    func() bool // the standby writer has died
 	period  int64       // of goals
 	deadman int64
-	limit   int64 // of the standby's silence
 	standby peer
-	alone   bool // the standby writer is silent
+	// The limits of the silence of the standby writer.
+	lateLimit, aloneLimit int64
+	late, alone           bool // the standby writer is silent for them; or it died: both
 
 	report      unitree.Report
 	mode        unitree.Mode
@@ -54,7 +56,9 @@ type primary struct {
 func newPrimary(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func() bool) (*primary, error) {
 	p := &primary{
 		states: newStates(c.Config, b), shared: shared, gone: gone, limiter: newLimiter(c.Config),
-		period: int64(c.Period), deadman: inNs(c.Config.DeadmanMS), limit: inNs(c.Config.StandbyMS),
+		period: int64(c.Period), deadman: inNs(c.Config.DeadmanMS),
+		lost:      func() bool { return shared.Died(unitree.RoleStandby) },
+		lateLimit: inNs(c.Config.StandbyMS), aloneLimit: inNs(c.Config.StandbyLateMS),
 	}
 	p.damping = unitree.Each(c.Config.DampingKd, p.joints)
 	var err error
@@ -74,7 +78,8 @@ func (p *primary) cycle(now int64) (over bool, err error) {
 		}
 		p.fail(unitree.FaultRead)
 	}
-	p.alone = p.standby.observe(p.shared.StandbyBeat.Load(), now) > p.limit
+	silence, dead := p.standby.observe(p.shared.StandbyBeat.Load(), now), p.lost()
+	p.late, p.alone = dead || silence > p.lateLimit, dead || silence > p.aloneLimit
 	p.follow(now)
 	p.guard(now)
 	p.write(now)
@@ -170,6 +175,8 @@ func (p *primary) begin(now int64) {
 		fault = unitree.FaultNoReader
 	case p.alone:
 		fault = unitree.FaultStandby
+	case p.late:
+		fault = unitree.FaultStandbyLate
 	case p.shared.StandbyReady.Load() == 0:
 		fault = unitree.FaultNotReady
 	}
@@ -254,7 +261,7 @@ func (p *primary) write(now int64) {
 	if p.mode == unitree.ModeIdle {
 		return
 	}
-	if p.shared.Takeover.Load() != 0 && !p.alone {
+	if p.shared.Takeover.Load() != 0 && !p.late {
 		return
 	}
 	s := &p.states.last
@@ -310,6 +317,10 @@ func (p *primary) publish(now int64) {
 	}
 	r.Tick, r.ModeMachine = s.tick, uint32(s.modeMachine)
 	r.Received, r.BadCRC, r.Frozen = p.received, p.badCRC, p.frozen
+	r.StandbyLate = 0
+	if p.late {
+		r.StandbyLate = 1
+	}
 	r.Foreign, r.Readers, r.Battery = uint32(p.foreign), uint32(p.bus.readers()), s.battery
 	r.Position, r.Velocity, r.Torque, r.Temperature, r.Commanded = s.q, s.dq, s.tau, s.temperature, p.out.q
 	r.Quaternion, r.Gyro, r.Accelerometer, r.Foot, r.Remote = s.quaternion, s.gyro, s.acc, s.foot, s.remote

@@ -2,7 +2,6 @@ package writer
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -10,8 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +33,9 @@ func Serve(role string) error {
 	if err != nil {
 		return fmt.Errorf("unitree: %s: %w; start it from optibfm, of the same version", role, err)
 	}
+	defer shared.Hold(role)()
+	cut := gone
+	gone = func() bool { return shared.Died(unitree.RoleControl) || cut() }
 	library, err := dds.Open(config.Config.Library)
 	if err != nil {
 		return err
@@ -115,30 +115,6 @@ func standbyOf(shared *unitree.Shared) (g dds.GUID) {
 	return g
 }
 
-// belowOurs is by how much the threads of libddsc have a lower priority than that of the cycles.
-const belowOurs = 5
-
-// raiseThreads gives the threads of libddsc a real-time priority. They share locks with the cycles:
-// on a busy computer a cycle would wait for a thread that gets no processor. libddsc names its
-// threads; those of Go have the name of the process. Without the privilege, which rtloop reports,
-// nothing changes.
-func raiseThreads(priority int) {
-	if priority < 1 {
-		return
-	}
-	own, _ := os.ReadFile("/proc/self/comm")
-	names, _ := filepath.Glob("/proc/self/task/[0-9]*/comm")
-	for _, name := range names {
-		tid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if text, _ := os.ReadFile(name); err != nil || bytes.Equal(text, own) {
-			continue
-		}
-		_ = unix.SchedSetAttr(tid, &unix.SchedAttr{
-			Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: uint32(priority),
-		}, 0)
-	}
-}
-
 // run runs the cycles on a thread with real-time priority, if the system grants it.
 func run(role string, c unitree.Config, cycle func(int64) (bool, error)) error {
 	config := rtloop.DefaultConfig()
@@ -151,7 +127,6 @@ func run(role string, c unitree.Config, cycle func(int64) (bool, error)) error {
 	for _, g := range granted.Missing() {
 		fmt.Fprintf(os.Stderr, "warning: unitree: %s: %s: %s: not granted (%s); %s\n", role, g.Request, g.Asked, g.Why, g.Fix)
 	}
-	raiseThreads(c.RealTimePriority - belowOurs)
 	_, err = loop.Run(context.Background(), func(b rtloop.Beat) error {
 		over, err := cycle(rtloop.Now())
 		if over {

@@ -8,6 +8,7 @@ type standby struct {
 	shared  *unitree.Shared
 	damping []float64
 	gone    func() bool // the control process has ended
+	lost    func() bool // the primary writer has died
 	limit   int64       // of the primary's silence
 	primary peer
 	out     output
@@ -18,7 +19,7 @@ type standby struct {
 func newStandby(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func() bool) *standby {
 	s := &standby{
 		states: newStates(c.Config, b), shared: shared, gone: gone,
-		limit: inNs(c.Config.StandbyMS),
+		limit: inNs(c.Config.StandbyMS), lost: func() bool { return shared.Died(unitree.RolePrimary) },
 	}
 	s.damping = unitree.Each(c.Config.DampingKd, s.joints)
 	return s
@@ -30,7 +31,7 @@ func (s *standby) cycle(now int64) (over bool, err error) {
 	_ = s.read(now) // it damps without a new state
 	commanding := s.shared.Commanding.Load()
 	silent := s.primary.observe(s.shared.PrimaryBeat.Load(), now) > s.limit
-	if commanding == unitree.CommandingNow && silent {
+	if commanding == unitree.CommandingNow && (silent || s.lost()) {
 		s.shared.Takeover.Store(1)
 	}
 	damps := s.shared.Takeover.Load() != 0 && commanding == unitree.CommandingNow

@@ -106,6 +106,8 @@ type rig struct {
 	primary *primary
 	standby *standby
 	dead    struct{ control, primary, standby bool }
+	killed  bool // the dead writers did not hang: the kernel has marked their death
+	follows bool // the control process continues
 	over    bool // the primary has ended
 	swapped bool // the primary runs before the standby
 }
@@ -141,6 +143,8 @@ func newRigOn(t *testing.T, net *fake, model string, change func(*unitree.Config
 		t.Fatal(err)
 	}
 	r.standby = newStandby(config, end{r.net, true}, shared, gone)
+	r.primary.lost = func() bool { return r.killed && r.dead.standby }
+	r.standby.lost = func() bool { return r.killed && r.dead.primary }
 	if r.robot, err = unitree.Attach(c, period, shared, r.clock); err != nil {
 		t.Fatal(err)
 	}
@@ -258,16 +262,19 @@ func TestWriters_DampWithinTheirTimes(t *testing.T) {
 		happens func(*rig)
 		most    int64 // ms
 	}{
-		"the control process is silent":     {func(*rig) {}, 82},
+		"the control process is silent":     {func(*rig) {}, 62},
 		"the control process ends":          {func(r *rig) { r.dead.control = true }, 2},
-		"the writer dies":                   {func(r *rig) { r.dead.primary = true }, 24},
-		"the writer and the control die":    {func(r *rig) { r.dead.primary, r.dead.control = true, true }, 24},
-		"the standby dies":                  {func(r *rig) { r.dead.standby = true }, 24},
-		"the states end":                    {func(r *rig) { r.net.silent = true }, 24},
-		"the checksum is wrong":             {func(r *rig) { r.net.sound = false }, 24},
-		"a state is not finite":             {func(r *rig) { r.net.dq[3] = float32(math.NaN()) }, 24},
-		"a velocity is impossible":          {func(r *rig) { r.net.dq[3] = -3e38 }, 24},
-		"the IMU does not run":              {func(r *rig) { r.net.quaternion = [4]float32{} }, 24},
+		"the writer is killed":              {func(r *rig) { r.killed, r.dead.primary = true, true }, 4},
+		"the writer hangs":                  {func(r *rig) { r.dead.primary = true }, 44},
+		"the writer and the control die":    {func(r *rig) { r.killed, r.dead.primary, r.dead.control = true, true, true }, 4},
+		"the writer and the control hang":   {func(r *rig) { r.dead.primary, r.dead.control = true, true }, 44},
+		"the standby is killed":             {func(r *rig) { r.killed, r.dead.standby = true, true }, 4},
+		"the standby hangs":                 {func(r *rig) { r.dead.standby, r.follows = true, true }, 304},
+		"the states end":                    {func(r *rig) { r.net.silent = true }, 44},
+		"the checksum is wrong":             {func(r *rig) { r.net.sound = false }, 44},
+		"a state is not finite":             {func(r *rig) { r.net.dq[3] = float32(math.NaN()) }, 44},
+		"a velocity is impossible":          {func(r *rig) { r.net.dq[3] = -3e38 }, 44},
+		"the IMU does not run":              {func(r *rig) { r.net.quaternion = [4]float32{} }, 44},
 		"another variant of the robot":      {func(r *rig) { r.net.modeMachine = 4 }, 4},
 		"a motor reports a fault":           {func(r *rig) { r.net.trouble[2] = 1 }, 4},
 		"another writer":                    {func(r *rig) { r.net.foreign = 1 }, 4},
@@ -284,7 +291,12 @@ func TestWriters_DampWithinTheirTimes(t *testing.T) {
 			r.tick(r.action())
 			at := r.now
 			c.happens(r)
-			r.run(500 * ms)
+			for range 25 {
+				if r.follows { // Act fails once the writer damps
+					_, _ = r.sense(), r.robot.Act(r.action())
+				}
+				r.run(20 * ms)
+			}
 			if took := r.damped(at); took > c.most*ms {
 				t.Errorf("after %.1f ms, want at most %d", float64(took)/1e6, c.most)
 			}
@@ -320,7 +332,7 @@ func TestWriter_NeverWritesAfterTheStandbyTookOver(t *testing.T) {
 	r.dead.standby = true // then the writer must act again
 	at = r.now
 	r.run(200 * ms)
-	if took := r.damped(at); took > 24*ms {
+	if took := r.damped(at); took > 44*ms {
 		t.Errorf("without the standby: after %d ms", took/ms)
 	}
 	if err := r.robot.Halt(); err != nil {
@@ -342,7 +354,7 @@ func TestStandby_TriesUntilItsCommandsLeave(t *testing.T) {
 	r.net.nextErr, r.dead.primary = errors.New("no"), false // then the primary must
 	at = r.now
 	r.run(300 * ms)
-	if took := r.damped(at); took > 24*ms {
+	if took := r.damped(at); took > 44*ms {
 		t.Errorf("the primary after %d ms", took/ms)
 	}
 }
@@ -374,6 +386,31 @@ func TestWriter_DoesNotBeginAgainWhileItEnds(t *testing.T) {
 	}
 }
 
+func TestWriter_RefusesToBeginWithALateStandby(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.dead.standby = true
+	r.run(60 * ms) // above standby_ms
+	if err := errors.Join(r.sense(), r.robot.Arm()); err == nil || !strings.Contains(err.Error(), "is late") {
+		t.Errorf("arm: %v", err)
+	}
+	if w := r.robot.Warning(); w == nil || !strings.Contains(w.Error(), "standby_ms") {
+		t.Errorf("warning: %v", w)
+	}
+	r.dead.standby = false
+	r.run(10 * ms)
+	action := r.arm()
+	if w := r.robot.Warning(); w != nil {
+		t.Errorf("warning: %v", w)
+	}
+	r.dead.standby = true
+	for range 5 { // above standby_ms, below standby_late_ms
+		r.tick(action)
+	}
+	if w := r.robot.Warning(); w == nil || !strings.Contains(w.Error(), "standby_ms") {
+		t.Errorf("armed: warning: %v", w)
+	}
+}
+
 // TestWriter_BeginsWithAStandbyThatCanDamp has a standby writer that beats, but is not known to the robot, or does not
 // know it: a G1 ignores commands without its mode_machine.
 func TestWriter_BeginsWithAStandbyThatCanDamp(t *testing.T) {
@@ -389,7 +426,7 @@ func TestWriter_BeginsWithAStandbyThatCanDamp(t *testing.T) {
 		r.arm()
 		r.dead.primary = true
 		at := r.now
-		r.run(100 * ms)
+		r.run(200 * ms)
 		r.damped(at)
 		if last := r.net.written[len(r.net.written)-1]; last.modeMachine != 5 {
 			t.Errorf("%s: mode_machine %d", name, last.modeMachine)
@@ -414,10 +451,10 @@ func TestWriter_RefusesALossyMotorAtAnyMoment(t *testing.T) {
 
 // TestWriters_DoNotBlameEachOtherAfterAPause has a pause of the whole computer, shorter than the deadman.
 func TestWriters_DoNotBlameEachOtherAfterAPause(t *testing.T) {
-	r := newRig(t, unitree.Go2, nil)
+	r := newRig(t, unitree.Go2, func(c *unitree.Config) { c.DeadmanMS = 100 })
 	action := r.arm()
 	for range 3 {
-		r.now += 40 * ms // above standby_ms
+		r.now += 50 * ms // above standby_ms
 		r.next = r.now
 		r.swapped = !r.swapped // the one that ran last runs first
 		r.run(3 * ms)
@@ -458,7 +495,7 @@ func TestWriter_RefusesToBegin(t *testing.T) {
 		"nothing reads rt/lowcmd":  func(r *rig) { r.net.lonely = true },
 		"motor right_hip_yaw":      func(r *rig) { r.net.missing[8] = true },
 		"mode_machine is not that": func(r *rig) { r.net.modeMachine = 6 },
-		"standby writer died":      func(r *rig) { r.dead.standby = true },
+		"standby writer died":      func(r *rig) { r.killed, r.dead.standby = true, true },
 	} {
 		r := newRig(t, unitree.G1, func(c *unitree.Config) { c.ModeMachine = 5 })
 		wrong(r)

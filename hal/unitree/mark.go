@@ -1,0 +1,90 @@
+package unitree
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mark is a word of the segment that shows the death of a process: a robust futex, which the kernel changes when the
+// thread that holds it ends, however it ends. A killed process is found within a cycle, before the kernel has removed
+// its memory and closed its pipes.
+//
+// Where the kernel has no robust futexes (qemu-user), only the silence of the process shows its death.
+
+// ownerDied is FUTEX_OWNER_DIED.
+const ownerDied = 0x40000000
+
+// robustList is struct robust_list_head of the kernel: a ring with one entry.
+type robustList struct {
+	next    uintptr // of the entry
+	offset  int     // of the futex from its entry
+	pending uintptr
+	entry   uintptr // the entry: next of the last one is the head
+}
+
+// hold marks a word with a thread that lives as long as this process, or until release.
+func hold(word *atomic.Uint64) (release func(), err error) {
+	held, over := make(chan error), make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		runtime.LockOSThread() // and ends with it
+		list := new(robustList)
+		head, entry := uintptr(unsafe.Pointer(list)), uintptr(unsafe.Pointer(&list.entry))
+		list.next, list.entry = entry, head
+		list.offset = int(uintptr(unsafe.Pointer(word)) - entry) // the futex is the lower half of the word
+		word.Store(uint64(unix.Gettid()))
+		err := setRobustList(head)
+		if held <- err; err == nil {
+			<-over
+			err = setRobustList(0) // the kernel must not follow memory that Go has freed
+		}
+		runtime.KeepAlive(list)
+		if err == nil {
+			word.Store(0)
+		}
+	})
+	if err := <-held; err != nil {
+		word.Store(0)
+		return func() {}, fmt.Errorf("unitree: robust futex: %w", err)
+	}
+	return sync.OnceFunc(func() { close(over); ended.Wait() }), nil
+}
+
+func setRobustList(head uintptr) error {
+	const size = unsafe.Offsetof(robustList{}.entry) // of the kernel's part
+	if _, _, errno := unix.RawSyscall(unix.SYS_SET_ROBUST_LIST, head, size, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// died reports whether the process that held a word has died.
+func died(word *atomic.Uint64) bool { return word.Load()&ownerDied != 0 }
+
+// Hold marks the life of a process, of a role, in the segment. Without support by the kernel it does nothing. Call
+// release before the segment is closed.
+func (s *Shared) Hold(role string) (release func()) {
+	release, err := hold(s.mark(role))
+	if err != nil {
+		return func() {} // the silence of the process shows its death
+	}
+	return release
+}
+
+// Died reports whether the process of a role has died.
+func (s *Shared) Died(role string) bool { return died(s.mark(role)) }
+
+func (s *Shared) mark(role string) *atomic.Uint64 {
+	switch role {
+	case RolePrimary:
+		return s.primaryMark
+	case RoleStandby:
+		return s.standbyMark
+	}
+	return s.controlMark
+}
