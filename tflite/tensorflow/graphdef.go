@@ -1,5 +1,3 @@
-//go:build tensorflow
-
 package tensorflow
 
 import (

@@ -78,7 +78,7 @@ func (m *graphModel) open(b *tflite.Bundle, n int) error {
 	if !hasDevice(m.report.Devices, m.report.Device) {
 		return fmt.Errorf("%w; or set model.backend to native", missingDevice(m.session.api, m.report))
 	}
-	a, graph := m.session.api, newGraph(b, m.report.Device).bytes()
+	a, graph := m.session.api, GraphDef(b, m.report.Device)
 	if m.report.Kernels, err = a.kernelsOf(graph); err != nil {
 		return err
 	}
@@ -128,13 +128,13 @@ func (m *graphModel) connect(phi bool) error {
 		}
 		return r
 	}
-	m.search = call([]string{obsName, candidateName, meanName, invRName, betaName},
-		[]string{bestName, scoreName, finiteName},
+	m.search = call([]string{ObsName, CandidateName, MeanName, InvRName, BetaName},
+		[]string{BestName, ScoreName, FiniteName},
 		m.obs, tensor{}, m.belief.mean, m.belief.invR, m.belief.beta)
-	m.act = call([]string{obsName, candidateName}, []string{actionName, actionFiniteName}, m.obs, m.z)
-	m.psi = call([]string{obsName, candidateName, actionName}, []string{psiName, psiFiniteName}, m.obs, m.z, m.action)
+	m.act = call([]string{ObsName, CandidateName}, []string{ActionName, ActionFiniteName}, m.obs, m.z)
+	m.psi = call([]string{ObsName, CandidateName, ActionName}, []string{PsiName, PsiFiniteName}, m.obs, m.z, m.action)
 	if phi {
-		m.phi = call([]string{obsName}, []string{phiName, phiFiniteName}, m.obs)
+		m.phi = call([]string{ObsName}, []string{PhiName, PhiFiniteName}, m.obs)
 	}
 	return err
 }

@@ -1,5 +1,3 @@
-//go:build tensorflow
-
 package tensorflow
 
 import (
@@ -10,45 +8,51 @@ import (
 	"optibfm/tflite"
 )
 
-// The graph's inputs and outputs. TensorFlow can feed any tensor of a graph, so
-// action is both: Psi feeds it, Search and Act use the policy's.
+// The operations of [GraphDef] that are inputs and outputs. TensorFlow can feed any tensor of a graph, so
+// the action is both: ψ of an action feeds it, a search uses the policy's.
 const (
-	obsName       = "obs"        // [1, O], normalised
-	candidateName = "candidates" // [n, d], normalised
-	meanName      = "mean"       // ẑ, [d, 1]
-	invRName      = "inv_r"      // R⁻¹, [d, d], zeros below the diagonal
-	betaName      = "beta"       // β, []
-	phiName       = "phi"        // φ(s), [1, d], float64; absent without Cov B
-	actionName    = "action"     // π_z(s), [n, A]
-	psiName       = "psi"        // ψ, [E, n, d]
-	bestName      = "best"       // of the highest score, [], int64
-	scoreName     = "score"      // the highest score, []
+	ObsName       = "obs"        // [1, O], normalised
+	CandidateName = "candidates" // [n, d], normalised
+	MeanName      = "mean"       // ẑ, [d, 1]
+	InvRName      = "inv_r"      // R⁻¹, [d, d], zeros below the diagonal
+	BetaName      = "beta"       // β, []
+	PhiName       = "phi"        // φ(s), [1, d], float64; absent without Cov B
+	ActionName    = "action"     // π_z(s), [n, A]
+	PsiName       = "psi"        // ψ, [E, n, d]
+	BestName      = "best"       // of the highest score, [], int64
+	ScoreName     = "score"      // the highest score, []
 
 	// Whether φ, π, ψ or the scores, and their intermediate results, are finite: [], bool.
-	phiFiniteName, actionFiniteName = "phi_finite", "action_finite"
-	psiFiniteName, finiteName       = "psi_finite", "finite"
+	PhiFiniteName    = "phi_finite"
+	ActionFiniteName = "action_finite"
+	PsiFiniteName    = "psi_finite"
+	FiniteName       = "finite"
 )
+
+// GraphDef encodes the graph of a bundle: its networks, all on one device such as /GPU:0, and the scores of
+// a search. Its elements are float32 unless noted.
+func GraphDef(b *tflite.Bundle, device string) []byte { return newGraph(b, device).bytes() }
 
 // newGraph returns the graph of a bundle's networks and the score of the candidates.
 func newGraph(b *tflite.Bundle, device string) *graphDef {
 	layers, a := b.Layers(), b.Architecture
 	n := &networks{graphDef: newGraphDef(device), allWidth: a.Obs, eps: float32(b.LayerNormEps)}
 	n.wire = make([]byte, 0, b.Bytes+1<<20) // growing would copy the weights
-	n.all = n.placeholder(obsName, 1, a.Obs)
-	z := n.placeholder(candidateName, -1, a.Latent)
+	n.all = n.placeholder(ObsName, 1, a.Obs)
+	z := n.placeholder(CandidateName, -1, a.Latent)
 	if layers.Cov != nil {
 		n.phi(layers.B, layers.Cov, a)
 	}
 	// ψ depends on this node, whether it is fed or computed.
-	action := n.add(actionName, "Tanh", []ref{n.watch(n.twoTower(layers.Actor, "", z))}, typed("T", float32Type))
-	actor := n.check(actionFiniteName)
+	action := n.add(ActionName, "Tanh", []ref{n.watch(n.twoTower(layers.Actor, "", z))}, typed("T", float32Type))
+	actor := n.check(ActionFiniteName)
 	var members []ref
 	for _, f := range layers.F {
 		members = append(members, n.watch(n.twoTower(f, action, z)))
 	}
-	psi := n.check(psiFiniteName)
-	n.scores(n.pack(psiName, members), len(members), a.Latent)
-	n.check(finiteName, append(actor, psi...)...)
+	psi := n.check(PsiFiniteName)
+	n.scores(n.pack(PsiName, members), len(members), a.Latent)
+	n.check(FiniteName, append(actor, psi...)...)
 	return n.graphDef
 }
 
@@ -158,9 +162,9 @@ func (n *networks) phi(b tflite.BackwardLayers, cov []float64, a tflite.Architec
 		x = n.toSphere(x, a.Latent)
 	}
 	n.watch(x)
-	n.check(phiFiniteName)
+	n.check(PhiFiniteName)
 	inverseCov := n.doubles(inverse(cov, a.Latent), a.Latent, a.Latent)
-	n.named(phiName, float64Type, n.matMul(float64Type, n.widen(x), inverseCov))
+	n.named(PhiName, float64Type, n.matMul(float64Type, n.widen(x), inverseCov))
 }
 
 // toSphere scales a row to the norm √d; a zero row stays.
@@ -173,14 +177,14 @@ func (n *networks) toSphere(x ref, d int) ref {
 // scores adds the score of every candidate, the least upper confidence bound of
 // the members, and the best of the scores.
 func (n *networks) scores(psi ref, members, d int) {
-	mean, invR, beta := n.placeholder(meanName, d, 1), n.placeholder(invRName, d, d), n.placeholder(betaName)
+	mean, invR, beta := n.placeholder(MeanName, d, 1), n.placeholder(InvRName, d, d), n.placeholder(BetaName)
 	rows := n.reshape(psi, -1, d)
 	whitened := n.matMul(float32Type, rows, invR)
 	width := n.unary("Sqrt", n.reduce("", "Sum", n.unary("Square", whitened), 1, true))
 	bound := n.watch(n.binary("AddV2", n.matMul(float32Type, rows, mean), n.binary("Mul", width, beta)))
 	least := n.reduce("", "Min", n.reshape(bound, members, -1), 0, false)
-	n.argMax(bestName, least)
-	n.reduce(scoreName, "Max", least, 0, false)
+	n.argMax(BestName, least)
+	n.reduce(ScoreName, "Max", least, 0, false)
 }
 
 // inverse is (Cov B)⁻¹. The bundle's loader has checked that Cov B is positive

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // session is a graph in TensorFlow and a session that runs it.
@@ -27,7 +25,7 @@ func openSession(a *api, c Config, open func(graph, options, status handle) hand
 	s := &session{api: a, graph: a.newGraph(), status: a.newStatus()}
 	options := a.newOptions()
 	defer a.deleteOptions(options)
-	config := c.proto()
+	config := c.Proto()
 	err := a.withStatus(func(status handle) { a.setConfig(options, &config[0], uint64(len(config)), status) })
 	if err == nil {
 		err = a.withStatus(func(status handle) { s.session = open(s.graph, options, status) })
@@ -36,22 +34,6 @@ func openSession(a *api, c Config, open func(graph, options, status handle) hand
 		return nil, errors.Join(fmt.Errorf("tensorflow: create a session: %w", err), s.close())
 	}
 	return s, nil
-}
-
-// proto is the session's ConfigProto, from
-// tensorflow/core/protobuf/config.proto.
-func (c Config) proto() []byte {
-	var wire []byte
-	if strings.HasPrefix(c.Device, "/CPU") { // TensorFlow then opens no GPU
-		wire = appendMessage(wire, 1, appendVarint(appendString(nil, 1, "GPU"), 2, 0)) // device_count
-	}
-	wire = appendVarint(wire, 2, uint64(c.IntraOpThreads))
-	wire = appendVarint(wire, 5, uint64(int64(c.InterOpThreads)))
-	wire = appendMessage(wire, 6, appendVarint(nil, 4, protowire.EncodeBool(c.AllowGrowth))) // gpu_options
-	wire = appendVarint(wire, 7, 0)                                                          // allow_soft_placement
-	// With inter_op_threads -1 operations run on the calling thread, but only in a
-	// session without its own threads: with them -1 means all cores.
-	return appendVarint(wire, 9, protowire.EncodeBool(c.InterOpThreads >= 0)) // use_per_session_threads
 }
 
 // devices lists the session's devices.

@@ -47,8 +47,8 @@ func TestNewGraph_EveryNodeIsOnTheDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		obsName, candidateName, meanName, invRName, betaName,
-		phiName, actionName, psiName, bestName, scoreName, finiteName,
+		ObsName, CandidateName, MeanName, InvRName, BetaName,
+		PhiName, ActionName, PsiName, BestName, ScoreName, FiniteName,
 	} {
 		if !slices.Contains(names, name) {
 			t.Errorf("no node %s", name)
