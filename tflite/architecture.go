@@ -1,6 +1,7 @@
 package tflite
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,12 +10,13 @@ import (
 // Architecture describes the networks of a forward-backward model. F and the actor are
 // metamotivo's models "simple" or "residual". See FORMAT.md for the layers.
 type Architecture struct {
-	Obs     int         `json:"obs"`              // elements of an observation
-	Action  int         `json:"action"`           // elements of an action
-	Latent  int         `json:"latent"`           // d, elements of z, φ and ψ
-	NormObs bool        `json:"norm_obs"`         // the networks see (obs - mean)/sqrt(var + 1e-5)
-	NormZ   bool        `json:"norm_z"`           // the networks see √d·z/‖z‖
-	Groups  []Group     `json:"groups,omitempty"` // parts of the observation, in order; none: all networks read all of it
+	Obs     int         `json:"obs"`               // elements of an observation
+	Action  int         `json:"action"`            // elements of an action
+	Latent  int         `json:"latent"`            // d, elements of z, φ and ψ
+	NormObs bool        `json:"norm_obs"`          // the networks see (obs - mean)/sqrt(var + 1e-5)
+	NormZ   bool        `json:"norm_z"`            // the networks see √d·z/‖z‖
+	Groups  []Group     `json:"groups,omitempty"`  // parts of the observation, in order; none: all networks read all of it
+	Encoder *Encoder    `json:"encoder,omitempty"` // of the observation, for F; nil: none
 	F       ForwardArch `json:"f"`
 	B       BackArch    `json:"b"`
 	Actor   ActorArch   `json:"actor"`
@@ -29,6 +31,15 @@ type ForwardArch struct {
 
 	Residual bool     `json:"residual,omitempty"` // blocks of LayerNorm, linear and Mish
 	Inputs   []string `json:"inputs,omitempty"`   // the groups that the network reads, in order
+}
+
+// Encoder is the shape of a network with the layers of B, whose output F reads instead of the observation.
+type Encoder struct {
+	Size         int  `json:"size"`          // elements of its output
+	Hidden       int  `json:"hidden"`        // width of the layers
+	HiddenLayers int  `json:"hidden_layers"` // 0: a single linear layer
+	Norm         bool `json:"norm"`          // the output is scaled to the norm √size
+	Actor        bool `json:"actor"`         // the actor reads the output too
 }
 
 // BackArch is the shape of B(s).
@@ -77,7 +88,25 @@ func (a Architecture) Validate() error {
 		return fmt.Errorf("architecture: f.hidden is %d and actor.hidden %d, want even numbers",
 			a.F.Hidden, a.Actor.Hidden)
 	}
+	if err := a.validateEncoder(); err != nil {
+		return err
+	}
 	return a.validateGroups()
+}
+
+func (a Architecture) validateEncoder() error {
+	e := a.Encoder
+	switch {
+	case e == nil:
+		return nil
+	case len(a.Groups) > 0:
+		return errors.New("architecture: an encoder with groups is not supported")
+	case e.Size < 1 || e.Size > maxWidth || e.Hidden < 1 || e.Hidden > maxWidth:
+		return fmt.Errorf("architecture: encoder.size is %d and encoder.hidden %d, want 1 to %d", e.Size, e.Hidden, maxWidth)
+	case e.HiddenLayers < 0 || e.HiddenLayers > maxLayers:
+		return fmt.Errorf("architecture: encoder.hidden_layers is %d, want 0 to %d", e.HiddenLayers, maxLayers)
+	}
+	return nil
 }
 
 // Residual reports whether a network consists of residual blocks.
@@ -95,6 +124,12 @@ func (a Architecture) Parameters() int {
 func (a Architecture) dims() Dims {
 	return Dims{Obs: a.Obs, Action: a.Action, Latent: a.Latent, Ensemble: a.F.NumParallel}
 }
+
+// Names of the networks with the layers of B.
+const (
+	backwardName = "_backward_map.net"
+	encoderName  = "_left_encoder.net"
+)
 
 // Names of the tensors that are not layers.
 const (
@@ -141,10 +176,11 @@ type layer struct {
 
 func (a Architecture) layers() []layer {
 	d, f, actor := a.Latent, a.F, a.Actor
-	fObs, actorObs := a.width(f.Inputs), a.width(actor.Inputs)
+	fObs, actorObs := a.fWidth(), a.actorWidth()
 	embedding, trunk := shapesOf(f.Residual)
 	all := slices.Concat(
-		backwardLayers("_backward_map.net", a),
+		backwardLayers(backwardName, a.width(a.B.Inputs), a.B.Hidden, a.Latent, a.B.HiddenLayers),
+		a.encoderLayers(),
 		embedding("_forward_map.embed_z", fObs+d, f.Hidden, f.EmbeddingLayers, f.NumParallel),
 		embedding("_forward_map.embed_sa", fObs+a.Action, f.Hidden, f.EmbeddingLayers, f.NumParallel),
 		trunk("_forward_map.Fs", f.Hidden, d, f.HiddenLayers, f.NumParallel))
@@ -166,13 +202,22 @@ func shapesOf(residual bool) (embedding, trunk func(prefix string, in, out, coun
 // The numbers in the names are the indices of the modules in a PyTorch Sequential:
 // linear, LayerNorm and tanh, then pairs of linear and ReLU.
 
-func backwardLayers(prefix string, a Architecture) []layer {
-	h := a.B.Hidden
-	all := []layer{{prefix + ".0", a.width(a.B.Inputs), h, 1, false}, {prefix + ".1", h, h, 1, true}}
-	for i := range a.B.HiddenLayers - 1 {
+func backwardLayers(prefix string, in, h, out, hiddenLayers int) []layer {
+	if hiddenLayers == 0 {
+		return []layer{{prefix + ".0", in, out, 1, false}}
+	}
+	all := []layer{{prefix + ".0", in, h, 1, false}, {prefix + ".1", h, h, 1, true}}
+	for i := range hiddenLayers - 1 {
 		all = append(all, layer{numbered(prefix, 3+2*i), h, h, 1, false})
 	}
-	return append(all, layer{numbered(prefix, 1+2*a.B.HiddenLayers), h, a.Latent, 1, false})
+	return append(all, layer{numbered(prefix, 1+2*hiddenLayers), h, out, 1, false})
+}
+
+func (a Architecture) encoderLayers() []layer {
+	if a.Encoder == nil {
+		return nil
+	}
+	return backwardLayers(encoderName, a.Obs, a.Encoder.Hidden, a.Encoder.Size, a.Encoder.HiddenLayers)
 }
 
 func embeddingLayers(prefix string, in, hidden, count, members int) []layer {

@@ -19,7 +19,7 @@ const (
 	manifestFileName = "bfm.json"
 	// CheckpointFileName identifies the directory of a metamotivo checkpoint.
 	CheckpointFileName = "config.json"
-	initFileName       = "init_kwargs.json" // of a BFM-Zero checkpoint
+	initFileName       = "init_kwargs.json" // of a BFM-Zero or TD-JEPA checkpoint
 	weightsFileName    = "model.safetensors"
 	priorFileName      = "prior.safetensors"
 )
@@ -93,7 +93,7 @@ func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 		return load(fsys)
 	}
 	if _, err := fs.Stat(fsys, CheckpointFileName); !errors.Is(err, fs.ErrNotExist) {
-		return loadMetamotivo(fsys, name)
+		return loadCheckpoint(fsys, name)
 	}
 	if _, err := fs.Stat(fsys, SavedModelFileName); err == nil {
 		return nil, fmt.Errorf("this is a SavedModel; make a bundle with optibfm model import %s --out BUNDLE",
@@ -122,16 +122,16 @@ func loadTensors(fsys fs.FS, skip func(name string) bool) (tensors map[string]Te
 	return tensors, hex.EncodeToString(sum.Sum(nil)), err
 }
 
-func loadMetamotivo(fsys fs.FS, name string) (*Bundle, error) {
-	m, tensors, hash, err := readMetamotivo(fsys, name)
+func loadCheckpoint(fsys fs.FS, name string) (*Bundle, error) {
+	m, tensors, hash, err := readCheckpoint(fsys, name)
 	if err != nil {
 		return nil, err
 	}
 	return build(m, tensors, hash, false)
 }
 
-// readMetamotivo reads a checkpoint.
-func readMetamotivo(fsys fs.FS, name string) (m Manifest, tensors map[string]Tensor, hash string, err error) {
+// readCheckpoint reads a checkpoint.
+func readCheckpoint(fsys fs.FS, name string) (m Manifest, tensors map[string]Tensor, hash string, err error) {
 	m = Manifest{Name: name, LayerNormEps: 1e-5}
 	text, err := regular.ReadFile(fsys, CheckpointFileName, maxHeaderBytes)
 	if err != nil {
@@ -143,10 +143,18 @@ func readMetamotivo(fsys fs.FS, name string) (m Manifest, tensors map[string]Ten
 			return m, nil, "", err
 		}
 	}
-	if m.Architecture, err = parseMetamotivo(text, initKwargs); err != nil {
+	l, err := parseCheckpoint(text, initKwargs)
+	if err != nil {
 		return m, nil, "", err
 	}
-	tensors, hash, err = loadTensors(fsys, trainingOnly)
+	m.Architecture = l.Architecture
+	file, hash, err := loadTensors(fsys, l.skips)
+	if err != nil {
+		return m, nil, hash, err
+	}
+	if tensors, err = l.convert(file); err != nil {
+		err = inFile(weightsFileName, err)
+	}
 	return m, tensors, hash, err
 }
 

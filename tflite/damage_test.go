@@ -250,8 +250,8 @@ const cheetahConfig = `{"obs_dim": 17, "action_dim": 6, "device": "cpu", "archi"
 	"actor": {"hidden_dim": 256, "model": "simple", "hidden_layers": 1, "embedding_layers": 2}},
 	"inference_batch_size": 500000, "seq_length": 1, "actor_std": 0.2, "norm_obs": false}`
 
-func TestParseMetamotivo_NamesUnsupportedKeys(t *testing.T) {
-	if _, err := parseMetamotivo([]byte(cheetahConfig), nil); err != nil {
+func TestParseCheckpoint_NamesUnsupportedKeys(t *testing.T) {
+	if _, err := parseCheckpoint([]byte(cheetahConfig), nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ from, to, words string }{
@@ -263,7 +263,7 @@ func TestParseMetamotivo_NamesUnsupportedKeys(t *testing.T) {
 		{`"norm_z": true,`, ``, "missing keys: norm_z"},
 		{`"z_dim": 50`, `"z_dim": 0`, "latent is 0"},
 	} {
-		_, err := parseMetamotivo([]byte(strings.Replace(cheetahConfig, c.from, c.to, 1)), nil)
+		_, err := parseCheckpoint([]byte(strings.Replace(cheetahConfig, c.from, c.to, 1)), nil)
 		wantError(t, c.to, err, c.words)
 	}
 }
@@ -289,8 +289,13 @@ const bfmZeroInit = `{"obs_space": {"type": "Dict", "spaces": {
 	"privileged_state": {"low": [], "high": [], "shape": [3], "dtype": "float32", "type": "Box"},
 	"state": {"low": [], "high": [], "shape": [4], "dtype": "float32", "type": "Box"}}}, "action_dim": 2}`
 
-func TestParseMetamotivo_ReadsGroups(t *testing.T) {
-	a, err := parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit))
+func parseArchitecture(config, init string) (Architecture, error) {
+	l, err := parseCheckpoint([]byte(config), []byte(init))
+	return l.Architecture, err
+}
+
+func TestParseCheckpoint_ReadsGroups(t *testing.T) {
+	a, err := parseArchitecture(bfmZeroConfig, bfmZeroInit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +312,7 @@ func TestParseMetamotivo_ReadsGroups(t *testing.T) {
 	}
 }
 
-func TestParseMetamotivo_NamesDamagedGroups(t *testing.T) {
+func TestParseCheckpoint_NamesDamagedGroups(t *testing.T) {
 	for _, c := range []struct{ from, to, words string }{
 		{`"key": "state"`, `"key": "stat"`, `init_kwargs.json: obs_space has no group "stat"`},
 		{`"key": "state"`, `"key": []`, `actor.inputs is empty`},
@@ -321,7 +326,8 @@ func TestParseMetamotivo_NamesDamagedGroups(t *testing.T) {
 		{`"shape": [2]`, `"shape": [2, 3]`, "last_action: shape is [2 3]"},
 		{`"shape": [2]`, `"shape": [-2]`, `size of "last_action" is -2`},
 		{`"shape": [2]`, `"shape": [9000000000000000000]`, "obs is 9000000000000000007"},
-		{`"type": "Dict"`, `"type": "Box"`, `obs_space: type: "Box"`},
+		{`"type": "Dict"`, `"type": "Box"`, `obs_space: unknown key "spaces"`},
+		{`"type": "Dict"`, `"type": "Discrete"`, `obs_space: type: "Discrete"`},
 		{`"action_dim": 2`, `"action_dim": 0`, "action is 0"},
 		{`"hidden_layers": 3`, `"hidden_layers": 1`, "f.embedding_layers is 1"},
 		{`"action_dim": 2}`, ``, "init_kwargs.json: malformed JSON"},
@@ -330,15 +336,15 @@ func TestParseMetamotivo_NamesDamagedGroups(t *testing.T) {
 		if config == bfmZeroConfig && init == bfmZeroInit {
 			t.Errorf("%q does not occur", c.from)
 		}
-		_, err := parseMetamotivo([]byte(config), []byte(init))
+		_, err := parseCheckpoint([]byte(config), []byte(init))
 		wantError(t, c.to, err, c.words)
 	}
-	_, err := parseMetamotivo([]byte(bfmZeroConfig), nil)
+	_, err := parseCheckpoint([]byte(bfmZeroConfig), nil)
 	wantError(t, "no init_kwargs.json", err, "init_kwargs.json")
 }
 
 func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
-	a, err := parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit))
+	a, err := parseArchitecture(bfmZeroConfig, bfmZeroInit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +398,7 @@ func constants(a Architecture) map[string]Tensor {
 func TestManifest_KeepsGroups(t *testing.T) {
 	m, _ := tiny()
 	var err error
-	if m.Architecture, err = parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit)); err != nil {
+	if m.Architecture, err = parseArchitecture(bfmZeroConfig, bfmZeroInit); err != nil {
 		t.Fatal(err)
 	}
 	m.Observation, m.Action = nil, nil
@@ -457,7 +463,7 @@ func TestReadSafetensors_SkipsOtherTypes(t *testing.T) {
 		`"_critic.i":{"dtype":"I32","shape":[1],"data_offsets":[4,8]},`+
 		`"_critic.b":{"dtype":"BOOL","shape":[2],"data_offsets":[8,10]},`+
 		`"_critic.u":{"dtype":"U8","shape":[1],"data_offsets":[10,11]}}`, "12345678901")
-	tensors, err := readSafetensors(bytes.NewReader(raw), int64(len(raw)), trainingOnly)
+	tensors, err := readSafetensors(bytes.NewReader(raw), int64(len(raw)), layout{}.skips)
 	if err != nil || len(tensors) != 1 {
 		t.Errorf("%v, %v", tensors, err)
 	}
@@ -530,7 +536,7 @@ func FuzzManifestNeverPanics(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	if m.Architecture, err = parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit)); err != nil {
+	if m.Architecture, err = parseArchitecture(bfmZeroConfig, bfmZeroInit); err != nil {
 		f.Fatal(err)
 	}
 	m.Observation, m.Action = nil, nil
@@ -551,7 +557,7 @@ func FuzzMetamotivoConfigNeverPanics(f *testing.F) {
 	f.Add([]byte(`{"archi":{"f":{"model":["simple"]}}}`), []byte(nil))
 	f.Add([]byte(bfmZeroConfig), []byte(bfmZeroInit))
 	f.Fuzz(func(t *testing.T, config, init []byte) {
-		a, err := parseMetamotivo(config, init)
+		a, err := parseCheckpoint(config, init)
 		if err != nil {
 			return
 		}
@@ -571,7 +577,7 @@ func FuzzBundleNeverPanics(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text, weights)
-	if m.Architecture, err = parseMetamotivo([]byte(bfmZeroConfig), []byte(bfmZeroInit)); err != nil {
+	if m.Architecture, err = parseArchitecture(bfmZeroConfig, bfmZeroInit); err != nil {
 		f.Fatal(err)
 	}
 	m.Observation, m.Action = nil, nil

@@ -176,7 +176,7 @@ func (n *Network) Gradient(dz, obs, z []float32, belief Belief) (score float32, 
 	if err := checkLength("z", len(z), d); err != nil {
 		return 0, err
 	}
-	if err := n.setObs(obs); err != nil {
+	if err := n.setState(obs); err != nil {
 		return 0, err
 	}
 	if err := belief.Validate(d); err != nil {

@@ -83,6 +83,22 @@ func (a Architecture) width(inputs []string) int {
 	return sum
 }
 
+// fWidth is the number of elements that F reads of an observation or its encoder.
+func (a Architecture) fWidth() int {
+	if a.Encoder != nil {
+		return a.Encoder.Size
+	}
+	return a.width(a.F.Inputs)
+}
+
+// actorWidth is fWidth for the actor.
+func (a Architecture) actorWidth() int {
+	if a.Encoder != nil && a.Encoder.Actor {
+		return a.Encoder.Size
+	}
+	return a.width(a.Actor.Inputs)
+}
+
 // span is a range of an observation's elements.
 type elementSpan struct{ from, to int }
 

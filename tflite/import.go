@@ -21,11 +21,11 @@ type ImportOptions struct {
 	Float16     bool // rounds the weights of linear layers, which halves their memory: see Difference
 }
 
-// Import makes a bundle, outDir, of a metamotivo FB checkpoint. It adds cov_b = E[B Bᵀ],
-// uncentred and in float64, over observations [n, O] of the training data, with the
-// checkpoint's B. n must be at least d.
+// Import makes a bundle, outDir, of a checkpoint. It adds cov_b = E[B Bᵀ], uncentred and in
+// float64, over observations [n, O] of the training data, with the checkpoint's B. n must be
+// at least d. Where rewards are fitted to B itself (FORMAT.md), cov_b is 1.
 func Import(checkpointDir string, observations []float32, outDir string, o ImportOptions) error {
-	m, tensors, hash, err := readMetamotivo(regular.Dir(checkpointDir), filepath.Base(filepath.Clean(checkpointDir)))
+	m, tensors, hash, err := readCheckpoint(regular.Dir(checkpointDir), filepath.Base(filepath.Clean(checkpointDir)))
 	if err != nil {
 		return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
 	}
@@ -34,15 +34,17 @@ func Import(checkpointDir string, observations []float32, outDir string, o Impor
 			return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
 		}
 	}
-	b, err := build(m, maps.Clone(tensors), hash, false)
-	if err != nil {
-		return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
+	if _, ok := tensors[covName]; !ok {
+		b, err := build(m, maps.Clone(tensors), hash, false)
+		if err != nil {
+			return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
+		}
+		cov, err := b.Covariance(observations)
+		if err != nil {
+			return err
+		}
+		tensors[covName] = Tensor{Shape: []int{m.Architecture.Latent, m.Architecture.Latent}, F64: cov}
 	}
-	cov, err := b.Covariance(observations)
-	if err != nil {
-		return err
-	}
-	tensors[covName] = Tensor{Shape: []int{m.Architecture.Latent, m.Architecture.Latent}, F64: cov}
 	m.Gamma, m.Observation, m.Action, m.Provenance = o.Gamma, o.Observation, o.Action, o.Provenance
 	if o.Name != "" {
 		m.Name = o.Name

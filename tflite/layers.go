@@ -62,12 +62,19 @@ type twoTower struct {
 	trunk       []linear    // its other layers
 }
 
-// backwardNet is B(s).
+// backwardNet is B(s), or the encoder.
 type backwardNet struct {
 	first linear
 	norm  kernel.LayerNorm
-	more  []linear // ReLU between them, none after the last
-	unit  bool     // scale to the norm √d
+	more  []linear // ReLU between them, none after the last; none at all: first alone, without norm and tanh
+	unit  bool     // scale to the norm √out
+}
+
+func (b backwardNet) out() int {
+	if len(b.more) == 0 {
+		return b.first.out()
+	}
+	return b.more[len(b.more)-1].out()
 }
 
 // widest returns the number of elements of the widest layer.
@@ -249,11 +256,16 @@ func (s *scratch) twoTower(dst kernel.Rows, t twoTower, w *obsTerms, left, right
 	}
 }
 
-// backward evaluates B of one observation.
+// backward evaluates B, or the encoder, of one observation.
 func (s *scratch) backward(dst kernel.Rows, b backwardNet, obs []float32) {
 	in, out := s.a, s.b
+	if len(b.more) == 0 {
+		in = dst
+	}
 	s.apply(in, b.first, kernel.Rows{Data: obs}, 1)
-	b.norm.Tanh(in, 1)
+	if len(b.more) > 0 {
+		b.norm.Tanh(in, 1)
+	}
 	for i, l := range b.more {
 		if i == len(b.more)-1 {
 			out = dst
@@ -262,7 +274,7 @@ func (s *scratch) backward(dst kernel.Rows, b backwardNet, obs []float32) {
 		in, out = out, in
 	}
 	if b.unit {
-		toSphere(dst.Row(0, b.more[len(b.more)-1].out()))
+		toSphere(dst.Row(0, b.out()))
 	}
 }
 

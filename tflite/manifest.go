@@ -107,7 +107,8 @@ func parseManifest(raw []byte) (*Bundle, error) {
 		"format": &format, "version": &version, "name": &m.Name,
 		"architecture": fields{
 			"obs": &a.Obs, "action": &a.Action, "latent": &a.Latent, "norm_obs": &a.NormObs, "norm_z": &a.NormZ,
-			"groups?": func(raw json.RawMessage) error { return parseGroups(raw, &a.Groups) },
+			"groups?":  func(raw json.RawMessage) error { return parseGroups(raw, &a.Groups) },
+			"encoder?": func(raw json.RawMessage) error { return parseEncoder(raw, &a.Encoder) },
 			"f": fields{"hidden": &a.F.Hidden, "hidden_layers": &a.F.HiddenLayers,
 				"embedding_layers": &a.F.EmbeddingLayers, "num_parallel": &a.F.NumParallel,
 				"residual?": &a.F.Residual, "inputs?": &a.F.Inputs},
@@ -129,8 +130,8 @@ func parseManifest(raw []byte) (*Bundle, error) {
 	if err := checkFormat(format, version, formatName, m.Prior); err != nil {
 		return nil, err
 	}
-	if version == 1 && (len(a.Groups) > 0 || a.Residual()) {
-		return nil, errors.New("architecture: groups and residual networks need version 2 (found version 1)")
+	if version == 1 && (len(a.Groups) > 0 || a.Residual() || a.Encoder != nil) {
+		return nil, errors.New("architecture: groups, an encoder and residual networks need version 2 (found version 1)")
 	}
 	return m, m.Validate()
 }
@@ -158,6 +159,14 @@ func parseChannels(raw []byte, channels *[]Channel) error {
 		*channels = append(*channels, c)
 	}
 	return nil
+}
+
+func parseEncoder(raw []byte, encoder **Encoder) error {
+	e := new(Encoder)
+	*encoder = e
+	return decodeObject(raw, fields{
+		"size": &e.Size, "hidden": &e.Hidden, "hidden_layers": &e.HiddenLayers, "norm": &e.Norm, "actor": &e.Actor,
+	})
 }
 
 func parseGroups(raw []byte, groups *[]Group) error {

@@ -7,35 +7,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
-// parseMetamotivo parses the configuration of a metamotivo FB, FB-CPR or BFM-Zero checkpoint.
-// BFM-Zero has its sizes in a second file, init_kwargs.json. It ignores the keys that do not affect
-// the networks (device, batch sizes, the spread of sampled actions, the networks of training). A
-// network that this package does not have is an error with its key.
-func parseMetamotivo(config, initKwargs []byte) (Architecture, error) {
-	if initKwargs != nil {
-		a, err := parseBFMZero(config, initKwargs)
-		if err != nil {
-			return Architecture{}, err
-		}
-		return a, a.Validate()
-	}
-	var a Architecture
-	archi := archiFields(&a)
+// parseFBCPR parses the configuration of a metamotivo FB or FB-CPR checkpoint.
+func parseFBCPR(config, _ []byte) (l layout, err error) {
+	a := &l.Architecture
+	archi := archiFields(a)
 	maps.Copy(archi, fields{"critic?": ignore, "discriminator?": ignore})
-	err := decodeObject(config, fields{
+	err = decodeObject(config, fields{
 		"obs_dim": &a.Obs, "action_dim": &a.Action, "norm_obs": boolean(&a.NormObs), "archi": archi,
 		"device?": ignore, "inference_batch_size?": ignore, "seq_length?": ignore, "actor_std?": ignore,
-		"name?": func(json.RawMessage) error { // BFM-Zero's
-			return fmt.Errorf("%s is missing, which has the sizes of this checkpoint; copy it too", initFileName)
-		},
 	})
-	if err != nil {
-		return Architecture{}, fmt.Errorf("%s: %w", CheckpointFileName, err)
-	}
-	return a, a.Validate()
+	return l, inFile(CheckpointFileName, err)
 }
 
 // archiFields are the keys that all layouts have.
@@ -51,10 +34,10 @@ func archiFields(a *Architecture) fields {
 	}
 }
 
-// parseBFMZero parses the two files of a BFM-Zero checkpoint.
-func parseBFMZero(config, initKwargs []byte) (Architecture, error) {
-	var a Architecture
-	archi := archiFields(&a)
+// parseBFMZero parses the two files of a checkpoint of BFM-Zero or UFO. Its observation has groups, or is flat.
+func parseBFMZero(config, initKwargs []byte) (l layout, err error) {
+	a := &l.Architecture
+	archi := archiFields(a)
 	for key, add := range map[string]fields{
 		"f":     {"name": only("ForwardArchi"), "input_filter": groupsOf(&a.F.Inputs)},
 		"b":     {"name": only("BackwardArchi"), "input_filter": groupsOf(&a.B.Inputs)},
@@ -64,7 +47,7 @@ func parseBFMZero(config, initKwargs []byte) (Architecture, error) {
 	}
 	maps.Copy(archi, fields{"name?": ignore, "critic?": ignore, "discriminator?": ignore, "aux_critic?": ignore})
 	normalised := make(map[string]bool)
-	err := decodeObject(config, fields{
+	err = decodeObject(config, fields{
 		"name": ignore, "archi": archi, "obs_normalizer": fields{
 			"name?": ignore, "allow_mismatching_keys?": ignore,
 			"normalizers": func(raw json.RawMessage) error { return parseNormalisers(raw, normalised) },
@@ -73,69 +56,116 @@ func parseBFMZero(config, initKwargs []byte) (Architecture, error) {
 		"amp?": ignore, "norm_aux_reward?": ignore,
 	})
 	if err != nil {
-		return a, fmt.Errorf("%s: %w", CheckpointFileName, err)
+		return l, inFile(CheckpointFileName, err)
 	}
 	sizes := make(map[string]int)
 	err = decodeObject(withoutInfinity(initKwargs), fields{
 		"action_dim": &a.Action,
-		"obs_space": fields{"type": only("Dict"),
-			"spaces": func(raw json.RawMessage) error { return parseSpaces(raw, sizes) }},
+		"obs_space":  func(raw json.RawMessage) error { return parseSpace(raw, sizes) },
 	})
 	if err != nil {
-		return a, fmt.Errorf("%s: %w", initFileName, err)
+		return l, inFile(initFileName, err)
 	}
 	if a.F.Residual { // its embeddings have as many layers as its trunk
 		a.F.EmbeddingLayers = a.F.HiddenLayers
 	}
+	if size, flat := sizes[flatObs]; flat {
+		a.Obs, a.NormObs = size, normalised[flatObs]
+		l.source = replacer("_obs_normalizer.", "_obs_normalizer._normalizers._normalizer.")
+		return l, nil
+	}
+	return l, a.setGroups(sizes, normalised)
+}
+
+// setGroups lists the groups that the networks read.
+func (a *Architecture) setGroups(sizes map[string]int, normalised map[string]bool) error {
 	for _, name := range slices.Concat(a.F.Inputs, a.B.Inputs, a.Actor.Inputs) {
 		if a.group(name) != nil {
 			continue
 		}
 		size, ok := sizes[name]
 		if !ok {
-			return a, fmt.Errorf("%s: obs_space has no group %q, which a network reads", initFileName, name)
+			return fmt.Errorf("%s: obs_space has no group %q, which a network reads", initFileName, name)
 		}
 		norm, ok := normalised[name]
 		if !ok {
-			return a, fmt.Errorf("%s: obs_normalizer has no group %q, which a network reads", CheckpointFileName, name)
+			return fmt.Errorf("%s: obs_normalizer has no group %q, which a network reads", CheckpointFileName, name)
 		}
 		a.Groups = append(a.Groups, Group{name, size, norm})
 		a.Obs += size
 	}
-	return a, nil
+	return nil
 }
 
-// parseNormalisers reports for each group whether it has a normaliser other than the identity.
-func parseNormalisers(raw []byte, normalised map[string]bool) error {
-	return eachKey(raw, func(group string, value json.RawMessage) error {
-		var name string
-		if err := decodeObject(value, fields{"name": &name, "momentum?": ignore}); err != nil {
+// flatObs is the key of the size and the normaliser of an observation without groups.
+const flatObs = ""
+
+// parseNormalisers reports for each group, or for a flat observation, whether it has a normaliser other than
+// the identity.
+func parseNormalisers(raw []byte, normalised map[string]bool) (err error) {
+	if isNormaliser(raw) {
+		normalised[flatObs], err = parseNormaliser(raw)
+		return err
+	}
+	return eachKey(raw, func(group string, value json.RawMessage) (err error) {
+		if normalised[group], err = parseNormaliser(value); err != nil {
 			return fmt.Errorf("%s: %w", group, err)
-		}
-		normalised[group] = name == "BatchNormNormalizerConfig"
-		if !normalised[group] && name != "IdentityNormalizerConfig" {
-			return fmt.Errorf("%s: name: %q is not supported", group, name)
 		}
 		return nil
 	})
 }
 
-// parseSpaces returns the size of each group.
-func parseSpaces(raw []byte, sizes map[string]int) error {
-	return eachKey(raw, func(group string, value json.RawMessage) error {
-		var shape []int
-		err := decodeObject(value, fields{
-			"shape": &shape, "type": only("Box"), "low?": ignore, "high?": ignore, "dtype?": ignore,
-		})
-		if err == nil && len(shape) != 1 {
-			err = fmt.Errorf("shape is %v, want one dimension", shape)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", group, err)
-		}
+// isNormaliser reports whether an object is a normaliser, not a map of groups to normalisers: its name is a
+// string.
+func isNormaliser(raw []byte) bool {
+	var object struct {
+		Name *string `json:"name"`
+	}
+	return json.Unmarshal(raw, &object) == nil && object.Name != nil
+}
+
+func parseNormaliser(raw []byte) (normalises bool, err error) {
+	var name string
+	err = decodeObject(raw, fields{"name": &name, "momentum?": ignore})
+	if err == nil && name != "BatchNormNormalizerConfig" && name != "IdentityNormalizerConfig" {
+		err = fmt.Errorf("name: %q is not supported", name)
+	}
+	return name == "BatchNormNormalizerConfig", err
+}
+
+// parseSpace returns the size of each group, or of a flat observation.
+func parseSpace(raw []byte, sizes map[string]int) error {
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(raw, &kind) == nil && kind.Type == "Box" {
+		return parseBox(raw, flatObs, sizes)
+	}
+	return decodeObject(raw, fields{
+		"type": only("Dict"),
+		"spaces": func(raw json.RawMessage) error {
+			return eachKey(raw, func(group string, value json.RawMessage) error {
+				if err := parseBox(value, group, sizes); err != nil {
+					return fmt.Errorf("%s: %w", group, err)
+				}
+				return nil
+			})
+		},
+	})
+}
+
+func parseBox(raw []byte, group string, sizes map[string]int) error {
+	var shape []int
+	err := decodeObject(raw, fields{
+		"shape": &shape, "type": only("Box"), "low?": ignore, "high?": ignore, "dtype?": ignore,
+	})
+	if err == nil && len(shape) != 1 {
+		err = fmt.Errorf("shape is %v, want one dimension", shape)
+	}
+	if err == nil {
 		sizes[group] = shape[0]
-		return nil
-	})
+	}
+	return err
 }
 
 // withoutInfinity replaces the words Infinity and NaN, which Python writes but JSON does not have,
@@ -205,12 +235,12 @@ func boolean(set *bool) func(json.RawMessage) error {
 	}
 }
 
-// groupsOf decodes which groups a network reads.
+// groupsOf decodes which groups a network reads; none for a flat observation.
 func groupsOf(groups *[]string) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error {
 		return decodeObject(raw, fields{
-			"name": only("DictInputFilterConfig"),
-			"key": func(raw json.RawMessage) error {
+			"name": only("DictInputFilterConfig", "IdentityInputFilterConfig"),
+			"key?": func(raw json.RawMessage) error {
 				var one string
 				if json.Unmarshal(raw, &one) == nil {
 					*groups = []string{one}
@@ -220,13 +250,4 @@ func groupsOf(groups *[]string) func(json.RawMessage) error {
 			},
 		})
 	}
-}
-
-// trainingParts are the beginnings of the names of networks that only training uses.
-var trainingParts = []string{"_target_", "_critic.", "_discriminator.", "_aux_critic.", "_aux_reward_normalizer."}
-
-// trainingOnly reports whether only training uses a tensor of a checkpoint.
-func trainingOnly(name string) bool {
-	return strings.HasPrefix(name, "_obs_normalizer.") && strings.HasSuffix(name, ".num_batches_tracked") ||
-		slices.ContainsFunc(trainingParts, func(part string) bool { return strings.HasPrefix(name, part) })
 }

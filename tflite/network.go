@@ -26,6 +26,7 @@ var (
 	errPhi    = notFiniteResult("φ")
 	errPolicy = notFiniteResult("the policy's action")
 	errPsi    = notFiniteResult("ψ")
+	errState  = notFiniteResult("the encoder's output")
 )
 
 func notFiniteResult(what string) error {
@@ -43,7 +44,8 @@ type Network struct {
 	actor   obsTerms    // of the actor
 	f       []obsTerms  // [E], of the members of F
 	obs     []float32   // [O], normalised
-	seen    views       // what the networks read of obs
+	seen    views       // what the networks read of obs, or of the encoder
+	encoded kernel.Rows // [1, L], the encoder's output
 	action  kernel.Rows // [1, A]
 	z       kernel.Rows // [1, d], normalised
 	latent  kernel.Rows // [1, d], B(s) or ψ
@@ -79,6 +81,13 @@ func (b *Bundle) NewNetwork(options ...Option) (*Network, error) {
 		wide:    make([]float64, d.Latent),
 	}
 	n.seen = b.weights.reads.newViews(n.obs)
+	if e := b.Architecture.Encoder; e != nil {
+		n.encoded = kernel.NewRows(1, e.Size)
+		n.seen.f = n.encoded.Row(0, e.Size)
+		if e.Actor {
+			n.seen.actor = n.seen.f
+		}
+	}
 	for _, f := range b.weights.f {
 		n.f = append(n.f, newObsTerms(f))
 	}
@@ -141,7 +150,7 @@ func (n *Network) Act(dst, obs []float32, z []float64) error {
 	if err := checkLength("action", len(dst), n.arch.Action); err != nil {
 		return err
 	}
-	if err := n.setObs(obs); err != nil {
+	if err := n.setState(obs); err != nil {
 		return err
 	}
 	if err := checkLength("z", len(z), n.arch.Latent); err != nil {
@@ -173,7 +182,7 @@ func (n *Network) Psi(dst, obs, action []float32, z []float64) error {
 	if !allFinite(action) {
 		return errAction
 	}
-	if err := n.setObs(obs); err != nil {
+	if err := n.setState(obs); err != nil {
 		return err
 	}
 	if err := checkLength("z", len(z), n.arch.Latent); err != nil {
@@ -207,6 +216,18 @@ func (n *Network) setObs(obs []float32) error {
 		n.obs[i] = (obs[i] - mean) * n.weights.scale[i]
 	}
 	n.weights.reads.fill(n.seen, n.obs)
+	return nil
+}
+
+// setState is setObs, and evaluates the encoder: φ does not need it.
+func (n *Network) setState(obs []float32) error {
+	if err := n.setObs(obs); err != nil || n.weights.encoder == nil {
+		return err
+	}
+	n.one.backward(n.encoded, *n.weights.encoder, n.obs)
+	if !allFinite(n.seen.f) {
+		return errState
+	}
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, sc
 		return 0, 0, fmt.Errorf("tflite: the candidates have %d elements, want a positive multiple of %d",
 			len(candidates), d)
 	}
-	if err := n.setObs(obs); err != nil {
+	if err := n.setState(obs); err != nil {
 		return 0, 0, err
 	}
 	if err := belief.Validate(d); err != nil {

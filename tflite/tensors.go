@@ -11,6 +11,7 @@ import (
 type Layers struct {
 	Mean, Scale []float32 // networks see (obs - Mean)·Scale, [O]; nil: no normaliser
 	B           BackwardLayers
+	Encoder     *BackwardLayers  // of the observation; nil: none
 	F           []TwoTowerLayers // [E], of the members of the ensemble
 	Actor       TwoTowerLayers   // the input of its Left is the observation alone
 	Cov         []float64        // Cov B, [d, d]; nil if the bundle has none
@@ -38,31 +39,36 @@ type EmbeddingLayers struct {
 // of its layers but the last, and these layers add their input.
 type TwoTowerLayers struct {
 	Inputs      []int // elements of the observation that the network reads, in order; nil: all
+	Encoded     bool  // the network reads the output of Encoder instead of the observation
 	Residual    bool
 	Left, Right EmbeddingLayers
 	Trunk       []Linear
 }
 
 // BackwardLayers are a linear layer, LayerNorm, tanh, then linear layers with ReLU
-// between them.
+// between them. Without More, First is the only layer.
 type BackwardLayers struct {
 	Inputs      []int // as in TwoTowerLayers
 	First       Linear
 	Gain, Shift []float32
 	More        []Linear
+	Norm        bool // the output is scaled to the norm √size
 }
 
 // Layers copies every weight: call it at the start of a program.
 func (b *Bundle) Layers() Layers {
 	w := b.weights
-	l := Layers{Actor: w.actor.unpacked(w.reads.actor)}
+	l := Layers{Actor: w.actor.unpacked(w.reads.actor), B: w.b.unpacked(w.reads.b)}
 	l.Mean, l.Scale = b.Normaliser()
-	gain, shift := cloneNorm(w.b.norm)
-	l.B = BackwardLayers{
-		Inputs: elementsOf(w.reads.b), First: w.b.first.unpacked(), Gain: gain, Shift: shift, More: unpackAll(w.b.more),
-	}
 	for _, f := range w.f {
 		l.F = append(l.F, f.unpacked(w.reads.f))
+	}
+	if e := b.Architecture.Encoder; e != nil {
+		encoder := w.encoder.unpacked(nil)
+		l.Encoder, l.Actor.Encoded = &encoder, e.Actor
+		for i := range l.F {
+			l.F[i].Encoded = true
+		}
 	}
 	if w.cov != nil {
 		l.Cov = slices.Clone(w.cov.values)
@@ -84,6 +90,14 @@ func elementsOf(spans []elementSpan) []int {
 		}
 	}
 	return all
+}
+
+func (b backwardNet) unpacked(reads []elementSpan) BackwardLayers {
+	gain, shift := cloneNorm(b.norm)
+	return BackwardLayers{
+		Inputs: elementsOf(reads), First: b.first.unpacked(), Gain: gain, Shift: shift, More: unpackAll(b.more),
+		Norm: b.unit,
+	}
 }
 
 func (t twoTower) unpacked(reads []elementSpan) TwoTowerLayers {

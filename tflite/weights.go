@@ -22,6 +22,7 @@ const obsEps = 1e-5
 // read-only.
 type weights struct {
 	b           backwardNet
+	encoder     *backwardNet // nil: none
 	f           []twoTower
 	actor       twoTower
 	mean, scale []float32 // of the normaliser; nil without
@@ -82,18 +83,25 @@ func elements(shape []int) int {
 func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 	a := m.Architecture
 	p := parts{
-		tensors: tensors, eps: m.LayerNormEps, members: 1, obs: a.width(a.Actor.Inputs), residual: a.Actor.Residual,
+		tensors: tensors, eps: m.LayerNormEps, members: 1, obs: a.actorWidth(), residual: a.Actor.Residual,
 	}
-	w := &weights{b: p.backward(a), reads: a.reads()}
+	w := &weights{b: p.backward(backwardName, a.B.HiddenLayers, a.B.Norm), reads: a.reads()}
+	if e := a.Encoder; e != nil {
+		encoder := p.backward(encoderName, e.HiddenLayers, e.Norm)
+		w.encoder = &encoder
+	}
 	w.actor = p.twoTower("_actor.embed_s", "_actor.embed_z", "_actor.policy",
 		a.Actor.EmbeddingLayers, a.Actor.HiddenLayers)
-	p.members, p.obs, p.residual = a.F.NumParallel, a.width(a.F.Inputs), a.F.Residual
+	p.members, p.obs, p.residual = a.F.NumParallel, a.fWidth(), a.F.Residual
 	for p.member = range a.F.NumParallel {
 		w.f = append(w.f, p.twoTower("_forward_map.embed_sa", "_forward_map.embed_z", "_forward_map.Fs",
 			a.F.EmbeddingLayers, a.F.HiddenLayers))
 	}
 	w.transposed = sync.OnceValue(func() transposed { return newTransposed(w) })
 	w.widest = max(a.Obs, a.Latent, a.Action, a.B.Hidden, w.actor.widest(), w.f[0].widest())
+	if e := a.Encoder; e != nil {
+		w.widest = max(w.widest, e.Hidden, e.Size)
+	}
 	if err := errors.Join(w.setNormaliser(a, tensors), w.setCovariance(a, tensors)); err != nil {
 		return nil, err
 	}
@@ -297,12 +305,14 @@ func (p parts) twoTower(left, right, trunk string, embeddingLayers, hiddenLayers
 	return t
 }
 
-func (p parts) backward(a Architecture) backwardNet {
-	const prefix = "_backward_map.net"
-	b := backwardNet{first: p.linear(prefix+".0", none, false), norm: p.layerNorm(prefix + ".1"), unit: a.B.Norm}
-	for i := range a.B.HiddenLayers {
+func (p parts) backward(prefix string, hiddenLayers int, unit bool) backwardNet {
+	b := backwardNet{first: p.linear(prefix+".0", none, false), unit: unit}
+	if hiddenLayers > 0 {
+		b.norm = p.layerNorm(prefix + ".1")
+	}
+	for i := range hiddenLayers {
 		after := relu
-		if i == a.B.HiddenLayers-1 {
+		if i == hiddenLayers-1 {
 			after = none
 		}
 		b.more = append(b.more, p.linear(numbered(prefix, 3+2*i), after, i > 0))

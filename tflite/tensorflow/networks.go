@@ -43,6 +43,9 @@ func newGraph(b *tflite.Bundle, device string) *graphDef {
 	if layers.Cov != nil {
 		n.phi(layers.B, layers.Cov, a)
 	}
+	if layers.Encoder != nil {
+		n.encoded, n.encWidth = n.watch(n.backward(*layers.Encoder, a.Encoder.Size)), a.Encoder.Size
+	}
 	// ψ depends on this node, whether it is fed or computed.
 	action := n.add(ActionName, "Tanh", []ref{n.watch(n.twoTower(layers.Actor, "", z))}, typed("T", float32Type))
 	actor := n.check(ActionFiniteName)
@@ -61,6 +64,8 @@ type networks struct {
 	*graphDef
 	all      ref // the observation, [1, O]
 	allWidth int
+	encoded  ref // the encoder's output; "" without
+	encWidth int
 	obs      ref // what the present network reads of it, [1, obsWidth]
 	obsWidth int
 	eps      float32 // of the LayerNorms
@@ -137,6 +142,9 @@ func (n *networks) embed(e tflite.EmbeddingLayers, varying ref) ref {
 // twoTower is the actor, whose left input is "", or a member of F.
 func (n *networks) twoTower(t tflite.TwoTowerLayers, left, right ref) ref {
 	n.read(t.Inputs)
+	if t.Encoded {
+		n.obs, n.obsWidth = n.encoded, n.encWidth
+	}
 	if t.Residual {
 		return n.residualTwoTower(t, left, right)
 	}
@@ -148,20 +156,28 @@ func (n *networks) twoTower(t tflite.TwoTowerLayers, left, right ref) ref {
 	return x
 }
 
-// phi is φ(s) = (Cov B)⁻¹ B(s).
-func (n *networks) phi(b tflite.BackwardLayers, cov []float64, a tflite.Architecture) {
+// backward is B(s), or the encoder, with d outputs.
+func (n *networks) backward(b tflite.BackwardLayers, d int) ref {
 	n.read(b.Inputs)
-	x := n.tanhNorm(n.linear(n.obs, b.First), b.Gain, b.Shift)
+	x := n.linear(n.obs, b.First)
+	if len(b.More) > 0 {
+		x = n.tanhNorm(x, b.Gain, b.Shift)
+	}
 	for i, l := range b.More {
 		if i > 0 {
 			x = n.relu(x)
 		}
 		x = n.linear(x, l)
 	}
-	if a.B.Norm {
-		x = n.toSphere(x, a.Latent)
+	if b.Norm {
+		x = n.toSphere(x, d)
 	}
-	n.watch(x)
+	return x
+}
+
+// phi is φ(s) = (Cov B)⁻¹ B(s).
+func (n *networks) phi(b tflite.BackwardLayers, cov []float64, a tflite.Architecture) {
+	x := n.watch(n.backward(b, a.Latent))
 	n.check(PhiFiniteName)
 	inverseCov := n.doubles(inverse(cov, a.Latent), a.Latent, a.Latent)
 	n.named(PhiName, float64Type, n.matMul(float64Type, n.widen(x), inverseCov))
