@@ -1,7 +1,10 @@
 package tflite
 
 import (
+	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/mat"
 
 	"optibfm/tflite/internal/kernel"
 )
@@ -74,6 +77,23 @@ func (b *Bundle) Layers() Layers {
 		l.Cov = slices.Clone(w.cov.values)
 	}
 	return l
+}
+
+// InverseCov returns (Cov B)⁻¹, [d, d], which is symmetric. Cov must not be nil; the bundle's loader has checked
+// that it is positive definite.
+func (l Layers) InverseCov() []float64 {
+	d := int(math.Sqrt(float64(len(l.Cov))))
+	var chol mat.Cholesky
+	var inv mat.SymDense
+	if !chol.Factorize(mat.NewSymDense(d, slices.Clone(l.Cov))) {
+		panic("tflite: Cov B is not positive definite")
+	}
+	if err := chol.InverseTo(&inv); err != nil {
+		if _, ill := err.(mat.Condition); !ill {
+			panic(err)
+		}
+	}
+	return mat.DenseCopyOf(&inv).RawMatrix().Data
 }
 
 // Normaliser returns Mean and Scale of Layers.

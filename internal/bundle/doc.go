@@ -7,7 +7,7 @@
 //   - Check compares a model with test vectors of its training framework.
 //   - Evaluate returns φ, π and ψ at one observation.
 //   - CompareBackend compares another backend with the native networks and times both.
-//   - Import makes a bundle of a checkpoint of metamotivo (FB, FB-CPR) or BFM-Zero, or of a TensorFlow SavedModel.
+//   - Import makes a bundle of a checkpoint, or of a TensorFlow SavedModel.
 //   - AddPrior estimates a task prior (package taskprior) and adds it to a bundle.
 //
 // Package tflite defines bundles and the native networks, tflite/tensorflow the other

@@ -36,7 +36,7 @@ type ImportOptions struct {
 	Library    string // folder of TensorFlow's library; "" for the install script's
 }
 
-// Import makes a bundle of a metamotivo FB, FB-CPR or BFM-Zero checkpoint, to which it adds Cov B,
+// Import makes a bundle of a checkpoint of a project that tflite/FORMAT.md lists, to which it adds Cov B,
 // or of a TensorFlow SavedModel, which it evaluates at random inputs.
 func Import(out io.Writer, dir string, o ImportOptions) error {
 	// A heap of few, large slices: collecting often costs little and keeps the peak low.
@@ -89,7 +89,11 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %s, Cov B from %d observations\n", o.Out, b.Name, len(obs)/b.Dims().Obs)
+	features := fmt.Sprintf("Cov B from %d observations", len(obs)/b.Dims().Obs)
+	if checkpoint.HasCovariance() {
+		features = "φ is B"
+	}
+	fmt.Fprintf(out, "%s: %s, %s\n", o.Out, b.Name, features)
 	reportGroups(out, b.Architecture)
 	if o.Float16 {
 		if err := reportRounding(out, b, checkpoint, obs); err != nil {

@@ -17,8 +17,9 @@ func newModelCommand() *cobra.Command {
 		Long: `A model is one of
 
   a bundle      a folder with bfm.json and model.safetensors or a SavedModel
-  a checkpoint  a folder of metamotivo FB or FB-CPR, or of BFM-Zero: config.json
-                and model.safetensors (BFM-Zero: also init_kwargs.json)
+  a checkpoint  a folder of metamotivo, BFM-Zero, UFO, TD-JEPA or FB-MEBE:
+                config.json, model.safetensors and, if there is one,
+                init_kwargs.json
   embedded:rover, the model in this program
 
 "model import" makes a bundle of a checkpoint or of a SavedModel.`,
@@ -147,7 +148,7 @@ func newModelImport() *cobra.Command {
 	o := bundle.ImportOptions{Signatures: tflite.DefaultSignatures()}
 	cmd := &cobra.Command{
 		Use:   "import CHECKPOINT|SAVEDMODEL --out BUNDLE",
-		Short: "Make a bundle of a metamotivo or BFM-Zero checkpoint, or of a TensorFlow SavedModel",
+		Short: "Make a bundle of a checkpoint or of a TensorFlow SavedModel",
 		Long: `A checkpoint needs --observations, from which the command computes Cov B. Give the
 observations of the training data, obs [n, O] with n of at least 10 d, better 20,000
 (of BFM-Zero: obs/state, obs/privileged_state and so on). With observations it also

@@ -22,7 +22,7 @@ type List struct {
 	sections []Section
 }
 
-var validName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // NewList returns an empty list. kind is the word of its drivers in messages; reserved are the other keys beside
 // the sections.
@@ -31,7 +31,7 @@ func NewList(kind string, reserved ...string) *List { return &List{kind: kind, r
 // Add adds a section. It panics if another one has its name or its type.
 func (l *List) Add(s Section) {
 	if !validName.MatchString(s.Name) || slices.Contains(l.reserved, s.Name) {
-		panic(fmt.Sprintf("optibfm: register %s: bad name (%q); use lower case letters, digits and _, and none of %v",
+		panic(fmt.Sprintf("optibfm: register %s: bad name (%q); use lower case letters, digits, _ and -, and none of %v",
 			l.kind, s.Name, l.reserved))
 	}
 	t := reflect.TypeOf(s.Default)

@@ -10,6 +10,7 @@ import (
 
 	"optibfm/internal/keys"
 	"optibfm/tflite"
+	"optibfm/tflite/internal/wire"
 )
 
 // The errors of New and LoadSavedModel wrap these.
@@ -62,17 +63,17 @@ func (c Config) Validate() error {
 
 // Proto encodes the session's ConfigProto, from tensorflow/core/protobuf/config.proto.
 func (c Config) Proto() []byte {
-	var wire []byte
+	var raw []byte
 	if strings.HasPrefix(c.Device, "/CPU") { // TensorFlow then opens no GPU
-		wire = appendMessage(wire, 1, appendVarint(appendString(nil, 1, "GPU"), 2, 0)) // device_count
+		raw = wire.AppendMessage(raw, 1, wire.AppendVarint(wire.AppendString(nil, 1, "GPU"), 2, 0)) // device_count
 	}
-	wire = appendVarint(wire, 2, uint64(c.IntraOpThreads))
-	wire = appendVarint(wire, 5, uint64(int64(c.InterOpThreads)))
-	wire = appendMessage(wire, 6, appendVarint(nil, 4, protowire.EncodeBool(c.AllowGrowth))) // gpu_options
-	wire = appendVarint(wire, 7, 0)                                                          // allow_soft_placement
+	raw = wire.AppendVarint(raw, 2, uint64(c.IntraOpThreads))
+	raw = wire.AppendVarint(raw, 5, uint64(int64(c.InterOpThreads)))
+	raw = wire.AppendMessage(raw, 6, wire.AppendVarint(nil, 4, protowire.EncodeBool(c.AllowGrowth))) // gpu_options
+	raw = wire.AppendVarint(raw, 7, 0)                                                               // allow_soft_placement
 	// With inter_op_threads -1 operations run on the calling thread, but only in a
 	// session without its own threads: with them -1 means all cores.
-	return appendVarint(wire, 9, protowire.EncodeBool(c.InterOpThreads >= 0)) // use_per_session_threads
+	return wire.AppendVarint(raw, 9, protowire.EncodeBool(c.InterOpThreads >= 0)) // use_per_session_threads
 }
 
 // Model is a model evaluated by TensorFlow. As any tflite.Model it is used by

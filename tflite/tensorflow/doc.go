@@ -31,15 +31,14 @@
 // LoadSavedModel makes a Model of a SavedModel of any architecture whose signatures
 // give φ, π and ψ.
 //
-// # Why not the Go binding
+// # TensorFlow's Go package
 //
-// github.com/tensorflow/tensorflow/tensorflow/go does not build as a dependency;
-// github.com/wamuir/graft is the same binding, regenerated. It frees tensors in
-// finalizers, which the small Go heap of a planner hardly ever runs; it hides the C
-// handles, so callers cannot reuse sessions, graphs and tensors; and it needs cgo,
-// headers and the library to build. This package calls the C API through
-// github.com/ebitengine/purego, which is pure Go, and encodes the graph as the protocol
-// buffer that TensorFlow imports.
+// Package tensorflowgo, a module of its own, runs the same graph through
+// github.com/tensorflow/tensorflow/tensorflow/go. This package is the default: it calls the
+// C API through github.com/ebitengine/purego, which is pure Go, so one program runs with and
+// without TensorFlow and cross-compiles. It reuses tensors and frees them explicitly.
+// TensorFlow's package needs cgo and the library to build, and frees tensors in finalizers.
+// Only this package evaluates SavedModels.
 //
 // # The graph
 //

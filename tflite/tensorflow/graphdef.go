@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"optibfm/tflite/internal/wire"
 )
 
 // This file encodes a GraphDef for TF_GraphImportGraphDef, see
@@ -43,14 +45,14 @@ func newGraphDef(device string) *graphDef {
 // bytes returns the encoded GraphDef.
 func (g *graphDef) bytes() []byte {
 	versions := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), graphDefProducer)
-	return appendMessage(g.wire, 4, versions)
+	return wire.AppendMessage(g.wire, 4, versions)
 }
 
 // add appends a node. Its name is name or, if that is empty, the operation's;
 // a number makes it unique.
 func (g *graphDef) add(name, op string, inputs []ref, attributes ...attribute) ref {
 	name, node := g.node(name, op, inputs, attributes)
-	g.wire = appendMessage(g.wire, 1, node)
+	g.wire = wire.AppendMessage(g.wire, 1, node)
 	return ref(name)
 }
 
@@ -64,14 +66,14 @@ func (g *graphDef) node(name, op string, inputs []ref, attributes []attribute) (
 		name += "_" + strconv.Itoa(n)
 	}
 	g.names[name]++
-	node = appendString(nil, 1, name)
-	node = appendString(node, 2, op)
+	node = wire.AppendString(nil, 1, name)
+	node = wire.AppendString(node, 2, op)
 	for _, input := range inputs {
-		node = appendString(node, 3, string(input))
+		node = wire.AppendString(node, 3, string(input))
 	}
-	node = appendString(node, 4, g.device)
+	node = wire.AppendString(node, 4, g.device)
 	for _, a := range attributes {
-		node = appendMessage(node, 5, appendMessage(appendString(nil, 1, a.name), 2, a.value))
+		node = wire.AppendMessage(node, 5, wire.AppendMessage(wire.AppendString(nil, 1, a.name), 2, a.value))
 	}
 	return name, node
 }
@@ -82,37 +84,29 @@ type attribute struct {
 	value []byte
 }
 
-func typed(name string, t dtype) attribute { return attribute{name, appendVarint(nil, 6, uint64(t))} }
-
-func flag(name string, v bool) attribute {
-	return attribute{name, appendVarint(nil, 5, protowire.EncodeBool(v))}
+func typed(name string, t dtype) attribute {
+	return attribute{name, wire.AppendVarint(nil, 6, uint64(t))}
 }
 
-func count(name string, n int) attribute { return attribute{name, appendVarint(nil, 3, uint64(n))} }
+func flag(name string, v bool) attribute {
+	return attribute{name, wire.AppendVarint(nil, 5, protowire.EncodeBool(v))}
+}
+
+func count(name string, n int) attribute {
+	return attribute{name, wire.AppendVarint(nil, 3, uint64(n))}
+}
 
 func shaped(name string, dims []int) attribute {
-	return attribute{name, appendMessage(nil, 7, shapeProto(dims))}
+	return attribute{name, wire.AppendMessage(nil, 7, shapeProto(dims))}
 }
 
 // shapeProto returns a TensorShapeProto; a size of -1 is not known.
 func shapeProto(dims []int) []byte {
-	var wire []byte
+	var raw []byte
 	for _, size := range dims {
-		wire = appendMessage(wire, 2, appendVarint(nil, 1, uint64(int64(size))))
+		raw = wire.AppendMessage(raw, 2, wire.AppendVarint(nil, 1, uint64(int64(size))))
 	}
-	return wire
-}
-
-func appendMessage(wire []byte, field protowire.Number, message []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(wire, field, protowire.BytesType), message)
-}
-
-func appendString(wire []byte, field protowire.Number, s string) []byte {
-	return protowire.AppendString(protowire.AppendTag(wire, field, protowire.BytesType), s)
-}
-
-func appendVarint(wire []byte, field protowire.Number, v uint64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(wire, field, protowire.VarintType), v)
+	return raw
 }
 
 // Constants are encoded in little-endian order, that of all machines that
@@ -146,18 +140,18 @@ func (g *graphDef) ints(values []int, dims ...int) ref {
 // to the wire. Weights are hundreds of megabytes: each copy of a message takes seconds.
 func (g *graphDef) constant(t dtype, dims []int, size int) ref {
 	name, node := g.node("", "Const", nil, []attribute{typed("dtype", t)})
-	tensor := appendMessage(appendVarint(nil, 1, uint64(t)), 2, shapeProto(dims))
+	tensor := wire.AppendMessage(wire.AppendVarint(nil, 1, uint64(t)), 2, shapeProto(dims))
 	head := appendHead(tensor, 4, nil, size)
 	head = appendHead(nil, 8, head, size) // AttrValue
-	head = appendHead(appendString(nil, 1, "value"), 2, head, size)
+	head = appendHead(wire.AppendString(nil, 1, "value"), 2, head, size)
 	head = appendHead(node, 5, head, size)
 	g.wire = appendHead(g.wire, 1, head, size)
 	return ref(name)
 }
 
 // appendHead appends a message without its last size bytes.
-func appendHead(wire []byte, field protowire.Number, head []byte, size int) []byte {
-	wire = protowire.AppendTag(wire, field, protowire.BytesType)
-	wire = protowire.AppendVarint(wire, uint64(len(head)+size))
-	return append(wire, head...)
+func appendHead(raw []byte, field protowire.Number, head []byte, size int) []byte {
+	raw = protowire.AppendTag(raw, field, protowire.BytesType)
+	raw = protowire.AppendVarint(raw, uint64(len(head)+size))
+	return append(raw, head...)
 }

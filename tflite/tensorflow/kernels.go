@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"optibfm/tflite/internal/wire"
 )
 
 // opUse is an operation with the types by which TensorFlow chooses its kernel.
@@ -20,7 +22,7 @@ type opUse struct {
 // countUses counts the operations of a GraphDef.
 func countUses(graphDef []byte) (map[string]*opUse, error) {
 	uses := make(map[string]*opUse)
-	err := eachField(graphDef, func(field protowire.Number, node []byte, _ uint64) error {
+	err := wire.EachField(graphDef, func(field protowire.Number, node []byte, _ uint64) error {
 		if field != 1 {
 			return nil
 		}
@@ -40,13 +42,13 @@ func countUses(graphDef []byte) (map[string]*opUse, error) {
 
 // read parses the operation and the types of a NodeDef.
 func (u *opUse) read(node []byte) error {
-	return eachField(node, func(field protowire.Number, value []byte, _ uint64) error {
+	return wire.EachField(node, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 2:
 			u.op = string(value)
 		case 5:
 			return mapEntry(value, func(name string, attribute []byte) error {
-				return eachField(attribute, func(field protowire.Number, _ []byte, number uint64) error {
+				return wire.EachField(attribute, func(field protowire.Number, _ []byte, number uint64) error {
 					if field == 6 {
 						u.types[name] = dtype(number)
 					}
@@ -98,7 +100,7 @@ func (a *api) registered(u opUse) (cpu, gpu bool, err error) {
 	}
 	defer a.deleteBuffer(buffer)
 	// KernelList, tensorflow/core/framework/kernel_def.proto.
-	err = eachField(bytesOf(buffer), func(field protowire.Number, kernel []byte, _ uint64) error {
+	err = wire.EachField(bytesOf(buffer), func(field protowire.Number, kernel []byte, _ uint64) error {
 		device, fits, err := kernelFor(kernel, u.types)
 		cpu = cpu || fits && (device == "CPU" || device == anyDevice)
 		gpu = gpu || fits && (device == "GPU" || device == anyDevice)
@@ -111,7 +113,7 @@ func (a *api) registered(u opUse) (cpu, gpu bool, err error) {
 // types.
 func kernelFor(kernel []byte, of map[string]dtype) (device string, fits bool, err error) {
 	fits = true
-	err = eachField(kernel, func(field protowire.Number, value []byte, _ uint64) error {
+	err = wire.EachField(kernel, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 2:
 			device = string(value)
@@ -128,17 +130,17 @@ func kernelFor(kernel []byte, of map[string]dtype) (device string, fits bool, er
 }
 
 // constraint parses a KernelDef.AttrConstraint: an attribute and its types.
-func constraint(wire []byte) (name string, types []dtype, err error) {
-	err = eachField(wire, func(field protowire.Number, value []byte, _ uint64) error {
+func constraint(raw []byte) (name string, types []dtype, err error) {
+	err = wire.EachField(raw, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
 		case 1:
 			name = string(value)
 		case 2: // an AttrValue with a list of types
-			return eachField(value, func(field protowire.Number, list []byte, _ uint64) error {
+			return wire.EachField(value, func(field protowire.Number, list []byte, _ uint64) error {
 				if field != 1 {
 					return nil
 				}
-				return eachField(list, func(field protowire.Number, packed []byte, single uint64) error {
+				return wire.EachField(list, func(field protowire.Number, packed []byte, single uint64) error {
 					if field == 6 {
 						types = append(types, typesOf(packed, single)...)
 					}
@@ -165,34 +167,4 @@ func typesOf(packed []byte, single uint64) []dtype {
 		types, packed = append(types, dtype(v)), packed[n:]
 	}
 	return types
-}
-
-// eachField calls f for every field of a message, with value for a field of bytes
-// and with number for a varint.
-func eachField(wire []byte, f func(field protowire.Number, value []byte, number uint64) error) error {
-	for len(wire) > 0 {
-		field, kind, n := protowire.ConsumeTag(wire)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		wire = wire[n:]
-		var value []byte
-		var number uint64
-		switch kind {
-		case protowire.BytesType:
-			value, n = protowire.ConsumeBytes(wire)
-		case protowire.VarintType:
-			number, n = protowire.ConsumeVarint(wire)
-		default:
-			n = protowire.ConsumeFieldValue(field, kind, wire)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		wire = wire[n:]
-		if err := f(field, value, number); err != nil {
-			return err
-		}
-	}
-	return nil
 }

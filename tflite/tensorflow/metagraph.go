@@ -2,7 +2,11 @@
 
 package tensorflow
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"optibfm/tflite/internal/wire"
+)
 
 // This file reads the signatures of a SavedModel, from MetaGraphDef in
 // tensorflow/core/protobuf/meta_graph.proto.
@@ -23,14 +27,14 @@ type tensorInfo struct {
 
 func readSignatures(metaGraph []byte) (map[string]signature, error) {
 	signatures := make(map[string]signature)
-	err := eachField(metaGraph, func(field protowire.Number, entry []byte, _ uint64) error {
+	err := wire.EachField(metaGraph, func(field protowire.Number, entry []byte, _ uint64) error {
 		if field != 5 { // signature_def
 			return nil
 		}
 		return mapEntry(entry, func(name string, value []byte) error {
 			s := signature{make(map[string]tensorInfo), make(map[string]tensorInfo)}
 			signatures[name] = s
-			return eachField(value, func(field protowire.Number, entry []byte, _ uint64) error {
+			return wire.EachField(value, func(field protowire.Number, entry []byte, _ uint64) error {
 				into, ok := map[protowire.Number]map[string]tensorInfo{1: s.inputs, 2: s.outputs}[field]
 				if !ok {
 					return nil
@@ -49,7 +53,7 @@ func readSignatures(metaGraph []byte) (map[string]signature, error) {
 func mapEntry(entry []byte, f func(key string, value []byte) error) error {
 	var key string
 	var value []byte
-	err := eachField(entry, func(field protowire.Number, v []byte, _ uint64) error {
+	err := wire.EachField(entry, func(field protowire.Number, v []byte, _ uint64) error {
 		switch field {
 		case 1:
 			key = string(v)
@@ -64,16 +68,16 @@ func mapEntry(entry []byte, f func(key string, value []byte) error) error {
 	return f(key, value)
 }
 
-func readTensorInfo(wire []byte) (tensorInfo, error) {
+func readTensorInfo(raw []byte) (tensorInfo, error) {
 	var info tensorInfo
-	err := eachField(wire, func(field protowire.Number, value []byte, number uint64) error {
+	err := wire.EachField(raw, func(field protowire.Number, value []byte, number uint64) error {
 		switch field {
 		case 1:
 			info.name = string(value)
 		case 2:
 			info.t = dtype(number)
 		case 3:
-			return eachField(value, func(field protowire.Number, dim []byte, number uint64) error {
+			return wire.EachField(value, func(field protowire.Number, dim []byte, number uint64) error {
 				if field == 3 {
 					info.unranked = number != 0
 				}
@@ -81,7 +85,7 @@ func readTensorInfo(wire []byte) (tensorInfo, error) {
 					return nil
 				}
 				size := 0
-				err := eachField(dim, func(field protowire.Number, _ []byte, number uint64) error {
+				err := wire.EachField(dim, func(field protowire.Number, _ []byte, number uint64) error {
 					if field == 1 {
 						size = int(int64(number))
 					}

@@ -3,8 +3,6 @@ package tensorflow
 import (
 	"math"
 
-	"gonum.org/v1/gonum/mat"
-
 	"optibfm/tflite"
 )
 
@@ -41,7 +39,7 @@ func newGraph(b *tflite.Bundle, device string) *graphDef {
 	n.all = n.placeholder(ObsName, 1, a.Obs)
 	z := n.placeholder(CandidateName, -1, a.Latent)
 	if layers.Cov != nil {
-		n.phi(layers.B, layers.Cov, a)
+		n.phi(layers.B, layers.InverseCov(), a)
 	}
 	if layers.Encoder != nil {
 		n.encoded, n.encWidth = n.watch(n.backward(*layers.Encoder, a.Encoder.Size)), a.Encoder.Size
@@ -176,10 +174,10 @@ func (n *networks) backward(b tflite.BackwardLayers, d int) ref {
 }
 
 // phi is φ(s) = (Cov B)⁻¹ B(s).
-func (n *networks) phi(b tflite.BackwardLayers, cov []float64, a tflite.Architecture) {
+func (n *networks) phi(b tflite.BackwardLayers, inverse []float64, a tflite.Architecture) {
 	x := n.watch(n.backward(b, a.Latent))
 	n.check(PhiFiniteName)
-	inverseCov := n.doubles(inverse(cov, a.Latent), a.Latent, a.Latent)
+	inverseCov := n.doubles(inverse, a.Latent, a.Latent)
 	n.named(PhiName, float64Type, n.matMul(float64Type, n.widen(x), inverseCov))
 }
 
@@ -201,20 +199,4 @@ func (n *networks) scores(psi ref, members, d int) {
 	least := n.reduce("", "Min", n.reshape(bound, members, -1), 0, false)
 	n.argMax(BestName, least)
 	n.reduce(ScoreName, "Max", least, 0, false)
-}
-
-// inverse is (Cov B)⁻¹. The bundle's loader has checked that Cov B is positive
-// definite. The inverse is symmetric, so rows multiply it from the left.
-func inverse(cov []float64, d int) []float64 {
-	var chol mat.Cholesky
-	var inv mat.SymDense
-	if !chol.Factorize(mat.NewSymDense(d, cov)) {
-		panic("tensorflow: the bundle's Cov B is not positive definite")
-	}
-	if err := chol.InverseTo(&inv); err != nil {
-		if _, ill := err.(mat.Condition); !ill {
-			panic(err)
-		}
-	}
-	return mat.DenseCopyOf(&inv).RawMatrix().Data
 }

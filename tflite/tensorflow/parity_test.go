@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"optibfm/hal/rover"
-	"optibfm/internal/npz"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tflitetest"
@@ -178,43 +177,24 @@ func TestModel_AgreesWithNativeNetworks(t *testing.T) {
 	}
 }
 
-// imported returns a public checkpoint with the Cov B of its observations, and its cases.
-func imported(t *testing.T, name string) (*tflite.Bundle, npz.Archive) {
+// referenceCheckpoints are the folders of checkpoints with the results of PyTorch.
+func referenceCheckpoints(t *testing.T) []string {
 	t.Helper()
-	folder := filepath.Join("..", "..", "..", "shared", "public", name)
-	a := shared(t, filepath.Join("public", name)).Architecture
-	observations, err := npz.ReadFile(filepath.Join(folder, "obs.npz"))
+	folders, err := filepath.Glob("../testdata/checkpoints/*")
+	if err != nil || len(folders) == 0 {
+		t.Fatal("no reference checkpoints", err)
+	}
+	public, err := filepath.Glob("../../../shared/public/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	vectors, err := npz.ReadFile(filepath.Join(folder, "vectors.npz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	obs, _, err := tflite.Observations(observations, a.Obs, a.Groups)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := filepath.Join(t.TempDir(), name)
-	if err := tflite.Import(folder, obs, out, tflite.ImportOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	b, err := tflite.LoadDir(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b, vectors
+	return append(folders, public...)
 }
 
-func TestModel_PublicCheckpointsAgreeWithPyTorch(t *testing.T) {
-	for _, name := range []string{"fbcpr-simple", "fbcpr-residual", "bfmzero"} {
-		t.Run(name, func(t *testing.T) {
-			b, vectors := imported(t, name)
-			obs, n, err := tflite.Observations(vectors, b.Architecture.Obs, b.Architecture.Groups)
-			if err != nil {
-				t.Fatal(err)
-			}
-			vectors["obs"] = npz.Float32(obs, n, b.Architecture.Obs)
+func TestModel_ReferenceCheckpointsAgreeWithPyTorch(t *testing.T) {
+	for _, folder := range referenceCheckpoints(t) {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			b, vectors := tflitetest.Imported(t, folder)
 			m := open(t, b, onCPU(), 32)
 			e, err := tflite.CheckEvaluator(m, vectors)
 			if err != nil {

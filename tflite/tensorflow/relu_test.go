@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"optibfm/tflite"
+	"optibfm/tflite/internal/wire"
 )
 
 // writeReLU writes a SavedModel (tensorflow/core/protobuf/saved_model.proto) with O = 1 and
@@ -28,32 +29,32 @@ func writeReLU(t *testing.T, dir string, width int) {
 
 	o, a := tensorEntry("obs", obs, -1, 1), tensorEntry("action", action, -1, width)
 	d := tensorEntry("z", z, -1, width)
-	meta := appendMessage(nil, 1, appendString(nil, 4, "serve"))
-	meta = appendMessage(meta, 2, g.bytes())
-	meta = appendMessage(meta, 5, signatureEntry("phi", tensorEntry("phi", relu, -1, width), o))
-	meta = appendMessage(meta, 5, signatureEntry("policy", tensorEntry("action", relu, -1, width), o, d))
-	meta = appendMessage(meta, 5, signatureEntry("psi", tensorEntry("psi", members, 1, -1, width), o, a, d))
+	meta := wire.AppendMessage(nil, 1, wire.AppendString(nil, 4, "serve"))
+	meta = wire.AppendMessage(meta, 2, g.bytes())
+	meta = wire.AppendMessage(meta, 5, signatureEntry("phi", tensorEntry("phi", relu, -1, width), o))
+	meta = wire.AppendMessage(meta, 5, signatureEntry("policy", tensorEntry("action", relu, -1, width), o, d))
+	meta = wire.AppendMessage(meta, 5, signatureEntry("psi", tensorEntry("psi", members, 1, -1, width), o, a, d))
 	path := filepath.Join(dir, tflite.SavedModelFileName)
-	if err := os.WriteFile(path, appendMessage(nil, 2, meta), 0o644); err != nil {
+	if err := os.WriteFile(path, wire.AppendMessage(nil, 2, meta), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // signatureEntry is an entry of a MetaGraphDef's signatures.
 func signatureEntry(name string, output []byte, inputs ...[]byte) []byte {
-	signature := appendMessage(nil, 2, output)
+	signature := wire.AppendMessage(nil, 2, output)
 	for _, input := range inputs {
-		signature = appendMessage(signature, 1, input)
+		signature = wire.AppendMessage(signature, 1, input)
 	}
-	return appendMessage(appendString(nil, 1, name), 2, signature)
+	return wire.AppendMessage(wire.AppendString(nil, 1, name), 2, signature)
 }
 
 // tensorEntry is an entry of a signature's map: a TensorInfo by its key.
 func tensorEntry(key string, tensor ref, dims ...int) []byte {
-	info := appendString(nil, 1, string(tensor)+":0")
-	info = appendVarint(info, 2, uint64(float32Type))
-	info = appendMessage(info, 3, shapeProto(dims))
-	return appendMessage(appendString(nil, 1, key), 2, info)
+	info := wire.AppendString(nil, 1, string(tensor)+":0")
+	info = wire.AppendVarint(info, 2, uint64(float32Type))
+	info = wire.AppendMessage(info, 3, shapeProto(dims))
+	return wire.AppendMessage(wire.AppendString(nil, 1, key), 2, info)
 }
 
 func TestSavedModel_OverflowInFrontOfAReLUIsErrNotFinite(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"optibfm/tflite"
+	"optibfm/tflite/internal/wire"
 	"optibfm/tflite/tflitetest"
 )
 
@@ -20,12 +21,12 @@ func TestNewGraph_EveryNodeIsOnTheDevice(t *testing.T) {
 	dims := tflite.Dims{Obs: 9, Action: 2, Latent: 24, Ensemble: 2}
 	g := newGraph(tflitetest.Bundle(dims, 1), "/GPU:0")
 	var names []string
-	err := eachField(g.bytes(), func(field protowire.Number, node []byte, _ uint64) error {
+	err := wire.EachField(g.bytes(), func(field protowire.Number, node []byte, _ uint64) error {
 		if field != 1 {
 			return nil
 		}
 		var name, device string
-		err := eachField(node, func(field protowire.Number, value []byte, _ uint64) error {
+		err := wire.EachField(node, func(field protowire.Number, value []byte, _ uint64) error {
 			switch field {
 			case 1:
 				name = string(value)
@@ -78,9 +79,9 @@ func TestCountUses_CountsOperationsByType(t *testing.T) {
 
 func TestKernelFor_ChecksTypes(t *testing.T) {
 	// device_type CPU; constraint: Tidx is int32 or int64
-	list := appendVarint(appendVarint(nil, 6, uint64(int32Type)), 6, uint64(int64Type))
-	constraint := appendMessage(appendString(nil, 1, "Tidx"), 2, appendMessage(nil, 1, list))
-	kernel := appendMessage(appendString(nil, 2, "CPU"), 3, constraint)
+	list := wire.AppendVarint(wire.AppendVarint(nil, 6, uint64(int32Type)), 6, uint64(int64Type))
+	constraint := wire.AppendMessage(wire.AppendString(nil, 1, "Tidx"), 2, wire.AppendMessage(nil, 1, list))
+	kernel := wire.AppendMessage(wire.AppendString(nil, 2, "CPU"), 3, constraint)
 	for _, c := range []struct {
 		types map[string]dtype
 		fits  bool
@@ -112,7 +113,7 @@ func FuzzSignatures(f *testing.F) {
 		f.Fatal(err)
 	}
 	// A SavedModel holds MetaGraphDefs in its field 2.
-	err = eachField(saved, func(field protowire.Number, meta []byte, _ uint64) error {
+	err = wire.EachField(saved, func(field protowire.Number, meta []byte, _ uint64) error {
 		if field == 2 {
 			signatures, err := readSignatures(meta)
 			if err != nil || len(signatures["psi"].inputs) != 3 {

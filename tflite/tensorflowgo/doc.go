@@ -2,9 +2,8 @@
 // github.com/tensorflow/tensorflow/tensorflow/go.
 //
 // It runs the graph of package tensorflow (tensorflow.GraphDef), so both backends compute the same
-// numbers. [Register] adds it to a program of package optibfm as the backend tensorflow-go;
-// cmd/optibfm-tensorflow-go is such a program, scripts/build-tensorflow-go.sh builds it.
-// docs/tensorflow.md compares the backends.
+// numbers. cmd/optibfm-tensorflow-go is a program of package optibfm with this backend,
+// scripts/build-tensorflow-go.sh builds it. docs/tensorflow.md compares the backends.
 //
 // It is a module of its own, because the build needs cgo, TensorFlow's library and compiler flags.
 // TensorFlow's module has no go.mod, and lacks the messages that its build generates: the module in the

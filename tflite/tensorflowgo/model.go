@@ -20,6 +20,7 @@ import (
 type Model struct {
 	dims        tflite.Dims
 	normZ       bool
+	device      string
 	mean, scale []float32 // of the observation's normaliser; nil without
 	graph       *tf.Graph
 	session     *tf.Session
@@ -39,8 +40,8 @@ var _ tflite.Evaluator = (*Model)(nil)
 var errClosed = errors.New("tensorflow-go: the model is closed")
 
 // New builds the graph of a bundle on the device and searches once among n candidates, so that the first
-// plan is not slow. It ignores the key library: the program is linked with it.
-func New(b *tflite.Bundle, c tensorflow.Config, n int) (*Model, error) {
+// plan is not slow.
+func New(b *tflite.Bundle, c Config, n int) (*Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -50,13 +51,14 @@ func New(b *tflite.Bundle, c tensorflow.Config, n int) (*Model, error) {
 	if err := setEnvironment(c); err != nil {
 		return nil, fmt.Errorf("tensorflow-go: %w", err)
 	}
-	m := &Model{dims: b.Dims(), normZ: b.Architecture.NormZ, graph: tf.NewGraph(), wide: make([]float64, b.Dims().Latent)}
+	m := &Model{dims: b.Dims(), normZ: b.Architecture.NormZ, device: c.Device, graph: tf.NewGraph(),
+		wide: make([]float64, b.Dims().Latent)}
 	m.mean, m.scale = b.Normaliser()
 	var err error
-	if m.session, err = tf.NewSession(m.graph, &tf.SessionOptions{Config: c.Proto()}); err != nil {
+	if m.session, err = tf.NewSession(m.graph, &tf.SessionOptions{Config: c.options().Proto()}); err != nil {
 		return nil, fmt.Errorf("tensorflow-go: create a session: %w", err)
 	}
-	if err := m.open(b, c.Device, n); err != nil {
+	if err := m.open(b, n); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
@@ -64,7 +66,7 @@ func New(b *tflite.Bundle, c tensorflow.Config, n int) (*Model, error) {
 
 // setEnvironment sets what TensorFlow and CUDA read at their first use: package tensorflow gives the reasons
 // for the first two. TensorFlow's package has no call for TF32.
-func setEnvironment(c tensorflow.Config) error {
+func setEnvironment(c Config) error {
 	variables := map[string]string{"TF_ENABLE_ONEDNN_OPTS": "0"}
 	if _, ok := os.LookupEnv("TF_CPP_MIN_LOG_LEVEL"); !ok {
 		variables["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -79,11 +81,11 @@ func setEnvironment(c tensorflow.Config) error {
 	return errors.Join(errs...)
 }
 
-func (m *Model) open(b *tflite.Bundle, device string, n int) error {
-	if err := m.checkDevice(device); err != nil {
+func (m *Model) open(b *tflite.Bundle, n int) error {
+	if err := m.checkDevice(m.device); err != nil {
 		return err
 	}
-	if err := m.graph.ImportWithOptions(tensorflow.GraphDef(b, device), tf.GraphImportOptions{Device: device}); err != nil {
+	if err := m.graph.Import(tensorflow.GraphDef(b, m.device), ""); err != nil {
 		return fmt.Errorf("tensorflow-go: import the graph: %w", err)
 	}
 	if err := m.connect(b.HasCovariance()); err != nil {
@@ -94,7 +96,7 @@ func (m *Model) open(b *tflite.Bundle, device string, n int) error {
 	copy(obs, m.mean)
 	belief := tflite.Belief{Mean: make([]float32, d), InvR: make([]float32, d*d), Beta: 1}
 	if _, _, err := m.Search(obs, candidates, belief); err != nil {
-		return fmt.Errorf("tensorflow-go: the first search on %s failed: %w", device, err)
+		return fmt.Errorf("tensorflow-go: the first search on %s failed: %w", m.device, err)
 	}
 	return nil
 }
@@ -156,8 +158,9 @@ func (m *Model) Close() error {
 // Dims implements tflite.Model.
 func (m *Model) Dims() tflite.Dims { return m.dims }
 
-// Version is that of the library.
-func Version() string { return tf.Version() }
+func (m *Model) String() string {
+	return fmt.Sprintf("TensorFlow  %s, through its Go package; the graph is on %s", tf.Version(), m.device)
+}
 
 // Search implements tflite.Model. Unlike other models it allocates in each call.
 func (m *Model) Search(obs, candidates []float32, belief tflite.Belief) (best int, score float32, err error) {

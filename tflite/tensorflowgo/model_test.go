@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -17,8 +18,8 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-func onCPU() tensorflow.Config {
-	c := tensorflow.DefaultConfig()
+func onCPU() tensorflowgo.Config {
+	c := tensorflowgo.DefaultConfig()
 	c.Device = "/CPU:0"
 	return c
 }
@@ -75,7 +76,9 @@ func TestModel_SearchesLikeTheCAPI(t *testing.T) {
 	const searches, candidates = 200, 128
 	for name, b := range bundles(t) {
 		t.Run(name, func(t *testing.T) {
-			capi, err := tensorflow.New(b, onCPU(), candidates)
+			c := tensorflow.DefaultConfig()
+			c.Device = "/CPU:0"
+			capi, err := tensorflow.New(b, c, candidates)
 			if errors.Is(err, tensorflow.ErrNotBuilt) {
 				t.Skip(err)
 			}
@@ -139,6 +142,26 @@ func TestModel_AgreesWithNativeNetworks(t *testing.T) {
 				if worst := max(e[0], e[1], e[2]); !(worst <= 1e-4) {
 					t.Fatalf("relative errors of φ, π and ψ %g, want at most 1e-4", e)
 				}
+			}
+		})
+	}
+}
+
+func TestModel_ReferenceCheckpointsAgreeWithPyTorch(t *testing.T) {
+	folders, err := filepath.Glob("../testdata/checkpoints/*")
+	if err != nil || len(folders) == 0 {
+		t.Fatal("no reference checkpoints", err)
+	}
+	for _, folder := range folders {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			b, vectors := tflitetest.Imported(t, folder)
+			e, err := tflite.CheckEvaluator(open(t, b, 32), vectors)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g", e.Cases, e.Phi, e.Action, e.Psi)
+			if !(e.Worst() <= 2e-5) {
+				t.Errorf("%+v, want at most 2e-5", e)
 			}
 		})
 	}

@@ -1,5 +1,5 @@
 // Package tflitetest makes small random forward-backward models for tests. They have
-// the layers and pass the checks of trained models.
+// the layers and pass the checks of trained models. It also imports reference checkpoints.
 package tflitetest
 
 import (
@@ -8,9 +8,12 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 
+	"optibfm/internal/npz"
 	"optibfm/tflite"
 )
 
@@ -127,4 +130,37 @@ func hash(s string) uint64 {
 	h := fnv.New64a()
 	io.WriteString(h, s)
 	return h.Sum64()
+}
+
+// Imported returns a reference checkpoint (scripts/reference_checkpoint.py) with the Cov B of its
+// observations, and its cases with whole observations.
+func Imported(t testing.TB, folder string) (*tflite.Bundle, npz.Archive) {
+	t.Helper()
+	checkpoint, err := tflite.LoadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := checkpoint.Architecture
+	read := func(file string) (archive npz.Archive, obs []float32, n int) {
+		archive, err := npz.ReadFile(filepath.Join(folder, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if obs, n, err = tflite.Observations(archive, a.Obs, a.Groups); err != nil {
+			t.Fatal(err)
+		}
+		return archive, obs, n
+	}
+	_, obs, _ := read("obs.npz")
+	out := filepath.Join(t.TempDir(), "bundle")
+	if err := tflite.Import(folder, obs, out, tflite.ImportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := tflite.LoadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vectors, obs, n := read("vectors.npz")
+	vectors["obs"] = npz.Float32(obs, n, a.Obs)
+	return b, vectors
 }
