@@ -26,7 +26,7 @@ func newModelCommand() *cobra.Command {
 		Example: "  optibfm model inspect embedded:rover",
 	}
 	return withSubcommands(cmd,
-		newModelImport(), newModelPrior(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend())
+		newModelImport(), newModelExport(), newModelPrior(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend())
 }
 
 func newModelPrior() *cobra.Command {
@@ -141,6 +141,31 @@ missing, or if the results differ.`,
 	f.StringArrayVar(&o.Set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
 	f.IntVar(&o.Candidates, "candidates", o.Candidates, "candidates of a search")
 	f.IntVar(&o.Searches, "searches", o.Searches, "number of searches to compare")
+	return cmd
+}
+
+func newModelExport() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "export BUNDLE --onnx DIR",
+		Short: "Write φ, π and ψ as ONNX models",
+		Long: `Write the networks of a bundle as ONNX models (opset 17, float32):
+
+  phi.onnx       obs [n, O]                           -> phi [n, d]
+  backward.onnx  obs [n, O]                           -> backward [n, d], B(s)
+  policy.onnx    obs [n, O], z [n, d]                 -> action [n, A]
+  psi.onnx       obs [n, O], action [n, A], z [n, d]  -> psi [E, n, d]
+
+Where Python's onnxruntime is installed, the command compares them with the native
+networks and fails if they differ by more than 1e-4.`,
+		Example: "  optibfm model export models/walker --onnx walker-onnx",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return bundle.ExportONNX(cmd.OutOrStdout(), args[0], dir)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "onnx", "", "the folder of the models, new or empty")
+	requireFlags(cmd, "onnx")
 	return cmd
 }
 

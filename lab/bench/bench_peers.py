@@ -444,39 +444,21 @@ class OnnxRuntime(NumPy):
 
     def __init__(self, bundle, threads, n) -> None:
         super().__init__(bundle, threads, n)
-        shapes = {"obs": bundle.obs, "z": bundle.d, "action": bundle.action}
-        # One thread for phi, a single row: a second pool that waits by spinning would take a core from the others.
-        self.sessions = {
-            "phi": self.session(1, {"obs": shapes["obs"]}, lambda o, t: {"phi": phi_of(o, bundle, t["obs"])}),
-            "act": self.session(threads, {k: shapes[k] for k in ("obs", "z")}, lambda o, t: {"act": action_of(o, bundle, t["obs"], t["z"])}),
-            "psi": self.session(threads, shapes, lambda o, t: {"psi": psi_of(o, bundle, t["obs"], t["action"], t["z"])}),
-            "both": self.session(threads, {k: shapes[k] for k in ("obs", "z")}, self.both),
-        }
+        with tempfile.TemporaryDirectory() as folder:
+            models = Path(folder) / "onnx"
+            subprocess.run([bundle.optibfm, "model", "export", bundle.folder, "--onnx", models], check=True, stdout=subprocess.DEVNULL)
+            # One thread for phi, a single row: a second pool that waits by spinning would take a core from the others.
+            files = {"phi": ("phi.onnx", 1), "act": ("policy.onnx", threads), "psi": ("psi.onnx", threads)}
+            self.sessions = {name: self.session((models / file).read_bytes(), count) for name, (file, count) in files.items()}
 
-    def both(self, ops, t):
-        action = action_of(ops, self.bundle, t["obs"], t["z"])
-        return {"act": action, "psi": psi_of(ops, self.bundle, t["obs"], action, t["z"])}
-
-    def session(self, threads, widths, build):
-        """A session whose inputs are any number of rows."""
-        return self.build(threads, {name: ["n", width] for name, width in widths.items()}, build)
-
-    def build(self, threads, inputs, build):
-        import onnx
+    def session(self, model, threads):
         import onnxruntime
-        ops = OnnxOps(self.bundle.eps)
-        outputs = build(ops, {name: name for name in inputs})
-        nodes = ops.nodes + [onnx.helper.make_node("Identity", [ref], [name]) for name, ref in outputs.items()]
-        value = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-        graph = onnx.helper.make_graph(nodes, "bfm", [value(k, shape) for k, shape in inputs.items()],
-                                       [value(k, None) for k in outputs], ops.constants)
-        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     def phi(self, obs):
         return self.sessions["phi"].run(None, {"obs": obs})[0]
@@ -487,9 +469,6 @@ class OnnxRuntime(NumPy):
     def psi(self, obs, action, z):
         return self.sessions["psi"].run(None, {"obs": obs, "action": action, "z": z})[0]
 
-    def action_and_psi(self, obs, z):
-        return self.sessions["both"].run(None, {"obs": obs, "z": z.astype(np.float32, copy=False)})
-
 
 class OnnxShared(OnnxRuntime):
     """One graph from the candidates to the best one's action."""
@@ -499,11 +478,21 @@ class OnnxShared(OnnxRuntime):
         self.identity = np.eye(bundle.d, dtype=np.float32)
         inputs = {"obs": [1, bundle.obs], "z": [n, bundle.d], "mean": [bundle.d, 1], "half": [bundle.d, bundle.d]}
         self.plan = self.build(threads, inputs, self.best)
-        del self.sessions["both"]
         single = {"obs": [1, bundle.obs], "z": [1, bundle.d]}
         self.sessions["act"] = self.build(threads, single, lambda o, t: {"act": shared_action_of(o, bundle, t["obs"], o.unit(t["z"], bundle.d))})
         self.sessions["psi"] = self.build(threads, {**single, "action": [1, bundle.action]}, lambda o, t: {
             "psi": shared_psi_of(o, bundle, t["obs"], t["action"], o.unit(t["z"], bundle.d))})
+
+    def build(self, threads, inputs, build):
+        import onnx
+        ops = OnnxOps(self.bundle.eps)
+        outputs = build(ops, {name: name for name in inputs})
+        nodes = ops.nodes + [onnx.helper.make_node("Identity", [ref], [name]) for name, ref in outputs.items()]
+        value = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        graph = onnx.helper.make_graph(nodes, "bfm", [value(k, shape) for k, shape in inputs.items()],
+                                       [value(k, None) for k in outputs], ops.constants)
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+        return self.session(model.SerializeToString(), threads)
 
     def best(self, ops, t):
         z = ops.unit(t["z"], self.bundle.d)
@@ -914,6 +903,7 @@ CONTENDERS = {"numpy": NumPy, "torch": Torch, "torch-shared": TorchShared, "torc
 def work(o) -> None:
     """Answer requests as `optibfm-lab bench --serve` does, after a case to compare."""
     bundle = Bundle(o.bundle)
+    bundle.folder, bundle.optibfm = o.bundle, o.optibfm
     peer = CONTENDERS[o.worker](bundle, o.worker_threads, o.candidates)
     bundle.tensors = None
     case = {k: np.array(v, np.float32) for k, v in json.loads(sys.stdin.readline()).items()}
@@ -987,7 +977,7 @@ def start(o, bundle, threads):
         contenders.append(Contender("optibfm-tf", served(o, bundle, **tensorflow), threads, only=("ucb", "search")))
     for peer in o.peers:
         c = Contender(peer, [sys.executable, __file__, "--worker", peer, "--worker-threads", str(threads), "--bundle", bundle,
-                             "--candidates", str(o.candidates)], threads, autotune=o.autotune)
+                             "--candidates", str(o.candidates), "--optibfm", o.optibfm], threads, autotune=o.autotune)
         contenders.append(c)
         try:
             got = c.ask(json.dumps(case))
