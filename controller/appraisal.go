@@ -49,7 +49,7 @@ type appraisedDraw struct {
 // newAppraisal returns nil for a model without ψ and for a strategy without a belief.
 func newAppraisal(cfg Config, model tflite.Model) *appraisal {
 	evaluator, ok := model.(tflite.Evaluator)
-	if !ok || !cfg.Gate.StopWhenLearnt || cfg.Strategy == Random || cfg.Strategy == Fixed {
+	if !ok || model.Dims().Ensemble == 0 || !cfg.Gate.StopWhenLearnt || cfg.Strategy == Random || cfg.Strategy == Fixed {
 		return nil
 	}
 	d := model.Dims()

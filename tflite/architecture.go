@@ -3,6 +3,7 @@ package tflite
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 )
@@ -17,7 +18,7 @@ type Architecture struct {
 	NormZ   bool        `json:"norm_z"`            // the networks see √d·z/‖z‖
 	Groups  []Group     `json:"groups,omitempty"`  // parts of the observation, in order; none: all networks read all of it
 	Encoder *Encoder    `json:"encoder,omitempty"` // of the observation, for F; nil: none
-	F       ForwardArch `json:"f"`
+	F       ForwardArch `json:"f"`                 // all zero: the model has no F
 	B       BackArch    `json:"b"`
 	Actor   ActorArch   `json:"actor"`
 }
@@ -69,17 +70,21 @@ const (
 
 // Validate returns an error for the first invalid size.
 func (a Architecture) Validate() error {
-	for _, c := range []struct {
+	type size struct {
 		name             string
 		value, low, high int
-	}{
+	}
+	sizes := []size{
 		{"obs", a.Obs, 1, maxWidth}, {"action", a.Action, 1, maxWidth}, {"latent", a.Latent, 1, maxWidth},
-		{"f.hidden", a.F.Hidden, 2, maxWidth}, {"f.hidden_layers", a.F.HiddenLayers, 0, maxLayers},
-		{"f.embedding_layers", a.F.EmbeddingLayers, 2, maxLayers}, {"f.num_parallel", a.F.NumParallel, 1, maxLayers},
 		{"b.hidden", a.B.Hidden, 1, maxWidth}, {"b.hidden_layers", a.B.HiddenLayers, 1, maxLayers},
 		{"actor.hidden", a.Actor.Hidden, 2, maxWidth}, {"actor.hidden_layers", a.Actor.HiddenLayers, 0, maxLayers},
 		{"actor.embedding_layers", a.Actor.EmbeddingLayers, 2, maxLayers},
-	} {
+	}
+	if a.HasForward() {
+		sizes = append(sizes, size{"f.hidden", a.F.Hidden, 2, maxWidth}, size{"f.hidden_layers", a.F.HiddenLayers, 0, maxLayers},
+			size{"f.embedding_layers", a.F.EmbeddingLayers, 2, maxLayers}, size{"f.num_parallel", a.F.NumParallel, 1, maxLayers})
+	}
+	for _, c := range sizes {
 		if c.value < c.low || c.value > c.high {
 			return fmt.Errorf("architecture: %s is %d, want %d to %d", c.name, c.value, c.low, c.high)
 		}
@@ -108,6 +113,9 @@ func (a Architecture) validateEncoder() error {
 	}
 	return nil
 }
+
+// HasForward reports whether the model has F, and so ψ.
+func (a Architecture) HasForward() bool { return !reflect.ValueOf(a.F).IsZero() }
 
 // Residual reports whether a network consists of residual blocks.
 func (a Architecture) Residual() bool { return a.F.Residual || a.Actor.Residual }
@@ -176,18 +184,22 @@ type layer struct {
 
 func (a Architecture) layers() []layer {
 	d, f, actor := a.Latent, a.F, a.Actor
-	fObs, actorObs := a.fWidth(), a.actorWidth()
-	embedding, trunk := shapesOf(f.Residual)
 	all := slices.Concat(
-		backwardLayers(backwardName, a.width(a.B.Inputs), a.B.Hidden, a.Latent, a.B.HiddenLayers),
-		a.encoderLayers(),
-		embedding("_forward_map.embed_z", fObs+d, f.Hidden, f.EmbeddingLayers, f.NumParallel),
-		embedding("_forward_map.embed_sa", fObs+a.Action, f.Hidden, f.EmbeddingLayers, f.NumParallel),
-		trunk("_forward_map.Fs", f.Hidden, d, f.HiddenLayers, f.NumParallel))
-	embedding, trunk = shapesOf(actor.Residual)
+		backwardLayers(backwardName, a.width(a.B.Inputs), a.B.Hidden, d, a.B.HiddenLayers),
+		a.encoderLayers())
+	if a.HasForward() {
+		obs := a.fWidth()
+		embedding, trunk := shapesOf(f.Residual)
+		all = slices.Concat(all,
+			embedding("_forward_map.embed_z", obs+d, f.Hidden, f.EmbeddingLayers, f.NumParallel),
+			embedding("_forward_map.embed_sa", obs+a.Action, f.Hidden, f.EmbeddingLayers, f.NumParallel),
+			trunk("_forward_map.Fs", f.Hidden, d, f.HiddenLayers, f.NumParallel))
+	}
+	obs := a.actorWidth()
+	embedding, trunk := shapesOf(actor.Residual)
 	return slices.Concat(all,
-		embedding("_actor.embed_z", actorObs+d, actor.Hidden, actor.EmbeddingLayers, 1),
-		embedding("_actor.embed_s", actorObs, actor.Hidden, actor.EmbeddingLayers, 1),
+		embedding("_actor.embed_z", obs+d, actor.Hidden, actor.EmbeddingLayers, 1),
+		embedding("_actor.embed_s", obs, actor.Hidden, actor.EmbeddingLayers, 1),
 		trunk("_actor.policy", actor.Hidden, a.Action, actor.HiddenLayers, 1))
 }
 

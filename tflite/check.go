@@ -85,7 +85,11 @@ func (v vectors) compare(n Evaluator) (Errors, error) {
 	for i := range v.n {
 		obs, z := v.obs[i*d.Obs:(i+1)*d.Obs], v.z[i*d.Latent:(i+1)*d.Latent]
 		wantAction := v.action[i*d.Action : (i+1)*d.Action]
-		if err := errors.Join(n.Phi(phi, obs), n.Act(action, obs, z), n.Psi(psi, obs, wantAction, z)); err != nil {
+		err := errors.Join(n.Phi(phi, obs), n.Act(action, obs, z))
+		if d.Ensemble > 0 {
+			err = errors.Join(err, n.Psi(psi, obs, wantAction, z))
+		}
+		if err != nil {
 			return Errors{}, fmt.Errorf("case %d: %w", i, err)
 		}
 		e.Phi = max(e.Phi, relative(phi, v.phi[i*d.Latent:(i+1)*d.Latent]))
@@ -119,7 +123,10 @@ func readVectors(d Dims, groups []Group, a npz.Archive) (vectors, error) {
 		return array
 	}
 	z, action := shaped("z", v.n, d.Latent), shaped("action", v.n, d.Action)
-	phi, psi := shaped("phi", v.n, d.Latent), shaped("psi", d.Ensemble, v.n, d.Latent)
+	phi, psi := shaped("phi", v.n, d.Latent), npz.Array{}
+	if d.Ensemble > 0 {
+		psi = shaped("psi", d.Ensemble, v.n, d.Latent)
+	}
 	if _, ok := a["cov_b"]; ok {
 		v.cov = shaped("cov_b", d.Latent, d.Latent).Float64s()
 	}

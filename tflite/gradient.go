@@ -170,6 +170,9 @@ func (n *Network) newGradient() *gradient {
 // z. The first call of a bundle packs the transposed weights.
 func (n *Network) Gradient(dz, obs, z []float32, belief Belief) (score float32, err error) {
 	d := n.arch.Latent
+	if len(n.weights.f) == 0 {
+		return 0, ErrNoForward
+	}
 	if err := checkLength("the gradient", len(dz), d); err != nil {
 		return 0, err
 	}

@@ -50,6 +50,9 @@ func (a Architecture) validateGroups() error {
 		return fmt.Errorf("architecture: the groups have %d elements, obs is %d", total, a.Obs)
 	}
 	for _, in := range inputs {
+		if in.name == "f" && !a.HasForward() {
+			continue
+		}
 		if len(in.list) == 0 {
 			return fmt.Errorf("architecture: %s.inputs is empty; list the groups that the network reads", in.name)
 		}

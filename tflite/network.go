@@ -18,6 +18,9 @@ var (
 	// ErrNoDirection: ‖z‖ is below 1e-9 and the model normalises z.
 	ErrNoDirection = errors.New("tflite: z has no direction (‖z‖ < 1e-9); use a unit direction before the first label")
 
+	// ErrNoForward: the model has no F. Psi, Search and Gradient need it.
+	ErrNoForward = errors.New("tflite: the model has no F, and so no ψ; use controller.strategy: thompson")
+
 	errObs    = fmt.Errorf("tflite: an element of the observation is %w; check the sensor", ErrNotFinite)
 	errZ      = fmt.Errorf("tflite: an element of z is %w; check the posterior", ErrNotFinite)
 	errAction = fmt.Errorf("tflite: an element of the action is %w", ErrNotFinite)
@@ -173,6 +176,9 @@ func (n *Network) Act(dst, obs []float32, z []float64) error {
 // [E, d]. z is as in Act.
 func (n *Network) Psi(dst, obs, action []float32, z []float64) error {
 	d := n.arch.Latent
+	if len(n.weights.f) == 0 {
+		return ErrNoForward
+	}
 	if err := checkLength("ψ", len(dst), len(n.weights.f)*d); err != nil {
 		return err
 	}

@@ -74,6 +74,9 @@ func (n *Network) growSearch(count int) {
 // Search allocates only if n is larger than before.
 func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, score float32, err error) {
 	d := n.arch.Latent
+	if len(n.weights.f) == 0 {
+		return 0, 0, ErrNoForward
+	}
 	if len(candidates) == 0 || len(candidates)%d != 0 {
 		return 0, 0, fmt.Errorf("tflite: the candidates have %d elements, want a positive multiple of %d",
 			len(candidates), d)

@@ -98,7 +98,10 @@ func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
 			a.F.EmbeddingLayers, a.F.HiddenLayers))
 	}
 	w.transposed = sync.OnceValue(func() transposed { return newTransposed(w) })
-	w.widest = max(a.Obs, a.Latent, a.Action, a.B.Hidden, w.actor.widest(), w.f[0].widest())
+	w.widest = max(a.Obs, a.Latent, a.Action, a.B.Hidden, w.actor.widest())
+	for _, f := range w.f {
+		w.widest = max(w.widest, f.widest())
+	}
 	if e := a.Encoder; e != nil {
 		w.widest = max(w.widest, e.Hidden, e.Size)
 	}
@@ -117,7 +120,7 @@ func (w *weights) setCovariance(a Architecture, tensors map[string]Tensor) (err 
 }
 
 // residual reports whether a network consists of residual blocks.
-func (w *weights) residual() bool { return w.actor.residual() || w.f[0].residual() }
+func (w *weights) residual() bool { return w.actor.residual() || len(w.f) > 0 && w.f[0].residual() }
 
 // setNormaliser reads the observation normaliser, or those of the groups.
 func (w *weights) setNormaliser(a Architecture, tensors map[string]Tensor) (err error) {

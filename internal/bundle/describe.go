@@ -57,6 +57,10 @@ func (t table) networks(b *tflite.Bundle) {
 		{"F", a.F.Hidden, a.F.HiddenLayers, a.F.EmbeddingLayers, a.F.Residual, a.F.Inputs},
 		{"actor", a.Actor.Hidden, a.Actor.HiddenLayers, a.Actor.EmbeddingLayers, a.Actor.Residual, a.Actor.Inputs},
 	} {
+		if n.hidden == 0 {
+			t.row(n.name, "none: no ψ, so use controller.strategy: thompson")
+			continue
+		}
 		kind := "simple"
 		if n.residual {
 			kind = "residual"

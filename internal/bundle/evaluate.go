@@ -109,6 +109,9 @@ func (e *Evaluation) fill(m setup.Model, obs []float32, z []float64) (err error)
 			return err
 		}
 	}
+	if d.Ensemble == 0 {
+		return nil
+	}
 	psi := make([]float32, d.Ensemble*d.Latent)
 	if err := n.Psi(psi, obs, e.Action, z); err != nil {
 		return err

@@ -24,25 +24,35 @@ type ImportOptions struct {
 	Gamma          float64  // discount of the training; 0: unknown
 	ObsChannels    []string // none where unknown
 	ActionChannels []string
-	Float16        bool // store the weights in float16
+	Float16        bool   // store the weights in float16
+	Licence        string // of the model; "" for that of its model card
+	Revision       string // of the download; "" for that of the note of Hugging Face's program
 
 	// Observations are an .npz file with obs [n, O] of the training data, for the task prior and Cov B. A
 	// SavedModel has its own φ: without observations it gets no prior.
 	Observations string
 
+	// Backward is B as an ONNX model, for the import of a policy as one.
+	Backward string
+
+	NormZ bool // SavedModel or ONNX: it expects √d·z/‖z‖
+
 	// SavedModel only.
 	Signatures tflite.Signatures
-	NormZ      bool   // it expects √d·z/‖z‖
 	Library    string // folder of TensorFlow's library; "" for the install script's
 }
 
 // Import makes a bundle of a checkpoint of a project that tflite/FORMAT.md lists, to which it adds Cov B,
-// or of a TensorFlow SavedModel, which it evaluates at random inputs.
+// of a policy and B as ONNX models, or of a TensorFlow
+// SavedModel; the last two are evaluated at random inputs.
 func Import(out io.Writer, dir string, o ImportOptions) error {
 	// A heap of few, large slices: collecting often costs little and keeps the peak low.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	if _, err := os.Stat(filepath.Join(dir, tflite.SavedModelFileName)); err == nil {
 		return o.importSavedModel(out, dir)
+	}
+	if filepath.Ext(dir) == ".onnx" {
+		return o.importONNX(out, dir)
 	}
 	return o.importCheckpoint(out, dir)
 }
@@ -79,6 +89,7 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 		Observation: parseChannels(o.ObsChannels), Action: parseChannels(o.ActionChannels),
 		Provenance: map[string]string{"checkpoint": dir, "observations": o.Observations}, Float16: o.Float16,
 	}
+	o.addOrigin(options.Provenance, filepath.Join(dir, "model.safetensors"), checkpoint.Hash)
 	if o.Float16 {
 		options.Provenance["weights"] = "rounded to float16"
 	}
@@ -94,6 +105,7 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 		features = "φ is B"
 	}
 	fmt.Fprintf(out, "%s: %s, %s\n", o.Out, b.Name, features)
+	reportOrigin(out, b.Provenance)
 	reportGroups(out, b.Architecture)
 	if o.Float16 {
 		if err := reportRounding(out, b, checkpoint, obs); err != nil {

@@ -22,7 +22,7 @@ func newModelCommand() *cobra.Command {
                 init_kwargs.json
   embedded:rover, the model in this program
 
-"model import" makes a bundle of a checkpoint or of a SavedModel.`,
+"model import" makes a bundle of a checkpoint, of ONNX models or of a SavedModel.`,
 		Example: "  optibfm model inspect embedded:rover",
 	}
 	return withSubcommands(cmd,
@@ -172,8 +172,8 @@ networks and fails if they differ by more than 1e-4.`,
 func newModelImport() *cobra.Command {
 	o := bundle.ImportOptions{Signatures: tflite.DefaultSignatures()}
 	cmd := &cobra.Command{
-		Use:   "import CHECKPOINT|SAVEDMODEL --out BUNDLE",
-		Short: "Make a bundle of a checkpoint or of a TensorFlow SavedModel",
+		Use:   "import CHECKPOINT|SAVEDMODEL|POLICY.onnx --out BUNDLE",
+		Short: "Make a bundle of a checkpoint, of ONNX models or of a TensorFlow SavedModel",
 		Long: `A checkpoint needs --observations, from which the command computes Cov B. Give the
 observations of the training data, obs [n, O] with n of at least 10 d, better 20,000
 (of BFM-Zero: obs/state, obs/privileged_state and so on). With observations it also
@@ -183,11 +183,18 @@ estimates the task prior, as "model prior" does.
 remain float32. The command prints how much φ, π and ψ change at up to 64
 observations. "model check" of such a bundle needs a larger --tolerance.
 
+POLICY.onnx needs --backward B.onnx and --observations: a policy [n, O], [n, d] ->
+[n, A] and B(s) with the layers of tflite/FORMAT.md, such as those that UFO
+publishes. Such a model has no ψ: the strategy thompson works, ucb does not. The
+command names the first node that it does not know, and compares the results with
+ONNX Runtime where Python's onnxruntime is installed.
+
 A SavedModel (a folder with saved_model.pb) needs a program that was built with
 -tags tensorflow. The command compares its signatures with those of a model,
 evaluates it at random inputs and copies its files. docs/tensorflow.md describes
 how to export one.`,
 		Example: `  optibfm model import checkpoints/walker --observations obs.npz --out models/walker
+  optibfm model import policy.onnx --backward backward_encoder.onnx --observations obs.npz --out models/g1
   optibfm model import exported/walker --out models/walker --gamma 0.98`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -204,10 +211,13 @@ how to export one.`,
 	f.StringSliceVar(&o.ActionChannels, "action-channels", nil, "names of the action's elements, with optional units")
 	f.BoolVar(&o.Float16, "float16", false,
 		"checkpoint: store the weights of linear layers in float16, and print the change")
+	f.StringVar(&o.Backward, "backward", "", "ONNX: the model of B(s)")
+	f.StringVar(&o.Licence, "licence", "", "the model's licence (default: that of the model card, README.md)")
+	f.StringVar(&o.Revision, "revision", "", "the download's revision (default: the one that hf download noted)")
 	f.StringVar(&o.Signatures.Phi, "phi", o.Signatures.Phi, "SavedModel: the signature of φ")
 	f.StringVar(&o.Signatures.Policy, "policy", o.Signatures.Policy, "SavedModel: the signature of π")
 	f.StringVar(&o.Signatures.Psi, "psi", o.Signatures.Psi, "SavedModel: the signature of ψ")
-	f.BoolVar(&o.NormZ, "norm-z", false, "SavedModel: its input is √d·z/‖z‖ instead of z")
+	f.BoolVar(&o.NormZ, "norm-z", false, "SavedModel, ONNX: its input is √d·z/‖z‖ instead of z")
 	f.StringVar(&o.Library, "library", "",
 		"SavedModel: the folder of TensorFlow's library (default: the install script's)")
 	requireFlags(cmd, "out")

@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/internal/registry"
 	"optibfm/rtloop"
 	"optibfm/tflite"
@@ -93,8 +95,16 @@ func (m NativeModel) Prior() *tflite.Prior { return m.Bundle.Prior }
 // heapMiB is the memory of a control process besides the weights of its model.
 const heapMiB = 128
 
+// withoutPsi are the strategies that evaluate no ψ.
+var withoutPsi = []string{controller.Thompson, controller.Fixed, controller.Random}
+
 // Fits implements Model. Above loop.memory_limit_mib the garbage collector would run all the time.
 func (m NativeModel) Fits(f configs.File) error {
+	strategy := f.Controller.Strategy
+	if !m.Architecture.HasForward() && !slices.Contains(withoutPsi, strategy) {
+		return fmt.Errorf("controller.strategy: %s compares candidates by ψ, but the model has no F (model.bundle: %s); use %s",
+			strategy, f.Model.Bundle, controller.Thompson)
+	}
 	need := m.Bytes>>20 + heapMiB
 	if !f.Run.Lockstep && f.Loop.MemoryLimitMiB < need {
 		return fmt.Errorf("loop.memory_limit_mib: found %d, but the weights of %s need at least %d; raise it",

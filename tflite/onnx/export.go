@@ -19,7 +19,8 @@ const (
 	PsiFile      = "psi.onnx"
 )
 
-// Export writes the networks of a bundle to a new or empty directory. Without Cov B there is no phi.onnx.
+// Export writes the networks of a bundle to a new or empty directory. Without Cov B there is no phi.onnx,
+// without F no psi.onnx.
 func Export(dir string, b *tflite.Bundle) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("onnx: %s has files in it (%s, ...); use a new directory", dir, entries[0].Name())
@@ -29,7 +30,10 @@ func Export(dir string, b *tflite.Bundle) error {
 	}
 	n := networks{layers: b.Layers(), arch: b.Architecture, eps: float32(b.LayerNormEps)}
 	files := map[string]func(*networks){
-		BackwardFile: (*networks).writeBackward, PolicyFile: (*networks).writePolicy, PsiFile: (*networks).writePsi,
+		BackwardFile: (*networks).writeBackward, PolicyFile: (*networks).writePolicy,
+	}
+	if b.Architecture.HasForward() {
+		files[PsiFile] = (*networks).writePsi
 	}
 	if n.layers.Cov != nil {
 		files[PhiFile] = (*networks).writePhi

@@ -81,8 +81,13 @@ func randomCases(b *tflite.Bundle) (npz.Archive, error) {
 			wide[k] = float64(z[i*d.Latent+k])
 		}
 		a := action[i*d.Action : (i+1)*d.Action]
-		if err := errors.Join(n.Act(a, o, wide), n.Psi(one, o, a, wide)); err != nil {
+		if err := n.Act(a, o, wide); err != nil {
 			return nil, err
+		}
+		if d.Ensemble > 0 {
+			if err := n.Psi(one, o, a, wide); err != nil {
+				return nil, err
+			}
 		}
 		for m := range d.Ensemble {
 			copy(psi[(m*verifyCases+i)*d.Latent:], one[m*d.Latent:(m+1)*d.Latent])

@@ -39,6 +39,9 @@ const warmUpRuns = 3
 // ErrNoLibrary, ErrVersion or ErrNoDevice if these are the cause. Two models
 // may be open at a time; tf32 applies to all of them.
 func New(b *tflite.Bundle, c Config, n int) (Model, error) {
+	if !b.Architecture.HasForward() {
+		return nil, tflite.ErrNoForward
+	}
 	a, report, err := prepare(c, n)
 	if err != nil {
 		return nil, err

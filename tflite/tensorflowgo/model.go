@@ -45,6 +45,9 @@ func New(b *tflite.Bundle, c Config, n int) (*Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	if !b.Architecture.HasForward() {
+		return nil, tflite.ErrNoForward
+	}
 	if n < 1 {
 		return nil, fmt.Errorf("tensorflow-go: the number of candidates is %d; use at least 1", n)
 	}
