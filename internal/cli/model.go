@@ -179,22 +179,19 @@ observations of the training data, obs [n, O] with n of at least 10 d, better 20
 (of BFM-Zero: obs/state, obs/privileged_state and so on). With observations it also
 estimates the task prior, as "model prior" does.
 
---float16 stores the weights of linear layers in float16, in half the memory; sums
-remain float32. The command prints how much φ, π and ψ change at up to 64
-observations. "model check" of such a bundle needs a larger --tolerance.
+--float16 halves the memory of the weights; sums remain float32. The command prints
+how much φ, π and ψ change. "model check" then needs a larger --tolerance.
 
-POLICY.onnx needs --backward B.onnx and --observations: a policy [n, O], [n, d] ->
-[n, A] and B(s) with the layers of tflite/FORMAT.md, such as those that UFO
-publishes. Such a model has no ψ: the strategy thompson works, ucb does not. The
-command names the first node that it does not know, and compares the results with
-ONNX Runtime where Python's onnxruntime is installed.
+POLICY.onnx, such as UFO publishes, needs --backward and --observations. The model
+has no ψ: the strategy thompson works, ucb does not. The command names the first
+node that it does not know, and compares with ONNX Runtime where it is installed.
 
 A SavedModel (a folder with saved_model.pb) needs a program that was built with
 -tags tensorflow. The command compares its signatures with those of a model,
 evaluates it at random inputs and copies its files. docs/tensorflow.md describes
 how to export one.`,
 		Example: `  optibfm model import checkpoints/walker --observations obs.npz --out models/walker
-  optibfm model import policy.onnx --backward backward_encoder.onnx --observations obs.npz --out models/g1
+  optibfm model import policy.onnx --backward b.onnx --observations obs.npz --out models/g1
   optibfm model import exported/walker --out models/walker --gamma 0.98`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
