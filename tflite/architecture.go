@@ -81,7 +81,8 @@ func (a Architecture) Validate() error {
 		{"actor.embedding_layers", a.Actor.EmbeddingLayers, 2, maxLayers},
 	}
 	if a.HasForward() {
-		sizes = append(sizes, size{"f.hidden", a.F.Hidden, 2, maxWidth}, size{"f.hidden_layers", a.F.HiddenLayers, 0, maxLayers},
+		sizes = append(sizes, size{"f.hidden", a.F.Hidden, 2, maxWidth},
+			size{"f.hidden_layers", a.F.HiddenLayers, 0, maxLayers},
 			size{"f.embedding_layers", a.F.EmbeddingLayers, 2, maxLayers}, size{"f.num_parallel", a.F.NumParallel, 1, maxLayers})
 	}
 	for _, c := range sizes {

@@ -47,7 +47,8 @@ func parseSuccessorFeatures(config, initKwargs []byte) (layout, error) {
 		"actor_encode_obs?": boolean(&e.Actor), "center_features?": boolean(&l.centred),
 	})
 	if err == nil && l.centred && l.B.Norm {
-		err = fmt.Errorf("%s: center_features is true and archi.features.norm too, which is not supported", CheckpointFileName)
+		err = fmt.Errorf("%s: center_features is true and archi.features.norm too, which is not supported",
+			CheckpointFileName)
 	}
 	if !l.centred {
 		parsed.training = append(parsed.training, featuresMeanName)

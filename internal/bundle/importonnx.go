@@ -92,7 +92,8 @@ func verifyONNX(out io.Writer, g *onnx.Graphs, b *tflite.Bundle) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "ONNX Runtime differs in B by %.1e, π by %.1e (relative, the largest of %d cases)\n", e.Phi, e.Action, e.Cases)
+	fmt.Fprintf(out, "ONNX Runtime differs in B by %.1e, π by %.1e (relative, the largest of %d cases)\n",
+		e.Phi, e.Action, e.Cases)
 	if !(e.Worst() <= onnxTolerance) {
 		return fmt.Errorf("ONNX Runtime differs from the native networks (%.1e, tolerance %.0e); "+
 			"the model cannot be used, report it", e.Worst(), onnxTolerance)

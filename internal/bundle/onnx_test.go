@@ -58,7 +58,9 @@ func TestImport_ONNXModelsMakeABundleWithoutPsi(t *testing.T) {
 	if err := bundle.Import(&out, filepath.Join(models, onnx.PolicyFile), o); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"ucb needs ψ", "licence: cc-by-nc-4.0", "revision: 0123456789abcdef", "sha256 of the download: "} {
+	for _, words := range []string{
+		"ucb needs ψ", "licence: cc-by-nc-4.0", "revision: 0123456789abcdef", "sha256 of the download: ",
+	} {
 		if !strings.Contains(out.String(), words) {
 			t.Errorf("%q is not in:\n%s", words, &out)
 		}

@@ -26,7 +26,8 @@ func newModelCommand() *cobra.Command {
 		Example: "  optibfm model inspect embedded:rover",
 	}
 	return withSubcommands(cmd,
-		newModelImport(), newModelExport(), newModelPrior(), newModelInspect(), newModelCheck(), newModelEval(), newModelBackend())
+		newModelImport(), newModelExport(), newModelPrior(),
+		newModelInspect(), newModelCheck(), newModelEval(), newModelBackend())
 }
 
 func newModelPrior() *cobra.Command {

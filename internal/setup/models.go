@@ -102,8 +102,8 @@ var withoutPsi = []string{controller.Thompson, controller.Fixed, controller.Rand
 func (m NativeModel) Fits(f configs.File) error {
 	strategy := f.Controller.Strategy
 	if !m.Architecture.HasForward() && !slices.Contains(withoutPsi, strategy) {
-		return fmt.Errorf("controller.strategy: %s compares candidates by ψ, but the model has no F (model.bundle: %s); use %s",
-			strategy, f.Model.Bundle, controller.Thompson)
+		return fmt.Errorf("controller.strategy: %s compares candidates by ψ, but the model has no F "+
+			"(model.bundle: %s); use %s", strategy, f.Model.Bundle, controller.Thompson)
 	}
 	need := m.Bytes>>20 + heapMiB
 	if !f.Run.Lockstep && f.Loop.MemoryLimitMiB < need {

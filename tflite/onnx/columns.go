@@ -36,7 +36,8 @@ func (m *model) columns(name string) ([]column, error) {
 func (m *model) findColumns(name string) ([]column, error) {
 	if i := slices.IndexFunc(m.inputs, func(in input) bool { return in.name == name }); i >= 0 {
 		if m.inputs[i].width < 1 || m.inputs[i].width > maxColumns {
-			return nil, fmt.Errorf("the width of the input %q is not fixed, or above %d (%d)", name, maxColumns, m.inputs[i].width)
+			return nil, fmt.Errorf("the width of the input %q is not fixed, or above %d (%d)",
+				name, maxColumns, m.inputs[i].width)
 		}
 		all := make([]column, m.inputs[i].width)
 		for k := range all {
@@ -252,9 +253,9 @@ func (m *model) norm(name string) (x string, ok bool) {
 	for n := m.producer(name); n != nil; n = m.producer(n.inputs[0]) {
 		switch n.op {
 		case "Expand", "Clip":
-		case "Max":
-			if len(n.inputs) == 2 && m.constants[n.inputs[0]].values != nil {
-				n = &node{inputs: n.inputs[1:]}
+		case "Max": // of the norm and a constant, in any order
+			if x, _, ok := m.withConstant(n, "Max"); ok {
+				n = &node{inputs: []string{x}}
 			}
 		case "ReduceL2":
 			return m.original(n.inputs[0]), true

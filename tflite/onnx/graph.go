@@ -38,7 +38,7 @@ type graph struct {
 	count     int
 }
 
-// tensor is a size of a shape: a number, or for -1 any number n of rows.
+// rows is a size of a shape: any number n.
 const rows = -1
 
 func (g *graph) input(name string, dims ...int) ref {

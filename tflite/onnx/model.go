@@ -168,7 +168,7 @@ func (n *node) readAttribute(raw []byte, dir string) error {
 			name = string(value)
 		case 2:
 			n.numbers[name] = float64(math.Float32frombits(uint32(number)))
-			if n.op == "Constant" || name == "value_float" {
+			if name == "value_float" {
 				n.value = &tensor{values: []float64{n.numbers[name]}}
 			}
 		case 3:

@@ -91,7 +91,7 @@ func (n *node) one(name string) bool {
 	return !ok || v == 1
 }
 
-// norm recognises LayerNorm of x, as one operation or as several.
+// layerNorm recognises LayerNorm of x, as one operation or as several.
 func (m *model) layerNorm(name string) (x string, l *layerNorm, ok bool) {
 	n := m.producer(name)
 	if n == nil {
@@ -126,7 +126,8 @@ func (m *model) layerNorm(name string) (x string, l *layerNorm, ok bool) {
 		return "", nil, false
 	}
 	variance, eps, ok := m.withConstant(m.producer(root.inputs[0]), "Add")
-	if !ok || len(eps) != 1 || !m.isMean(difference.inputs[1], difference.inputs[0]) || !m.isVariance(variance, division.inputs[0]) {
+	if !ok || len(eps) != 1 || !m.isMean(difference.inputs[1], difference.inputs[0]) ||
+		!m.isVariance(variance, division.inputs[0]) {
 		return "", nil, false
 	}
 	return difference.inputs[0], &layerNorm{gain, shift, eps[0]}, true

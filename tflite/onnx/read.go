@@ -260,17 +260,8 @@ func (g *Graphs) Verify(b *tflite.Bundle) (tflite.Errors, error) {
 	if err != nil {
 		return e, err
 	}
-	d, rng := b.Dims(), rand.New(rand.NewPCG(3, 4))
-	inputs := make(map[string][]float32)
-	widths := make(map[string]int)
-	for _, in := range slices.Concat(g.policy.inputs, g.backward.inputs) {
-		if inputs[in.name] == nil {
-			widths[in.name], inputs[in.name] = in.width, make([]float32, verifyCases*in.width)
-		}
-		for i := range inputs[in.name] {
-			inputs[in.name][i] = float32(rng.NormFloat64())
-		}
-	}
+	d := b.Dims()
+	inputs, widths := g.randomInputs()
 	var actions, back []float32
 	for i := range verifyCases {
 		row := func(name string, from, size int) []float32 {
@@ -305,6 +296,22 @@ func (g *Graphs) Verify(b *tflite.Bundle) (tflite.Errors, error) {
 	e.Action, err = compareFile(g.policyFile, g.policy.outputs[0], arrays, actions)
 	e.Phi, failed = compareFile(g.backwardFile, g.backward.outputs[0], arrays, back)
 	return e, errors.Join(err, failed)
+}
+
+// randomInputs are the inputs of both graphs, [verifyCases, width], by their names.
+func (g *Graphs) randomInputs() (inputs map[string][]float32, widths map[string]int) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	inputs, widths = make(map[string][]float32), make(map[string]int)
+	for _, in := range slices.Concat(g.policy.inputs, g.backward.inputs) {
+		if widths[in.name] > 0 {
+			continue
+		}
+		widths[in.name], inputs[in.name] = in.width, make([]float32, verifyCases*in.width)
+		for i := range inputs[in.name] {
+			inputs[in.name][i] = float32(rng.NormFloat64())
+		}
+	}
+	return inputs, widths
 }
 
 // compareFile returns how far a model's output is from the expected one.

@@ -166,32 +166,33 @@ func TestRead_NamesTheFirstUnknownNode(t *testing.T) {
 	replace := func(from, to string) func([]byte) []byte { // of the same length
 		return func(raw []byte) []byte { return bytes.ReplaceAll(raw, []byte(from), []byte(to)) }
 	}
+	half := func(raw []byte) []byte { return raw[:len(raw)/2] }
+	html := func([]byte) []byte { return []byte("<!DOCTYPE html>") }
 	for name, c := range map[string]struct {
-		policy, backward string
-		words            []string
+		policy, backward, words string
 	}{
-		"another activation": {damaged(policy, replace("Mish", "Selu")), backward, []string{"(Add)", "is not part of a known network", "policy.onnx"}},
-		"another end":        {damaged(policy, replace("Tanh", "Sinh")), backward, []string{"(Sinh)", "want Tanh"}},
-		"another layer of B": {policy, damaged(backward, replace("Relu", "Selu")), []string{"(Selu)", "backward_encoder.onnx"}},
-		"no normaliser":      {policy, damaged(backward, replace("BatchNormalization", "GroupNormalizatio_")), []string{"GroupNormalizatio_"}},
-		"cut short":          {damaged(policy, func(raw []byte) []byte { return raw[:len(raw)/2] }), backward, []string{"policy.onnx", "EOF"}},
-		"empty":              {damaged(policy, func([]byte) []byte { return nil }), backward, []string{"no graph"}},
-		"text":               {damaged(policy, func([]byte) []byte { return []byte("<!DOCTYPE html>") }), backward, []string{"policy.onnx"}},
-		"no file":            {"testdata/none.onnx", backward, []string{"none.onnx"}},
-		"the other graph":    {backward, policy, []string{"policy.onnx"}},
-		"no weights":         {damaged(policy, replace("opset18-policy.onnx.data", "opset18-policy.onnx.none")), backward, []string{"onnx.none"}},
-		"weights elsewhere":  {damaged(policy, replace("opset18-policy.onnx.data", "../18-policy.onnx.data/.")), backward, []string{"outside of the model's folder"}},
-		"two policies":       {policy, policy, []string{"(Tanh)", "want a linear layer"}},
+		"another activation": {damaged(policy, replace("Mish", "Selu")), backward, "(Add) is not part of a known network"},
+		"another end":        {damaged(policy, replace("Tanh", "Sinh")), backward, "(Sinh)"},
+		"another layer of B": {policy, damaged(backward, replace("Relu", "Selu")), "(Selu)"},
+		"no normaliser":      {policy, damaged(backward, replace("BatchNormal", "GroupNormal")), "(GroupNormalization)"},
+		"cut short":          {damaged(policy, half), backward, "EOF"},
+		"empty":              {damaged(policy, func([]byte) []byte { return nil }), backward, "no graph"},
+		"text":               {damaged(policy, html), backward, "policy.onnx"},
+		"no file":            {"testdata/none.onnx", backward, "none.onnx"},
+		"the other graph":    {backward, policy, "policy.onnx"},
+		"no weights":         {damaged(policy, replace("onnx.data", "onnx.none")), backward, "onnx.none"},
+		"weights elsewhere": {
+			damaged(policy, replace("opset18-policy.onnx.data", "../18-policy.onnx.data/.")), backward, "outside of the model's",
+		},
+		"two policies": {policy, policy, "want a linear layer"},
 	} {
 		_, err := onnx.Read(c.policy, c.backward, true)
 		if err == nil {
 			t.Errorf("%s: no error", name)
 			continue
 		}
-		for _, words := range c.words {
-			if !strings.Contains(err.Error(), words) {
-				t.Errorf("%s: %v, want %q in it", name, err, words)
-			}
+		if !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v, want %q in it", name, err, c.words)
 		}
 	}
 }

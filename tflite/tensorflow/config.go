@@ -70,7 +70,8 @@ func (c Config) Proto() []byte {
 	raw = wire.AppendVarint(raw, 2, uint64(c.IntraOpThreads))
 	raw = wire.AppendVarint(raw, 5, uint64(int64(c.InterOpThreads)))
 	raw = wire.AppendMessage(raw, 6, wire.AppendVarint(nil, 4, protowire.EncodeBool(c.AllowGrowth))) // gpu_options
-	raw = wire.AppendVarint(raw, 7, 0)                                                               // allow_soft_placement
+	// allow_soft_placement
+	raw = wire.AppendVarint(raw, 7, 0)
 	// With inter_op_threads -1 operations run on the calling thread, but only in a
 	// session without its own threads: with them -1 means all cores.
 	return wire.AppendVarint(raw, 9, protowire.EncodeBool(c.InterOpThreads >= 0)) // use_per_session_threads
