@@ -10,8 +10,12 @@ import (
 const (
 	// appraised is the number of draws of the belief that an appraisal follows.
 	appraised = 16
-	// appraisalRank is the rank of the bound among their shares, from 0: the second smallest of 16.
+	// appraisalRank is the rank of the lower bound among their shares, from 0: the second smallest of 16. The upper
+	// bound is the second largest.
 	appraisalRank = 1
+	// appraisalWidth multiplies the standard deviation of the draws. Labels of a person deviate from the model in ways
+	// that σ does not show: mistakes have little weight, and errors of neighbouring labels are alike.
+	appraisalWidth = 2
 	// appraisalStates is the number of newest states over which a draw's values are averaged.
 	appraisalStates = 12
 	// appraisalStream is the stream of the draws, directionStream that of the random policies.
@@ -27,12 +31,13 @@ const (
 // where the value of a policy π_y for the reward φᵀz is ψ(s, π_y(s), y)ᵀz, the mean of the ensemble, averaged
 // over the newest states. A constant reward cancels out. Each plan costs three evaluations of ψ.
 type appraisal struct {
-	model  tflite.Evaluator
-	source *rand.PCG
-	random *rand.Rand
-	plans  uint64
-	draws  [appraised]appraisedDraw
-	shares [appraised]float64 // scratch
+	model      tflite.Evaluator
+	hypotheses *hypotheses // of the wider draws; nil: none
+	source     *rand.PCG
+	random     *rand.Rand
+	plans      uint64
+	draws      [appraised]appraisedDraw
+	shares     [appraised]float64 // scratch
 
 	mean, z, direction []float64 // scratch, [d]
 	action             []float32 // scratch, [A]
@@ -55,7 +60,7 @@ func newAppraisal(cfg Config, model tflite.Model) *appraisal {
 	d := model.Dims()
 	source := rand.NewPCG(0, 0)
 	return &appraisal{
-		model: evaluator, source: source, random: rand.New(source),
+		model: evaluator, hypotheses: newHypotheses(cfg, d.Latent), source: source, random: rand.New(source),
 		mean: make([]float64, d.Latent), z: make([]float64, d.Latent), direction: make([]float64, d.Latent),
 		action: make([]float32, d.Action), psi: make([]float32, d.Ensemble*d.Latent),
 	}
@@ -75,11 +80,12 @@ func (a *appraisal) add(p *Planner, s *State) {
 	// Each draw keeps its random numbers. Without hypotheses, its deviation from ẑ in units of the belief's
 	// deviation then stays the same.
 	a.source.Seed(p.cfg.Seed^appraisalStream, splitMix64(k))
-	if p.hypotheses.weigh(p.belief, s.Scale) {
-		p.hypotheses.choose(a.z, a.random)
-		p.hypotheses.around(a.z, s.Scale, a.random)
+	scale := appraisalWidth * s.Scale
+	if a.hypotheses.weigh(p.belief, scale) {
+		a.hypotheses.choose(a.z, a.random)
+		a.hypotheses.around(a.z, scale, a.random)
 	} else {
-		p.sampler.Gaussian(a.z, p.belief, s.Scale, a.random)
+		p.sampler.Gaussian(a.z, p.belief, scale, a.random)
 	}
 	p.toTask(a.z)
 	a.source.Seed(p.cfg.Seed^directionStream, splitMix64(s.Tick()))
@@ -110,14 +116,14 @@ func (a *appraisal) value(obs []float32, y []float64) (value float64, ok bool) {
 	return value, finite(value)
 }
 
-// bound returns a lower bound of the share of the attainable value, in [0, 1], 0 before there are enough states.
-func (a *appraisal) bound() float64 {
+// share returns the share of the attainable value that ẑ attains, zero before there are enough states.
+func (a *appraisal) share() Interval {
 	for k, d := range a.draws {
 		if d.states < appraisalStates/2 {
-			return 0
+			return Interval{}
 		}
 		a.shares[k] = min(1, max(0, d.attained/max(d.attainable, tinyNorm)))
 	}
 	slices.Sort(a.shares[:])
-	return a.shares[appraisalRank]
+	return Interval{a.shares[appraisalRank], a.shares[appraised/2], a.shares[appraised-1-appraisalRank]}
 }

@@ -36,7 +36,7 @@ func (f *fan) Gaussian(dst []float64, _ *posterior.Belief, _ float64, _ *rand.Ra
 // appraisedAt returns Known after n plans for a model whose successor features lie on a circle: the policy of a
 // y in the plane of the fan has ψ = y/‖y‖, so that its value for a unit z is the cosine of their angle. All other
 // policies have ψ = 0. A reward that all policies share comes on top. The belief's mean is the first axis.
-func appraisedAt(t *testing.T, angles []float64, n int, spoil func(dst []float32) error) float64 {
+func appraisedAt(t *testing.T, angles []float64, n int, spoil func(dst []float32) error) Interval {
 	t.Helper()
 	m := &evaluatorStub{stubModel: newStub(rigObs, rigAction, rigLatent)}
 	m.psi = func(dst []float32, z []float64) error {
@@ -85,21 +85,23 @@ func TestAppraisal_IsTheCosineOfACircularModel(t *testing.T) {
 			angles[i] = random.Float64() * math.Pi
 		}
 		sorted := slices.Sorted(slices.Values(angles))
-		want := max(0, math.Cos(sorted[appraised-1-appraisalRank]))
+		share := func(rank int) float64 { return max(0, math.Cos(sorted[appraised-1-rank])) }
 		got := appraisedAt(t, angles, 200, nil)
-		if math.Abs(got-want) > 1e-5 {
-			t.Errorf("angles %.2f: known %g, want %g", sorted, got, want)
+		for _, x := range [][2]float64{{got.Low, share(1)}, {got.Middle, share(8)}, {got.High, share(14)}} {
+			if math.Abs(x[0]-x[1]) > 1e-5 {
+				t.Errorf("angles %.2f: known %+v: %g, want %g", sorted, got, x[0], x[1])
+			}
 		}
 	}
 }
 
 func TestAppraisal_NeedsStatesAndValues(t *testing.T) {
 	same := make([]float64, appraised)
-	if got := appraisedAt(t, same, 200, nil); math.Abs(got-1) > 1e-5 {
-		t.Errorf("known %g, want 1: all draws agree with the mean", got)
+	if got := appraisedAt(t, same, 200, nil); math.Abs(got.Low-1) > 1e-5 {
+		t.Errorf("known %+v, want 1: all draws agree with the mean", got)
 	}
-	if got := appraisedAt(t, same, appraised*appraisalStates/2-1, nil); got != 0 {
-		t.Errorf("known %g after too few states, want 0", got)
+	if got := appraisedAt(t, same, appraised*appraisalStates/2-1, nil); got.Known() {
+		t.Errorf("known %+v after too few states, want none", got)
 	}
 	for name, spoil := range map[string]func([]float32) error{
 		"ψ fails":       func([]float32) error { return errOut },
@@ -107,8 +109,8 @@ func TestAppraisal_NeedsStatesAndValues(t *testing.T) {
 		"ψ is infinite": func(dst []float32) error { dst[0] = float32(inf); return nil },
 		"ψ is constant": func(dst []float32) error { clear(dst); return nil },
 	} {
-		if got := appraisedAt(t, same, 200, spoil); got != 0 {
-			t.Errorf("%s: known %g, want 0", name, got)
+		if got := appraisedAt(t, same, 200, spoil); got.Known() {
+			t.Errorf("%s: known %+v, want none", name, got)
 		}
 	}
 }
@@ -179,35 +181,45 @@ func TestPredictions_CountTheNewestLabels(t *testing.T) {
 
 func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
 	const lasts = 8 * 50 // ticks of 20 ms
-	good := Predicted{Labels: 8, Of: 10, Last: 1}
+	good := Predicted{Labels: 7, Of: 10, Last: 1}
+	tick := func(known, skill float64, predicted Predicted) *Tick {
+		return &Tick{Header: &Header{
+			Elapsed: 1, Known: Interval{known, 1, 1}, Predicted: predicted,
+			Evidence: Evidence{Skill: skill, SkillError: 0.2},
+		}}
+	}
 	for name, c := range map[string]struct {
-		known     float64
-		predicted Predicted
-		periods   uint64
-		want      bool
+		known, skill float64
+		predicted    Predicted
+		periods      int
+		want         bool
 	}{
-		"all":              {0.8, good, lasts, true},
-		"too short":        {0.8, good, lasts - 1, false},
-		"too little known": {0.79, good, lasts, false},
-		"few predicted":    {1, Predicted{Labels: 7, Of: 10, Last: 1}, lasts, false},
-		"few labels":       {1, Predicted{Labels: 9, Of: 9, Last: 1}, lasts, false},
-		"not a number":     {nan, good, lasts, false},
+		"all":              {0.7, 0.21, good, lasts, true},
+		"too short":        {0.7, 0.21, good, lasts - 1, false},
+		"too little known": {0.69, 0.21, good, lasts, false},
+		"as a constant":    {1, 0.2, good, lasts, false},
+		"few predicted":    {1, 1, Predicted{Labels: 6, Of: 10, Last: 1}, lasts, false},
+		"few labels":       {1, 1, Predicted{Labels: 9, Of: 9, Last: 1}, lasts, false},
+		"not a number":     {nan, 1, good, lasts, false},
 	} {
 		p := NewProficiency(GateConfig{StopWhenLearnt: true}, testPeriod)
 		for range c.periods {
-			p.Advance(1, c.known, c.predicted)
+			p.Advance(tick(c.known, c.skill, c.predicted))
 		}
 		if p.Learnt() != c.want {
 			t.Errorf("%s: learnt is %v", name, p.Learnt())
 		}
 	}
 	p := NewProficiency(GateConfig{StopWhenLearnt: true}, testPeriod)
-	p.Advance(lasts-1, 1, good)
-	p.Advance(1, 0.5, good)
-	if p.Advance(lasts-1, 1, good) {
+	long := tick(1, 1, good)
+	long.Elapsed = lasts - 1
+	p.Advance(long)
+	p.Advance(tick(0.5, 1, good))
+	if p.Advance(long) {
 		t.Error("an interruption does not restart the time")
 	}
-	if off := NewProficiency(GateConfig{}, testPeriod); off.Advance(10*lasts, 1, good) {
+	long.Elapsed = 10 * lasts
+	if off := NewProficiency(GateConfig{}, testPeriod); off.Advance(long) {
 		t.Error("off, but learnt")
 	}
 }
@@ -307,7 +319,7 @@ func TestAgent_StopsAskingUntilLabelsContradict(t *testing.T) {
 		c.Gate.StopWhenLearnt, c.Gate.RequestsPerMinute, c.Sigma = true, 0, 0.1
 	})
 	plans := r.stubPlanner()
-	plans.plan.Known = 0.9
+	plans.plan.Known = Interval{Low: 0.9, Middle: 1, High: 1}
 	reward, id := 0.0, uint64(0)
 	r.source.onAsk = func(q rewardsrc.Request) {
 		if q.State == rewardsrc.Open {

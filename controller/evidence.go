@@ -46,14 +46,21 @@ type Evidence struct {
 // well is the skill of a belief that predicts an operator well: right in seven of ten labels of each kind.
 const well = 0.4
 
+// least is Skill less its standard error.
+func (e Evidence) least() float64 { return e.Skill - e.SkillError }
+
+// BeatsGuessing reports whether the belief predicts labels better than a constant does. Without that, an appraisal
+// by the same belief means nothing.
+func (e Evidence) BeatsGuessing() bool { return e.least() > 0 }
+
 // Words compares the predictions of labels with a value with those of a constant.
 func (e Evidence) Words() string {
 	switch {
 	case e.SkillError == 0:
 		return "too early to tell"
-	case e.Skill-e.SkillError <= 0:
+	case !e.BeatsGuessing():
 		return "no better than guessing"
-	case e.Skill-e.SkillError < well:
+	case e.least() < well:
 		return "better than guessing"
 	}
 	return "predicts you well"

@@ -60,7 +60,19 @@ type PlanHeader struct {
 	Score     float64 // of Z, or 0 if the strategy has none
 	Beta      float64 // used for Z, or 0 if the strategy has none
 	ElapsedNS int64   // planning time; 0 if not measured
-	Known     float64 // lower bound of the share of the attainable value that ẑ attains, in [0, 1]; 0 if unknown
+	Known     Interval
+}
+
+// Interval is the share of the attainable value that the policy of ẑ attains, in [0, 1]: the median of draws of the
+// belief and, of 16 draws, the second smallest and the second largest. It is zero if unknown.
+type Interval struct{ Low, Middle, High float64 }
+
+// Known reports whether there was an estimate.
+func (i Interval) Known() bool { return i.High > 0 }
+
+// valid reports whether a planner can have computed it.
+func (i Interval) valid() bool {
+	return i.Low >= 0 && i.Low <= i.Middle && i.Middle <= i.High && i.High <= 1
 }
 
 const (

@@ -107,7 +107,7 @@ func TestTick_CopyFromCopiesEverything(t *testing.T) {
 		t.Error("the copy of a tick differs")
 	}
 	from, to := NewPlan(shape), NewPlan(shape)
-	*from.PlanHeader = PlanHeader{1, 2, 3, 4, 5, 1}
+	*from.PlanHeader = PlanHeader{1, 2, 3, 4, 5, Interval{0.5, 0.7, 1}}
 	from.Z[4] = 6
 	to.CopyFrom(from)
 	if *to.PlanHeader != *from.PlanHeader || !slices.Equal(to.Z, from.Z) {

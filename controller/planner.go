@@ -151,12 +151,12 @@ func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 	if err := p.choose(s, dst); err != nil {
 		return false, fmt.Errorf("controller: plan for tick %d: %w", s.Tick(), err)
 	}
-	if dst.Known = 0; p.appraisal != nil {
+	if dst.Known = (Interval{}); p.appraisal != nil {
 		if s.Switches != p.switches {
 			p.appraisal.restart()
 		}
 		p.appraisal.add(p, s)
-		dst.Known = p.appraisal.bound()
+		dst.Known = p.appraisal.share()
 	}
 	p.planned, p.episode, p.switches, p.tick = true, s.Episode, s.Switches, s.Tick()
 	dst.Tick, dst.Confirmed = s.Tick(), s.Tick()

@@ -11,13 +11,14 @@ const (
 	recentLabels = 10
 	// predictedWithin is the largest error of a label that was predicted, in standard deviations of the prediction.
 	predictedWithin = 1.5
-	// learntPredicted is the least number of recent labels that were predicted for a task to be learnt.
-	learntPredicted = 8
+	// learntPredicted is the least number of recent labels that were predicted for a task to be learnt. An operator
+	// who is mistaken in one label of ten leaves 7 of 10 with probability 0.99.
+	learntPredicted = 7
 	// contradictedPredicted is the largest number with which the labels contradict a learnt task. If one label in
 	// five is not predicted, six or more of ten are with probability 0.006.
 	contradictedPredicted = 4
-	// learntShare is the share of the attainable value with which a task is learnt.
-	learntShare = 0.8
+	// learntShare is the least lower bound of the share of the attainable value of a learnt task.
+	learntShare = 0.7
 	// learntS is the time for which all this must last.
 	learntS = 8
 )
@@ -54,9 +55,10 @@ func (p *predictions) add(deviations float64, order uint64) {
 	p.count = min(p.count+1, recentLabels)
 }
 
-// Proficiency decides whether a task is learnt: for 8 s of an armed robot, the bound of the planner's
-// appraisal (Plan.Known) is at least 0.8, and the belief predicted 8 of the last 10 labels. A learnt task
-// remains so until it predicted 4 of them at most: then the robot asks again.
+// Proficiency decides whether a task is learnt: for 8 s of an armed robot, the lower bound of the planner's
+// appraisal (Plan.Known) is at least 0.7, the belief predicted 7 of the last 10 labels, and it predicts labels better
+// than a constant does (Evidence). A learnt task remains so until it predicted 4 of the last 10 at most: then the
+// robot asks again.
 type Proficiency struct {
 	on     bool
 	lasts  uint64 // ticks
@@ -69,9 +71,10 @@ func NewProficiency(cfg GateConfig, period time.Duration) *Proficiency {
 	return &Proficiency{on: cfg.StopWhenLearnt, lasts: ticks(learntS, period, 1)}
 }
 
-// Advance counts periods of an armed robot and returns whether the task is learnt. known is the tick's Known,
-// predicted the tick's Predicted.
-func (p *Proficiency) Advance(periods uint64, known float64, predicted Predicted) (learnt bool) {
+// Advance counts a tick of an armed robot and returns whether the task is learnt. It reads Known, Predicted and
+// Evidence of the tick.
+func (p *Proficiency) Advance(t *Tick) (learnt bool) {
+	predicted := t.Predicted
 	if !p.on || predicted.Of < recentLabels {
 		return p.learnt
 	}
@@ -79,11 +82,11 @@ func (p *Proficiency) Advance(periods uint64, known float64, predicted Predicted
 		p.learnt = predicted.Labels > contradictedPredicted
 		return p.learnt
 	}
-	if !(known >= learntShare) || predicted.Labels < learntPredicted {
+	if !(t.Known.Low >= learntShare) || predicted.Labels < learntPredicted || !t.Evidence.BeatsGuessing() {
 		p.held = 0
 		return false
 	}
-	p.held += min(periods, maxAdvance)
+	p.held += min(t.Moving(), maxAdvance)
 	if p.held >= p.lasts {
 		p.learnt, p.held = true, 0
 	}

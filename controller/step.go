@@ -391,7 +391,7 @@ func (a *Agent) takePlan(t *Tick) (Fault, error) {
 	t.PlanTick, t.PlanConfirmed, t.PlanScore, t.Known = p.Tick, p.Confirmed, p.Score, p.Known
 	copy(t.Z, p.Z)
 	length := norm(t.Z)
-	if !finite(length) || !finite(t.PlanScore) || !(t.Known >= 0 && t.Known <= 1) ||
+	if !finite(length) || !finite(t.PlanScore) || !t.Known.valid() ||
 		t.PlanTick > t.PlanConfirmed || t.PlanConfirmed > t.Index {
 		return FaultHost, errPlan
 	}
@@ -408,7 +408,7 @@ func (a *Agent) takePlan(t *Tick) (Fault, error) {
 // judge decides whether the task is learnt, and whether it has changed. The tick of a stop decides nothing.
 func (a *Agent) judge(t *Tick) {
 	if t.Flags.Has(FlagArmed) && !t.Flags.Has(FlagStopped) {
-		a.proficiency.Advance(t.Moving(), t.Known, t.Predicted)
+		a.proficiency.Advance(t)
 		if a.learner.Changed() {
 			a.changed = true
 			t.Flags |= FlagChanged

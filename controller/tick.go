@@ -64,7 +64,7 @@ type Header struct {
 	NumLabels uint64 // number of valid Labels
 	Revised   Revision
 
-	Known float64 // Plan.Known
+	Known Interval // Plan.Known
 
 	// After this tick's labels.
 	Predicted Predicted
@@ -265,7 +265,7 @@ func (f Fault) String() string {
 func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 9
+const LayoutVersion = 10
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

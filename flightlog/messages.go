@@ -149,7 +149,8 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 	p.Reward, p.NormSq, p.Dgap, p.Logdet = t.Reward, t.NormSq, t.DGap, t.LogDet
 	p.Request, p.Hash, p.Kappa = t.Request, t.Hash, t.Kappa
 	p.Sigma, p.Zero, p.Counted = t.Sigma, t.Zero, t.Counted
-	p.Known, p.Predicted = t.Known, nil
+	p.Known, p.KnownMiddle, p.KnownHigh = t.Known.Low, t.Known.Middle, t.Known.High
+	p.Predicted = nil
 	p.Evidence = nil
 	if e := t.Evidence; e != (controller.Evidence{}) {
 		p.Evidence = &flightlogpb.Evidence{
@@ -214,7 +215,7 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		Revised: controller.Revision{
 			ID: p.Revised.GetId(), Before: p.Revised.GetBefore(), After: p.Revised.GetAfter(),
 		},
-		Known: p.Known,
+		Known: controller.Interval{Low: p.Known, Middle: p.KnownMiddle, High: p.KnownHigh},
 		Predicted: controller.Predicted{
 			Labels: p.Predicted.GetLabels(), Of: p.Predicted.GetOf(), Last: p.Predicted.GetLast(),
 		},

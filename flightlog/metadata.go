@@ -22,7 +22,8 @@ import (
 //	5  the robot may stand still while it asks, and requests before the first label do not count
 //	6  the robot may move to a start or rest pose: its state then teaches nothing
 //	7  a changed task is called on evidence, and the operator can keep the former one
-const FormatVersion = 7
+//	8  the appraisal is an interval, and a learnt task is predicted better than by a constant
+const FormatVersion = 8
 
 // formatWithShare is the first version in which applied labels have a share.
 const formatWithShare = 2
@@ -32,6 +33,9 @@ const formatWithNuisance = 3
 
 // formatWithEvidence is the first version whose ticks have the evidence of a changed task.
 const formatWithEvidence = 7
+
+// formatWithInterval is the first version whose appraisal is an interval.
+const formatWithInterval = 8
 
 // maxDim is the largest dimension in a log.
 const maxDim = 1 << 16

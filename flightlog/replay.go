@@ -373,10 +373,8 @@ func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
 	logged := t.Flags.Has(controller.FlagLearnt)
 	if p.reader.meta.Format >= formatWithEvidence {
 		p.weigh(t, c)
-	} else {
-		gap = true // another rule
 	}
-	if gap {
+	if gap || p.reader.meta.Format < formatWithInterval { // by another rule
 		p.progress.Resume(logged)
 		return
 	}
@@ -385,7 +383,7 @@ func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
 	}
 	learnt := p.progress.Learnt()
 	if t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagStopped) {
-		learnt = p.progress.Advance(t.Moving(), t.Known, t.Predicted)
+		learnt = p.progress.Advance(t)
 	}
 	if len(p.missing) == 0 && learnt != logged {
 		c.note("learnt", fmt.Sprint(logged), fmt.Sprint(learnt))

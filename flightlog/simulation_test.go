@@ -138,7 +138,7 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	if kept(tick) {
 		r.learnt.Resume(false)
 	}
-	if tick.Known = 1; r.learnt.Advance(elapsed, tick.Known, tick.Predicted) {
+	if tick.Known = (controller.Interval{Low: 1, Middle: 1, High: 1}); r.learnt.Advance(tick) {
 		tick.Flags |= controller.FlagLearnt
 	}
 	r.judge(tick)

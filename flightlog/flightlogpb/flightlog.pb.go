@@ -231,6 +231,8 @@ type Tick struct {
 	Reaction      []float64              `protobuf:"fixed64,40,rep,packed,name=reaction,proto3" json:"reaction,omitempty"` // probability of each moment of a press, see controller.ReactionState; else empty
 	Counted       uint64                 `protobuf:"varint,31,opt,name=counted,proto3" json:"counted,omitempty"`           // labels in the belief after this tick's labels; 0 in logs of earlier programs
 	Evidence      *Evidence              `protobuf:"bytes,32,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	KnownMiddle   float64                `protobuf:"fixed64,33,opt,name=known_middle,json=knownMiddle,proto3" json:"known_middle,omitempty"` // the median of that share; 0 in logs up to format 7
+	KnownHigh     float64                `protobuf:"fixed64,34,opt,name=known_high,json=knownHigh,proto3" json:"known_high,omitempty"`       // and its upper bound
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +496,20 @@ func (x *Tick) GetEvidence() *Evidence {
 		return x.Evidence
 	}
 	return nil
+}
+
+func (x *Tick) GetKnownMiddle() float64 {
+	if x != nil {
+		return x.KnownMiddle
+	}
+	return 0
+}
+
+func (x *Tick) GetKnownHigh() float64 {
+	if x != nil {
+		return x.KnownHigh
+	}
+	return 0
 }
 
 // Evidence says how well the belief predicts labels, and whether the task has changed. controller.Evidence.
@@ -1428,7 +1444,7 @@ var File_flightlog_proto protoreflect.FileDescriptor
 
 const file_flightlog_proto_rawDesc = "" +
 	"\n" +
-	"\x0fflightlog.proto\x12\voptibfm.log\"\x8f\a\n" +
+	"\x0fflightlog.proto\x12\voptibfm.log\"\xd1\a\n" +
 	"\x04Tick\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x18\n" +
 	"\aelapsed\x18\x02 \x01(\x04R\aelapsed\x12\x1f\n" +
@@ -1465,7 +1481,10 @@ const file_flightlog_proto_rawDesc = "" +
 	"\tpredicted\x18\x1e \x01(\v2\x16.optibfm.log.PredictedR\tpredicted\x12\x1a\n" +
 	"\breaction\x18( \x03(\x01R\breaction\x12\x18\n" +
 	"\acounted\x18\x1f \x01(\x04R\acounted\x121\n" +
-	"\bevidence\x18  \x01(\v2\x15.optibfm.log.EvidenceR\bevidence\"q\n" +
+	"\bevidence\x18  \x01(\v2\x15.optibfm.log.EvidenceR\bevidence\x12!\n" +
+	"\fknown_middle\x18! \x01(\x01R\vknownMiddle\x12\x1d\n" +
+	"\n" +
+	"known_high\x18\" \x01(\x01R\tknownHigh\"q\n" +
 	"\bEvidence\x12\x16\n" +
 	"\x06change\x18\x01 \x01(\x01R\x06change\x12\x16\n" +
 	"\x06labels\x18\x02 \x01(\x04R\x06labels\x12\x14\n" +

@@ -93,8 +93,8 @@ func (r *Recorder) announce(t *controller.Tick) {
 		return
 	}
 	e := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: fmt.Sprintf(
-		"learnt: you may stop; at least %.0f%% of the attainable reward, %d of the last %d labels predicted",
-		100*t.Known, t.Predicted.Labels, t.Predicted.Of)}
+		"learnt: you may stop; %.0f to %.0f%% of the attainable reward, %d of the last %d labels predicted",
+		100*t.Known.Low, 100*t.Known.High, t.Predicted.Labels, t.Predicted.Of)}
 	if !learnt {
 		e.Level = flightlog.Warn
 		e.Text = fmt.Sprintf("no longer learnt: %d of the last %d labels contradict it; "+

@@ -25,14 +25,15 @@ func TestRecorder_AnnouncesALearntTaskOnce(t *testing.T) {
 	tick := controller.NewTick(shape)
 	for i, learnt := range []bool{false, true, true, true, false, false, true} {
 		tick.Index, tick.Elapsed, tick.Flags = uint64(i), 1, 0
-		tick.Known, tick.Predicted = 0.85, controller.Predicted{Labels: 9, Of: 10}
+		tick.Known = controller.Interval{Low: 0.75, Middle: 0.8, High: 0.95}
+		tick.Predicted = controller.Predicted{Labels: 9, Of: 10}
 		if learnt {
 			tick.Flags = controller.FlagLearnt
 		}
 		r.Tick(tick)
 	}
 	starts := []string{
-		"learnt: you may stop; at least 85%", "no longer learnt: 1 of the last 10", "learnt: you may stop",
+		"learnt: you may stop; 75 to 95% of the attainable reward, 9 of the last 10", "no longer learnt: 1 of the last 10", "learnt: you may stop",
 	}
 	if !slices.EqualFunc(display.texts, starts, strings.HasPrefix) {
 		t.Errorf("events %q", display.texts)

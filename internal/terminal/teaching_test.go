@@ -192,6 +192,7 @@ func TestScreenDisplay_CountsTheLabelsOfAKeptTask(t *testing.T) {
 func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	file := testFile(func(f *configs.File) { f.Operator.Source = configs.SourceKeyboard })
 	s := newTestScreen(t, file, rigtest.RoverSpec(t), 5)
+	known := controller.Interval{Low: 0.55, Middle: 0.7, High: 1}
 	give := func(id uint64, l rewardsrc.Label, counted uint64) {
 		s.show(t, func(k *controller.Tick) {
 			k.NumLabels, k.Counted = 1, counted
@@ -199,7 +200,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 				ID: id, Kind: l.Kind, Value: l.Value, Undoes: l.Undoes, Outcome: controller.Applied,
 			}
 			k.Predicted = controller.Predicted{Labels: 3, Of: 5}
-			k.Evidence, k.Known = controller.Evidence{Skill: 0.3, SkillError: 0.1}, 0.55
+			k.Evidence, k.Known = controller.Evidence{Skill: 0.3, SkillError: 0.1}, known
 		})
 	}
 	shows := func(want ...string) {
@@ -218,7 +219,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	} {
 		give(uint64(100+i), l, uint64(1+i))
 	}
-	shows("It learns from your labels.\n", "better than guessing, reaches over 55 %\n", " 5 labels\n",
+	shows("It learns from your labels.\n", "better than guessing, reaches 55 to 100 %\n", " 5 labels\n",
 		" 2 good  1 bad  1 better  1 goal\n", " +-+>g\n")
 	give(200, rewardsrc.Label{Kind: rewardsrc.Undo, Undoes: 102}, 4)
 	shows(" 4 labels\n", " 1 good  1 bad  1 better  1 goal\n", " +-+>g\n", "undone 1")

@@ -27,9 +27,13 @@ const (
 	// MeasureChanged is the evidence with which the robot begins the task again ([controller.Evidence]); x: steps so
 	// far.
 	MeasureChanged = "changed"
-	// MeasureKnown is the appraisal at the end of an episode ([controller.Plan.Known]), for trials with
-	// stop_when_learnt; x: episode.
-	MeasureKnown = "known"
+	// MeasureKnown and MeasureKnownHigh are the bounds of the appraisal at the end of an episode
+	// ([controller.Interval]), for trials with stop_when_learnt; x: episode.
+	MeasureKnown     = "known"
+	MeasureKnownHigh = "known_high"
+	// MeasureSkill is the skill of the predictions at the end of an episode, less its standard error
+	// ([controller.Evidence.Words]), for trials with stop_when_learnt or relearn; x: episode.
+	MeasureSkill = "skill"
 
 	MeasureHz = "hz" // ticks per second of processor time, without the simulator; x: ticks
 )

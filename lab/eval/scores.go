@@ -81,10 +81,14 @@ func (s *scores) addPromised(t *controller.Tick) {
 	}
 }
 
-// addKnown adds the row of MeasureKnown. Known is 0 without an appraisal.
+// addKnown adds the rows of what the robot says about itself.
 func (s *scores) addKnown(t *controller.Tick) {
-	if t.Known > 0 {
-		s.add(MeasureKnown, float64(t.Episode), t.Known)
+	if t.Known.Known() {
+		s.add(MeasureKnown, float64(t.Episode), t.Known.Low)
+		s.add(MeasureKnownHigh, float64(t.Episode), t.Known.High)
+	}
+	if e := t.Evidence; e.SkillError > 0 {
+		s.add(MeasureSkill, float64(t.Episode), e.Skill-e.SkillError)
 	}
 }
 

@@ -1,7 +1,9 @@
 package eval
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"optibfm/controller"
@@ -83,16 +85,18 @@ func TestScores_KnownOnlyWithAnAppraisal(t *testing.T) {
 	s := &scores{}
 	for episode, known := range []float64{0, 0.25, 0.5} {
 		tick := labelledTick(3)
-		tick.Episode, tick.Known, tick.Flags = uint32(episode), known, controller.FlagEpisodeEnd
+		tick.Episode, tick.Flags = uint32(episode), controller.FlagEpisodeEnd
+		tick.Known = controller.Interval{Low: known, Middle: known, High: 2 * known}
+		tick.Evidence = controller.Evidence{Skill: 2 * known, SkillError: known / 2}
 		s.addTick(tick)
 	}
-	var got []float64
+	var got []string
 	for _, r := range s.rows {
-		if r.Measure == MeasureKnown {
-			got = append(got, r.X, r.Value)
-		}
+		got = append(got, fmt.Sprint(r.Measure, " ", r.X, " ", r.Value))
 	}
-	if want := []float64{1, 0.25, 2, 0.5}; !slices.Equal(got, want) {
-		t.Errorf("rows (x, value): %v, want %v", got, want)
+	want := []string{"known 1 0.25", "known_high 1 0.5", "skill 1 0.375", "known 2 0.5", "known_high 2 1", "skill 2 0.75"}
+	got = slices.DeleteFunc(got, func(row string) bool { return strings.HasPrefix(row, "return") })
+	if !slices.Equal(got, want) {
+		t.Errorf("rows %q, want %q", got, want)
 	}
 }
