@@ -180,7 +180,7 @@ func TestPredictions_CountTheNewestLabels(t *testing.T) {
 }
 
 func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
-	const lasts = 8 * 50 // ticks of 20 ms
+	const lasts = 15 * 50 // ticks of 20 ms
 	good := Predicted{Labels: 7, Of: 10, Last: 1}
 	tick := func(known, skill float64, predicted Predicted) *Tick {
 		return &Tick{Header: &Header{

@@ -20,7 +20,7 @@ const (
 	// learntShare is the least lower bound of the share of the attainable value of a learnt task.
 	learntShare = 0.7
 	// learntS is the time for which all this must last.
-	learntS = 8
+	learntS = 15
 )
 
 // predictions holds which of the newest labels the belief predicted before it learnt them.
@@ -55,7 +55,7 @@ func (p *predictions) add(deviations float64, order uint64) {
 	p.count = min(p.count+1, recentLabels)
 }
 
-// Proficiency decides whether a task is learnt: for 8 s of an armed robot, the lower bound of the planner's
+// Proficiency decides whether a task is learnt: for 15 s of an armed robot, the lower bound of the planner's
 // appraisal (Plan.Known) is at least 0.7, the belief predicted 7 of the last 10 labels, and it predicts labels better
 // than a constant does (Evidence). A learnt task remains so until it predicted 4 of the last 10 at most: then the
 // robot asks again.

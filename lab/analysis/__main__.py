@@ -56,6 +56,11 @@ def write(experiments: Path, out: Path, paths: list[Path]) -> None:
         protocol = yaml.safe_load((experiments / "relearn.yaml").read_text())
         becomes = {e["name"]: e["becomes"] for e in protocol["environments"]}
         other["relearn"] = page.grid(learnt.changes(changed, announced, becomes), learnt.HEAD_CHANGES)
+    unchanged, taught = ([t for t in results.trials if t.experiment == name] for name in ("unchanged", "minutes"))
+    if unchanged:
+        other["unchanged"] = page.grid(learnt.calls(unchanged), learnt.HEAD_CALLS)
+    if taught:
+        other["minutes"] = page.grid(learnt.minutes(taught), learnt.HEAD_MINUTES)
     text = page.markdown(results, shown, judgements, page.read_notes(experiments / "notes.md"), set(pictures), other)
     (out / "results").mkdir(parents=True, exist_ok=True)
     for name, svg in pictures.items():

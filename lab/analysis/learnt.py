@@ -73,6 +73,55 @@ HEAD_CHANGES = ["labels", "tasks", "runs", f"first task: reach {LEARNT}", "label
                 f"second task: reach {LEARNT}", "labels (mean)", "share in the last episode"]
 
 
+def calls(trials: list[Trial]) -> list[list[str]]:
+    """Returns a row of texts for each robot and combination of settings: see HEAD_CALLS. The task never changes."""
+    rows = []
+    for settings, of_settings in _by_settings(trials):
+        for env in sorted({t.env for t in of_settings}):
+            of = [t for t in of_settings if t.env == env]
+            rows.append([settings, env, len(of), sum("changed" in t.curves for t in of)])
+    return rows
+
+
+HEAD_CALLS = ["labels", "robot", "runs", "runs that call a change"]
+WELL = 0.4  # skill, less its standard error, from which the page says "predicts you well"
+
+
+def minutes(trials: list[Trial], of: int = 10) -> list[list[str]]:
+    """Returns a row of texts for each robot, combination of settings and minute of trials that last so many: what the
+    page says at its end, and the share of its last episode. See HEAD_MINUTES."""
+    shares, rows = Shares(trials), []
+    for settings, of_settings in _by_settings(trials):
+        for env in sorted({t.env for t in of_settings}):
+            runs = [t for t in of_settings if t.env == env]
+            for minute in range(1, of + 1):
+                said = [_said(t, shares.of(t), minute / of) for t in runs]
+                learnt = [share for *_, share, announced in said if announced]
+                bounds = [(low, high) for skill, low, high, *_ in said if skill > 0 and high > 0]
+                rows.append([
+                    env, settings, minute, sum(s[0] <= 0 for s in said), sum(0 < s[0] < WELL for s in said),
+                    sum(s[0] >= WELL for s in said),
+                    "{:.2f} to {:.2f}".format(*np.mean(bounds, axis=0)) if bounds else "–",
+                    f"{np.mean([s[3] for s in said]):.2f}", len(learnt), sum(share < LEARNT for share in learnt)])
+    return rows
+
+
+HEAD_MINUTES = ["robot", "labels", "minute", "no better than guessing", "better than guessing", "predicts you well",
+                "reaches (mean bounds)", "true share", "learnt", "of these wrong"]
+
+
+def _said(t: Trial, share: np.ndarray, part: float) -> tuple[float, float, float, float, bool]:
+    """Returns skill and bounds that the page shows after a part of a trial, the share of that episode, and whether the
+    page says that the task is learnt."""
+    episode = round(part * len(share)) - 1
+
+    def newest(measure: str, until: float) -> float:
+        return max(((x, value) for x, value in t.curves.get(measure, []) if x <= until), default=(0, 0))[1]
+
+    announced = newest("learnt", (episode + 1) * _steps(t)) == 1
+    return *(newest(m, episode) for m in ("skill", "known", "known_high")), share[episode], announced
+
+
 def draw(trials: list[Trial]) -> bytes | None:
     """Draws the share of each episode against the appraisal at the end of the previous one. Returns None without
     appraisals."""

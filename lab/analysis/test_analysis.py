@@ -522,6 +522,18 @@ class TestLearnt(Folder):
         self.assertEqual((first, labels), (1, "10"))  # after two episodes
         self.assertEqual((second, more, last), (0, "20", "0.75"))  # not in four
 
+    def test_counts_the_runs_that_call_a_change(self):
+        trials = self.read(self.trial(0, [1] * 8, changed=[(20, 9.0), (60, 8.5)]), self.trial(1, [1] * 8))
+        self.assertEqual([row[1:] for row in learnt.calls(trials)], [["rover", 2, 1]])
+
+    def test_compares_what_the_page_says_with_the_episode(self):
+        said = {"skill": [(1, -0.1), (2, 0.3), (5, 0.6)], "known": [(0, 0.5), (3, 0.6)],
+                "known_high": [(0, 0.9), (3, 1.0)], "learnt": [(45, 1), (70, 0)]}
+        trials = self.read(self.trial(0, [10] * 8, "oracle"), self.trial(0, [1, 2, 3, 4, 5, 6, 7, 8], **said))
+        self.assertEqual([row[2:] for row in learnt.minutes(trials, of=4)], [
+            [1, 1, 0, 0, "–", "0.20", 0, 0], [2, 0, 1, 0, "0.60 to 1.00", "0.40", 0, 0],
+            [3, 0, 0, 1, "0.60 to 1.00", "0.60", 1, 1], [4, 0, 0, 1, "0.60 to 1.00", "0.80", 0, 0]])
+
     def test_draws_the_appraisal_only_where_it_was_recorded(self):
         oracle = self.trial(0, [10] * 8, "oracle")
         known = [self.trial(n, list(range(n, n + 8)), known=[(e, 0.35) for e in range(8)]) for n in range(3)]
