@@ -61,7 +61,8 @@ func TestReplay_AcceptsLogsOfEarlierVersions(t *testing.T) {
 
 // TestReplay_ReadsStableFormatsBitForBit replays runs of the rover that earlier programs recorded: with the presets
 // paper (ucb, lockstep) and person (lockstep), with every kind of label while the robot holds still, with a stop, a
-// reset and a disarmament, and with start and rest poses (all three in real time). Format 5 is the first stable one.
+// reset and a disarmament, with start and rest poses (all three in real time), and with the appraisal of the task
+// (thompson, lockstep). Format 5 is the first stable one.
 func TestReplay_ReadsStableFormatsBitForBit(t *testing.T) {
 	for _, log := range []struct {
 		name          string
@@ -75,6 +76,7 @@ func TestReplay_ReadsStableFormatsBitForBit(t *testing.T) {
 		{name: "format5-labels", ticks: 120, labels: 9, undos: 2, held: 53, digest: 0xfb92ff63c0cb585a},
 		{name: "format5-stop", ticks: 80, labels: 5, digest: 0x6fa4325c3f288072},
 		{name: "format6-start", ticks: 80, labels: 2, moving: 24, digest: 0xf83122416dc6402c},
+		{name: "format8-appraisal", ticks: 126, labels: 126, digest: 0x9dee355e5c4be80},
 	} {
 		t.Run(log.name, func(t *testing.T) {
 			r := open(t, filepath.Join("testdata", "golden", log.name+".mcap"))

@@ -919,8 +919,11 @@ func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
 	v.Tick, v.Keepable = 2, false
 	s.Show(v)
 	p.until(hidden, "true")
-	p.untilText("learnt", "^Its predictions: too early to tell")
-	v.Tick, v.Keepable = 3, true
+	p.untilText("learnt", "^Its predictions: too early to tell.$")
+	v.Tick, v.Judged, v.Known = 3, "better than guessing", &[2]Number{0.554, 1}
+	s.Show(v)
+	p.untilText("learnt", "^Its predictions: better than guessing. It reaches 55 to 100 % of its best.$")
+	v.Tick, v.Keepable = 4, true
 	s.Show(v)
 	p.until(hidden, "false")
 	s.End(Ending{Why: "the time is over"})
