@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"math"
 
 	"optibfm/posterior"
@@ -64,6 +65,14 @@ func (e Evidence) Words() string {
 		return "better than guessing"
 	}
 	return "predicts you well"
+}
+
+// Judgement is Words with the bounds of the share of the attainable value, where they are known and mean something.
+func (e Evidence) Judgement(known Interval) string {
+	if !known.Known() || !e.BeatsGuessing() {
+		return e.Words()
+	}
+	return fmt.Sprintf("%s, reaches %.0f to %.0f %%", e.Words(), 100*known.Low, 100*known.High)
 }
 
 // evidence computes Evidence. It is a cumulative sum test (Page, "Continuous Inspection Schemes",

@@ -25,6 +25,10 @@ type Summary struct {
 	Changed  []uint64      // ticks after which it began the task again, because it seemed to have changed
 	Kept     []uint64      // ticks in which the operator took that back
 
+	// Of the last tick.
+	Evidence controller.Evidence
+	Known    controller.Interval
+
 	Presses  uint64                        // messages on /label
 	Labels   map[controller.Outcome]uint64 // outcomes, from the ticks
 	Undone   uint64                        // applied undos, which are in Labels too
@@ -171,6 +175,7 @@ func (s *tally) addTick(t *controller.Tick) {
 		s.Faults[t.Fault]++
 	}
 	s.fault = t.Fault
+	s.Evidence, s.Known = t.Evidence, t.Known
 	applied := s.addLabels(t)
 	s.addToEpisode(t, applied)
 	record(s.late, t.Wake-t.Deadline)

@@ -53,6 +53,22 @@ func TestInfo_HasNoEmptyFields(t *testing.T) {
 	}
 }
 
+func TestPrintSummary_SaysHowWellTheBeliefPredicts(t *testing.T) {
+	known := controller.Interval{Low: 0.55, Middle: 0.7, High: 0.9}
+	for skill, want := range map[float64]string{
+		0.3: "better than guessing, reaches 55 to 90 %, at the end",
+		0.1: "no better than guessing, at the end",
+	} {
+		var out bytes.Buffer
+		printSummary(&out, flightlog.Summary{Evidence: controller.Evidence{Skill: skill, SkillError: 0.1}, Known: known})
+		contains(t, out.String(), "predicts   "+want+"\n")
+	}
+	var out bytes.Buffer
+	if printSummary(&out, flightlog.Summary{}); strings.Contains(out.String(), "predicts") {
+		t.Errorf("a judgement without labels: %s", out.String())
+	}
+}
+
 func TestPrintSummary_NamesTheCauseOfTheEnd(t *testing.T) {
 	for end, want := range map[string]string{
 		"":                            "",

@@ -76,6 +76,9 @@ func printSummary(out io.Writer, s flightlog.Summary) {
 		row(out, "changes", "the task seemed to change %d times: after ticks %v; kept in ticks %v",
 			len(s.Changed), s.Changed, s.Kept)
 	}
+	if s.Evidence.SkillError > 0 {
+		row(out, "predicts", "%s, at the end", s.Evidence.Judgement(s.Known))
+	}
 	printEpisodes(out, s.Episodes)
 	if s.Late.Max > 0 {
 		row(out, "late", "%s", percentilesText(s.Late))

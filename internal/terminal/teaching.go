@@ -207,11 +207,8 @@ func (s *screenDisplay) progress() (k ink, text string, part float64) {
 		return inkAccent, "It seems that the task changed.", 0
 	case t.Flags.Has(controller.FlagLearnt):
 		return inkGood, "Learnt: you may stop.", 1
-	case t.Predicted.Of > 1 && t.Known.Known() && t.Evidence.BeatsGuessing():
-		text = fmt.Sprintf("%s, reaches %.0f to %.0f %%", t.Evidence.Words(), 100*t.Known.Low, 100*t.Known.High)
-		return inkPlain, text, max(0, min(t.Evidence.Skill, 1))
 	case t.Predicted.Of > 1:
-		return inkPlain, t.Evidence.Words(), max(0, min(t.Evidence.Skill, 1))
+		return inkPlain, t.Evidence.Judgement(t.Known), max(0, min(t.Evidence.Skill, 1))
 	case t.Counted == 0:
 		return inkPlain, "It knows nothing of the task yet.", 0
 	}
