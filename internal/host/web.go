@@ -313,14 +313,6 @@ func (v *webView) settle(l *controller.AppliedLabel) {
 	}
 }
 
-// knownOf returns the bounds of the share of the attainable reward, nil if they are unknown or mean nothing.
-func knownOf(t *controller.Tick) *[2]web.Number {
-	if !t.Known.Known() || !t.Evidence.BeatsGuessing() {
-		return nil
-	}
-	return &[2]web.Number{web.Number(t.Known.Low), web.Number(t.Known.High)}
-}
-
 func (v *webView) second(t *controller.Tick) uint64 {
 	return t.Index * uint64(v.period) / uint64(time.Second)
 }
@@ -342,7 +334,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		Mode: t.Mode().String(), Waiting: v.attend.starts(),
 		Pose: v.poseOf(t), Learnt: t.Flags.Has(controller.FlagLearnt),
 		Predicted: t.Predicted.Labels, PredictedOf: t.Predicted.Of, Keepable: t.Flags.Has(controller.FlagKeepable),
-		Skill: web.Number(t.Evidence.Skill), Judged: t.Evidence.Words(), Known: knownOf(t),
+		Skill: web.Number(t.Evidence.Skill), Judged: t.Evidence.Judgement(t.Known),
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),

@@ -352,6 +352,7 @@ func (d *drive) run() {
 	v := View{
 		Tick: 50 * 43, ElapsedS: 43, Mode: "armed", HasZ: true,
 		Labels: 17, Asked: 14, Answered: 12, Expired: 2, Kappa: 0.15,
+		PredictedOf: 10, Judged: "better than guessing, reaches 99 to 100 %", Skill: 0.4, // the longest sentence
 	}
 	for i := range 300 { // a past for the curves
 		d.mu.Lock()
@@ -919,16 +920,16 @@ func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
 	v.Tick, v.Keepable = 2, false
 	s.Show(v)
 	p.until(hidden, "true")
-	p.untilText("learnt", "^Its predictions: too early to tell.$")
-	v.Tick, v.Judged, v.Known = 3, "better than guessing", &[2]Number{0.554, 1}
+	p.untilText("learnt", "^Too early to tell.$")
+	v.Tick, v.Judged = 3, "better than guessing, reaches 55 to 100 %"
 	s.Show(v)
-	p.untilText("learnt", "^Its predictions: better than guessing. It reaches 55 to 100 % of its best.$")
+	p.untilText("learnt", "^Better than guessing, reaches 55 to 100 %.$")
 	v.Tick, v.Keepable = 4, true
 	s.Show(v)
 	p.until(hidden, "false")
 	s.End(Ending{Why: "the time is over"})
 	p.until(hidden, "true")
-	p.untilText("learnt", "^Its predictions")
+	p.untilText("learnt", "^Better")
 	c.mustBeHealthy()
 }
 

@@ -55,12 +55,10 @@ type View struct {
 	// Predicted is the number of the last PredictedOf labels, at most ten, that the belief predicted.
 	Predicted   uint32 `json:"predicted"`
 	PredictedOf uint32 `json:"predicted_of"`
-	// Known are the bounds of the share of the attainable reward. nil: unknown.
-	Known    *[2]Number `json:"known,omitempty"`
-	Skill    Number     `json:"skill"`    // of the predictions: 0 as a constant, 1 always right
-	Judged   string     `json:"judged"`   // the same in words
-	Learnt   bool       `json:"learnt"`   // the task is learnt
-	Keepable bool       `json:"keepable"` // the task seems to have changed: a press of kind keep takes that back
+	Skill       Number `json:"skill"`    // of the predictions: 0 as a constant, 1 always right
+	Judged      string `json:"judged"`   // the same in words, with the share of the attainable reward
+	Learnt      bool   `json:"learnt"`   // the task is learnt
+	Keepable    bool   `json:"keepable"` // the task seems to have changed: a press of kind keep takes that back
 
 	Task string `json:"task,omitempty"` // saved, to which the run switched
 

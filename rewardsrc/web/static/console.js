@@ -645,9 +645,7 @@ function progress(v) {
   if (v.keepable && !state.ended) return { text: 'It seems that the task changed: it learns the new one.', part: 0 };
   if (v.learnt) return { text: 'Learnt: you may stop.', part: 1 };
   if (v.predicted_of > 1) {
-    const percent = (x) => Math.round(100 * x);
-    const share = v.known ? ` It reaches ${percent(v.known[0])} to ${percent(v.known[1])} % of its best.` : '';
-    return { text: `Its predictions: ${v.judged}.${share}`, part: Math.max(0, Math.min(v.skill, 1)) };
+    return { text: `${v.judged[0].toUpperCase()}${v.judged.slice(1)}.`, part: Math.max(0, Math.min(v.skill, 1)) };
   }
   if (v.labels) return { text: 'Too early to tell how well it knows.', part: 0 };
   return { text: 'It knows nothing of the task yet.', part: 0 };
