@@ -72,7 +72,7 @@ func (e Evidence) Judgement(known Interval) string {
 	if !known.Known() || !e.BeatsGuessing() {
 		return e.Words()
 	}
-	return fmt.Sprintf("%s, reaches %.0f to %.0f %%", e.Words(), 100*known.Low, 100*known.High)
+	return fmt.Sprintf("%s, reaches %.0f–%.0f %%", e.Words(), 100*known.Low, 100*known.High)
 }
 
 // evidence computes Evidence. It is a cumulative sum test (Page, "Continuous Inspection Schemes",

@@ -56,7 +56,7 @@ func TestInfo_HasNoEmptyFields(t *testing.T) {
 func TestPrintSummary_SaysHowWellTheBeliefPredicts(t *testing.T) {
 	known := controller.Interval{Low: 0.55, Middle: 0.7, High: 0.9}
 	for skill, want := range map[float64]string{
-		0.3: "better than guessing, reaches 55 to 90 %, at the end",
+		0.3: "better than guessing, reaches 55–90 %, at the end",
 		0.1: "no better than guessing, at the end",
 	} {
 		var out bytes.Buffer

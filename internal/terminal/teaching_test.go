@@ -219,7 +219,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	} {
 		give(uint64(100+i), l, uint64(1+i))
 	}
-	shows("It learns from your labels.\n", "better than guessing, reaches 55 to 100 %\n", " 5 labels\n",
+	shows("It learns from your labels.\n", "better than guessing, reaches 55–100 %\n", " 5 labels\n",
 		" 2 good  1 bad  1 better  1 goal\n", " +-+>g\n")
 	give(200, rewardsrc.Label{Kind: rewardsrc.Undo, Undoes: 102}, 4)
 	shows(" 4 labels\n", " 1 good  1 bad  1 better  1 goal\n", " +-+>g\n", "undone 1")

@@ -352,7 +352,7 @@ func (d *drive) run() {
 	v := View{
 		Tick: 50 * 43, ElapsedS: 43, Mode: "armed", HasZ: true,
 		Labels: 17, Asked: 14, Answered: 12, Expired: 2, Kappa: 0.15,
-		PredictedOf: 10, Judged: "better than guessing, reaches 99 to 100 %", Skill: 0.4, // the longest sentence
+		PredictedOf: 10, Judged: "better than guessing, reaches 99–100 %", Skill: 0.4, // the longest sentence
 	}
 	for i := range 300 { // a past for the curves
 		d.mu.Lock()
@@ -921,9 +921,9 @@ func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
 	s.Show(v)
 	p.until(hidden, "true")
 	p.untilText("learnt", "^Too early to tell.$")
-	v.Tick, v.Judged = 3, "better than guessing, reaches 55 to 100 %"
+	v.Tick, v.Judged = 3, "better than guessing, reaches 55–100 %"
 	s.Show(v)
-	p.untilText("learnt", "^Better than guessing, reaches 55 to 100 %.$")
+	p.untilText("learnt", "^Better than guessing, reaches 55–100 %.$")
 	v.Tick, v.Keepable = 4, true
 	s.Show(v)
 	p.until(hidden, "false")
