@@ -2,6 +2,7 @@
 """Label states of a dm_control domain with the rewards of all of its tasks, for `optibfm-lab eval`.
 
     scripts/label_states.py cheetah cheetah.npz --only curious --out models/cheetah/states.npz
+    scripts/label_states.py cheetah models/cheetah/states.npz --part 10000 --out models/cheetah/states.npz
 
 The input is what collect_dmc.py recorded, the folder of collect_rnd.py, or the checkpoint.pt of
 pretrain_dmc.py with what the model's practice recorded: all have the observations and the measures of
@@ -12,9 +13,14 @@ one episode where one ends as another, later one begins.
 The output has obs [n, O] float32, reward_TASK [n] float32 for each task and
 episode_length [k] int32, whose sum is n. obs is rounded to 12 significant bits, so
 that it compresses. The output is a function of the input and the seed.
+
+--part keeps the first states of an output, as float16, for a repository: first run `optibfm-lab eval
+keep`, which saves what experiments need of all of them. The part has whole_states [1], the number of all
+states, and whole_sha256 [32], of their file.
 """
 
 import argparse
+import hashlib
 import sys
 from pathlib import Path
 
@@ -99,6 +105,24 @@ def label(
     return columns
 
 
+def part(path: str, states: int) -> dict[str, np.ndarray]:
+    """Returns the first labelled states of a file as float16. Its episodes are in random order already."""
+    with np.load(path) as file:
+        columns = dict(file)
+    whole = len(columns.get("obs", ()))
+    if states > whole or "whole_states" in columns or "episode_length" not in columns:
+        raise SystemExit(f"label_states: {path}: not a file of {states} labelled states or more, or a part of one: label the states again")
+    ends = np.cumsum(columns.pop("episode_length"))
+    lengths = np.diff(np.minimum(ends, states), prepend=0)
+    with np.errstate(over="ignore"):
+        columns = {name: column[:states].astype(np.float16) for name, column in columns.items()}
+    if not all(np.isfinite(column).all() for column in columns.values()):
+        raise SystemExit(f"label_states: {path}: a value is beyond the range of float16, 65,504: keep all states instead")
+    digest = hashlib.sha256(Path(path).read_bytes()).digest()
+    return columns | {"episode_length": lengths[lengths > 0].astype(np.int32), "whole_states": np.array([whole]),
+                      "whole_sha256": np.frombuffer(digest, np.uint8)}
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
@@ -106,13 +130,19 @@ def main() -> None:
     p.add_argument("--states", type=int, default=50_000, help="(%(default)s)")
     p.add_argument("--only", choices=("exploring", *recording.SOURCES),
                    help="only of one of collect_dmc.py's sources")
+    p.add_argument("--part", type=int, metavar="N", help="keep the first N states of a labelled file")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", required=True, help="the .npz to write")
     args = p.parse_args()
     if args.states < 1:
         p.error(f"--states {args.states}: too few: give 1 or more")
-    domain = simulation.DOMAINS[args.domain]()
-    columns = label(domain, read(args.transitions, domain), args.states, args.seed, args.only)
+    if args.part is None:
+        domain = simulation.DOMAINS[args.domain]()
+        columns = label(domain, read(args.transitions, domain), args.states, args.seed, args.only)
+    elif args.part < 1:
+        p.error(f"--part {args.part}: too few: give 1 or more")
+    else:
+        columns = part(args.transitions, args.part)
     np.savez_compressed(args.out, **columns)
     lengths = columns["episode_length"]
     print(f"{len(lengths)} episodes of {lengths.min()} to {lengths.max()} states")

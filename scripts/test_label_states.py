@@ -1,5 +1,6 @@
 """Tests of labelled states: python -m unittest discover scripts (needs dm_control)."""
 
+import hashlib
 import sys
 import tempfile
 import unittest
@@ -82,6 +83,25 @@ class LabelledStates(unittest.TestCase):
             np.savez(path, obs=self.record["obs"])
             with self.assertRaisesRegex(SystemExit, "has no next_obs, measure"):
                 label_states.read(path, self.domain)
+
+    def test_of_a_part_are_the_first_of_the_file_which_it_names(self):
+        columns = label_states.label(self.domain, self.record, 400, seed=2)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "states.npz"
+            np.savez(path, **columns)
+            part = label_states.part(str(path), 150)
+            self.assertEqual((part["whole_states"], part["whole_sha256"].tobytes().hex()),
+                             (400, hashlib.sha256(path.read_bytes()).hexdigest()))
+            np.testing.assert_allclose(part["obs"], columns["obs"][:150], rtol=2**-10, atol=1e-7)
+            np.testing.assert_allclose(part["reward_walk"], columns["reward_walk"][:150], rtol=2**-10, atol=1e-7)
+            lengths = part["episode_length"]
+            self.assertEqual((lengths.sum(), lengths[:-1].tolist()), (150, columns["episode_length"][: len(lengths) - 1].tolist()))
+            np.savez(path, **part)
+            with self.assertRaisesRegex(SystemExit, "or a part of one"):
+                label_states.part(str(path), 10)
+            np.savez(path, **{**columns, "obs": columns["obs"] * np.float32(1e6)})
+            with self.assertRaisesRegex(SystemExit, "beyond the range of float16"):
+                label_states.part(str(path), 10)
 
     def test_more_than_there_are_is_an_error(self):
         self.record["curious"] = np.zeros(600, bool)

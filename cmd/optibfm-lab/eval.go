@@ -46,8 +46,36 @@ results and their analysis.`,
 		"Python `interpreter` with dm_control, or ogbench for antmaze (default python3)")
 	fl.StringVar(&o.Worlds.Bridge, "bridge", "",
 		"`script` that serves the robots (default scripts/dmc_bridge.py, or maze_bridge.py for antmaze)")
-	cmd.AddCommand(newEvalMergeCommand())
+	cmd.AddCommand(newEvalMergeCommand(), newEvalKeepCommand())
 	return cmd
+}
+
+func newEvalKeepCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "keep PROTOCOL...",
+		Short: "Save the oracles of all labelled states",
+		Long: `Infer z of every task and model of the protocols from all of the model's labelled
+states and save it beside them, as states.json. Experiments then need the states only
+to draw some of them, and a part is enough (scripts/label_states.py --part).`,
+		Example: "  optibfm-lab eval keep lab/experiments/main.yaml lab/experiments/heldout.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, path := range args {
+				protocol, err := eval.Load(path)
+				if err != nil {
+					return err
+				}
+				written, err := eval.Keep(protocol)
+				for _, file := range written {
+					fmt.Fprintln(cmd.OutOrStdout(), file)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
 }
 
 func newEvalMergeCommand() *cobra.Command {

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from . import claims, figures, learnt, page, sections
-from .rows import ResultsError, parse_numbers, read
+from .rows import ResultsError, open_text, parse_numbers, read
 from .samples import Results
 
 
@@ -29,7 +29,7 @@ def main() -> int:
 
 def write(experiments: Path, out: Path, paths: list[Path]) -> None:
     """Reads everything, then writes the page and its figures."""
-    theory = [] if paths else sorted(experiments.glob("*/theory*.csv"))  # claims, then curves
+    theory = [] if paths else sorted(experiments.glob("*/theory*.csv*"))  # claims, then curves
     found = {*experiments.glob("*/*.csv"), *experiments.glob("*/*.csv.gz")} - {*theory}
     results = Results(read(paths or sorted(found)))
     if not results.trials:
@@ -80,7 +80,7 @@ def protocols(folder: Path) -> dict[str, dict[str, list[str]]]:
 
 def read_theory(path: Path, numbers: list[str]) -> list[dict]:
     """Reads a file of `optibfm-lab theory`."""
-    with open(path, newline="", encoding="utf-8") as file:
+    with open_text(path) as file:
         kinds = dict.fromkeys(numbers, float)
         return [parse_numbers(row, kinds, f"{path}:{line}") for line, row in enumerate(csv.DictReader(file), 2)]
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 COLUMNS = ["experiment", "env", "task", "bundle", "bfm_seed", "method", "params", "trial", "seed", "measure", "x",
            "value", "version", "model_hash", "protocol_hash"]
@@ -62,9 +63,14 @@ def read(paths: list[Path]) -> list[Trial]:
     return [trials[key] for key in sorted(trials)]
 
 
+def open_text(path: Path) -> TextIO:
+    """Opens a CSV file, also one with gzip."""
+    return (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="", encoding="utf-8")
+
+
 def _rows(path: Path) -> Iterator[tuple[str, dict]]:
     """Yields where each row is, and its fields."""
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="", encoding="utf-8") as file:
+    with open_text(path) as file:
         reader = csv.reader(file)
         header = next(reader, [])
         if missing := [name for name in COLUMNS if name not in header]:

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +51,9 @@ func (l *library) model(bundle string) (*tflite.Bundle, error) {
 			return tflite.Load(rover.Model())
 		}
 		b, err := tflite.LoadDir(bundle)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("eval: model: %w; docs/training.md lists the models that are only in the history", err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("eval: model: %w", err)
 		}
@@ -172,12 +176,19 @@ func (l *library) basis(t Trial) (*controller.Basis, error) {
 	return controller.NewBasis(prior)
 }
 
-// explain returns the z that explains all labelled states of the trial's task best.
+// explain returns the z that explains all labelled states of the trial's task best, also where only a part of
+// them is there, or only that z.
 func (l *library) explain(t Trial) ([]float64, error) {
 	return l.oracles.get(t.stateKey(), func() ([]float64, error) {
 		all, err := l.labelledStates(t)
+		if errors.Is(err, errNoStates) && l.keeps(t) {
+			return l.kept(t, oracle.Whole{})
+		}
 		if err != nil {
 			return nil, err
+		}
+		if all.Whole.Number > 0 {
+			return l.kept(t, all.Whole)
 		}
 		labelled, err := l.label(t, all)
 		if err != nil {
@@ -187,17 +198,24 @@ func (l *library) explain(t Trial) ([]float64, error) {
 	})
 }
 
-// oracle infers z from n labelled states. Without states it reads the z of the bundle's oracle.json.
+// keeps reports whether there is a file with the z of all states of the trial.
+func (l *library) keeps(t Trial) bool {
+	_, err := os.Stat(t.keptFile())
+	return err == nil
+}
+
+// oracle infers z from n labelled states. Without states it returns the z of all of them, if that was kept,
+// or else that of the bundle's oracle.json.
 func (l *library) oracle(t Trial, n int) ([]float64, error) {
 	all, err := l.labelledStates(t)
 	if errors.Is(err, errNoStates) {
-		return readOracle(filepath.Join(t.Model.Bundle, oracleFileName), t.Task, err)
+		return l.oracleWithoutStates(t, n, err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	ridge := t.settings.Ridge[0]
-	if n == len(all.Reward) && ridge == 1 { // the order does not matter
+	if n == cmp.Or(all.Whole.Number, len(all.Reward)) && ridge == 1 { // the order does not matter
 		return l.explain(t)
 	}
 	labelled, err := l.drawLabelled(t, l.labelledStates, n)
@@ -205,6 +223,21 @@ func (l *library) oracle(t Trial, n int) ([]float64, error) {
 		return nil, err
 	}
 	return labelled.Infer(ridge)
+}
+
+func (l *library) oracleWithoutStates(t Trial, n int, noStates error) ([]float64, error) {
+	if !l.keeps(t) {
+		return readOracle(filepath.Join(t.Model.Bundle, oracleFileName), t.Task, noStates)
+	}
+	kept, err := readKept(t.keptFile())
+	if err != nil {
+		return nil, err
+	}
+	if n != kept.Number || t.settings.Ridge[0] != 1 {
+		return nil, fmt.Errorf("eval: %s has z of %d states with a ridge of 1, not of %d with %g: %w",
+			t.keptFile(), kept.Number, n, t.settings.Ridge[0], noStates)
+	}
+	return l.explain(t)
 }
 
 // maxOracle is the largest file of an oracle, bytes.
@@ -257,14 +290,35 @@ func (l *library) check(t Trial) error {
 		return nil
 	}
 	all, err := l.labelledStates(t)
-	if errors.Is(err, errNoStates) && t.Method == Oracle && len(t.settings.Nonlinearity) == 0 {
-		_, err := l.oracle(t, n)
+	if err == nil && all.Whole.Number == 0 {
+		return checkEnough(all, n)
+	}
+	if err != nil && !errors.Is(err, errNoStates) {
 		return err
 	}
-	if err != nil {
-		return err
+	return l.checkPart(t, all, err)
+}
+
+// checkPart is check where only a part of the states is there, or none of them.
+func (l *library) checkPart(t Trial, part *oracle.States, missing error) error {
+	if len(t.settings.Nonlinearity) > 0 {
+		if _, err := l.explain(t); err != nil {
+			return err
+		}
 	}
-	return checkEnough(all, n)
+	n := t.settings.Labels[0]
+	if t.Method == Oracle && (missing != nil || n > len(part.Reward)) { // draws are for the trial
+		if _, err := l.oracle(t, n); err != nil {
+			return err
+		}
+	}
+	if n = t.settings.WarmStart[0]; n == 0 {
+		return nil
+	}
+	if missing != nil {
+		return missing
+	}
+	return checkEnough(part, n)
 }
 
 func (l *library) checkRND(t Trial) error {

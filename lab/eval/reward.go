@@ -24,11 +24,11 @@ type Reward struct {
 // dm_control's tolerance does.
 type Factor struct {
 	// Channel is the name of a channel of the observation.
-	Channel string `yaml:"channel"`
+	Channel string `yaml:"channel" json:"channel"`
 	// Range is the least and the greatest value with a factor of 1.
-	Range []float64 `yaml:"range"`
+	Range []float64 `yaml:"range" json:"range"`
 	// Margin is the distance from the range at which the factor is 0.1, above 0.
-	Margin float64 `yaml:"margin"`
+	Margin float64 `yaml:"margin" json:"margin"`
 }
 
 func (f Factor) at(x float64) float64 {

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,10 +14,12 @@ import (
 const (
 	rewardKey   = "reward_"
 	episodesKey = "episode_length"
+	wholeKey    = "whole_states" // number of the states of which the file has a part
+	hashKey     = "whole_sha256" // sha256 of their file, 32 bytes
 )
 
 // ReadStates reads an .npz file that scripts/label_states.py wrote: obs [n, O], reward_TASK [n] for each
-// task and, optionally, episode_length [k].
+// task and, optionally, episode_length [k]. With --part also whole_states [1] and whole_sha256 [32].
 func ReadStates(path, task string, obs int) (*oracle.States, error) {
 	archive, err := npz.ReadFile(path)
 	if err != nil {
@@ -37,7 +40,43 @@ func ReadStates(path, task string, obs int) (*oracle.States, error) {
 	if s.Episodes, err = readEpisodes(archive, len(s.Reward)); err != nil {
 		return nil, fmt.Errorf("eval: states: %s: %s: %w", path, episodesKey, err)
 	}
+	if s.Whole, err = readWhole(archive, len(s.Reward)); err != nil {
+		return nil, fmt.Errorf("eval: states: %s: %w; label the states again", path, err)
+	}
 	return s, nil
+}
+
+// maxStates is far above any record.
+const maxStates = 1_000_000_000
+
+// readWhole returns what n states are a part of.
+func readWhole(archive npz.Archive, n int) (w oracle.Whole, err error) {
+	array, err := archive.Shaped(wholeKey, 1)
+	if errors.Is(err, npz.ErrMissing) {
+		return w, nil
+	}
+	if err != nil {
+		return w, err
+	}
+	number, err := array.Int64s()
+	if err != nil {
+		return w, fmt.Errorf("%s: %w", wholeKey, err)
+	}
+	if number[0] < int64(n) || number[0] > maxStates {
+		return w, fmt.Errorf("%s is %d, but the part has %d", wholeKey, number[0], n)
+	}
+	if array, err = archive.Shaped(hashKey, sha256.Size); err != nil {
+		return w, err
+	}
+	hash, err := array.Int64s()
+	if err != nil {
+		return w, fmt.Errorf("%s: %w", hashKey, err)
+	}
+	w.Number = int(number[0])
+	for _, b := range hash {
+		w.SHA256 += fmt.Sprintf("%02x", b)
+	}
+	return w, nil
 }
 
 // readEpisodes returns the lengths of the episodes of n states, nil if the file has none.
@@ -98,7 +137,11 @@ func drawStates(s *oracle.States, n int, draw string, random *rand.Rand) (*oracl
 }
 
 func checkEnough(s *oracle.States, n int) error {
-	if total := len(s.Reward); n > total {
+	total := len(s.Reward)
+	if n > total && s.Whole.Number > 0 {
+		return fmt.Errorf("eval: states: found %d of %d, need %d; %w", total, s.Whole.Number, n, errNotAll)
+	}
+	if n > total {
 		return fmt.Errorf("eval: states: found %d, need %d; record more", total, n)
 	}
 	return nil

@@ -22,6 +22,14 @@ type States struct {
 	// Episodes are the lengths of the episodes of the states, in their order; their sum is n. Empty:
 	// the states are independent.
 	Episodes []int
+	// Whole identifies the states of which these are a part. Zero: these are all.
+	Whole Whole
+}
+
+// Whole is a file of labelled states.
+type Whole struct {
+	Number int    // of its states
+	SHA256 string // of the file, hexadecimal
 }
 
 // Record drives a simulated robot with exploring actions and returns n of its states, in episodes, with their
