@@ -53,9 +53,12 @@ func (a *ascent) reset() {
 // run maximises from a.z. It writes the best iterate, the start included, and
 // returns its score.
 func (a *ascent) run(dst []float64, obs []float32, belief tflite.Belief) (score float64, err error) {
-	// The learning rate holds for ‖z‖ = √d. If the model normalises z, the
-	// scale of the rewards, and hence of ẑ, has no effect.
-	rate := a.cfg.LearningRate * norm(a.z) / math.Sqrt(float64(len(a.z)))
+	rate := a.cfg.LearningRate
+	if !a.cfg.Absolute {
+		// The learning rate holds for ‖z‖ = √d. If the model normalises z, the
+		// scale of the rewards, and hence of ẑ, has no effect.
+		rate *= norm(a.z) / math.Sqrt(float64(len(a.z)))
+	}
 	score = math.Inf(-1)
 	for range a.cfg.Steps {
 		toFloat32(a.z32, a.z)

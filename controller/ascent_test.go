@@ -55,15 +55,24 @@ func (m *slopes) Search(_, z []float32, _ tflite.Belief) (int, float32, error) {
 }
 
 func TestAscent_TakesStepsOfAdamFromMean(t *testing.T) {
+	for _, absolute := range []bool{false, true} {
+		testStepsOfAdam(t, absolute)
+	}
+}
+
+func testStepsOfAdam(t *testing.T, absolute bool) {
 	cfg := configured(UCBGradient)
-	cfg.Gradient = GradientConfig{Steps: 3, LearningRate: 0.1}
+	cfg.Gradient = GradientConfig{Steps: 3, LearningRate: 0.1, Absolute: absolute}
 	m := &slopes{Network: tflitetest.Network(plannerDims, 3), slope: []float32{1e-3, -5, 0, 2}}
 	s := learnt(t, cfg, 4)
 	got := plan(t, newTestPlanner(t, cfg, m), s)
 	mean := make([]float64, rigLatent)
 	beliefOf(t, cfg, s).Mean(mean)
 	// With a constant gradient, every step of Adam has the length of the rate.
-	unit := 0.1 * norm(mean) / math.Sqrt(rigLatent)
+	unit := 0.1
+	if !absolute {
+		unit *= norm(mean) / math.Sqrt(rigLatent)
+	}
 	for step, z := range m.seen {
 		for i, sign := range []float64{1, -1, 0, 1} {
 			if want := mean[i] + sign*unit*float64(step); math.Abs(float64(z[i])-want) > 1e-4*unit+1e-6 {

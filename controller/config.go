@@ -115,6 +115,7 @@ type DrawConfig struct {
 type GradientConfig struct {
 	Steps        int     `yaml:"steps" rule:"[1, 1000]"`       // gradients per plan, in [1, 1000]; the paper: 2 to 16
 	LearningRate float64 `yaml:"learning_rate" rule:"(0, 10]"` // step of an element of z if ‖z‖ = √d, in (0, 10]
+	Absolute     bool    `yaml:"absolute"`                     // the step is of z as it is, as in the paper: 0.1
 	KeepMoments  bool    `yaml:"keep_moments"`                 // keep Adam's moments between episodes, as in the paper
 }
 

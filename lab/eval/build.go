@@ -82,7 +82,8 @@ func (r *trialRun) controllerConfig() (controller.Config, error) {
 	c.Lambda, c.Rho, c.Robust = s.Lambda[0], s.Rho[0], s.Robust[0]
 	c.Candidates = s.Candidates[0]
 	c.Gradient = controller.GradientConfig{
-		Steps: s.GradientSteps[0], LearningRate: s.GradientRate[0], KeepMoments: s.Moments[0] == momentsKept,
+		Steps: s.GradientSteps[0], LearningRate: s.GradientRate[0],
+		Absolute: s.GradientScale[0] == scaleAbsolute, KeepMoments: s.Moments[0] == momentsKept,
 	}
 	c.Gate = gateConfig(s, c.Gate)
 	c.MaxPlanAge += uint64(s.PlanAge[0])

@@ -56,6 +56,8 @@ type Settings struct {
 	GradientSteps []int `yaml:"gradient_steps,omitempty" as:"gradient.steps"`
 	// GradientRate is the learning rate of ucb_gradient; default 0.01.
 	GradientRate []float64 `yaml:"gradient_rate,omitempty" as:"gradient.learning_rate"`
+	// GradientScale of that rate is relative (default), to ‖z‖/√d, or absolute, as in the paper.
+	GradientScale []string `yaml:"gradient_scale,omitempty" rule:"relative|absolute"`
 	// Sampler of ucb, thompson and their _ep is correct (default) or transposed, a mistake: R⁻ᵀ for R⁻¹.
 	Sampler []string `yaml:"sampler,omitempty" rule:"correct|transposed"`
 	// ReplanEvery is the number of steps with the same z; default 1.
@@ -155,10 +157,12 @@ const (
 
 // The values of error and moments.
 const (
-	errorReLU    = "relu"
-	errorTanh    = "tanh"
-	momentsReset = "reset"
-	momentsKept  = "kept"
+	errorReLU     = "relu"
+	errorTanh     = "tanh"
+	momentsReset  = "reset"
+	momentsKept   = "kept"
+	scaleRelative = "relative"
+	scaleAbsolute = "absolute"
 )
 
 // The values of draw.
@@ -183,7 +187,7 @@ func defaultSettings() Settings {
 	return Settings{
 		Preset: []string{PresetPaper}, StopWhenLearnt: []int{0},
 		Beta: []float64{1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
-		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.01},
+		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.01}, GradientScale: []string{scaleRelative},
 		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
 		Draw: []string{drawIndependent}, Moments: []string{momentsReset}, Error: []string{errorReLU},
 		Ridge:           []float64{1},

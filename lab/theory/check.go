@@ -268,7 +268,7 @@ func ratios(traces []Trace, set int) []float64 {
 }
 
 // widened returns ucb with rewards that are off by ±ζ and with the β′ for features of at most that
-// norm. An infinite norm gives the paper's β + ζ√n.
+// norm. An infinite norm gives β + ζ√n.
 func widened(episodes int, length float64) method {
 	m := ucb(delta, episodes).named("β′").misfitted()
 	m.config.Beta.Schedule, m.config.Beta.Zeta, m.config.Beta.L = controller.Misspecified, zeta, length
