@@ -85,6 +85,7 @@ var narrowed = map[string]string{
 	"controller.beta.schedule":                       "with its other keys",
 	"robot.composite.devices[].pca9685.frequency_hz": "of the oscillator",
 	"operator.scripted.reward_high":                  "above reward_low",
+	"robot.unitree.standby_late_ms":                  "at least standby_ms",
 	"operator.label_mode":                            "of the source",
 	"operator.source":                                "with robot.driver",
 	"operator.web.tls":                               "with cert_file and key_file",

@@ -30,7 +30,7 @@ def main() -> int:
 def write(experiments: Path, out: Path, paths: list[Path]) -> None:
     """Reads everything, then writes the page and its figures."""
     theory = [] if paths else sorted(experiments.glob("*/theory*.csv*"))  # claims, then curves
-    found = {*experiments.glob("*/*.csv"), *experiments.glob("*/*.csv.gz")} - {*theory}
+    found = {*experiments.glob("*/*.csv"), *experiments.glob("*/*.csv.xz")} - {*theory}
     results = Results(read(paths or sorted(found)))
     if not results.trials:
         raise ResultsError(f"{experiments}: no results; run optibfm-lab eval first")

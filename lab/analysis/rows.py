@@ -1,7 +1,7 @@
-"""Reads the CSV files of `optibfm-lab eval`, or such files with gzip, and groups their rows into trials."""
+"""Reads the CSV files of `optibfm-lab eval`, or such files with xz, and groups their rows into trials."""
 
 import csv
-import gzip
+import lzma
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -64,8 +64,8 @@ def read(paths: list[Path]) -> list[Trial]:
 
 
 def open_text(path: Path) -> TextIO:
-    """Opens a CSV file, also one with gzip."""
-    return (gzip.open if path.suffix == ".gz" else open)(path, "rt", newline="", encoding="utf-8")
+    """Opens a CSV file, also one with xz."""
+    return (lzma.open if path.suffix == ".xz" else open)(path, "rt", newline="", encoding="utf-8")
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict]]:

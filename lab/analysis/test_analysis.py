@@ -1,7 +1,7 @@
 """Tests of lab.analysis: python -m unittest lab.analysis.test_analysis"""
 
 import contextlib
-import gzip
+import lzma
 import io
 import tempfile
 import unittest
@@ -110,10 +110,10 @@ class TestRows(Folder):
             (trial,) = rows.read(order)
             self.assertEqual(trial.curves, {"return": [(0, 1), (1, 2), (2, 3)]})
 
-    def test_reads_gzip(self):
+    def test_reads_xz(self):
         plain = self.file(HEAD, line(value=1), line(x=1, value=2))
-        packed = plain.with_name("results.csv.gz")
-        packed.write_bytes(gzip.compress(plain.read_bytes()))
+        packed = plain.with_name("results.csv.xz")
+        packed.write_bytes(lzma.compress(plain.read_bytes()))
         self.assertEqual(rows.read([packed]), rows.read([plain]))
 
     def test_conflicting_rows_name_both_places(self):
