@@ -185,8 +185,8 @@ def bfmzero_config(size: dict) -> dict:
     """config.json of BFM-Zero, with groups or flat."""
     n = networks(size)
     archi = {"name": "FBcprAuxModelArchiConfig", "z_dim": size["d"], "norm_z": True}
-    for name in READS:
-        read = {"name": "DictInputFilterConfig", "key": READS[name]}
+    for name, key in READS.items():
+        read = {"name": "DictInputFilterConfig", "key": key}
         archi[name] = n[name] | {"input_filter": read if "groups" in size else {"name": "IdentityInputFilterConfig"}}
     normalisers = dict.fromkeys(size["groups"], NORMALISER) if "groups" in size else NORMALISER
     normaliser = {"name": "ObsNormalizerConfig", "normalizers": normalisers, "allow_mismatching_keys": True}

@@ -1,8 +1,8 @@
 """Tests of lab.analysis: python -m unittest lab.analysis.test_analysis"""
 
 import contextlib
-import lzma
 import io
+import lzma
 import tempfile
 import unittest
 from pathlib import Path
