@@ -39,8 +39,8 @@
 // # Assembly
 //
 // kernel_amd64.s needs AVX2, FMA and F16C, detected when the program starts. The tiles of four
-// panels need AVX-512F; GODEBUG=cpu.avx512f=off switches them off, to compare or to keep the
-// processor's frequency. kernel_arm64.s needs NEON, which every arm64 processor has. It is
+// panels need AVX-512F and the environment variable OPTIBFM_AVX512=on: they have not run on such a
+// processor yet. kernel_arm64.s needs NEON, which every arm64 processor has. It is
 // designed for the Cortex-A78AE of a Jetson Orin; the comment above a loop counts its
 // instructions, and generate/arm64/tiles.go has the reasons. The tests of the arm64
 // kernels run under qemu; their speed has not been measured on an arm64 processor.
