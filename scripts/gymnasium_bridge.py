@@ -61,9 +61,10 @@ def _registers(env_id: str) -> bool:
 
 def period_of(env: gymnasium.Env) -> float:
     """Returns the seconds of a step, of which Gymnasium has no common name."""
-    if isinstance(dt := getattr(env.unwrapped, "dt", None), (int, float)) and dt > 0:
+    dt, fps = getattr(env.unwrapped, "dt", None), env.metadata.get("render_fps")
+    if isinstance(dt, (int, float)) and dt > 0:
         return float(dt)
-    if fps := env.metadata.get("render_fps"):
+    if fps:
         return 1 / fps
     raise ValueError(f"{env.spec.id}: neither dt nor render_fps; give --period SECONDS")
 

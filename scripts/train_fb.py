@@ -667,7 +667,6 @@ def train(*trainers: Trainer, feed: Callable[[], bool] | None = None) -> None:
     for trainer in trainers:
         trainer.measure()
         trainer.add_prior()
-        trainer.refuse_worse()
 
 
 def keep_freed_memory() -> None:
@@ -745,6 +744,8 @@ def main(argv: list[str] | None = None) -> None:
         print(f"{trainers[0].checkpoint()}: has {trainers[0].step} updates already: remove it to train again", file=sys.stderr)
     feed.trainers = trainers
     train(*trainers, feed=feed.look if args.follow else None)
+    for trainer in trainers:
+        trainer.refuse_worse()
 
 
 if __name__ == "__main__":
