@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 import threading
 import types
@@ -10,6 +11,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+os.environ.setdefault("MUJOCO_GL", "disable")  # the libraries of EGL and of triton do not load into one process
 try:
     import gymnasium
     import gymnasium_bridge
