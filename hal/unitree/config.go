@@ -8,6 +8,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/unitree/body"
+	"optibfm/internal/keys"
 )
 
 // Config describes a robot. A list of numbers for joints has one element for all joints, or one for each in the
@@ -161,7 +162,7 @@ func (c Config) Validate() error {
 	if joints == nil {
 		return fmt.Errorf("unitree: model: unknown (%q); set it to %s or %s", c.Model, Go2, G1)
 	}
-	errs := []error{c.checkInterface(), c.Remote.validate()}
+	errs := []error{keys.Check("unitree", c), c.checkInterface(), c.Remote.validate()}
 	for _, l := range c.lists() {
 		errs = append(errs, l.check(len(joints)))
 	}
@@ -177,21 +178,11 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("unitree: stale_ms: %g, but a robot sends a state every 2 ms; set it to %g or less",
 			c.StaleMS, most))
 	}
-	if c.Channels != Absolute && c.Channels != Relative {
-		errs = append(errs, fmt.Errorf("unitree: channels: unknown (%q); set it to %s or %s", c.Channels, Absolute, Relative))
-	}
 	if c.Channels == Relative && len(c.ActionScale) == 0 {
 		errs = append(errs, errors.New("unitree: action_scale: empty, but channels is relative; give the scale of the model"))
 	}
-	if f := c.FootForce; !(f >= 1 && f <= 30000) {
-		errs = append(errs, fmt.Errorf("unitree: foot_force: %g is out of range; give a reading from 1 to 30000", f))
-	}
 	if c.Model == Go2 && c.ModeMachine != 0 {
 		errs = append(errs, fmt.Errorf("unitree: mode_machine: %d, but a Go2 has none; remove it", c.ModeMachine))
-	}
-	if c.OtherWriters != Refuse && c.OtherWriters != Silent {
-		errs = append(errs,
-			fmt.Errorf("unitree: other_writers: unknown (%q); set it to %s or %s", c.OtherWriters, Refuse, Silent))
 	}
 	errs = append(errs, ordered("battery", -1, c.Battery.WarnPercent, c.Battery.RefusePercent, c.Battery.StopPercent),
 		ordered("temperature", 1, c.Temperature.WarnC, c.Temperature.RefuseC, c.Temperature.StopC))
@@ -230,31 +221,26 @@ func ordered(key string, sign float64, thresholds ...float64) error {
 
 // list is a list of numbers for joints.
 type list struct {
-	key      string
-	values   []float64
-	needed   bool
-	low, top float64 // exclusive, inclusive
+	key    string
+	values []float64
+	needed bool
 }
 
 func (c Config) lists() []list {
 	return []list{
-		{"kp", c.Kp, true, 0, 500}, {"kd", c.Kd, true, -1e-9, 50}, {"damping_kd", c.DampingKd, true, 0, 50},
-		{"pose", c.Pose, false, -math.Pi - 1e-9, math.Pi}, {"action_scale", c.ActionScale, false, 0, 10},
-		{"max_rate", c.MaxRate, true, 0, 50}, {"max_torque", c.MaxTorque, false, 0, 200},
+		{"kp", c.Kp, true}, {"kd", c.Kd, true}, {"damping_kd", c.DampingKd, true}, {"pose", c.Pose, false},
+		{"action_scale", c.ActionScale, false}, {"max_rate", c.MaxRate, true}, {"max_torque", c.MaxTorque, false},
 	}
 }
 
+// check returns an error if the list has neither one number nor one for each joint.
 func (l list) check(joints int) error {
-	if len(l.values) == 0 && l.needed {
+	n := len(l.values)
+	switch {
+	case n == 0 && l.needed:
 		return fmt.Errorf("unitree: %s: empty; give one number for all joints, or %d", l.key, joints)
-	}
-	if n := len(l.values); n > 1 && n != joints {
+	case n > 1 && n != joints:
 		return fmt.Errorf("unitree: %s: %d numbers; give one for all joints, or %d", l.key, n, joints)
-	}
-	for i, v := range l.values {
-		if !(v > l.low && v <= l.top) {
-			return fmt.Errorf("unitree: %s: [%d] is out of range (%g); choose a number up to %g", l.key, i, v, l.top)
-		}
 	}
 	return nil
 }

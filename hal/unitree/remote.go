@@ -48,9 +48,6 @@ var shoulders = mustButtons("R1+L1+R2+L2")
 
 func (r Remote) validate() error {
 	errs := []error{}
-	if r.Use != Required && r.Use != Optional {
-		errs = append(errs, fmt.Errorf("unitree: remote.use: unknown (%q); set it to %s or %s", r.Use, Required, Optional))
-	}
 	if len(r.Stop) == 0 && r.Use == Required {
 		errs = append(errs, errors.New("unitree: remote.stop: empty; name a combination, such as L2+B"))
 	}
