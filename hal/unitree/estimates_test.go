@@ -74,3 +74,17 @@ func TestRobot_SenseEstimatesTheBase(t *testing.T) {
 		t.Errorf("Sense allocates %g times", n)
 	}
 }
+
+// The expected values are those of a rotation by the angle about the axis y, forwards.
+func TestGravity_IgnoresTheNormOfTheQuaternion(t *testing.T) {
+	for _, degrees := range []float64{0, 30, 59, 61, 180} {
+		sin, cos := math.Sincos(degrees * math.Pi / 360)
+		for _, norm := range []float64{math.Sqrt(0.8), 1, math.Sqrt(1.2)} {
+			x, y, z := gravity(&[4]float32{float32(norm * cos), 0, float32(norm * sin)})
+			wantZ, wantX := math.Sincos((degrees - 90) * math.Pi / 180)
+			if math.Abs(float64(x)-wantX) > 1e-6 || y != 0 || math.Abs(float64(z)-wantZ) > 1e-6 {
+				t.Errorf("%g° with the norm %.2f: %g %g %g, want %.3f 0 %.3f", degrees, norm, x, y, z, wantX, wantZ)
+			}
+		}
+	}
+}

@@ -214,11 +214,14 @@ func (r *Robot) fill(obs []float32, s *Report) {
 	}
 }
 
-// gravity returns the direction of gravity in the body whose orientation is a unit quaternion, w x y z.
+// gravity returns the direction of gravity in the body with an orientation, w x y z. The writer accepts quaternions
+// whose norm is only about 1.
 func gravity(q *[4]float32) (x, y, z float32) {
 	w, i, j, k := float64(q[0]), float64(q[1]), float64(q[2]), float64(q[3])
-	return float32(-2 * (float64(i*k) - float64(w*j))), float32(-2 * (float64(j*k) + float64(w*i))),
-		float32(-1 + 2*(float64(i*i)+float64(j*j)))
+	ww, ii, jj, kk := float64(w*w), float64(i*i), float64(j*j), float64(k*k)
+	norm := ww + ii + jj + kk // squared
+	return float32(-2 * (float64(i*k) - float64(w*j)) / norm), float32(-2 * (float64(j*k) + float64(w*i)) / norm),
+		float32((ii + jj - ww - kk) / norm)
 }
 
 // Act sends goals to the writer. It fails, so that the robot is stopped, after any fault of robot or writers.
