@@ -25,6 +25,7 @@ var (
 	_ hal.Backstop  = (*Robot)(nil)
 	_ hal.Meter     = (*Robot)(nil)
 	_ hal.StopInput = (*Robot)(nil)
+	_ hal.Warner    = (*Robot)(nil)
 	_ io.Closer     = (*Robot)(nil)
 )
 
@@ -47,6 +48,14 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) { return r.body.Sense
 func (r *Robot) Act([]float32) error {
 	if !r.armed {
 		return hal.ErrHalted
+	}
+	return nil
+}
+
+// Warning implements hal.Warner by the wrapped robot.
+func (r *Robot) Warning() error {
+	if w, ok := r.body.(hal.Warner); ok {
+		return w.Warning()
 	}
 	return nil
 }

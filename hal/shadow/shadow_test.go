@@ -3,6 +3,7 @@ package shadow_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 
 	"optibfm/hal"
@@ -66,6 +67,7 @@ type body struct {
 func (b *body) HaltBeside()             { b.beside = true }
 func (b *body) Reward() (float64, bool) { return 0.5, true }
 func (b *body) Close() error            { b.closed = true; return nil }
+func (b *body) Warning() error          { return io.ErrShortWrite }
 func (b *body) Reset(uint64) error      { panic("a shadow resets nothing") }
 
 func TestShadow_PassesOptionalInterfaces(t *testing.T) {
@@ -74,6 +76,9 @@ func TestShadow_PassesOptionalInterfaces(t *testing.T) {
 	r.HaltBeside()
 	if reward, ok := r.Reward(); !rich.beside || reward != 0.5 || !ok {
 		t.Errorf("beside %t, reward %g %t", rich.beside, reward, ok)
+	}
+	if err := r.Warning(); err != io.ErrShortWrite {
+		t.Errorf("the warning %v", err)
 	}
 	if err := r.Close(); err != nil || !rich.closed {
 		t.Errorf("close: %v, %t", err, rich.closed)
@@ -86,7 +91,7 @@ func TestShadow_PassesOptionalInterfaces(t *testing.T) {
 	if _, ok := plain.Reward(); ok {
 		t.Error("a reward out of nowhere")
 	}
-	if err := plain.Close(); err != nil {
+	if err := errors.Join(plain.Warning(), plain.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -47,7 +47,6 @@ type controlProcess struct {
 	labelInput hal.LabelInput // nil: none
 	presses    [16]hal.Press
 	warner     hal.Warner            // nil: none
-	screen     bool                  // the host draws a full screen: nothing else may write there
 	refusal    atomic.Pointer[error] // of the newest arming by armInput
 
 	switched *link.TaskBelief // to which the run switched since the last tick; nil: none
@@ -166,8 +165,7 @@ func (c *controlProcess) runWithHost(
 		kernel = "PREEMPT_RT"
 	}
 	o.Posture += "\nkernel: " + kernel
-	c.screen = terminal.TakesScreen(o.Show)
-	if !c.screen {
+	if !terminal.TakesScreen(o.Show) { // the host draws it: nothing else may write there
 		reportPosture(journal.For(os.Stderr, journal.Warning), granted, caveat)
 	}
 	tasks, err := net.FileConn(host.tasks)
@@ -279,7 +277,7 @@ func (c *controlProcess) run(ctx context.Context, loop *rtloop.Loop) error {
 	loop.Halt, loop.OnStuck, loop.OnOverrun = c.halt, c.haltStuck, c.onOverrun
 	c.startServer(loop)
 	endReports := c.reportHeldStops()
-	endWarnings := c.reportWarnings()
+	endWarnings := c.reportWarnings(loop)
 	over := make(chan error, 1)
 	go func() {
 		_, err := loop.Run(ctx, c.onBeat)
@@ -308,7 +306,7 @@ func (c *controlProcess) startServer(loop *rtloop.Loop) {
 	}
 	spec := c.robot.Spec()
 	c.server.mailbox, c.server.live, c.server.haltStuck = &c.mailbox, loop.Live, c.haltStuck
-	c.server.console = c.link.Console
+	c.server.console, c.server.warner = c.link.Console, c.warner
 	c.server.period, c.server.robot, c.server.tasks = spec.Period, spec.Name, c.taskSwitch()
 	c.server.deadman = setup.DescribeDeadman(c.robot, c.session.File.Safety)
 	go c.server.serve()

@@ -24,6 +24,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/hal"
 	"optibfm/internal/link"
 	"optibfm/rtloop"
 )
@@ -47,6 +48,7 @@ type Server struct {
 	mailbox   *commandMailbox
 	live      func() rtloop.Live
 	console   *atomic.Uint64 // a link.ConsoleState
+	warner    hal.Warner     // nil: none
 	period    time.Duration
 	robot     string
 	tasks     *taskSwitch
@@ -341,6 +343,7 @@ func (s *Server) status(refusal error) link.Status {
 	r := link.Status{
 		Robot: s.robot, State: controller.Mode(b.mode.Load()).String(), Tick: b.tick.Load(), Deadman: s.deadman,
 		LateUS: microseconds(live.Lateness), WorstUS: microseconds(live.WorstLateness), Skipped: live.Skipped,
+		Demoted: live.Demoted, Warning: warningOf(s.warner),
 	}
 	if refusal != nil {
 		r.Error = refusal.Error()

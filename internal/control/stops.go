@@ -3,13 +3,14 @@ package control
 import (
 	"errors"
 	"fmt"
-	"os"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"optibfm/controller"
 	"optibfm/hal"
-	"optibfm/internal/journal"
-	"optibfm/internal/plaintext"
+	"optibfm/internal/link"
 	"optibfm/rtloop"
 )
 
@@ -140,27 +141,60 @@ func (c *controlProcess) haltStuck(stall rtloop.Stall) {
 // reportEvery is how often the control process checks for a held stop to report.
 const reportEvery = 50 * time.Millisecond
 
-// reportWarnings prints what the robot warns of, and why it was not armed by its own input, until end is called.
-func (c *controlProcess) reportWarnings() (end func()) {
-	if c.warner == nil && c.armInput == nil || c.screen {
-		return func() {}
+// warnEvery and warnBurst limit the warnings in the log: a value near its threshold changes often.
+const (
+	warnEvery = 5 * time.Second
+	warnBurst = 5
+)
+
+// warnings sends warnings to the host process, which records and shows them.
+type warnings struct {
+	robot   hal.Warner             // nil: none
+	refusal *atomic.Pointer[error] // of the newest arming by the robot's input
+	demoted func() uint64          // see rtloop.Live
+	send    func(string) bool
+	limit   *rate.Limiter
+
+	last       string // of the robot
+	demotions  uint64 // when last reported
+	unreported string // a refusal that the host process had no room for
+}
+
+// report sends what is new. It warns of demotions again when their number has doubled.
+func (w *warnings) report() {
+	if refusal := w.refusal.Swap(nil); refusal != nil {
+		w.unreported = "not armed: " + (*refusal).Error()
 	}
-	out := journal.For(os.Stderr, journal.Warning)
-	var last error
-	return repeat(reportEvery, func() {
-		if refusal := c.refusal.Swap(nil); refusal != nil {
-			fmt.Fprint(out, plaintext.Wrap("warning: not armed: "+(*refusal).Error()))
-		}
-		if c.warner == nil {
-			return
-		}
-		if w := c.warner.Warning(); w != last {
-			last = w
-			if w != nil {
-				fmt.Fprint(out, plaintext.Wrap("warning: "+w.Error()))
-			}
-		}
-	})
+	if w.unreported != "" && w.send(w.unreported) {
+		w.unreported = ""
+	}
+	if n := w.demoted(); n >= max(1, 2*w.demotions) && w.send(fmt.Sprintf("%s (%d times)", link.DemotedWarning, n)) {
+		w.demotions = n
+	}
+	if now := warningOf(w.robot); now != w.last && (now == "" || w.limit.Allow() && w.send(now)) {
+		w.last = now
+	}
+}
+
+// warningOf returns the present warning of a robot, "" for none.
+func warningOf(robot hal.Warner) string {
+	if robot == nil {
+		return ""
+	}
+	if err := robot.Warning(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// reportWarnings reports the warnings of robot and loop, and why the robot was not armed by its own input, until end is
+// called.
+func (c *controlProcess) reportWarnings(loop *rtloop.Loop) (end func()) {
+	w := &warnings{
+		robot: c.warner, refusal: &c.refusal, demoted: func() uint64 { return loop.Live().Demoted }, send: c.link.Warn,
+		limit: rate.NewLimiter(rate.Every(warnEvery), warnBurst),
+	}
+	return repeat(reportEvery, w.report)
 }
 
 // repeat calls a function again and again on a goroutine, until end is called.

@@ -484,6 +484,17 @@ func (h *Process) event(level flightlog.Level, text string) {
 	h.Recorder.Event(flightlog.Event{At: rtloop.Now(), Level: level, Text: text})
 }
 
+// takeWarnings records and shows the warnings of the control process.
+func (h *Process) takeWarnings() {
+	for {
+		text, ok := h.Link.NextWarning()
+		if !ok {
+			return
+		}
+		h.event(flightlog.Warn, text)
+	}
+}
+
 // takeStop takes the newest cause of a stop. It records a cause that does not end the run at once, and drain
 // records the last one.
 func (h *Process) takeStop() {
@@ -620,8 +631,9 @@ func (h *Process) noteStart() {
 	h.awaited = starts
 }
 
-// TakeNotes records the planner's plans, snapshots and events.
+// TakeNotes records the warnings of the control process, and the planner's plans, snapshots and events.
 func (h *Process) TakeNotes() {
+	h.takeWarnings()
 	for {
 		select {
 		case p := <-h.Planner.Plans:

@@ -23,6 +23,7 @@ type ControlLink struct {
 	stops    *shm.MailboxWriter // not for the control thread
 	switches *shm.Producer
 	presses  *shm.Producer
+	warnings *shm.Producer // not for the control thread
 
 	Words
 
@@ -41,7 +42,7 @@ var (
 // NewControlLink opens the control process's end.
 func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink, error) {
 	l := &ControlLink{shape: shape, spare: *controller.NewTick(shape)}
-	var errs [9]error
+	var errs [10]error
 	l.ticks, errs[0] = segment.Producer(sectionTicks)
 	l.states, errs[1] = segment.MailboxWriter(sectionStates)
 	l.requests, errs[2] = segment.Producer(sectionRequests)
@@ -51,6 +52,7 @@ func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink,
 	l.stops, errs[6] = segment.MailboxWriter(sectionStops)
 	l.switches, errs[7] = segment.Producer(sectionSwitches)
 	l.presses, errs[8] = segment.Producer(sectionPresses)
+	l.warnings, errs[9] = segment.Producer(sectionWarnings)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("control: segment: %w", err)
 	}
@@ -152,10 +154,23 @@ func (l *ControlLink) Report(cause *controller.FaultError, final bool) {
 	l.TickWake.Signal()
 }
 
+// Warn sends a warning to the host process. It returns false if the ring is full. One goroutine calls it.
+func (l *ControlLink) Warn(warning string) bool {
+	slot, ok := l.warnings.TryReserve()
+	if !ok {
+		return false
+	}
+	warningView.At(slot).set(warning)
+	l.warnings.Commit()
+	l.TickWake.Signal()
+	return true
+}
+
 // Err returns an error after the host process has written an impossible value.
 func (l *ControlLink) Err() error {
 	for _, err := range [...]error{
 		l.ticks.Err(), l.states.Err(), l.requests.Err(), l.plans.Err(), l.labels.Err(), l.switches.Err(), l.presses.Err(),
+		l.warnings.Err(),
 	} {
 		if err != nil {
 			return err

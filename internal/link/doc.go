@@ -9,6 +9,8 @@
 //	labels    ring     host -> control  durable labels; a full ring refuses the press
 //	switches  ring     control -> host  switches of the task; a full ring refuses the switch
 //	stops     mailbox  control -> host  the newest cause of a stop
+//	presses   ring     control -> host  presses of the robot's buttons; dropped if the host is slow
+//	warnings  ring     control -> host  warnings; sent later if the host is slow
 //	words              both             heartbeat, stop requests, stages and activities
 //
 // [ControlLink] is the control process's end. It implements rewardsrc.Source and controller.Plans, so the agent

@@ -23,6 +23,7 @@ type HostLink struct {
 	stops    *shm.MailboxReader
 	switches *shm.Consumer
 	presses  *shm.Consumer
+	warnings *shm.Consumer
 
 	Words
 
@@ -37,7 +38,7 @@ var ErrLabelRing = errors.New("host: the robot has not taken the last labels; pr
 // NewHostLink opens the host process's end.
 func NewHostLink(segment *shm.Segment, shape controller.Shape) (*HostLink, error) {
 	l := &HostLink{shape: shape}
-	var errs [9]error
+	var errs [10]error
 	l.ticks, errs[0] = segment.Consumer(sectionTicks)
 	l.states, errs[1] = segment.MailboxReader(sectionStates)
 	l.requests, errs[2] = segment.Consumer(sectionRequests)
@@ -47,6 +48,7 @@ func NewHostLink(segment *shm.Segment, shape controller.Shape) (*HostLink, error
 	l.stops, errs[6] = segment.MailboxReader(sectionStops)
 	l.switches, errs[7] = segment.Consumer(sectionSwitches)
 	l.presses, errs[8] = segment.Consumer(sectionPresses)
+	l.warnings, errs[9] = segment.Consumer(sectionWarnings)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("host: segment: %w", err)
 	}
@@ -117,6 +119,17 @@ func (l *HostLink) NextPress() (letter rune, at int64, ok bool) {
 	p := *pressView.At(slot)
 	l.presses.Release()
 	return rune(min(p.Button, utf8.MaxRune)), p.At, true
+}
+
+// NextWarning takes the oldest warning from the ring.
+func (l *HostLink) NextWarning() (warning string, ok bool) {
+	slot, ok := l.warnings.Peek()
+	if !ok {
+		return "", false
+	}
+	warning = warningView.At(slot).String()
+	l.warnings.Release()
+	return warning, true
 }
 
 // HasRoom reports whether Push has room. Only this process pushes, so true stays true until the next Push.

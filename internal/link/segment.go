@@ -14,7 +14,7 @@ import (
 )
 
 // segmentVersion changes with the sections and their meaning. shm checks the sizes.
-const segmentVersion = controller.LayoutVersion<<16 | 7
+const segmentVersion = controller.LayoutVersion<<16 | 8
 
 // The sections of the segment between the control and the host process.
 const (
@@ -26,6 +26,7 @@ const (
 	sectionStops    = "stops"    // mailbox, control to host: the newest stopReport
 	sectionSwitches = "switches" // ring, control to host: switches of the task; full: the switch is refused
 	sectionPresses  = "presses"  // ring, control to host: presses of the robot's buttons; full: dropped
+	sectionWarnings = "warnings" // ring, control to host: warnings; full: refused
 
 	// The host also has a word for each activity.
 	wordHostBeat = "host beat" // the host's heartbeat: its time, CLOCK_MONOTONIC ns
@@ -90,6 +91,7 @@ const (
 	requestSlots = 64
 	switchSlots  = 2
 	pressSlots   = 16
+	warningSlots = 8
 )
 
 var (
@@ -97,6 +99,7 @@ var (
 	requestView = mustView[rewardsrc.Request]()
 	stopView    = mustView[StopReport]()
 	pressView   = mustView[hal.Press]()
+	warningView = mustView[text]()
 )
 
 func mustView[T any]() shm.View[T] {
@@ -150,6 +153,7 @@ func layout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionStops, Kind: shm.KindMailbox, Size: stopView.Size()},
 		{Name: sectionSwitches, Kind: shm.KindRing, Size: switchSize(s), Slots: switchSlots},
 		{Name: sectionPresses, Kind: shm.KindRing, Size: pressView.Size(), Slots: pressSlots},
+		{Name: sectionWarnings, Kind: shm.KindRing, Size: warningView.Size(), Slots: warningSlots},
 	}
 	for _, name := range []string{
 		wordHostBeat, wordReady, wordStop, wordAway, wordConsole, wordEnded, wordStage, wordWaited,

@@ -14,15 +14,21 @@ type Status struct {
 	Cause   string  `json:"cause,omitempty"`   // of the stop
 	Found   string  `json:"found,omitempty"`   // details of the cause
 	Present string  `json:"present,omitempty"` // the present condition that stops the robot, or would
+	Warning string  `json:"warning,omitempty"` // of the robot, at present
 	Tick    uint64  `json:"tick"`
 	Planned bool    `json:"planned"` // a z exists
 	ZAgeMS  float64 `json:"z_age_ms"`
 	LateUS  float64 `json:"late_us"` // of the newest tick
 	WorstUS float64 `json:"worst_late_us"`
 	Skipped uint64  `json:"skipped"`           // ticks
+	Demoted uint64  `json:"demoted"`           // see rtloop.Live
 	Deadman string  `json:"deadman"`           // stops the robot if this computer fails
 	Console string  `json:"console,omitempty"` // why browsers cannot reach the web console
 }
+
+// DemotedWarning is the warning of rtloop.Live.Demoted.
+const DemotedWarning = "the control process computes beside its control thread: " +
+	"its other threads lost their real-time priority for a while, and ticks may be late"
 
 // Text returns the status as lines for a terminal, without control characters of the robot.
 func (c *Status) Text() string {
@@ -35,6 +41,12 @@ func (c *Status) Text() string {
 	}
 	if c.Present != "" {
 		s += "\nnow: " + plaintext.Clean(c.Present)
+	}
+	if c.Warning != "" {
+		s += "\nwarning: " + plaintext.Clean(c.Warning)
+	}
+	if c.Demoted > 0 {
+		s += fmt.Sprintf("\nwarning: %s (%d times)", DemotedWarning, c.Demoted)
 	}
 	age := "no plan yet"
 	if c.Planned {
