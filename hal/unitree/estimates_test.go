@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// standing attaches to a segment whose writer reports a Go2 that stands.
-func standing(t *testing.T) (r *Robot, report func(change func(*Report))) {
+// standing attaches to a segment whose writer reports a robot that stands: a Go2, or a G1 with straight legs.
+func standing(t testing.TB, c Config) (r *Robot, report func(change func(*Report))) {
 	t.Helper()
 	shared, err := CreateShared()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = shared.Close() })
-	c, now := valid(Go2), int64(time.Second)
-	c.BodyEstimates = true
+	now := int64(time.Second)
 	if r, err = Attach(c, 20*time.Millisecond, shared, func() int64 { return now }); err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +26,9 @@ func standing(t *testing.T) (r *Robot, report func(change func(*Report))) {
 		now += int64(20 * time.Millisecond)
 		s := &Report{At: now, StateAt: now, Quaternion: [4]float32{1}, Accelerometer: [3]float32{0, 0, 9.81}}
 		for leg := range 4 {
+			if c.Model == G1 {
+				break
+			}
 			s.Position[3*leg+1], s.Position[3*leg+2] = 0.8, -1.6
 			s.Foot[leg] = 40
 		}
@@ -36,7 +38,9 @@ func standing(t *testing.T) (r *Robot, report func(change func(*Report))) {
 }
 
 func TestRobot_SenseEstimatesTheBase(t *testing.T) {
-	r, report := standing(t)
+	c := valid(Go2)
+	c.BodyEstimates = true
+	r, report := standing(t, c)
 	obs := make([]float32, len(r.Spec().Obs))
 	base := obs[len(obs)-4:]
 	for i, want := range []string{"base_velocity_x", "base_velocity_y", "base_velocity_z", "base_height"} {
@@ -85,6 +89,36 @@ func TestGravity_IgnoresTheNormOfTheQuaternion(t *testing.T) {
 			if math.Abs(float64(x)-wantX) > 1e-6 || y != 0 || math.Abs(float64(z)-wantZ) > 1e-6 {
 				t.Errorf("%g° with the norm %.2f: %g %g %g, want %.3f 0 %.3f", degrees, norm, x, y, z, wantX, wantZ)
 			}
+		}
+	}
+}
+
+// BenchmarkRobot_SenseAndAct has a new report in each Sense.
+func BenchmarkRobot_SenseAndAct(b *testing.B) {
+	for _, model := range []string{Go2, G1} {
+		for name, estimates := range map[string]bool{"sensors": false, "estimates": true} {
+			b.Run(model+"/"+name, func(b *testing.B) {
+				c := valid(model)
+				c.BodyEstimates = estimates
+				r, report := standing(b, c)
+				r.halted = false
+				obs, action := make([]float32, len(r.spec.Obs)), make([]float32, len(r.spec.Action))
+				for i, a := range r.spec.Action {
+					action[i] = float32(a.Failsafe)
+				}
+				hold := func(s *Report) { s.Mode, s.Battery = ModeHolding, 80 }
+				for b.Loop() {
+					b.StopTimer()
+					report(hold)
+					b.StartTimer()
+					if _, err := r.Sense(obs); err != nil {
+						b.Fatal(err)
+					}
+					if err := r.Act(action); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
 	}
 }

@@ -672,19 +672,3 @@ func TestRobot_SenseAndActAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-func BenchmarkRobot_SenseAndAct(b *testing.B) {
-	t := &testing.T{}
-	r := newRig(t, unitree.G1, nil)
-	action := r.arm()
-	obs := make([]float32, len(r.robot.Spec().Obs))
-	for b.Loop() {
-		r.net.written = r.net.written[:0]
-		if _, err := r.robot.Sense(obs); err != nil {
-			b.Fatal(err)
-		}
-		if err := r.robot.Act(action); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
