@@ -17,6 +17,7 @@ import (
 
 	"optibfm/hal/monotonic"
 	"optibfm/hal/unitree"
+	"optibfm/rtloop"
 )
 
 // processes are a control process and its writers.
@@ -130,6 +131,7 @@ func endOne(t *testing.T, who string, signal unix.Signal) (took float64, armed b
 	c.DeadmanMS, c.StandbyMS, c.StandbyLateMS = d.DeadmanMS, d.StandbyMS, d.StandbyLateMS // those of a robot
 	sim := newRig(t, c)                                                                   // another domain: a killed writer stays known for the 10 s of its lease
 	defer sim.end()
+	defer realTime(t)()
 	p := startControl(t, c)
 	defer p.end()
 	stop, _ := sim.watch(t, c.Model)
@@ -165,4 +167,15 @@ func endOne(t *testing.T, who string, signal unix.Signal) (took float64, armed b
 		t.Errorf("after the first of %d commands that damp, %d do not", rest, active)
 	}
 	return float64(seen[first].at-at) / 1e6, true
+}
+
+// realTime gives the threads of this process real-time priorities, where the system grants them. With an ordinary
+// priority the independent reader itself is late by tens of milliseconds on a busy computer.
+func realTime(t *testing.T) (end func()) {
+	t.Helper()
+	loop, _, err := rtloop.Prepare(rtloop.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loop.Close
 }
