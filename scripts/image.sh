@@ -6,7 +6,7 @@
 #   --wifi FILE      wpa_supplicant.conf; default: wired networks only
 #   --config FILE    robot.yaml; default: the package's simulated rover
 #   --deb FILE       the package; default: a package of this commit
-# The service starts at boot, disarmed. docs/install.md has the use. Needs mmdebstrap and, for another
+# The service starts at boot, disarmed. docs/boards.md has the use. Needs mmdebstrap and, for another
 # processor, qemu-user-static; as a user other than root also uidmap.
 set -euo pipefail
 shopt -s inherit_errexit

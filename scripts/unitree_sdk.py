@@ -3,7 +3,7 @@
     python3 unitree_sdk.py g1 --domain 7 --seconds 5
 
 It sends rt/lowstate with the checksum of the SDK at 500 Hz, reads rt/lowcmd, computes the SDK's checksum of each
-command, and prints the counts as JSON. docs/unitree.md has the installation of the SDK.
+command, and prints the counts as JSON. hal/unitree/TESTING.md has the installation of the SDK.
 """
 
 from __future__ import annotations

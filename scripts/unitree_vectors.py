@@ -1,7 +1,7 @@
 """Writes messages with their checksums as Unitree's SDK for Python packs them, for the tests of hal/unitree/idl.
 
     pip install --no-deps unitree-sdk2==1.0.1
-    pip install cyclonedds==0.10.2    # Python 3.11: builds with CYCLONEDDS_HOME, see docs/unitree.md
+    pip install cyclonedds==0.10.2    # Python 3.11: see hal/unitree/TESTING.md
     python3 scripts/unitree_vectors.py > hal/unitree/idl/testdata/sdk.json
 
 Each message has a random value in each member. The output is the C struct that the SDK makes before it computes the

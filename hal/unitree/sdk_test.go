@@ -16,7 +16,7 @@ import (
 func TestRobot_AgreesWithUnitreesSDK(t *testing.T) {
 	python := os.Getenv("OPTIBFM_TEST_UNITREE_SDK")
 	if python == "" {
-		t.Skip("OPTIBFM_TEST_UNITREE_SDK is empty: see docs/unitree.md")
+		t.Skip("OPTIBFM_TEST_UNITREE_SDK is empty: see hal/unitree/TESTING.md")
 	}
 	library(t)
 	for _, model := range []string{unitree.Go2, unitree.G1} {
