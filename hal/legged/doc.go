@@ -1,12 +1,12 @@
-// Package legged computes what a robot with legs does not measure: where its links are, how fast its
-// base moves, and how high it is.
+// Package legged computes the poses of the links of a robot with legs, and the velocity and height of
+// its base. Sensors do not measure them.
 //
-//   - A [Body] is the tree of its links.
+//   - A [Body] is the tree of links.
 //   - [Kinematics] computes position, orientation and velocities of every link in the frame of the
 //     base.
-//   - [Estimator] estimates velocity and height of the base from joints, IMU and, if the robot feels
-//     it, the load of its feet. docs/estimator.md has its errors.
+//   - [Estimator] estimates velocity and height of the base from joints, IMU and, if measured, the
+//     load of the feet. docs/estimator.md has its errors.
 //
-// The arithmetic is float64, fuses no products and uses no function but Sqrt and Floor: the same
-// readings give the same bits on every CPU.
+// The same readings give the same bits on every CPU: the arithmetic is float64 without fused products,
+// and Sqrt and Floor are its only functions.
 package legged

@@ -18,7 +18,7 @@ func TestShadow_BlocksArmAndAct(t *testing.T) {
 	}
 	r := shadow.Wrap(body)
 	if err := r.Act([]float32{1, 1}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("before Arm, Act says %v", err)
+		t.Errorf("before Arm, Act returns %v", err)
 	}
 	if err := r.Arm(); err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestShadow_PassesSenseAndHalt(t *testing.T) {
 		t.Errorf("Halt: %v, %d halts", err, body.Halts-halts)
 	}
 	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("after Halt, Act says %v", err)
+		t.Errorf("after Halt, Act returns %v", err)
 	}
 	body.HaltErr = errors.New("broken")
 	if err := r.Halt(); !errors.Is(err, body.HaltErr) {
@@ -89,7 +89,7 @@ func TestShadow_PassesOptionalInterfaces(t *testing.T) {
 	plain := shadow.Wrap(haltest.New(haltest.Spec(1, 1)))
 	plain.HaltBeside()
 	if _, ok := plain.Reward(); ok {
-		t.Error("a reward out of nowhere")
+		t.Error("a shadow of a robot without reward returns one")
 	}
 	if err := errors.Join(plain.Warning(), plain.Close()); err != nil {
 		t.Error(err)
@@ -126,7 +126,7 @@ func TestShadow_ReportsEmergencyStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.StopPressed() != pressed {
-			t.Errorf("pressed %v: the shadow says %v", pressed, r.StopPressed())
+			t.Errorf("pressed %v: the shadow returns %v", pressed, r.StopPressed())
 		}
 	}
 	if shadow.Wrap(haltest.New(haltest.Spec(1, 1))).StopPressed() {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mark is a word of the segment that shows the death of a process: a robust futex, which the kernel changes when the
-// thread that holds it ends, however it ends. A killed process is found within a cycle, before the kernel has removed
-// its memory and closed its pipes.
+// A mark is a word of the segment that shows the death of a process. It is a robust futex: the kernel
+// changes it when the thread that holds it ends, for any reason. The others find a killed process
+// within a cycle, before the kernel has removed its memory and closed its pipes.
 //
-// Where the kernel has no robust futexes (qemu-user), only the silence of the process shows its death.
+// Without robust futexes (qemu-user), only the silence of a process shows its death.
 
 // ownerDied is FUTEX_OWNER_DIED.
 const ownerDied = 0x40000000
@@ -32,7 +32,7 @@ func hold(word *atomic.Uint64) (release func(), err error) {
 	held, over := make(chan error), make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		runtime.LockOSThread() // and ends with it
+		runtime.LockOSThread() // the thread ends with this goroutine
 		list := new(robustList)
 		head, entry := uintptr(unsafe.Pointer(list)), uintptr(unsafe.Pointer(&list.entry))
 		list.next, list.entry = entry, head
@@ -66,8 +66,8 @@ func setRobustList(head uintptr) error {
 // died reports whether the process that held a word has died.
 func died(word *atomic.Uint64) bool { return word.Load()&ownerDied != 0 }
 
-// Hold marks the life of a process, of a role, in the segment. Without support by the kernel it does nothing. Call
-// release before the segment is closed.
+// Hold marks the process of a role as alive in the segment. Without robust futexes it does nothing.
+// Call release before you close the segment.
 func (s *Shared) Hold(role string) (release func()) {
 	release, err := hold(s.mark(role))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // onnxTolerance is the largest relative difference of an exported model.
 const onnxTolerance = 1e-4
 
-// ExportONNX writes the networks of a bundle as ONNX models to a new directory, and compares them with the
-// native networks where ONNX Runtime is installed.
+// ExportONNX writes the networks of a bundle as ONNX models to a new directory. If ONNX Runtime is
+// installed, ExportONNX compares them with the native networks.
 func ExportONNX(out io.Writer, name, dir string) error {
 	m, err := setup.OpenModel(name)
 	if err != nil {

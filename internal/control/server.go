@@ -29,16 +29,17 @@ import (
 	"optibfm/rtloop"
 )
 
-// Server answers commands at the control socket, a Unix socket: a request is a line with one word, or a
-// switch of the task (link.SwitchWord), the reply a line of JSON (link.Status). Each caller has a goroutine, which only
-// exchanges atomic words with the control thread. It reads no file: a disk that stalls does not delay a stop.
+// Server answers commands at the control socket, a Unix socket. A request is a line with one word, or
+// a switch of the task (link.SwitchWord). The reply is a line of JSON (link.Status). Each caller has a
+// goroutine, which only exchanges atomic words with the control thread. It reads no file: a disk that
+// stalls does not delay a stop.
 //
-// A connection to a second socket (StopPath) is a stop, without a request: no other caller can keep it waiting, and
-// callers that occupy it stop the robot. The host process may use it, as it may stop the robot.
+// A connection to a second socket (StopPath) is a stop, without a request. Other callers cannot delay
+// it, and callers that occupy the socket stop the robot. The host process may use this socket.
 //
-// Three checks keep other callers out: the mode of the socket (0660, and its group), the credentials
-// that the kernel reports, and the ancestry of the calling process. No process that this one started
-// may call, whatever its user: the host faces the network and must not be able to arm the robot.
+// Three checks refuse other callers of the control socket: its mode (0660) and group, the credentials
+// that the kernel reports, and the ancestry of the calling process. Children of this process may not
+// call, whatever their user: the host faces the network and must not be able to arm the robot.
 type Server struct {
 	lock      *os.File
 	listener  *net.UnixListener
@@ -70,12 +71,13 @@ const (
 // StopPath returns the path of the socket at which every connection is a stop.
 func StopPath(socket string) string { return socket + ".stop" }
 
-// lockPath returns the path of the file that the holder of a robot locks. No run removes it: a run that still waits
-// for the lock of a removed file would get it beside the run that locks a new one.
+// lockPath returns the path of the file that the holder of a robot locks. It is never removed: a run
+// could otherwise lock the removed file while another run locks a new one.
 func lockPath(socket string) string { return socket + ".lock" }
 
-// Listen takes the lock of the robot and opens the control socket. It returns nil without safety.socket, and an error
-// that wraps ErrSocketInUse if another process has the lock or listens there. Close removes the sockets.
+// Listen takes the lock of the robot and opens the control socket. It returns nil without
+// safety.socket. The error wraps ErrSocketInUse if another process has the lock or listens there.
+// Close removes the sockets.
 func Listen(s configs.Safety) (_ *Server, err error) {
 	if s.Socket == "" {
 		return nil, nil
@@ -115,8 +117,8 @@ func Listen(s configs.Safety) (_ *Server, err error) {
 // ErrSocketInUse means that another process holds the robot.
 var ErrSocketInUse = errors.New("another process holds this robot; end it, or set safety.socket to another path")
 
-// takeLock locks a file until the process ends. Any user who can reach the file may lock it, so that a run of the
-// service and one of root exclude each other, whoever created it.
+// takeLock locks a file until the process ends. Any user who can reach the file may lock it: a run of
+// the service and a run of root exclude each other, whichever created the file.
 func takeLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,8 +167,8 @@ func listenRestricted(path string, group int, held func(string) error) (*net.Uni
 	return l.(*net.UnixListener), nil
 }
 
-// removeStaleSocket removes the socket of a dead process. Anything else at path is an error. held returns an error if a
-// process listens there.
+// removeStaleSocket removes the socket of a dead process. Anything else at path is an error. held
+// returns an error if a process listens there.
 func removeStaleSocket(path string, held func(string) error) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -184,11 +186,12 @@ func removeStaleSocket(path string, held func(string) error) error {
 	return os.Remove(path)
 }
 
-// ignored does not look: a connection to the socket of stops is a stop, and the lock keeps other runs out.
+// ignored does not connect: a connection to the socket of stops would stop the robot. The lock
+// excludes other runs.
 func ignored(string) error { return nil }
 
-// answered returns ErrSocketInUse if a process listens at path: a version of this program without the lock, or one
-// whose lock a person removed.
+// answered returns ErrSocketInUse if a process listens at path: a version of this program without the
+// lock, or one whose lock file was removed.
 func answered(path string) error {
 	c, err := net.DialTimeout("unix", path, callerTimeout)
 	if err == nil {
@@ -228,7 +231,8 @@ func (s *Server) Close() error {
 	return s.release()
 }
 
-// release removes the sockets, which a listener made from a descriptor leaves, before it releases the lock.
+// release removes the sockets before it releases the lock. A listener made from a descriptor does not
+// remove its socket.
 func (s *Server) release() error {
 	var errs []error
 	for path, l := range map[string]*net.UnixListener{s.path: s.listener, StopPath(s.path): s.stops} {

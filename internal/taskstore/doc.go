@@ -1,19 +1,20 @@
 // Package taskstore keeps what a robot learnt, one file a task.
 //
-// A [Task] is a z with its belief, so that a run can start from it. A task made from states of a log is a z
-// without a belief. The name of a task is that of its file: copy NAME.task to another robot with the same model,
-// or rename it.
+// A [Task] is a z with its belief, so that a run can start from it. A task made from states of a log
+// is a z without a belief. The file NAME.task has the task NAME: you may rename it, or copy it to
+// another robot with the same model.
 //
-// A [Store] has the folder of the saved tasks, and run.state_dir with the two tasks that a run writes itself:
-// [Last], its newest belief, and [Previous], the belief before a switch of the task. [Keeper] writes them, and
-// locks that folder.
+// A [Store] has the folder of the saved tasks, and run.state_dir with two tasks that the run writes:
+// [Last], its newest belief, and [Previous], the belief before a switch of the task. [Keeper] writes
+// both and locks run.state_dir.
 //
 // A file consists of
 //
 //	one line  JSON: the format, the task, the settings of its belief
-//	a body    R, b, D, cursor and weight of posterior.Belief.State, float64, little-endian; empty without a belief
+//	a body    R, b, D, cursor and weight of posterior.Belief.State, float64, little-endian;
+//	          empty without a belief
 //	8 bytes   xxHash64 (seed 0) of everything before, little-endian
 //
-// It is complete or absent: each write goes to a new file, syncs it, renames it and syncs the folder. If the process
-// or the power fails at any moment, the old or the new file remains.
+// Each write goes to a new file, syncs it, renames it and syncs the folder. If the process or the power
+// fails at any moment, the old or the new file remains, complete.
 package taskstore

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// column is a column of a tensor that depends on one column of an input alone: (x + shift)·scale.
+// column is a column of a tensor that depends only on one column of an input: (x + shift)·scale.
 type column struct {
 	input        string
 	index        int
 	scale, shift float64
-	unit         bool // the rows of the input's columns are scaled to the norm √d before
+	unit         bool // before that, each row is scaled to the norm √d
 }
 
 // maxColumns is more than any network reads.

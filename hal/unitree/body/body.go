@@ -7,11 +7,11 @@ import (
 	"optibfm/hal/legged"
 )
 
-// Go2 and G1 return the trees of the robots. Callers do not change them.
+// Go2 and G1 return the trees of the robots. Do not change them.
 func Go2() *legged.Body { return &go2 }
 func G1() *legged.Body  { return &g1 }
 
-// Measured is what a robot's newest state has.
+// Measured has the readings of a robot's newest state.
 type Measured struct {
 	At                        int64     // ns
 	Position, Velocity        []float32 // of the joints, rad, rad/s
@@ -28,8 +28,8 @@ type Estimates struct {
 	poses     []legged.Pose // of links and head
 }
 
-// NewGo2 returns base_velocity_x, _y, _z, m/s in the base's frame, and base_height, m. A foot whose
-// reading of foot_force is carrying carries the robot, one below a third of it is in the air.
+// NewGo2 returns the estimates base_velocity_x, _y, _z, m/s in the base's frame, and base_height, m.
+// carrying is the foot_force of a foot that carries the robot. Below a third of it a foot is in the air.
 func NewGo2(carrying float64) *Estimates {
 	e := newEstimates(&go2)
 	e.carrying = carrying
