@@ -98,8 +98,8 @@ fi
 inside optibfm run --config /etc/optibfm/robot.yaml --plain --operator scripted \
   --set loop.posture=warn --set loop.max_missed_ticks=-1 --set controller.max_plan_age_ticks=1000 --set run.host_timeout_s=60 --set run.duration_s=3 \
   --set log.min_free_gb=0.01 >"$work/run.log" 2>&1 || { cat "$work/run.log"; fail "a run of root"; }
-expect /var/lib/optibfm/belief/last.task 644 optibfm-host:optibfm
-for log in "$root"/var/log/optibfm/*.mcap; do expect "/var/log/optibfm/$(basename "$log")" 644 optibfm-host:optibfm; done
+expect /var/lib/optibfm/belief/last.task 640 optibfm-host:optibfm
+for log in "$root"/var/log/optibfm/*.mcap; do expect "/var/log/optibfm/$(basename "$log")" 640 optibfm-host:optibfm; done
 
 step "the unit"
 inside systemd-analyze verify --man=no /usr/lib/systemd/system/optibfm.service
@@ -115,7 +115,7 @@ inside chown -R optibfm:optibfm /var/lib/optibfm/belief /var/log/optibfm # as be
 before=$(cd "$root" && sha256sum etc/optibfm/robot.yaml var/lib/optibfm/belief/last.task var/log/optibfm/*)
 inside dpkg -i /tmp/optibfm.deb >/dev/null
 [ "$before" = "$(cd "$root" && sha256sum etc/optibfm/robot.yaml var/lib/optibfm/belief/last.task var/log/optibfm/*)" ] || fail "something changed"
-expect /var/lib/optibfm/belief/last.task 644 optibfm-host:optibfm
+expect /var/lib/optibfm/belief/last.task 640 optibfm-host:optibfm
 [ -z "$(find "$root/var/lib/optibfm" "$root/var/log/optibfm" -user "$(inside id -u optibfm)")" ] || fail "not the host's"
 inside dpkg -r optibfm >/dev/null
 [ ! -e "$root/usr/bin/optibfm" ] && [ -e "$root/etc/optibfm/robot.yaml" ] || fail "removal"

@@ -140,7 +140,7 @@ func TestWrite_ReportsCutAndDamage(t *testing.T) {
 		log  []byte
 		want []string
 	}{
-		"cut": {log[:len(log)*2/3], []string{"was never closed", "the last tick is", "optibfm log recover"}},
+		"cut": {log[:len(log)*2/3], []string{"was never closed", "the last tick is", "log recover"}},
 		"damaged": {damaged, []string{
 			"Not verified: the log is DAMAGED", "Log damaged from byte", "periods have no record",
 			"Belief: not verified from tick",

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -128,13 +129,25 @@ func TestDescribe_PrintsThePriorOrItsCommand(t *testing.T) {
 	contains(t, with.String(), "4000 random rewards on 20000 observations", "p90 2.00", "nearness")
 }
 
-func TestOpenModel_CommittedBundlesHaveAPrior(t *testing.T) {
-	bundles, err := filepath.Glob(filepath.Join("..", "..", "models", "*"))
+func TestOpenModel_BundlesOfConfigurationsHaveAPrior(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files, err := filepath.Glob(filepath.Join(root, "configs", "*.yaml"))
 	rigtest.Must(t, err)
-	if len(bundles) == 0 {
-		t.Fatal("no bundles")
+	bundles := map[string]bool{"embedded:rover": true}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		rigtest.Must(t, err)
+		for _, m := range regexp.MustCompile(`(?m)^  bundle: (models/\S+)`).FindAllStringSubmatch(string(text), -1) {
+			folder := filepath.Join(root, m[1])
+			if _, err := os.Stat(folder); err == nil { // others are downloads
+				bundles[folder] = true
+			}
+		}
 	}
-	for _, name := range append(bundles, "embedded:rover") {
+	if len(bundles) < 5 {
+		t.Fatalf("found %v", bundles)
+	}
+	for name := range bundles {
 		m, err := setup.OpenModel(name)
 		rigtest.Must(t, err)
 		if p := m.Prior(); p == nil || p.P50 > 1 || p.P90 > 2+1e-9 {
