@@ -30,10 +30,10 @@ type robustList struct {
 // hold marks a word with a thread that lives as long as this process, or until release.
 func hold(word *atomic.Uint64) (release func(), err error) {
 	held, over := make(chan error), make(chan struct{})
+	list := new(robustList) // outside the goroutine: its stack may move, and the kernel keeps the address
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		runtime.LockOSThread() // the thread ends with this goroutine
-		list := new(robustList)
 		head, entry := uintptr(unsafe.Pointer(list)), uintptr(unsafe.Pointer(&list.entry))
 		list.next, list.entry = entry, head
 		list.offset = int(uintptr(unsafe.Pointer(word)) - entry) // the futex is the lower half of the word
