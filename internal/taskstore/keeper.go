@@ -66,10 +66,13 @@ func (k *Keeper) Save(t Task) (err error) {
 			return err
 		}
 	}
-	if err := replace(k.store.Path(Last), k.data); err != nil {
+	err = replace(k.store.Path(Last), k.data)
+	if exists(k.store.Path(Last)) { // also if only its sync failed: it must not become Previous
+		k.switched = false
+	}
+	if err != nil {
 		return err
 	}
-	k.switched = false
 	return errors.Join(remove(k.store.oldPath(Last)), k.store.finishSwitch())
 }
 
