@@ -89,6 +89,9 @@ func (s Store) Read(name string) (t Task, data []byte, err error) {
 	if err == nil {
 		t, err = Parse(name, data)
 	}
+	if err != nil && !errors.Is(err, ErrDamaged) { // the file may be a good one
+		return Task{}, nil, fmt.Errorf("taskstore: %s: %w; check its owner and permissions, and the disk", path, err)
+	}
 	if err != nil {
 		remove := shell.ThisProgram().Command("task", "delete", name)
 		return Task{}, nil, fmt.Errorf("taskstore: %s: %w; copy it again, or remove it with: %s", path, err, remove)

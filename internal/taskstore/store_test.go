@@ -116,6 +116,17 @@ func TestStore_RefusesFilesThatAreNotRegular(t *testing.T) {
 	}
 }
 
+func TestStore_NeverAdvisesToRemoveAFileThatMayBeGood(t *testing.T) {
+	store := Store{Dir: t.TempDir()}
+	path := store.Path("a")
+	must(t, os.Symlink(path, path)) // opening it fails, also for root
+	_, err := store.Load("a")
+	if err == nil || errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "delete") ||
+		!strings.Contains(err.Error(), path) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestStore_ListsTheTasksOfARunAndRefusesOthersOfTheirNames(t *testing.T) {
 	saved := Store{Dir: t.TempDir()}
 	task := newTask(t, "last", true)
