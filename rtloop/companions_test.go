@@ -87,6 +87,21 @@ func TestPrepare_OtherThreadsHaveALowerPriority(t *testing.T) {
 	wantOthers(t, "closed", "NORMAL 0")
 }
 
+func TestPrepare_OtherThreadsNeverShareThePriority(t *testing.T) {
+	realTime(t)
+	cfg := DefaultConfig()
+	cfg.Priority = 1 // no real-time priority is lower
+	l, _, err := Prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	wantOthers(t, "prepared", "NORMAL 0")
+	if found := policies(t); found["FIFO 1"] == 0 {
+		t.Errorf("the control thread is not one of %v", found)
+	}
+}
+
 // quiet returns companions whose thread does not run.
 func quiet(t *testing.T) *companions {
 	t.Helper()

@@ -28,7 +28,8 @@
 // the control thread inside a tick then, that thread passes the slot and itself to
 // another thread of the process, and sleeps until this thread wakes it. At the
 // ordinary priority a busy computer delays that by tens of milliseconds. Therefore
-// all other threads of the process have SCHED_RR, 10 below the control thread.
+// all other threads of the process have SCHED_RR, 10 below the control thread, but at
+// least 1. With a fifo_priority of 1 they keep the ordinary one.
 //
 // Threads that compute for long must not have it: they would keep other programs
 // from running. If the other threads together use 75 % of a processor for 0.2 s,

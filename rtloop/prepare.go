@@ -71,11 +71,11 @@ func (l *Loop) stopCollecting() {
 	})
 }
 
-// raiseCompanions gives the other threads a priority below that of the control thread, if that has one. A refusal is one
+// raiseCompanions gives the other threads a priority below that of the control thread, if there is one. A refusal is one
 // of fifo_priority.
 func (l *Loop) raiseCompanions() {
 	i := slices.IndexFunc(l.granted.Grants, func(g Grant) bool { return g.Request == "fifo_priority" })
-	if i < 0 || !l.granted.Grants[i].Granted {
+	if i < 0 || !l.granted.Grants[i].Granted || l.cfg.Priority <= 1 {
 		return
 	}
 	c, err := startCompanions(l.cfg.Priority, l.tid)
