@@ -171,7 +171,7 @@ func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 	rigtest.Must(t, b.store.Save(foreign, false))
 	rigtest.Must(t, os.WriteFile(b.store.Path("cut"), []byte("cut"), 0o600))
 	out.Reset()
-	wantError(t, List(&out, b.Options), "optibfm task delete cut")
+	wantError(t, List(&out, b.Options), "task delete cut")
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != 4 || !strings.HasPrefix(lines[1], "turn     3") || strings.Contains(lines[1], "another") ||
 		!strings.HasPrefix(lines[2], "foreign  -") || !strings.Contains(lines[2], "walker     0123456789abcdef (another)") ||
