@@ -14,9 +14,15 @@ fi
 model=examples/puck/model
 trap 'exit 130' INT # also where python3 saves its progress and succeeds
 trap 'exit 143' TERM
+status=0
 python3 "$train" examples/puck/transitions.npz --out "$model.new" --unless-worse-than "$model" --steps 10000 \
   --latent 32 --hidden 64 --b-hidden 64 --batch 256 --gamma 0.97 --lr 1e-3 --lr-b 1e-4 --lr-end 0.1 \
-  --ortho 20 --z-from-data 0.4 --z-from-rewards 0.3 "$@"
+  --ortho 20 --z-from-data 0.4 --z-from-rewards 0.3 "$@" || status=$?
+case $status in
+0) ;;
+3) exit 0 ;; # the former model is better and stays
+*) exit "$status" ;;
+esac
 if [ -e "$model" ]; then
   former=$model.$(date +%Y%m%d-%H%M%S)
   mv "$model" "$former"

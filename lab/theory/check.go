@@ -267,8 +267,11 @@ func ratios(traces []Trace, set int) []float64 {
 	return r
 }
 
+// unbounded is a norm far above that of all features. A configuration has no infinite numbers.
+const unbounded = 1e100
+
 // widened returns ucb with rewards that are off by ±ζ and with the β′ for features of at most that
-// norm. An infinite norm gives β + ζ√n.
+// norm. An unbounded norm gives β + ζ√n.
 func widened(episodes int, length float64) method {
 	m := ucb(delta, episodes).named("β′").misfitted()
 	m.config.Beta.Schedule, m.config.Beta.Zeta, m.config.Beta.L = controller.Misspecified, zeta, length
@@ -279,7 +282,7 @@ func widened(episodes int, length float64) method {
 func (c *checker) misspecified() error {
 	m := widened(c.coverEpisodes, 1)
 	m.sets = []posterior.Schedule{
-		confidence(m.config), confidence(widened(0, math.Inf(1)).config), confidence(ucb(delta, 0).config),
+		confidence(m.config), confidence(widened(0, unbounded).config), confidence(ucb(delta, 0).config),
 	}
 	traces, err := c.alternating(m)
 	if err != nil {
@@ -293,7 +296,7 @@ func (c *checker) misspecified() error {
 func (c *checker) misspecifiedRegret() error {
 	for _, m := range []method{
 		widened(c.regretEpisodes, 1),
-		widened(c.regretEpisodes, math.Inf(1)).named("β + ζ√n"),
+		widened(c.regretEpisodes, unbounded).named("β + ζ√n"),
 		ucb(delta, c.regretEpisodes).named("β").misfitted(),
 		ucb(delta, c.regretEpisodes).named("thompson-EP").strategy(controller.Thompson).misfitted(),
 		ucb(delta, c.regretEpisodes).named("random").strategy(controller.Random).misfitted(),
