@@ -32,7 +32,7 @@ func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 	offer := func(label float64, switches uint64) uint64 {
 		rigtest.Must(t, belief.Update([]float64{1, 2, 3}, label, 1))
 		belief.State(state.Belief)
-		state.Switches, state.Noise.Labels = switches, 1
+		state.Switches = switches
 		saver.Offer(state, true)
 		return belief.Hash()
 	}

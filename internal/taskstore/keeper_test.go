@@ -270,20 +270,6 @@ func TestKeeper_AStaleFileOfTheVersionBeforeNeverReturns(t *testing.T) {
 	}
 }
 
-func TestKeeper_KeepsPreviousForABeliefWithoutLabels(t *testing.T) {
-	store := Store{State: t.TempDir()}
-	save(t, store, "learnt", 7, false)
-	for _, run := range []string{"fresh", "fresh again"} {
-		save(t, store, run, 0, true)
-	}
-	if got := labels(t, store); got["learnt"] != 7 || len(got) != 2 {
-		t.Errorf("found %v", got)
-	}
-	if got, err := store.Load(Last); err != nil || got.Note != "fresh again" {
-		t.Errorf("the last one is %q, %v", got.Note, err)
-	}
-}
-
 func TestKeeper_FailedSaveKeepsTheOldTask(t *testing.T) {
 	store := newState(t)
 	keeper, err := store.Lock()
