@@ -39,7 +39,7 @@ import (
 //
 // Three checks refuse other callers of the control socket: its mode (0660) and group, the credentials
 // that the kernel reports, and the ancestry of the calling process. Children of this process may not
-// call, whatever their user: the host faces the network and must not be able to arm the robot.
+// call, also as another user: the host faces the network and must not be able to arm the robot.
 type Server struct {
 	lock      *os.File
 	listener  *net.UnixListener

@@ -78,7 +78,7 @@ func OpenBackend(name string, section any, b *tflite.Bundle, w Workload) (tflite
 // SavedModelUse is how a SavedModel is evaluated.
 type SavedModelUse struct {
 	Candidates int  // of a search, at least 1
-	OnCPU      bool // whatever the device of the configuration
+	OnCPU      bool // also if the configuration names a GPU
 	OneThread  bool // no operation on another thread than the caller's
 }
 
