@@ -17,6 +17,7 @@ func suggest(found string, choices []string) string {
 var formerKeys = map[string]string{
 	"controller.label_range": "remove it, and give controller.offset, controller.sigma and controller.noise.floor in " +
 		"the unit of the labels",
+	"controller.robust":                      "remove it: mistakes weigh less with controller.noise.estimate",
 	"operator.scripted.drift.std_per_minute": "use operator.scripted.drift.minute_std",
 	"operator.web.mode":                      "use operator.label_mode (sparse is now any)",
 }

@@ -431,7 +431,7 @@ func TestAgent_CreditsAnswerToStateOfRequest(t *testing.T) {
 			age := float64(r.tick.Index - request.Tick)
 			a := r.applied()
 			want := AppliedLabel{ID: 1, Request: request.ID, From: request.Tick, To: request.Tick, About: request.Tick,
-				Value: 0.5, Confidence: 1, Share: 1, Weight: math.Pow(rho, age) / (sigma * sigma),
+				Value: 0.5, Confidence: 1, Weight: math.Pow(rho, age) / (sigma * sigma),
 				Kind: rewardsrc.Value, Outcome: Applied}
 			if math.Abs(a.Weight-want.Weight) > 1e-12 {
 				t.Errorf("weight %v, want %v", a.Weight, want.Weight)

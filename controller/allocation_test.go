@@ -57,7 +57,6 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 			r := newRig(t, func(c *Config) {
 				c.Strategy, c.FixedZ, c.Rho, c.Gate.Off = strategy, []float64{1, 2, 3, 4}, 0.99, off
 				if off {
-					c.Robust = 0.1
 					c.Explore = ExploreConfig{Tasks: []string{"a", "b"}, Vetted: axes[:2], UntilLabel: true}
 					c.Explore.WithinDeg, c.Explore.TurnDegPerS = 50, 90
 				} else {

@@ -63,10 +63,9 @@ type Config struct {
 	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. 0: the zero is 0.
 	Offset float64 `yaml:"offset" rule:"[0, 1e6]"`
 
-	Sigma        float64 `yaml:"sigma" rule:"[1e-6, 1e6]"`    // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
-	Rho          float64 `yaml:"rho" rule:"(0, 1]"`           // forgetting: weight of a label after one period, in (0, 1]
-	Robust       float64 `yaml:"robust" rule:"0|[1e-6, 1e6]"` // surprise above which labels weigh less, from 1e-6; 0: off
-	ExactRestore bool    `yaml:"exact_restore"`               // restore the prior each tick, O(d³), if ρ^(d-1) < 0.5
+	Sigma        float64 `yaml:"sigma" rule:"[1e-6, 1e6]"` // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
+	Rho          float64 `yaml:"rho" rule:"(0, 1]"`        // forgetting: weight of a label after one period, in (0, 1]
+	ExactRestore bool    `yaml:"exact_restore"`            // restore the prior each tick, O(d³), if ρ^(d-1) < 0.5
 
 	Noise NoiseConfig `yaml:"noise"`
 

@@ -34,7 +34,6 @@ func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 		"beta.s":        {func(c *Config) { c.Beta = Beta{Schedule: Theory, S: inf, Delta: 0.1} }},
 		"beta.zeta":     {func(c *Config) { c.Beta = Beta{Schedule: Misspecified, S: 1, Delta: 0.1, Zeta: -1, L: 1} }},
 		"sigma":         numbers(func(c *Config, x float64) { c.Sigma = x }, 0, -1, nan, inf, 1e-7, 1e7),
-		"robust":        numbers(func(c *Config, x float64) { c.Robust = x }, -1, nan, inf, 1e-10, 1e10),
 		"lambda":        numbers(func(c *Config, x float64) { c.Lambda = x }, 0, -1, nan, inf, 1e-10, 1e10),
 		"rho":           numbers(func(c *Config, x float64) { c.Rho = x }, 0, -1, nan, inf, 1.0001, 0.9),
 		"fixed_z": {

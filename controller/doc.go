@@ -64,11 +64,6 @@
 //
 //	V = D + Σ ρ^age w φ̄φ̄ᵀ        b = Σ ρ^age w r φ̄
 //
-// With Config.Robust a label that contradicts the belief enters with a smaller
-// weight (posterior.Surprise, posterior.Trust; [AppliedLabel.Share]). This
-// limits the effect of a mistaken press. The D-gap and the gate assume full
-// weight.
-//
 // An undo (rewardsrc.Undo) removes a label with its current weight; the newest
 // 256 labels can be undone. A label with a known ID is refused, also after an
 // undo. The tick records the [Outcome] of each label. The agent trusts neither

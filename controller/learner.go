@@ -51,7 +51,6 @@ type Learner struct {
 	clock       uint64  // armed periods: the time of forgetting
 	labelWeight float64 // 1/σ², the weight of a label of confidence 1
 	rho         float64
-	robust      float64   // surprise above which labels weigh less; 0: off
 	windows     windows   // for labels without a tick
 	reaction    *reaction // nil: the moment of a press is not estimated
 	compared    uint64    // ticks between the moments of a comparison; 0: no comparisons
@@ -135,7 +134,6 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		history:     newHistory(held, belief.Dim()),
 		labelWeight: cfg.labelWeight(),
 		rho:         cfg.Rho,
-		robust:      cfg.Robust,
 		windows:     newWindows(cfg.Credit),
 		reaction:    moments,
 		compared:    ticks(cfg.Credit.CompareS, period, 0),
@@ -387,9 +385,7 @@ func (l *Learner) applyValueTo(a *AppliedLabel, label rewardsrc.Label, from, to 
 	}
 	a.From, a.To, a.Confidence = from, to, confidence
 	l.setWeight(a)
-	if a.Outcome = l.update(a); a.Outcome != Applied {
-		a.Share = 0
-	}
+	a.Outcome = l.update(a)
 }
 
 // credited writes to l.phi the features of a label of a kind about the ticks from to to. It returns false if
@@ -438,25 +434,12 @@ func kindWeight(kind rewardsrc.Kind) float64 {
 	return 1
 }
 
-// setWeight sets About, Share and Weight of a label about ticks in the history,
+// setWeight sets About and Weight of a label about ticks in the history,
 // with φ̄ in l.phi.
 func (l *Learner) setWeight(a *AppliedLabel) {
 	m, _ := l.history.middle(a.From, a.To)
 	a.About = m.tick
-	a.Share = l.share(a.Value)
-	weight := l.weight(a.Confidence, l.clock-m.clock)
-	a.Weight = float64(float64(weight*kindWeight(a.Kind)) * a.Share)
-}
-
-// share returns the part of its weight that robust leaves to a reward at l.phi.
-// It depends on the belief alone, so that replay can compute it after any
-// snapshot. It ignores confidence and age: they do not change how far off a
-// label may be.
-func (l *Learner) share(reward float64) float64 {
-	if l.robust == 0 {
-		return 1
-	}
-	return posterior.Trust(l.belief.Surprise(l.phi, reward, l.labelWeight), l.robust)
+	a.Weight = float64(l.weight(a.Confidence, l.clock-m.clock) * kindWeight(a.Kind))
 }
 
 // apart returns Learner.apart. Labels of successive ticks are predicted or not for the same reason.
@@ -585,7 +568,6 @@ func decay(rho float64, age uint64) float64 {
 // unchanged.
 func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 	own := logged
-	own.Share = 0
 	if logged.Outcome != Applied {
 		return own, nil
 	}
@@ -617,9 +599,7 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 	if l.reaction != nil && logged.At != 0 {
 		own.From, own.To, _ = l.likelyTicks(&logged)
 	}
-	if own.Outcome = l.update(&logged); own.Outcome != Applied {
-		own.Share = 0
-	}
+	own.Outcome = l.update(&logged)
 	return own, nil
 }
 

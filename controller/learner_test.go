@@ -38,7 +38,6 @@ func TestLearner_MatchesReference(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Rho = rapid.SampledFrom([]float64{1, 0.99, 0.9}).Draw(t, "rho")
 		cfg.Sigma = rapid.SampledFrom([]float64{1, 0.5, 3}).Draw(t, "sigma")
-		cfg.Robust = rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "robust")
 		cfg.Credit.DelayS = rapid.Float64Range(0, 0.3).Draw(t, "delay")
 		cfg.Credit.WidthS = rapid.Float64Range(0, 0.3).Draw(t, "width")
 		cfg.Credit.CompareS = testPeriod.Seconds() * float64(rapid.IntRange(1, 40).Draw(t, "compared"))

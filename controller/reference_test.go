@@ -100,7 +100,6 @@ func (n *naive) apply(l rewardsrc.Label, asked uint64) Outcome {
 	case rewardsrc.Goal:
 		e.weight *= 4
 	}
-	e.weight *= n.share(e.phi, l.Value)
 	n.labels = append(n.labels, e)
 	return Applied
 }
@@ -184,22 +183,6 @@ func (n *naive) entry(l rewardsrc.Label, ticks []naiveTick, confidence float64) 
 		}
 	}
 	return e
-}
-
-// share solves for ẑ and ‖φ̄‖² in V⁻¹ and reduces the weight of a surprising label.
-func (n *naive) share(phi []float64, reward float64) float64 {
-	if n.cfg.Robust == 0 {
-		return 1
-	}
-	v, b := n.vb()
-	x := mat.NewVecDense(n.d, phi)
-	var z, u mat.VecDense
-	if z.SolveVec(v, b) != nil || u.SolveVec(v, x) != nil {
-		panic("V is singular")
-	}
-	spread := 1 + mat.Dot(x, &u)/(n.cfg.Sigma*n.cfg.Sigma)
-	off := math.Abs(reward-mat.Dot(x, &z)) / math.Sqrt(spread)
-	return math.Min(1, n.cfg.Robust/off)
 }
 
 // vb returns V and b.

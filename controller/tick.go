@@ -83,23 +83,11 @@ type AppliedLabel struct {
 	Undoes     uint64  // ID of the label that an Undo removed
 	Value      float64 // the reward
 	Confidence float64 // of the label, in (0, 1]
-	// Share is the part of its weight that the label kept, in (0, 1]: less than
-	// 1 if it contradicted the belief and Config.Robust is on. It is 0 for
-	// anything but an applied value.
-	Share   float64
-	Weight  float64 // with which φ̄φ̄ᵀ entered V, or left it for an Undo: share · confidence · ρ^age / σ²
-	Kind    rewardsrc.Kind
-	Outcome Outcome
-	_       [6]byte
+	Weight     float64 // with which φ̄φ̄ᵀ entered V, or left it for an Undo: confidence · ρ^age / σ²
+	Kind       rewardsrc.Kind
+	Outcome    Outcome
+	_          [6]byte
 }
-
-// FullShare is the share from which a label counts as undiminished: it is
-// displayed as 1.00.
-const FullShare = 0.995
-
-// Downweighted reports whether an applied label entered the belief with less
-// than its weight because it contradicted the belief.
-func (a *AppliedLabel) Downweighted() bool { return a.Share > 0 && a.Share < FullShare }
 
 // Outcome states whether a label counted, or why not.
 type Outcome uint8
@@ -265,7 +253,7 @@ func (f Fault) String() string {
 func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 10
+const LayoutVersion = 11
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

@@ -179,7 +179,7 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 func appliedMessage(a *controller.AppliedLabel) *flightlogpb.AppliedLabel {
 	return &flightlogpb.AppliedLabel{
 		Id: a.ID, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
-		Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
+		Value: a.Value, Confidence: a.Confidence, Weight: a.Weight,
 		Kind: flightlogpb.Kind(a.Kind), Outcome: uint32(a.Outcome), AtNs: a.At, Asked: a.Asked,
 	}
 }
@@ -234,7 +234,7 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		}
 		t.Labels[i] = controller.AppliedLabel{
 			ID: a.Id, Request: a.Request, From: a.From, To: a.To, About: a.About, Undoes: a.Undoes,
-			Value: a.Value, Confidence: a.Confidence, Share: a.Share, Weight: a.Weight,
+			Value: a.Value, Confidence: a.Confidence, Weight: a.Weight,
 			Kind: kind, Outcome: controller.Outcome(a.Outcome), At: a.AtNs, Asked: a.Asked,
 		}
 	}

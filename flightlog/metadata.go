@@ -13,23 +13,17 @@ import (
 )
 
 // FormatVersion is the version of the logs that this package writes. A reader
-// accepts older versions and refuses newer ones.
+// accepts the versions from 5 on and refuses newer ones.
 //
-//	1  the first version
-//	2  each applied label has its share
-//	3  the belief may have an offset and a basis, and the weights of labels may be revised
-//	4  labels may be comparisons and goals
 //	5  the robot may stand still while it asks, and requests before the first label do not count
 //	6  the robot may move to a start or rest pose: its state then teaches nothing
 //	7  a changed task is called on evidence, and the operator can keep the former one
 //	8  the appraisal is an interval, and a learnt task is predicted better than by a constant
-const FormatVersion = 8
+//	9  labels have no share of their weight
+const FormatVersion = 9
 
-// formatWithShare is the first version in which applied labels have a share.
-const formatWithShare = 2
-
-// formatWithNuisance is the first version whose metadata has the dimensions of nuisance.
-const formatWithNuisance = 3
+// oldestFormat is the first version that a reader accepts.
+const oldestFormat = 5
 
 // formatWithEvidence is the first version whose ticks have the evidence of a changed task.
 const formatWithEvidence = 7
@@ -95,7 +89,7 @@ const (
 	keyObsChans    = "obs_channels"
 	keyActionChans = "action_channels"
 	keyLatent      = "latent"
-	keyNuisance    = "offset" // dimensions of the belief that are not of the task; since format 3
+	keyNuisance    = "offset" // dimensions of the belief that are not of the task
 	keyPeriod      = "period_ns"
 	keyClock       = "clock"
 	keyMono        = "mono_ns"
@@ -182,13 +176,9 @@ func decodeMetadata(kv map[string]string) (Metadata, error) {
 		}
 	}
 	format := number(keyFormat)
-	nuisance := int64(0)
-	if format >= formatWithNuisance {
-		nuisance = number(keyNuisance)
-	}
-	if format > FormatVersion {
-		return Metadata{}, fmt.Errorf("%w: found version %d, this program reads up to %d",
-			ErrVersion, format, FormatVersion)
+	if format < oldestFormat || format > FormatVersion {
+		return Metadata{}, fmt.Errorf("%w (found %d, supported %d to %d); use the program's version that wrote it",
+			ErrVersion, format, oldestFormat, FormatVersion)
 	}
 	m := Metadata{
 		Format:    int(format),
@@ -198,7 +188,7 @@ func decodeMetadata(kv map[string]string) (Metadata, error) {
 		Robot:     hal.Spec{Name: kv[keyRobot], Period: time.Duration(number(keyPeriod))},
 		Shape: controller.Shape{
 			Obs: int(number(keyObs)), Action: int(number(keyAction)), Latent: int(number(keyLatent)),
-			Nuisance: int(nuisance),
+			Nuisance: int(number(keyNuisance)),
 		},
 		Clock: Clock{
 			Simulated: kv[keyClock] == clockSimulated, MonoNS: number(keyMono), WallNS: number(keyWall),

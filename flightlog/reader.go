@@ -33,8 +33,8 @@ var (
 	// ErrNotALog is returned by Open for a file that is not an MCAP file or lacks
 	// the metadata of a log.
 	ErrNotALog = errors.New("not a flight log")
-	// ErrVersion is returned by Open for a log of a newer program.
-	ErrVersion = errors.New("the log is of a newer program; update this one")
+	// ErrVersion is returned by Open for a log of a version that this program does not read.
+	ErrVersion = errors.New("the log has an unsupported version")
 	// ErrDamaged is wrapped by every DamageError.
 	ErrDamaged = errors.New("the log is damaged")
 	// ErrUnverifiable is returned by Verify for a log that lacks what a replay needs, because of damage.
@@ -131,7 +131,7 @@ type Reader struct {
 	hasMeta bool
 	header  mcap.Header
 	control []byte // controller.json
-	newer   error  // ErrVersion, from the metadata
+	foreign error  // ErrVersion, from the metadata
 	lacks   error  // what a replay needs, nil for nothing
 	// The metadata may announce a record with the checksum of the preamble.
 	announced, summed, sumAgrees bool
@@ -482,7 +482,7 @@ func (r *Reader) decodeMetadata(at int64, data []byte) error {
 		r.announced = m.Metadata[keyPreamble] != ""
 		meta, err := decodeMetadata(m.Metadata)
 		if errors.Is(err, ErrVersion) {
-			r.newer = err // if the checksum of the metadata agrees
+			r.foreign = err // if the checksum of the metadata agrees
 			return nil
 		}
 		if err != nil {

@@ -358,10 +358,8 @@ func (p *replay) settle(t *controller.Tick, c *comparison) {
 		c.bits("revised weight", t.Revised.After, own.After)
 		c.bits("weight before the revision", t.Revised.Before, own.Before)
 	}
-	if p.reader.meta.Format >= formatWithNuisance {
-		c.bits("sigma", t.Sigma, p.learner.Sigma())
-		c.bits("zero", t.Zero, p.learner.Zero())
-	}
+	c.bits("sigma", t.Sigma, p.learner.Sigma())
+	c.bits("zero", t.Zero, p.learner.Zero())
 }
 
 // judge decides again whether the task is learnt. After a gap the replay does not know all labels that the
@@ -459,8 +457,7 @@ func (p *replay) forgetTask(t *controller.Tick) {
 	}
 }
 
-// reapply applies a label again. It sets the label's share if the log is too
-// old to have one.
+// reapply applies a label again.
 func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c *comparison) {
 	own, err := p.learner.Reapply(*logged)
 	if err == nil && p.spansMissing(logged) {
@@ -478,11 +475,7 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 		}
 		return
 	}
-	if p.reader.meta.Format < formatWithShare && p.synced {
-		logged.Share = own.Share
-	}
 	field := fmt.Sprintf("%v %d: ", logged.Kind, logged.ID)
-	c.bits(field+"share", logged.Share, own.Share)
 	if !p.comparable(logged) {
 		return
 	}

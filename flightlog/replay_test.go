@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"optibfm/controller"
-	"optibfm/rewardsrc"
 )
 
 // verify verifies a log that must be readable.
@@ -228,43 +227,6 @@ func TestVerify_FindsAChangedFeatureOrWeight(t *testing.T) {
 		if result := verify(t, path); result.OK() || !strings.Contains(result.First.Field, c.field) {
 			t.Errorf("%s: got %v", name, result.First)
 		}
-	}
-}
-
-func TestVerify_ReplaysDownweightedLabels(t *testing.T) {
-	cfg := simulationConfig()
-	cfg.Robust = 0.5
-	reduced := 0
-	path, z := simulation{
-		cfg: cfg, ticks: 1000, every: 50,
-		drop: func(i uint64) bool { return i >= 400 && i < 430 },
-		change: func(t *controller.Tick) {
-			for _, a := range t.Labels[:t.NumLabels] {
-				if a.Outcome == controller.Applied && a.Kind == rewardsrc.Value && a.Weight < 0.5*a.Confidence {
-					reduced++
-				}
-			}
-		},
-	}.run(t)
-	result := verify(t, path)
-	if !result.OK() {
-		t.Fatalf("first difference: %v", result.First)
-	}
-	if reduced < 10 || result.Verified < 500 || len(result.Gaps) == 0 {
-		t.Fatalf("%d labels reduced, %d ticks verified, gaps %v: too few", reduced, result.Verified, result.Gaps)
-	}
-	sameVector(t, result.Z, z, 0)
-	s := result.Summary
-	if s.Doubted < uint64(reduced) || s.Doubted >= s.Labels[controller.Applied] || !(s.Least > 0 && s.Least < 0.5) {
-		t.Errorf("the summary has %d reduced labels of %d, the least %g",
-			s.Doubted, s.Labels[controller.Applied], s.Least)
-	}
-	plain := open(t, path)
-	plain.meta.Control.Robust = 0
-	result, err := Verify(plain)
-	must(t, err)
-	if result.OK() || !strings.Contains(result.First.Field, "share") {
-		t.Fatalf("without robust: %v", result.First)
 	}
 }
 

@@ -32,8 +32,6 @@ type Summary struct {
 	Presses  uint64                        // messages on /label
 	Labels   map[controller.Outcome]uint64 // outcomes, from the ticks
 	Undone   uint64                        // applied undos, which are in Labels too
-	Doubted  uint64                        // applied labels that were downweighted; logs of format 1 need Verify
-	Least    float64                       // the smallest share of these
 	Asked    uint64                        // requests opened
 	Answered uint64
 	Expired  uint64
@@ -185,7 +183,6 @@ func (s *tally) addTick(t *controller.Tick) {
 func (s *tally) addLabels(t *controller.Tick) (applied uint64) {
 	for _, a := range t.Labels[:t.NumLabels] {
 		s.Labels[a.Outcome]++
-		s.addShare(&a)
 		if a.Outcome != controller.Applied {
 			continue
 		}
@@ -197,16 +194,6 @@ func (s *tally) addLabels(t *controller.Tick) (applied uint64) {
 		}
 	}
 	return applied
-}
-
-func (s *tally) addShare(a *controller.AppliedLabel) {
-	if !a.Downweighted() {
-		return
-	}
-	if s.Doubted == 0 || a.Share < s.Least {
-		s.Least = a.Share
-	}
-	s.Doubted++
 }
 
 func (s *tally) addToEpisode(t *controller.Tick, labels uint64) {
@@ -265,12 +252,7 @@ func (s *Summary) LabelsText() string {
 		}
 		parts = append(parts, text)
 	}
-	text := strings.Join(parts, ", ")
-	if s.Doubted > 0 {
-		text += fmt.Sprintf("; %s surprised the belief and counted less than in full, the least %.2f",
-			Grouped(s.Doubted), s.Least)
-	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // Grouped formats n with a comma between every three digits.

@@ -62,8 +62,8 @@ func (r *Reader) walk() error {
 	if err := w.run(); err != nil {
 		return err
 	}
-	if r.newer != nil && (!w.strict || !r.summed || r.sumAgrees) {
-		return r.newer
+	if r.foreign != nil && (!w.strict || !r.summed || r.sumAgrees) {
+		return r.foreign
 	}
 	inPreamble := r.cut != nil && len(r.parts) == 0
 	switch {

@@ -33,12 +33,6 @@
 // is the covariance of z, and the precision of the prior is λσ². SetPrior and
 // TrackPrior let the prior follow an estimate of σ, one direction a call.
 //
-// # Outliers
-//
-// Least squares gives a mistaken label the same weight as any other. Surprise
-// measures how much a label contradicts the belief before it. Trust converts the
-// surprise into a factor for the weight of Update.
-//
 // # Asking and acting
 //
 // The D-gap of a state is the gain in log det V from a label there,

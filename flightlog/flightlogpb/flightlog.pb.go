@@ -717,7 +717,6 @@ type AppliedLabel struct {
 	Kind          Kind                   `protobuf:"varint,9,opt,name=kind,proto3,enum=optibfm.log.Kind" json:"kind,omitempty"`
 	Outcome       uint32                 `protobuf:"varint,10,opt,name=outcome,proto3" json:"outcome,omitempty"` // controller.Outcome
 	Confidence    float64                `protobuf:"fixed64,11,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	Share         float64                `protobuf:"fixed64,12,opt,name=share,proto3" json:"share,omitempty"`           // of its weight, in (0, 1]: below 1 where it contradicted the belief; 0 if not an applied value
 	AtNs          int64                  `protobuf:"fixed64,20,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"` // the moment of the press, if the credited ticks were estimated; else 0
 	Asked         uint64                 `protobuf:"fixed64,21,opt,name=asked,proto3" json:"asked,omitempty"`           // the tick of its request, all bits set for none; 0 if the credited ticks were not estimated
 	unknownFields protoimpl.UnknownFields
@@ -827,13 +826,6 @@ func (x *AppliedLabel) GetOutcome() uint32 {
 func (x *AppliedLabel) GetConfidence() float64 {
 	if x != nil {
 		return x.Confidence
-	}
-	return 0
-}
-
-func (x *AppliedLabel) GetShare() float64 {
-	if x != nil {
-		return x.Share
 	}
 	return 0
 }
@@ -1498,7 +1490,7 @@ const file_flightlog_proto_rawDesc = "" +
 	"\bRevision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\x01R\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\x01R\x05after\"\xda\x02\n" +
+	"\x05after\x18\x03 \x01(\x01R\x05after\"\xca\x02\n" +
 	"\fAppliedLabel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1513,10 +1505,9 @@ const file_flightlog_proto_rawDesc = "" +
 	" \x01(\rR\aoutcome\x12\x1e\n" +
 	"\n" +
 	"confidence\x18\v \x01(\x01R\n" +
-	"confidence\x12\x14\n" +
-	"\x05share\x18\f \x01(\x01R\x05share\x12\x13\n" +
+	"confidence\x12\x13\n" +
 	"\x05at_ns\x18\x14 \x01(\x10R\x04atNs\x12\x14\n" +
-	"\x05asked\x18\x15 \x01(\x06R\x05asked\"\xdb\x01\n" +
+	"\x05asked\x18\x15 \x01(\x06R\x05askedJ\x04\b\f\x10\r\"\xdb\x01\n" +
 	"\x05Label\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +

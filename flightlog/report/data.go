@@ -75,7 +75,6 @@ type dataLabels struct {
 	Kind    packed   `json:"kind"`    // uint8: rewardsrc.Kind
 	Outcome packed   `json:"outcome"` // uint8: controller.Outcome
 	Asked   packed   `json:"asked"`   // uint8
-	Trust   packed   `json:"trust"`   // float32: AppliedLabel.Share, 0 if unknown; empty without robust
 	Words   []string `json:"words"`   // of the outcomes, by number
 }
 
@@ -161,7 +160,7 @@ func (d *data) addStarts(c *collected) {
 func (d *data) addLabels(c *collected) {
 	var pos []uint32
 	var about []int32
-	var value, trust []float32
+	var value []float32
 	var kind, outcome, asked []uint8
 	for _, l := range c.labels {
 		where, found := c.position(l.About)
@@ -169,16 +168,13 @@ func (d *data) addLabels(c *collected) {
 			where = -1
 		}
 		pos, about = append(pos, uint32(l.pos)), append(about, int32(where))
-		value, trust = append(value, float32(l.Value)), append(trust, float32(l.Share))
+		value = append(value, float32(l.Value))
 		kind, outcome = append(kind, uint8(l.Kind)), append(outcome, uint8(l.Outcome))
 		asked = append(asked, bit(l.Request != 0))
 	}
 	d.Labels = dataLabels{
 		Pos: uint32s(pos), About: int32s(about), Value: float32s(value),
 		Kind: bytesOf(kind), Outcome: bytesOf(outcome), Asked: bytesOf(asked),
-	}
-	if c.meta.Control.Robust != 0 {
-		d.Labels.Trust = float32s(trust)
 	}
 	for o := range controller.RobotStopped + 1 {
 		d.Labels.Words = append(d.Labels.Words, o.String())

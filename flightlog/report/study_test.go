@@ -54,7 +54,6 @@ func TestWrite_StudyEqualsWhatIf(t *testing.T) {
 	}{
 		"late answers":             {func(*simulation) {}, 7*4 - 1},
 		"no forgetting":            {func(s *simulation) { s.cfg.Rho = 1 }, 7*3 - 1},
-		"down-weighted labels":     {func(s *simulation) { s.cfg.Robust = 0.5 }, 7*4 - 1},
 		"dropped ticks":            {func(s *simulation) { s.drop = every37th }, 7*4 - 1},
 		"labels of an earlier run": {func(s *simulation) { s.warm = true }, 7 - 1},
 	} {
@@ -126,7 +125,7 @@ func skippedRows(t *testing.T, log string, a flightlog.Answer) []uint32 {
 // limits play no part.
 func TestWrite_StudyEqualsBruteForce(t *testing.T) {
 	s := simulated()
-	s.ticks, s.d, s.silent, s.cfg.ExactRestore, s.cfg.Robust = 300, 6, true, true, 0
+	s.ticks, s.d, s.silent, s.cfg.ExactRestore = 300, 6, true, true
 	log := s.write(t)
 	study := studyOf(t, log)
 	if len(study.Settings) == 0 {

@@ -217,8 +217,6 @@ type webView struct {
 
 	outcomes []controller.AppliedLabel // of the present tick
 	labels   perMinute
-	robust   bool    // labels may get less than their full weight
-	share    float64 // of its weight that the last label got; 0: no label yet, or not robust
 	task     string  // saved, to which the run switched; "": none
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
@@ -230,7 +228,7 @@ type webView struct {
 
 func (v *webView) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
 	v.tally, v.period, v.silent = y, spec.Period, s.File.Controller.Gate.Off
-	v.robust, v.person = s.File.Controller.Robust != 0, s.File.Operator.ByPerson()
+	v.person = s.File.Operator.ByPerson()
 	v.pose = poseChannels(spec)
 	v.announcePairing()
 }
@@ -271,9 +269,6 @@ func (v *webView) Tick(t *controller.Tick) {
 	if t.Step == 0 {
 		v.expected = 0
 	}
-	if t.Flags.Has(controller.FlagSwitched) {
-		v.share = 0
-	}
 	if t.Flags.Has(controller.FlagArmed) && !math.IsNaN(estimate) {
 		v.expected += estimate
 	}
@@ -293,21 +288,14 @@ func (v *webView) Tick(t *controller.Tick) {
 // Outcome notes what a tick did with a label. Tick shows it.
 func (v *webView) Outcome(t *controller.Tick, l *controller.AppliedLabel) {
 	v.outcomes = append(v.outcomes, *l)
-	if v.robust && l.Share > 0 {
-		v.share = l.Share
-	}
 	if l.Outcome == controller.Applied && l.Kind.Teaches() {
 		v.labels.Add(v.second(t))
 	}
 }
 
 func (v *webView) settle(l *controller.AppliedLabel) {
-	share := 0.0
-	if v.robust {
-		share = l.Share
-	}
 	counted := l.Outcome == controller.Applied || l.Outcome == controller.ClosedRequest
-	v.server.Settle(l.ID, counted, l.Outcome.String(), share)
+	v.server.Settle(l.ID, counted, l.Outcome.String())
 	if l.Outcome == controller.Applied && l.Kind == rewardsrc.Undo {
 		v.server.Undone(l.Undoes)
 	}
@@ -338,7 +326,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),
-		Task: v.task, Labels: t.Counted, LastTrust: web.Number(v.share),
+		Task: v.task, Labels: t.Counted,
 		PerMinute: v.labels.rate(v.second(t)),
 		Undone:    y.Undone, Refused: y.Refused, Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		LateMS:    web.Number(milliseconds(v.late)),

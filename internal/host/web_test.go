@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/record"
 	"optibfm/posterior"
-	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/web"
 )
@@ -64,45 +62,6 @@ func TestWebView_ShowsKappa(t *testing.T) {
 	v.silent = true
 	if got := v.of(tick, 0).Kappa; got == got {
 		t.Errorf("κ %g where nothing is asked, want NaN", got)
-	}
-}
-
-func TestWebView_ShowsTheShareOfTheLastLabel(t *testing.T) {
-	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
-	opened := web.DefaultConfig()
-	opened.Listen = "127.0.0.1:0"
-	server, err := web.Open(opened, web.Options{Period: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Halt() })
-	for _, c := range []struct{ robust, want float64 }{{0, 0}, {0.2, 0.34}} {
-		cfg := controller.DefaultConfig()
-		cfg.Robust = c.robust
-		watch, err := newBeliefWatch(cfg, shape.Latent)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := webView{
-			attend: &attendance{},
-			server: server, belief: watch, tally: record.NewStatistics(shape),
-			period: time.Millisecond, robust: c.robust != 0,
-		}
-		tick := controller.NewTick(shape)
-		if got := v.of(tick, 0).LastTrust; got != 0 {
-			t.Errorf("robust %g: %g before the first label", c.robust, got)
-		}
-		tick.NumLabels = 2
-		copy(tick.Labels[:], []controller.AppliedLabel{
-			{ID: 1, Weight: 0.17, Share: 0.34, Kind: rewardsrc.Value, Outcome: controller.Applied},
-			{ID: 2, Kind: rewardsrc.Value, Outcome: controller.TooOld},
-		})
-		for i := range tick.NumLabels {
-			v.Outcome(tick, &tick.Labels[i])
-		}
-		if got := v.of(tick, 0).LastTrust; math.Abs(float64(got)-c.want) > 1e-12 {
-			t.Errorf("robust %g: %g, want %g", c.robust, got, c.want)
-		}
 	}
 }
 

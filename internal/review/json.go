@@ -31,8 +31,6 @@ type replayReport struct {
 	Expired    uint64             `json:"expired"`
 	Labels     map[string]uint64  `json:"labels"`
 	Undone     uint64             `json:"undone"`
-	Doubted    uint64             `json:"doubted,omitempty"`
-	Least      float64            `json:"least_trust,omitempty"` // weight share of a downweighted label
 	Returns    []float64          `json:"returns,omitempty"`
 	Late       *replayPercentiles `json:"late_us,omitempty"`
 	Busy       *replayPercentiles `json:"busy_us,omitempty"`
@@ -83,7 +81,7 @@ func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog
 		File: path, OK: r.OK(), Marked: marked, Ticks: s.Ticks, Verified: r.Verified, Differing: r.Differing,
 		Unverified: r.Unverified,
 		Skipped:    s.Skipped, Dropped: s.Dropped, DurationS: s.Duration.Seconds(),
-		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone, Doubted: s.Doubted, Least: s.Least,
+		Asked: s.Asked, Answered: s.Answered, Expired: s.Expired, Undone: s.Undone,
 		Labels: make(map[string]uint64), Faults: make(map[string]uint64), Z: r.Z, ZNorm: finiteOrNil(r.ZNorm),
 		EndedBy: s.End,
 	}

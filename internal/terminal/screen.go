@@ -177,27 +177,16 @@ func appliedName(l *controller.AppliedLabel) string {
 	return fmt.Sprintf("%s (label %d)", labelName(rewardsrc.Label{Kind: l.Kind, Value: l.Value}), l.ID)
 }
 
-// showCounted shows what a label of a person counts for, and which share of its weight a robust belief left to it.
+// showCounted shows what a label of a person counts for.
 func (s *screenDisplay) showCounted(t *controller.Tick, l *controller.AppliedLabel) {
-	robust := s.session.File.Controller.Robust != 0 && l.Share > 0
 	s.given.add(l)
-	if !l.Kind.Teaches() || !s.person() && !robust {
+	if !l.Kind.Teaches() || !s.person() {
 		return
 	}
-	text := appliedName(l) + ", " + s.storage()
-	if s.person() {
-		text = appliedName(l) + " counts for " + s.stretch(t, l)
-		if s.arena != nil {
-			s.arena.credited(l, s.elapsed())
-		}
+	if s.arena != nil {
+		s.arena.credited(l, s.elapsed())
 	}
-	if robust {
-		text += ", " + record.WeightText(l.Share)
-	}
-	s.lastLabel = message{s.elapsed(), text, inkGood}
-	if l.Downweighted() {
-		s.lastLabel.ink = inkAsk
-	}
+	s.lastLabel = message{s.elapsed(), appliedName(l) + " counts for " + s.stretch(t, l), inkGood}
 }
 
 // stretch describes the states that a label of tick t is about.

@@ -262,42 +262,6 @@ func TestScreenDisplay_ShowsLongCommandComplete(t *testing.T) {
 	}
 }
 
-func TestScreenDisplay_ShowsShareOfLabel(t *testing.T) {
-	for _, c := range []struct {
-		robust, share float64
-		kind          rewardsrc.Kind
-		want          string
-		ink           ink
-	}{
-		{0.2, 0.34, rewardsrc.Value, "-1 (label 99), safe on disk, " + record.WeightText(0.34), inkAsk},
-		{0.2, 0.9949, rewardsrc.Value, "-1 (label 99), safe on disk, " + record.WeightText(0.9949), inkAsk},
-		{0.2, 1, rewardsrc.Value, "-1 (label 99), safe on disk, " + record.WeightText(1), inkGood},
-		{0.2, 0.34, rewardsrc.Comparison, "worse (label 99), safe on disk, " + record.WeightText(0.34), inkAsk},
-		{0.2, 0, rewardsrc.Undo, "undo (label 99), safe on disk", inkGood},
-		{0, 1, rewardsrc.Value, "-1 (label 99), safe on disk", inkGood},
-		{0, 1, rewardsrc.Goal, "goal (label 99), safe on disk", inkGood},
-	} {
-		file := testFile(func(f *configs.File) { f.Controller.Robust, f.Controller.Sigma = c.robust, 0.2 })
-		s := newTestScreen(t, file, rigtest.RoverSpec(t), 2)
-		label := rewardsrc.Label{ID: 99, Kind: c.kind, Value: -1}
-		applied := controller.AppliedLabel{
-			ID: 99, About: 1, Value: -1, Confidence: 1, Weight: 25 * c.share, Share: c.share,
-			Kind: c.kind, Outcome: controller.Applied,
-		}
-		s.Label(label, nil)
-		tick := controller.NewTick(controller.Shape{Obs: len(s.spec.Obs), Action: len(s.spec.Action), Latent: 24})
-		fillTick(tick, 2, 0)
-		tick.NumLabels, tick.Labels[0] = 1, applied
-		(&record.Recorder{Statistics: s.stats, Display: s}).Tick(tick)
-		if s.lastLabel.ink != c.ink {
-			t.Errorf("robust %g, share %g: ink %d, want %d", c.robust, c.share, s.lastLabel.ink, c.ink)
-		}
-		if frame := paintText(t, s, 100, 24); !strings.Contains(frame, " "+c.want+" ") {
-			t.Errorf("robust %g, share %g: the frame lacks %q:\n%s", c.robust, c.share, c.want, frame)
-		}
-	}
-}
-
 func TestDisplays_NameKindOfRefusedLabel(t *testing.T) {
 	s := newTestScreen(t, testFile(nil), rigtest.RoverSpec(t), 2)
 	var lines bytes.Buffer

@@ -79,7 +79,7 @@ func (r *trialRun) controllerConfig() (controller.Config, error) {
 		c.Replan = 0
 	}
 	c.Beta.Value = s.Beta[0]
-	c.Lambda, c.Rho, c.Robust = s.Lambda[0], s.Rho[0], s.Robust[0]
+	c.Lambda, c.Rho = s.Lambda[0], s.Rho[0]
 	c.Candidates = s.Candidates[0]
 	c.Gradient = controller.GradientConfig{
 		Steps: s.GradientSteps[0], LearningRate: s.GradientRate[0],

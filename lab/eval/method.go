@@ -26,7 +26,7 @@ type method struct {
 var (
 	beliefSettings = []string{
 		"preset", "prior", "hypotheses", "residuals", "offset", "noise_model", "freedom", "floor",
-		"sigma", "lambda", "rho", "robust", "warm_start", "draw", "plan_age",
+		"sigma", "lambda", "rho", "warm_start", "draw", "plan_age",
 	}
 	labelSettings = []string{
 		"stop_when_learnt", "relearn", "kappa", "labels_per_minute", "answers", "operator", "max_labels",

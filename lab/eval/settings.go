@@ -47,9 +47,6 @@ type Settings struct {
 	Lambda []float64 `yaml:"lambda,omitempty" as:"lambda"`
 	// Rho is the weight of a label after one step; default 1.
 	Rho []float64 `yaml:"rho,omitempty" as:"rho"`
-	// Robust is the error above which a label weighs less, in proportion; at least 1e-6, or 0, the
-	// default: all labels weigh the same.
-	Robust []float64 `yaml:"robust,omitempty" as:"robust"`
 	// Candidates of a search; default 128 for ucb and ucb_ep, 512 for ucb_sphere.
 	Candidates []int `yaml:"candidates,omitempty" as:"candidates"`
 	// GradientSteps of a plan of ucb_gradient; default 8.
@@ -186,7 +183,7 @@ const (
 func defaultSettings() Settings {
 	return Settings{
 		Preset: []string{PresetPaper}, StopWhenLearnt: []int{0},
-		Beta: []float64{1}, Lambda: []float64{1}, Rho: []float64{1}, Robust: []float64{0},
+		Beta: []float64{1}, Lambda: []float64{1}, Rho: []float64{1},
 		Candidates: []int{0}, GradientSteps: []int{8}, GradientRate: []float64{0.01}, GradientScale: []string{scaleRelative},
 		Sampler: []string{SamplerCorrect}, ReplanEvery: []int{1}, PlanAge: []int{0}, WarmStart: []int{0},
 		Draw: []string{drawIndependent}, Moments: []string{momentsReset}, Error: []string{errorReLU},

@@ -322,7 +322,6 @@ type drive struct {
 	quit   chan struct{}
 	done   chan struct{}
 	fault  string     // of the robot; of the goroutine
-	trust  float64    // share of its weight that a label gets; of the goroutine
 	at     *[4]Number // pose; of the goroutine
 }
 
@@ -384,8 +383,7 @@ func (d *drive) run() {
 			one[0].ID = id
 			d.Acknowledge(one[0])
 			d.labels <- one[0]
-			d.Settle(id, true, "", d.trust)
-			v.LastTrust = Number(d.trust)
+			d.Settle(id, true, "")
 			if one[0].Kind == rewardsrc.Value {
 				v.Labels++
 			}
@@ -431,9 +429,6 @@ func (d *drive) ask(id uint64, lasts time.Duration) {
 		})
 	}
 }
-
-// doubts makes the robot give labels a share of their weight; 0: they are not doubted.
-func (d *drive) doubts(trust float64) { d.do <- func() { d.trust = trust } }
 
 // pose puts the robot at a position in its arena.
 func (d *drive) pose(x, y float64) { d.do <- func() { d.at = &[4]Number{Number(x), Number(y), 1, 0} } }
@@ -617,49 +612,6 @@ func (c *chrome) mustBeHealthy() {
 	for _, fault := range c.faults {
 		c.t.Errorf("the page: %s", fault)
 	}
-}
-
-func TestPage_ShowsLabelWeight(t *testing.T) {
-	c := startChrome(t)
-	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.RefractoryMS = 0 })
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
-	p.eval("document.getElementById('details').open = true")
-	for _, each := range []struct {
-		trust          float64
-		press, doubted string
-		all            string
-	}{
-		{0, `^Good\s*counted · \d+ ms`, "false", `^\d+ count$`},
-		{0.34, `^Good · it surprised the belief\s*counted 0\.34 · \d+ ms`, "true", `^\d+ · last 0\.34$`},
-		{0.994, `^Good · it surprised the belief\s*counted 0\.99 · \d+ ms`, "true", `^\d+ · last 0\.99$`},
-		{1, `^Good\s*counted 1\.00 · \d+ ms`, "false", `^\d+ · last 1\.00$`},
-	} {
-		d.doubts(each.trust)
-		p.tap("good")
-		d.next(t)
-		p.untilText("presses", each.press)
-		p.until("document.querySelector('#presses li').dataset.doubted", each.doubted)
-		p.untilText("labels", each.all)
-		if each.doubted == "true" {
-			p.picture("phone-doubted")
-		}
-	}
-	wide := c.page(laptop)
-	wide.open(d.Pairing().URL)
-	wide.untilText("link", `\d ms`)
-	wide.eval("document.getElementById('details').open = true")
-	wide.untilText("labels", `last 1\.00$`)
-	wide.tap("take")
-	p.untilText("seat-text", "device 2 wants to label")
-	p.tap("give")
-	d.doubts(0.34)
-	wide.until("document.getElementById('seat').hidden", "true")
-	wide.tap("bad")
-	wide.untilText("presses", `^Bad · it surprised the belief\s*counted 0\.34`)
-	wide.picture("laptop-doubted")
-	c.mustBeHealthy()
 }
 
 func TestPage_ShowsLostConnection(t *testing.T) {

@@ -252,13 +252,11 @@ func TestServer_PressAnswersRequest(t *testing.T) {
 	if o := st.Outcomes[0]; o != (outcome{Press: 11, Status: statusSaved, Label: 3}) || st.Request != nil {
 		t.Errorf("outcome %+v, request %v; want press 11 saved, no request", o, st.Request)
 	}
-	for _, trust := range []float64{0, 0.25} {
-		s.Settle(3, true, "", trust)
-		b.until("counted", func(st state) bool {
-			return st.Outcomes[0] == outcome{Press: 11, Status: statusCounted, Label: 3, Trust: Number(trust)}
-		})
-	}
-	s.Settle(3, false, "too old", 0.5)
+	s.Settle(3, true, "")
+	b.until("counted", func(st state) bool {
+		return st.Outcomes[0] == outcome{Press: 11, Status: statusCounted, Label: 3}
+	})
+	s.Settle(3, false, "too old")
 	b.until("not counted", func(st state) bool {
 		return st.Outcomes[0] == outcome{Press: 11, Status: statusRefused, Label: 3, Text: "too old"}
 	})

@@ -148,14 +148,13 @@ func (d *desk) settle(o outcome) {
 }
 
 // Settle reports the final outcome of an acknowledged label: it is in the belief,
-// or it does not count, and why. trust is the share of its weight that a counted
-// label received, in (0, 1], and 0 without robust weighting. The goroutine that
-// calls Poll calls Settle. It never blocks.
-func (d *desk) Settle(label uint64, counted bool, why string, trust float64) {
+// or it does not count, and why. The goroutine that calls Poll
+// calls Settle. It never blocks.
+func (d *desk) Settle(label uint64, counted bool, why string) {
 	d.change(label, func(o *outcome) {
-		o.Status, o.Trust = statusCounted, Number(trust)
+		o.Status = statusCounted
 		if !counted {
-			o.Status, o.Text, o.Trust = statusRefused, why, 0
+			o.Status, o.Text = statusRefused, why
 		}
 	})
 }
@@ -163,7 +162,7 @@ func (d *desk) Settle(label uint64, counted bool, why string, trust float64) {
 // Undone reports that an undo removed a label from the belief. The goroutine that calls Poll calls Undone. It never
 // blocks.
 func (d *desk) Undone(label uint64) {
-	d.change(label, func(o *outcome) { o.Status, o.Text, o.Trust = statusUndone, "", 0 })
+	d.change(label, func(o *outcome) { o.Status, o.Text = statusUndone, "" })
 }
 
 // change changes the outcome of a label, if it is among the newest.

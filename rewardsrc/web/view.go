@@ -71,10 +71,7 @@ type View struct {
 	Reward      Number `json:"reward"`      // a simulator's; NaN if there is none
 	Return      Number `json:"return"`      // of the episode so far: of Reward, or else of Estimate
 
-	Labels uint64 `json:"labels"` // in the belief of this task
-	// LastTrust is the share of its weight that the last label received, in
-	// (0, 1]; 0: no label yet, or no robust weighting.
-	LastTrust Number `json:"last_trust,omitempty"`
+	Labels    uint64 `json:"labels"` // in the belief of this task
 	PerMinute Number `json:"per_minute"`
 	Undone    uint64 `json:"undone"`
 	Refused   uint64 `json:"refused"`
@@ -139,9 +136,6 @@ type outcome struct {
 	Status status `json:"status"`
 	Label  uint64 `json:"label,omitempty"`
 	Text   string `json:"text,omitempty"`
-	// Trust is the share of its weight that a counted label received; 0: no
-	// robust weighting.
-	Trust Number `json:"trust,omitempty"`
 }
 
 // status is the progress of a press.

@@ -25,7 +25,7 @@ function readData(text) {
     dgap: f32, estimate: f32, spread: f32, reward: f32, age: f32, turn: f32, late: f32, busy: f32, skipped: f32,
   });
   unpack(data.starts, { tick: u32, time: f64, flags: u32, state: u32 });
-  unpack(data.labels, { pos: u32, about: i32, value: f32, kind: u8, outcome: u8, asked: u8, trust: f32 });
+  unpack(data.labels, { pos: u32, about: i32, value: f32, kind: u8, outcome: u8, asked: u8 });
   unpack(data.requests, { from: u32, to: u32, state: u8, dgap: f32 });
   unpack(data.moments, { pos: u32, norm: f64, z: f32, sigma: f32 });
   unpack(data, { episodes: u32 });

@@ -322,13 +322,7 @@ class Page {
     }[l.kind[i]];
     const how = l.outcome[i] === applied ? (l.asked[i] ? "asked" : "unasked") : l.words[l.outcome[i]];
     const about = l.about[i] >= 0 ? `, about tick ${this.data.first_tick + this.tickAt(l.about[i])}` : "";
-    return `${what} (${how}${about}${this.trustText(l.trust[i])})`;
-  }
-
-  // trustText returns the share of its weight that a label was given.
-  trustText(trust) {
-    if (!(trust > 0)) return ""; // NaN, or undefined without robust
-    return `, counted ${trust.toFixed(2)}${trust < 0.995 ? ": it surprised the belief" : ""}`;
+    return `${what} (${how}${about})`;
   }
 
   spansHere(spans) {

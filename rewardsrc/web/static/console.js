@@ -133,7 +133,7 @@ function take(m) {
   if (m.stopped) stopSent = 0;
   history.add(m.view);
   addArena(m.view);
-  for (const o of m.outcomes ?? []) presses.settle(o.press, o.status, o.text, o.trust);
+  for (const o of m.outcomes ?? []) presses.settle(o.press, o.status, o.text);
   if (first) presses.reconnected();
   noteRequest(m.request);
   render();
@@ -243,12 +243,11 @@ const presses = {
     this.render();
   },
 
-  settle(id, status, text, trust) {
+  settle(id, status, text) {
     const p = this.list.find((q) => q.id === id);
     if (!p || p.status === status || p.status === 'undone' || p.status === 'counted' && status !== 'undone') return;
-    p.trust = trust;
     if (status === 'undone') (this.list.find((q) => q.kind === 'undo' && !q.undid) ?? {}).undid = p;
-    this.end(p, status, trust && doubted(trust) ? 'it surprised the belief' : text);
+    this.end(p, status, text);
     this.render();
   },
 
@@ -279,7 +278,6 @@ const presses = {
     $('presses').replaceChildren(...this.list.slice(0, 6).map((p) => {
       const item = document.createElement('li');
       item.dataset.status = p.status;
-      item.dataset.doubted = Boolean(p.trust && doubted(p.trust));
       const what = document.createElement('span');
       if (p.undid) what.append('Undo · ', struck(p.undid));
       else what.append(p.status === 'undone' ? struck(p) : named(p), p.text ? ` · ${p.text}` : '');
@@ -287,7 +285,7 @@ const presses = {
       const took = p.took === undefined ? '' : ` · ${Math.round(p.took)} ms`;
       result.textContent = {
         sent: 'sending…', unknown: 'unknown', lost: 'LOST',
-        saved: `saved${took}`, counted: `counted${p.trust ? ` ${p.trust.toFixed(2)}` : ''}${took}`, refused: 'does NOT count', undone: 'undone',
+        saved: `saved${took}`, counted: `counted${took}`, refused: 'does NOT count', undone: 'undone',
       }[p.status];
       item.append(what, result);
       return item;
@@ -303,9 +301,6 @@ function struck(p) {
   text.textContent = named(p);
   return text;
 }
-
-/** Whether a label counted with less than its full weight. */
-const doubted = (trust) => trust < 0.995;
 
 /** The time of an event on the clock of performance.now(). */
 function moment(e) {
@@ -703,7 +698,7 @@ function renderView() {
   const text = (id, s) => { if ($(id).textContent !== s) $(id).textContent = s; };
   renderArmed(v);
   text('per-minute', v.per_minute === null ? '–' : v.per_minute.toFixed(v.per_minute < 10 ? 1 : 0));
-  text('labels', v.last_trust ? `${v.labels} · last ${v.last_trust.toFixed(2)}` : `${v.labels} count`);
+  text('labels', `${v.labels} count`);
   text('return-name', v.reward === null ? 'Estimated sum of rewards (return)' : 'Sum of rewards (return)');
   text('return', short(v.return));
   text('reward', `now ${short(v.reward ?? v.estimate)}`);
