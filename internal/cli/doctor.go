@@ -28,8 +28,7 @@ End a run first.
 Warnings with a star are failures where loop.posture is strict. Without a
 configuration, the command checks the computer for the default loop.
 
-The latency of wake-ups is measured for --seconds with the loop's posture, in
-turns with cyclictest (Debian: rt-tests), which takes the same time.`,
+The latency of wake-ups is measured for --seconds with the loop's posture.`,
 		Example: `  sudo -u optibfm optibfm doctor --config /etc/optibfm/robot.yaml
   optibfm doctor --seconds 60
   optibfm doctor --config rover --json`,

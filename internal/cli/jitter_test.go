@@ -18,7 +18,7 @@ func TestJitter_MeasuresWholeProgram(t *testing.T) {
 		t.Skip("runs the program")
 	}
 	t.Setenv(actAsProgram, "1")
-	o := jitter.Options{Config: "rover", Set: []string{"loop.posture=warn"}, Seconds: 4, Slice: 4, Alone: true}
+	o := jitter.Options{Config: "rover", Set: []string{"loop.posture=warn"}, Seconds: 4, Slice: 4}
 	r, err := jitter.Measure(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestJitter_MeasuresConfigurationOfService(t *testing.T) {
 		t.Skip("runs the program")
 	}
 	t.Setenv(actAsProgram, "1")
-	o := jitter.Options{Config: "rover-mcu", Seconds: 3, Slice: 3, Alone: true}
+	o := jitter.Options{Config: "rover-mcu", Seconds: 3, Slice: 3}
 	_, refusal := jitter.Measure(t.Context(), o)
 	if refusal == nil {
 		t.Fatal("a robot with actuators is measured")
@@ -77,7 +77,7 @@ func TestJitter_MeasuresConfigurationOfService(t *testing.T) {
 
 func TestJitter_ReportsOutputOfProgram(t *testing.T) {
 	t.Setenv(actAsProgram, "1")
-	o := jitter.Options{Config: "rover", Set: []string{"model.bundle=/nowhere"}, Seconds: 0.1, Slice: 0.1, Alone: true}
+	o := jitter.Options{Config: "rover", Set: []string{"model.bundle=/nowhere"}, Seconds: 0.1, Slice: 0.1}
 	if _, err := jitter.Measure(t.Context(), o); err == nil || !strings.Contains(err.Error(), "/nowhere") {
 		t.Errorf("error %v, want the program's output", err)
 	}

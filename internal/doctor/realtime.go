@@ -105,27 +105,22 @@ func (d *doctor) checkGovernor() finding {
 	return pass("%s", text)
 }
 
-// latencyCheck measures the lateness of the loop's wake-ups. cyclictest and the loop take turns.
+// latencyCheck measures the lateness of the loop's wake-ups.
 func (d *doctor) latencyCheck() check {
 	const margin = 15 * time.Second
-	limit := time.Duration(2*d.seconds*float64(time.Second)) + margin
+	limit := time.Duration(d.seconds*float64(time.Second)) + margin
 	c := bounded("rt.latency", limit, func(ctx context.Context) finding {
 		if d.seconds == 0 {
 			return skip("--seconds is 0")
 		}
-		o := latencyOptions(d.file.Loop, d.seconds)
-		r, err := d.measure(ctx, o)
-		if err != nil { // cyclictest needs privileges that the loop can do without
-			o.Alone = true
-			if r, err = d.measure(ctx, o); err != nil {
-				return fail("see `optibfm jitter`", "%v", err)
-			}
-			r.Note = "cyclictest failed; see optibfm jitter"
+		r, err := d.measure(ctx, latencyOptions(d.file.Loop, d.seconds))
+		if err != nil {
+			return fail("see `optibfm jitter`", "%v", err)
 		}
 		return gradeLatency(r, d.file.Loop.Period())
 	})
 	if d.seconds > 0 {
-		c.announce = fmt.Sprintf("measuring latency for up to %.0f s ...", 2*d.seconds)
+		c.announce = fmt.Sprintf("measuring latency for %.0f s ...", d.seconds)
 	}
 	return c
 }
@@ -151,17 +146,6 @@ func gradeLatency(r jitter.Result, period time.Duration) finding {
 	}
 	fix := "use a PREEMPT_RT kernel, the performance governor, an isolated processor (loop.cpus) and less load; " +
 		"compare with `optibfm jitter`"
-	switch c := r.Cyclictest; {
-	case c != nil && c.Cycles > 0:
-		text += fmt.Sprintf("; cyclictest: %s, %s, %s", short(c.P50), short(c.P99), short(c.Max))
-		values["cyclictest_p50_us"], values["cyclictest_p99_us"] = us(c.P50), us(c.P99)
-		values["cyclictest_max_us"] = us(c.Max)
-		if c.P99 < l.P99/4 {
-			fix = "cyclictest is much better: remove limits of this process (LimitRTPRIO=, CPUQuota=, cpuset)"
-		}
-	case r.Note != "":
-		text += "; " + r.Note
-	}
 	var f finding
 	switch {
 	case l.Count == 0:

@@ -107,8 +107,8 @@ func grants(granted bool) func(rtloop.Config) (rtloop.Granted, error) {
 }
 
 // lateness returns a measurement.
-func lateness(p99, most time.Duration, cyclictest *jitter.Histogram) jitter.Result {
-	r := jitter.Result{Cyclictest: cyclictest}
+func lateness(p99, most time.Duration) jitter.Result {
+	var r jitter.Result
 	r.Loop.Lateness = rtloop.Distribution{Count: 1000, P50: p99 / 2, P99: p99, Max: most}
 	return r
 }
@@ -128,7 +128,7 @@ func fakeMachine(files fs.FS) machine {
 		access: denied(), prepare: grants(true),
 		group: func(id int) string { return map[int]string{0: "root", 20: "dialout", 108: "i2c", 999: "gpio"}[id] },
 		measure: func(context.Context, jitter.Options) (jitter.Result, error) {
-			return lateness(31*time.Microsecond, 88*time.Microsecond, nil), nil
+			return lateness(31*time.Microsecond, 88*time.Microsecond), nil
 		},
 		wallClock: func() (unix.Timex, int, error) {
 			return unix.Timex{Time: unix.Timeval{Sec: 1_800_000_000}, Maxerror: 1500}, 0, nil

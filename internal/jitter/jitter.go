@@ -23,7 +23,6 @@ type Options struct {
 	Priority int     // SCHED_FIFO; 0: ordinary scheduler
 	CPUs     []int   // allowed processors; none: all
 	Hogs     int     // processes that each keep a processor busy
-	Alone    bool    // without cyclictest
 	JSON     bool
 
 	// Config also measures the whole program under this configuration, and replaces PeriodMS,
@@ -34,13 +33,11 @@ type Options struct {
 
 // Result is the lateness of each candidate.
 type Result struct {
-	PeriodMS   float64       `json:"period_ms"`
-	Hogs       int           `json:"hogs"`
-	Identity   bool          `json:"identity"` // of the loop: ticks run + skipped = periods
-	Loop       rtloop.Report `json:"loop"`
-	Cyclictest *Histogram    `json:"cyclictest,omitempty"`
-	Program    *ProgramRun   `json:"program,omitempty"`
-	Note       string        `json:"note,omitempty"` // why Cyclictest is missing
+	PeriodMS float64       `json:"period_ms"`
+	Hogs     int           `json:"hogs"`
+	Identity bool          `json:"identity"` // of the loop: ticks run + skipped = periods
+	Loop     rtloop.Report `json:"loop"`
+	Program  *ProgramRun   `json:"program,omitempty"`
 }
 
 // loop returns the configuration of the bare loop, and the program if one is measured.
@@ -66,23 +63,13 @@ func (o Options) loop() (cfg rtloop.Config, program *ProgramRun, err error) {
 	return cfg, program, nil
 }
 
-// Measure lets the loop, cyclictest and the program take turns until each has run for o.Seconds, or
-// until ctx is done. Without cyclictest, Note has the reason. Errors: invalid options, a configuration
-// of a robot with actuators, or a candidate that fails.
+// Measure lets the loop and the program take turns until each has run for o.Seconds, or until ctx is
+// done. Errors: invalid options, a configuration of a robot with actuators, or a failure of either.
 func Measure(ctx context.Context, o Options) (Result, error) {
 	cfg, program, err := o.loop()
 	r := Result{PeriodMS: cfg.PeriodMS, Hogs: o.Hogs, Program: program}
 	if err != nil {
 		return r, err
-	}
-	cyclictest, err := exec.LookPath("cyclictest")
-	switch {
-	case o.Alone:
-		r.Note = "cyclictest omitted (--alone)"
-	case err != nil:
-		r.Note = "cyclictest is not installed (Debian: rt-tests)"
-	default:
-		r.Cyclictest = &Histogram{}
 	}
 	stopHogs, err := startHogs(o.Hogs)
 	if err != nil {
@@ -97,17 +84,8 @@ func Measure(ctx context.Context, o Options) (Result, error) {
 			return r, err
 		}
 		r.include(report)
-		if r.Cyclictest != nil && ctx.Err() == nil {
-			text, err := runCyclictest(ctx, cyclictest, cfg, turn)
-			if err != nil {
-				return r, err
-			}
-			if err := r.Cyclictest.addCyclictest(text, cfg.Period()); err != nil {
-				return r, err
-			}
-		}
 		if program != nil && ctx.Err() == nil {
-			if err := program.turn(ctx, cfg, turn); err != nil {
+			if err := program.turn(ctx, turn); err != nil {
 				return r, err
 			}
 		}
@@ -176,9 +154,6 @@ func (r Result) Print(out io.Writer, asJSON bool) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", name, us(p50), us(p99), us(p999), us(most), ticks, missed)
 	}
 	row("loop", l.P50, l.P99, l.P999, l.Max, int64(r.Loop.Ticks), int64(r.Loop.Skipped))
-	if c := r.Cyclictest; c != nil {
-		row("cyclictest", c.P50, c.P99, c.P999, c.Max, c.Cycles, c.Missed)
-	}
 	if p := r.Program; p != nil {
 		row("program", p.P50, p.P99, p.P999, p.Max, p.Cycles, p.Missed)
 	}
@@ -188,9 +163,6 @@ func (r Result) Print(out io.Writer, asJSON bool) error {
 	sign := "="
 	if !r.Identity {
 		sign = "≠"
-	}
-	if r.Note != "" {
-		fmt.Fprintln(out, r.Note)
 	}
 	if p := r.Program; p != nil {
 		fmt.Fprintf(out, "the program made %d plans, applied %d labels and dropped %d records\n",

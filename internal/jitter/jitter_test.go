@@ -3,47 +3,16 @@ package jitter
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"optibfm/configs"
 	"optibfm/internal/rigtest"
-	"optibfm/rtloop"
 )
 
-func TestHistogram_AddsCyclictestResults(t *testing.T) {
-	c := &Histogram{}
-	for _, text := range []string{
-		`{"thread": {"0": {"histogram": {"10": 500, "20": 480, "1500": 10}, "cycles": 1000, "max": 250000}}}`,
-		`{"thread": {"0": {"histogram": {"10": 1000}, "cycles": 1000, "max": 10}}}`,
-	} {
-		if err := c.addCyclictest([]byte(text), time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const us = time.Microsecond
-	c.counts = nil
-	want := Histogram{Cycles: 2000, P50: 10 * us, P99: 20 * us, P999: 250_000 * us, Max: 250_000 * us, Missed: 20}
-	if !reflect.DeepEqual(*c, want) {
-		t.Fatalf("%+v, want %+v", *c, want)
-	}
-}
-
-func TestHistogram_RefusesInvalidCyclictestResults(t *testing.T) {
-	const invalid = `{"thread": {"0": {"histogram": {"%s": 1}}}}`
-	for _, text := range []string{"", "{", "{}", fmt.Sprintf(invalid, "x"), fmt.Sprintf(invalid, "-1")} {
-		err := new(Histogram).addCyclictest([]byte(text), time.Millisecond)
-		if err == nil || !strings.Contains(err.Error(), "--alone") {
-			t.Errorf("%s: error %v", text, err)
-		}
-	}
-}
-
 func TestMeasure_MeasuresLoopUnderLoad(t *testing.T) {
-	o := Options{PeriodMS: 2, Seconds: 0.2, Slice: 0.1, Hogs: 1, Alone: true}
+	o := Options{PeriodMS: 2, Seconds: 0.2, Slice: 0.1, Hogs: 1}
 	r, err := Measure(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +21,7 @@ func TestMeasure_MeasuresLoopUnderLoad(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	var out bytes.Buffer
-	if err := r.Print(&out, false); err != nil || !strings.Contains(out.String(), "cyclictest omitted") {
+	if err := r.Print(&out, false); err != nil || !strings.Contains(out.String(), "ticks run +") {
 		t.Fatalf("error %v, %s", err, &out)
 	}
 	out.Reset()
@@ -75,17 +44,6 @@ func TestMeasure_RefusesInvalidOptions(t *testing.T) {
 	} {
 		if _, err := Measure(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one about %s", err, want)
-		}
-	}
-}
-
-func TestCyclictestArguments_MatchLoop(t *testing.T) {
-	cfg := rtloop.DefaultConfig()
-	cfg.PeriodMS, cfg.Priority, cfg.CPUs = 2.5, 70, []int{1, 3}
-	got := strings.Join(cyclictestArguments(cfg, time.Second, "/tmp/r"), " ")
-	for _, want := range []string{"--interval=2500", "--loops=400", "--priority=70", "--affinity=1,3"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q lacks %s", got, want)
 		}
 	}
 }

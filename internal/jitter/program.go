@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"optibfm/configs"
 	"optibfm/flightlog"
 	"optibfm/internal/setup"
@@ -19,20 +21,28 @@ import (
 	"optibfm/rtloop"
 )
 
+// longest is the largest lateness that is told apart, ns.
+const longest = int64(time.Hour)
+
 // ProgramRun is the sum of several runs of the whole program.
 type ProgramRun struct {
-	Histogram
-	Labels  uint64 `json:"labels"`  // applied to the belief
-	Plans   uint64 `json:"plans"`   // of the planner
-	Dropped uint64 `json:"dropped"` // records missing in the log
+	Cycles  int64         `json:"cycles"` // wake-ups
+	P50     time.Duration `json:"p50_ns"` // lateness of the wake-ups, to 3 digits
+	P99     time.Duration `json:"p99_ns"`
+	P999    time.Duration `json:"p99_9_ns"`
+	Max     time.Duration `json:"max_ns"`
+	Missed  int64         `json:"missed"`  // skipped ticks
+	Labels  uint64        `json:"labels"`  // applied to the belief
+	Plans   uint64        `json:"plans"`   // of the planner
+	Dropped uint64        `json:"dropped"` // records missing in the log
 
-	config  string
-	set     []string
-	skipped int64
+	config   string
+	set      []string
+	lateness *hdrhistogram.Histogram // ns
 }
 
 // newProgramRun prepares runs of a configuration. It also returns the section loop, which applies to
-// the bare loop and to cyclictest.
+// the bare loop.
 func newProgramRun(config string, set []string) (*ProgramRun, rtloop.Config, error) {
 	file, err := configs.Load(config, set...)
 	if err != nil {
@@ -49,7 +59,8 @@ func newProgramRun(config string, set []string) (*ProgramRun, rtloop.Config, err
 		}
 		set = append(slices.Clone(set), "run.task_dir="+store.Dir)
 	}
-	return &ProgramRun{config: config, set: set}, file.Loop, nil
+	lateness := hdrhistogram.New(1, longest, 3)
+	return &ProgramRun{config: config, set: set, lateness: lateness}, file.Loop, nil
 }
 
 // actuatorsRefused is the error for a robot that may have actuators. It does not advise run.shadow:
@@ -75,7 +86,7 @@ var measurementSets = []string{
 }
 
 // turn runs the program once and adds the lateness from its log.
-func (p *ProgramRun) turn(ctx context.Context, cfg rtloop.Config, turn time.Duration) error {
+func (p *ProgramRun) turn(ctx context.Context, turn time.Duration) error {
 	dir, err := os.MkdirTemp("", "optibfm-jitter")
 	if err != nil {
 		return err
@@ -87,7 +98,7 @@ func (p *ProgramRun) turn(ctx context.Context, cfg rtloop.Config, turn time.Dura
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("jitter: optibfm run: %w; its output:\n%s", err, output)
 	}
-	return p.addLogs(dir, cfg.Period())
+	return p.addLogs(dir)
 }
 
 func (p *ProgramRun) arguments(dir string, turn time.Duration) []string {
@@ -99,7 +110,7 @@ func (p *ProgramRun) arguments(dir string, turn time.Duration) []string {
 	return args
 }
 
-func (p *ProgramRun) addLogs(dir string, period time.Duration) error {
+func (p *ProgramRun) addLogs(dir string) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.mcap"))
 	paths = slices.DeleteFunc(paths, flightlog.HoldsPictures)
 	if err != nil || len(paths) == 0 {
@@ -110,8 +121,9 @@ func (p *ProgramRun) addLogs(dir string, period time.Duration) error {
 			return fmt.Errorf("jitter: %w", err)
 		}
 	}
-	p.summarize(period)
-	p.Missed = p.skipped
+	at := func(q float64) time.Duration { return time.Duration(p.lateness.ValueAtQuantile(q)) }
+	p.Cycles, p.Max = p.lateness.TotalCount(), time.Duration(p.lateness.Max())
+	p.P50, p.P99, p.P999 = at(50), at(99), at(99.9)
 	return nil
 }
 
@@ -133,10 +145,9 @@ func (p *ProgramRun) addLog(path string) error {
 		if t == nil {
 			continue
 		}
-		late := time.Duration(max(t.Wake-t.Deadline, 0))
-		p.add(int(late/time.Microsecond), 1)
+		_ = p.lateness.RecordValue(min(max(t.Wake-t.Deadline, 0), longest)) // min and max keep it in range
 		if !first {
-			p.skipped += int64(t.Elapsed) - 1
+			p.Missed += int64(t.Elapsed) - 1
 			p.Dropped += t.Index - last - t.Elapsed
 		}
 		last, first = t.Index, false
