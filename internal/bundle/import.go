@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"optibfm/configs"
 	"optibfm/internal/npz"
+	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
-	"optibfm/tflite/tensorflow"
 )
 
 // ImportOptions describe the bundle that Import writes. Channels are written NAME or
@@ -209,17 +210,9 @@ func (o ImportOptions) importSavedModel(out io.Writer, dir string) error {
 	if saved.Hash, err = tflite.HashSavedModel(dir); err != nil {
 		return fmt.Errorf("model import: %w", err)
 	}
-	config := tensorflow.DefaultConfig()
-	config.Device, config.Library = "/CPU:0", o.Library
-	model, err := tensorflow.LoadSavedModel(saved, config, probeCandidates)
+	scaleFree, err := o.probe(&saved)
 	if err != nil {
 		return fmt.Errorf("model import: %w", err)
-	}
-	scaleFree, err := tflite.Probe(model)
-	saved.Sizes = model.Dims()
-	saved.Provenance = map[string]string{"savedmodel": dir, "tensorflow": model.Report().Version}
-	if err := errors.Join(err, model.Close()); err != nil {
-		return fmt.Errorf("model import: %s: %w", dir, err)
 	}
 	written, err := tflite.SaveSavedModel(o.Out, saved)
 	if err != nil {
@@ -236,4 +229,42 @@ func (o ImportOptions) importSavedModel(out io.Writer, dir string) error {
 		return nil
 	}
 	return o.addPrior(out)
+}
+
+// probe evaluates a SavedModel at random inputs, sets its sizes and provenance, and reports whether its policy ignores
+// the norm of z.
+func (o ImportOptions) probe(saved *tflite.SavedModel) (scaleFree bool, err error) {
+	file, err := withLibrary(o.Library)
+	if err != nil {
+		return false, err
+	}
+	model, err := setup.SavedModel{SavedModel: saved}.Open(file, registry.SavedModelUse{
+		Candidates: probeCandidates, OnCPU: true,
+	})
+	if err != nil {
+		return false, err
+	}
+	scaleFree, err = tflite.Probe(model)
+	saved.Sizes = model.Dims()
+	saved.Provenance = map[string]string{"savedmodel": saved.Dir}
+	if v, ok := model.(registry.Versioned); ok {
+		saved.Provenance[registry.EvaluatorOfSavedModels().Section] = v.Version()
+	}
+	if err := errors.Join(err, setup.CloseModels(model)); err != nil {
+		return false, fmt.Errorf("%s: %w", saved.Dir, err)
+	}
+	return scaleFree, nil
+}
+
+// withLibrary returns the default configuration with the folder of the library that evaluates SavedModels, unless
+// that is "".
+func withLibrary(folder string) (configs.File, error) {
+	if folder == "" {
+		return configs.Default(), nil
+	}
+	s := registry.EvaluatorOfSavedModels()
+	if s.Missing != nil {
+		return configs.File{}, s.Missing
+	}
+	return configs.Parse("--library", []byte("version: 1"), "model."+s.Section+".library="+folder)
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"time"
 
-	"optibfm/configs"
 	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
@@ -59,10 +58,7 @@ func AddPrior(out io.Writer, dir string, o PriorOptions) error {
 }
 
 func estimatePrior(m setup.Model, obs []float32, o PriorOptions) (p *tflite.Prior, took time.Duration, err error) {
-	file := configs.Default()
-	if o.Library != "" {
-		file, err = configs.Parse("--library", []byte("version: 1"), "model.tensorflow.library="+o.Library)
-	}
+	file, err := withLibrary(o.Library)
 	if err != nil {
 		return nil, 0, err
 	}

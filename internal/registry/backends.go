@@ -82,6 +82,9 @@ type SavedModelUse struct {
 	OneThread  bool // no operation on another thread than the caller's
 }
 
+// Versioned is implemented by evaluators of SavedModels that know the version of their library.
+type Versioned interface{ Version() string }
+
 // SavedModels is the evaluation of SavedModels by a backend. Section is the name of its section.
 type SavedModels struct {
 	Section  string

@@ -50,10 +50,11 @@ func (m SavedModel) Caveat() string {
 // Evaluator implements Model. It stays on the CPU, so that a tick never waits for a GPU, and on the calling thread,
 // because another one has no real-time priority.
 func (m SavedModel) Evaluator(f configs.File) (tflite.Evaluator, error) {
-	return m.open(f, registry.SavedModelUse{Candidates: 1, OnCPU: true, OneThread: true})
+	return m.Open(f, registry.SavedModelUse{Candidates: 1, OnCPU: true, OneThread: true})
 }
 
-func (m SavedModel) open(f configs.File, use registry.SavedModelUse) (tflite.Evaluator, error) {
+// Open opens the model with the section of a configuration.
+func (m SavedModel) Open(f configs.File, use registry.SavedModelUse) (tflite.Evaluator, error) {
 	s := registry.EvaluatorOfSavedModels()
 	if s.Missing != nil {
 		return nil, s.Missing
@@ -67,7 +68,7 @@ func (m SavedModel) Searcher(f configs.File, _ int) (tflite.Model, string, error
 	if use.Candidates == 0 {
 		return unsearched{m.Sizes}, "", nil
 	}
-	searcher, err := m.open(f, use)
+	searcher, err := m.Open(f, use)
 	s := registry.EvaluatorOfSavedModels()
 	if err == nil || s.NoDevice == nil || !errors.Is(err, s.NoDevice) {
 		return searcher, "", err
@@ -77,7 +78,7 @@ func (m SavedModel) Searcher(f configs.File, _ int) (tflite.Model, string, error
 		return nil, "", err
 	}
 	use.OnCPU = true
-	searcher, err = m.open(f, use)
+	searcher, err = m.Open(f, use)
 	return searcher, note, err
 }
 

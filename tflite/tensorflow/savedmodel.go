@@ -189,6 +189,9 @@ func (r *inputTensors) free(a *api) {
 // Report implements Model.
 func (m *savedModel) Report() Report { return m.report }
 
+// Version implements registry.Versioned.
+func (m *savedModel) Version() string { return m.report.Version }
+
 // Dims implements tflite.Model.
 func (m *savedModel) Dims() tflite.Dims { return m.dims }
 
