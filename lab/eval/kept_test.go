@@ -184,6 +184,11 @@ func TestLibrary_OracleOfAllStatesNeedsNoFileOfStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	few := trial
+	few.settings.Labels = []int{1000}
+	if err := (&library{}).check(few); !errors.Is(err, errNoStates) || !strings.Contains(err.Error(), "labels 1000") {
+		t.Errorf("1,000 labels with only oracle.json: %v", err)
+	}
 	kept, err := os.ReadFile("../../models/cheetah-2/states.json")
 	if err != nil {
 		t.Fatal(err)

@@ -227,7 +227,12 @@ func (l *library) oracle(t Trial, n int) ([]float64, error) {
 
 func (l *library) oracleWithoutStates(t Trial, n int, noStates error) ([]float64, error) {
 	if !l.keeps(t) {
-		return readOracle(filepath.Join(t.Model.Bundle, oracleFileName), t.Task, noStates)
+		path := filepath.Join(t.Model.Bundle, oracleFileName)
+		if usual := defaultSettings(); n != usual.Labels[0] || t.settings.Ridge[0] != usual.Ridge[0] {
+			return nil, fmt.Errorf("eval: labels %d, ridge %g: %s has only the z of its training: %w; or remove both settings",
+				n, t.settings.Ridge[0], path, noStates)
+		}
+		return readOracle(path, t.Task, noStates)
 	}
 	kept, err := readKept(t.keptFile())
 	if err != nil {
