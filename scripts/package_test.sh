@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs a package in a clean Debian and checks the result: scripts/package_test.sh DEB [ROOT]
-#   ROOT  a Debian root, which the test changes; default: a new one (debootstrap, bookworm)
-# Needs root, debootstrap and, for another architecture, qemu-user-static.
+#   ROOT  a Debian root, which the test changes; default: a new one (mmdebstrap, bookworm)
+# Needs root, mmdebstrap and, for another architecture, qemu-user-static.
 set -euo pipefail
 
 [ $# -ge 1 ] || { echo "usage: scripts/package_test.sh DEB [ROOT]" >&2; exit 2; }
@@ -35,10 +35,7 @@ emulate
 
 if [ ! -e "$root/etc/debian_version" ]; then
   step "a clean Debian for $arch"
-  debootstrap --arch="$arch" --variant=minbase --include=systemd,udev bookworm "$root" >"$work/debootstrap.log" || { tail -20 "$work/debootstrap.log"; exit 1; }
-fi
-if [ -e "$root/debootstrap/debootstrap" ]; then # made with --foreign
-  inside /debootstrap/debootstrap --second-stage >"$work/debootstrap.log" || { tail -20 "$work/debootstrap.log"; exit 1; }
+  mmdebstrap --quiet --arch="$arch" --variant=minbase --include=systemd,udev bookworm "$root"
 fi
 
 step "install"
