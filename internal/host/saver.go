@@ -52,7 +52,7 @@ func (h *Process) openBeliefSaver() (*beliefSaver, error) {
 	}
 	keeper, err := store.Lock()
 	if err != nil {
-		return nil, fmt.Errorf("run.state_dir: %w; set a folder that this user can write to, or clear the key", err)
+		return nil, fmt.Errorf("run.state_dir: %w", err)
 	}
 	k := &beliefSaver{
 		keeper: keeper, template: h.taskTemplate(), belief: belief, steps: &h.Link.Steps,
@@ -117,7 +117,7 @@ func (k *beliefSaver) save(s savedState) error {
 		err = k.keeper.Save(k.template.task(taskstore.Last, k.belief, s.noise))
 	}
 	if err != nil {
-		return fmt.Errorf("run.state_dir: the belief is not saved: %w; free space on the disk, or check it", err)
+		return fmt.Errorf("run.state_dir: the belief is not saved: %w; check the space on the disk, and the folder's owner and permissions", err)
 	}
 	return nil
 }

@@ -12,14 +12,17 @@ import (
 // It returns the errors of the tasks that it cannot read, and leaves them out.
 func SetFormerTasks(k *controller.Config, r configs.Run, m Model) (unread []error) {
 	k.FormerTasks = nil
-	store, err := TaskStore(r)
-	if !r.FormerTasks || !k.Hypotheses || k.BasisHash() == "" || err != nil {
+	if !r.FormerTasks || !k.Hypotheses || k.BasisHash() == "" {
 		return nil
+	}
+	store, err := TaskStore(r)
+	if err != nil {
+		return []error{err}
 	}
 	store.State = "" // only the tasks that a person saved
 	entries, err := store.List()
 	if err != nil {
-		return []error{err}
+		unread = append(unread, err)
 	}
 	slices.SortStableFunc(entries, func(a, b taskstore.Entry) int { return b.Task.Origin.At.Compare(a.Task.Origin.At) })
 	for _, e := range entries {

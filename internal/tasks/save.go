@@ -11,7 +11,6 @@ import (
 
 	"optibfm/controller"
 	"optibfm/internal/setup"
-	"optibfm/internal/shell"
 	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
 )
@@ -97,14 +96,10 @@ func (w workplace) keep(out io.Writer, command string, t taskstore.Task, replace
 	if err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
-	args := []string{"run", "--config", shell.Operand(w.Config), "--start", t.Name}
+	args := []string{"run", "--start", t.Name}
 	if t.Belief == nil {
 		args = append(args, "--strategy", "fixed")
 	}
-	for _, s := range w.Set {
-		args = append(args, "--set", s)
-	}
-	path, start := w.store.Path(t.Name), shell.ThisProgram().Command(args...)
-	fmt.Fprintf(out, "%s: %s\nStart from it:\n    %s\n", path, what, start)
+	fmt.Fprintf(out, "%s: %s\nStart from it:\n    %s\n", w.store.Path(t.Name), what, w.command(args...))
 	return nil
 }

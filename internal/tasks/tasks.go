@@ -55,20 +55,30 @@ func List(out io.Writer, o Options) error {
 	}
 	entries, err := w.store.List()
 	if err != nil {
-		return fmt.Errorf("task list: %w", err)
+		err = fmt.Errorf("task list: %w", err)
 	}
 	if len(entries) == 0 {
-		command := shell.ThisProgram().Command("task", "save", "NAME")
-		fmt.Fprintf(out, "%s has no task; save one with: %s\n", w.store.Dir, command)
-		return nil
+		if err == nil {
+			fmt.Fprintf(out, "%s has no task; save one with: %s\n", w.store.Dir, w.command("task", "save", "NAME"))
+		}
+		return err
 	}
-	model, err := setup.ConfiguredModel(w.file)
-	if err != nil {
-		err = fmt.Errorf("task list: the models are not compared: %w", err)
-		return errors.Join(printTable(out, entries, func(string) bool { return false }), err)
+	model, unknown := setup.ConfiguredModel(w.file)
+	if unknown != nil {
+		unknown = fmt.Errorf("task list: the models are not compared: %w", unknown)
+		return errors.Join(printTable(out, entries, func(string) bool { return false }), err, unknown)
 	}
 	taskstore.ByModel(entries, model.Fingerprint())
-	return printTable(out, entries, func(hash string) bool { return hash != model.Fingerprint() })
+	return errors.Join(printTable(out, entries, func(hash string) bool { return hash != model.Fingerprint() }), err)
+}
+
+// command returns a command of this program with the configuration of this one.
+func (w workplace) command(args ...string) string {
+	args = append(args, "--config", shell.Operand(w.Config))
+	for _, s := range w.Set {
+		args = append(args, "--set", s)
+	}
+	return shell.ThisProgram().Command(args...)
 }
 
 // printTable prints the tasks, with a mark if another reports that the hash is of another model. It returns the

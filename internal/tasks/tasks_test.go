@@ -91,7 +91,7 @@ func TestSave_KeepsTheNewestBeliefOfTheRun(t *testing.T) {
 	var out bytes.Buffer
 	b.saveBelief(t, b.modelHash(t), 3)
 	rigtest.Must(t, Save(&out, b.Options, New{Name: "turn", Note: "slow"}, b.state))
-	for _, want := range []string{"3 labels", "2001-09-09 01:46:40 UTC", "run --config rover --start turn --set"} {
+	for _, want := range []string{"3 labels", "2001-09-09 01:46:40 UTC", "run --start turn --config rover --set"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in %s", want, out.String())
 		}
@@ -171,7 +171,7 @@ func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 	rigtest.Must(t, b.store.Save(foreign, false))
 	rigtest.Must(t, os.WriteFile(b.store.Path("cut"), []byte("cut"), 0o600))
 	out.Reset()
-	wantError(t, List(&out, b.Options), "task delete cut")
+	wantError(t, List(&out, b.Options), "cut.task: damaged file")
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != 4 || !strings.HasPrefix(lines[1], "turn     3") || strings.Contains(lines[1], "another") ||
 		!strings.HasPrefix(lines[2], "foreign  -") || !strings.Contains(lines[2], "walker     0123456789abcdef (another)") ||

@@ -3,7 +3,6 @@ package taskstore
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -56,7 +55,7 @@ func parseOldBelief(line []byte) (h header, err error) {
 		return h, err
 	}
 	if old.Labels == nil {
-		return h, errors.New("no number of labels; " + olderFix)
+		return h, fmt.Errorf("%w: no number of labels; %s", ErrVersion, olderFix)
 	}
 	noise := controller.NoiseState{Squares: old.Squares, Count: old.Count, Labels: *old.Labels}
 	return header{
@@ -98,7 +97,7 @@ func (h beliefHeader) restoreOld(body []byte) (*SavedBelief, error) {
 	}
 	kind := binary.LittleEndian.Uint32(body[16:])
 	if kind&unknownKinds != 0 {
-		return nil, fmt.Errorf("belief: kind %d; %s", kind, olderFix)
+		return nil, fmt.Errorf("%w: belief: kind %d; %s", ErrVersion, kind, olderFix)
 	}
 	h.ExactRestore, h.MovablePrior = kind&exactKind != 0, kind&movableKind != 0
 	h.Dim, h.Nuisance = int(binary.LittleEndian.Uint32(body[12:])), int(binary.LittleEndian.Uint32(body[20:]))

@@ -14,8 +14,12 @@ import (
 	"optibfm/posterior"
 )
 
-// ErrDamaged is wrapped by the error for a file that is not a complete task.
-var ErrDamaged = errors.New("damaged file")
+// ErrDamaged is wrapped by the error for a file that is not a complete task, ErrVersion by that for a file of which
+// another version of this program must read or convert the content.
+var (
+	ErrDamaged = errors.New("damaged file")
+	ErrVersion = errors.New("file of another version")
+)
 
 const (
 	format    = "optibfm task 2"
@@ -69,26 +73,34 @@ func (t Task) append(dst []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
 }
 
-// Parse reads the bytes of a file. Its errors wrap ErrDamaged.
+// Parse reads the bytes of a file. Its errors wrap ErrDamaged or, for a file with a correct checksum, ErrVersion.
 func Parse(name string, data []byte) (Task, error) {
 	t, err := parse(data)
-	if err != nil {
+	if err != nil && (!errors.Is(err, ErrVersion) || checkSum(data) != nil) {
 		return Task{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	t.Name = name
-	return t, nil
+	return t, err
+}
+
+// checkSum checks a file of at least checkLen bytes.
+func checkSum(data []byte) error {
+	whole := data[:len(data)-checkLen]
+	if got, want := xxhash.Sum64(whole), binary.LittleEndian.Uint64(data[len(whole):]); got != want {
+		return fmt.Errorf("wrong checksum (%#x, want %#x)", got, want)
+	}
+	return nil
 }
 
 func parse(data []byte) (t Task, err error) {
 	line, h, err := parseHeader(data)
+	if err == nil {
+		err = checkSum(data)
+	}
 	if err != nil {
 		return t, err
 	}
-	whole := data[:len(data)-checkLen]
-	if got, want := xxhash.Sum64(whole), binary.LittleEndian.Uint64(data[len(whole):]); got != want {
-		return t, fmt.Errorf("wrong checksum (%#x, want %#x)", got, want)
-	}
-	t, body := h.Task, whole[line+1:]
+	t, body := h.Task, data[line+1:len(data)-checkLen]
 	switch {
 	case h.Format != format:
 		t, err = convert(h, body)
@@ -121,8 +133,8 @@ func parseHeader(data []byte) (line int, h header, err error) {
 	case oldBelief:
 		h, err = parseOldBelief(data[:line])
 	default:
-		err = fmt.Errorf("format %.40q, want %q; if it is newer, use its version; if it is older, %s",
-			found.Format, format, olderFix)
+		err = fmt.Errorf("%w: format %.40q, want %q; if it is newer, use its version; if it is older, %s",
+			ErrVersion, found.Format, format, olderFix)
 	}
 	if err != nil {
 		return 0, h, fmt.Errorf("header: %w", err)

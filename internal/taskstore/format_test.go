@@ -133,7 +133,6 @@ func TestParse_RefusesImpossibleTasks(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"newer format":       {change(t, whole, format, "optibfm task 3"), `format "optibfm task 3", want "optibfm task 2"`},
 		"older belief":       {change(t, belief, oldBelief, "optibfm belief 1"), olderFix},
 		"older kind":         {sealed(kind), olderFix},
 		"no number":          {change(t, belief, `"labels":3,`, ""), olderFix},
@@ -152,8 +151,31 @@ func TestParse_RefusesImpossibleTasks(t *testing.T) {
 		"zero":               {change(t, whole, `[0.1,-1e-300,0.3333333333333333]`, `[0,0]`), "z is 0"},
 		"nothing":            {sealed(append(empty, '\n')), "z has 0 numbers"},
 	} {
-		if _, err := Parse("x", c.data); !errors.Is(err, ErrDamaged) || !strings.Contains(fmt.Sprint(err), c.want) {
+		_, err := Parse("x", c.data)
+		if other := c.want == olderFix; errors.Is(err, ErrVersion) != other || errors.Is(err, ErrDamaged) == other ||
+			!strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestStore_AdvisesToRemoveOnlyDamagedFiles(t *testing.T) {
+	whole, err := newTask(t, "turn", true).append(nil)
+	must(t, err)
+	newer := change(t, whole, format, "optibfm task 3")
+	store := Store{Dir: t.TempDir()}
+	for name, c := range map[string]struct {
+		data    []byte
+		damaged bool
+	}{
+		"newer": {newer, false}, "newer-cut": {newer[:len(newer)-1], true}, "cut": {whole[:len(whole)-1], true},
+	} {
+		must(t, os.WriteFile(store.Path(name), c.data, 0o600))
+		_, err := store.Load(name)
+		text := fmt.Sprint(err)
+		if errors.Is(err, ErrDamaged) != c.damaged || strings.Contains(text, "or remove it") != c.damaged ||
+			!c.damaged && !strings.HasSuffix(text, olderFix) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -186,12 +208,12 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("{\"format\":\"" + format + "\"}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := Parse("x", data); err != nil && !errors.Is(err, ErrDamaged) {
+		if _, err := Parse("x", data); err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrVersion) {
 			t.Fatalf("not ErrDamaged: %v", err)
 		}
 		task, err := Parse("x", sealed(data))
 		if err != nil {
-			if !errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrVersion) {
 				t.Fatalf("not ErrDamaged: %v", err)
 			}
 			return

@@ -28,25 +28,31 @@ type Keeper struct {
 // Lock creates and locks the folder State. It waits up to 2 s for a run that is ending.
 func (s Store) Lock() (*Keeper, error) {
 	if err := os.MkdirAll(s.State, 0o750); err != nil {
-		return nil, err
+		return nil, folderError(err)
 	}
 	lock, err := os.OpenFile(filepath.Join(s.State, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, folderError(err)
 	}
 	const tries, pause = 40, 50 * time.Millisecond
 	for range tries {
-		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 			break
 		}
 		time.Sleep(pause)
 	}
-	if err != nil {
-		err = fmt.Errorf("%w (%w)", ErrLocked, err)
-	} else if err = s.finishSwitch(); err == nil {
-		return &Keeper{store: s, lock: lock}, nil
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = fmt.Errorf("taskstore: %s: %w", s.State, ErrLocked)
+	case err != nil:
+		err = folderError(fmt.Errorf("lock %s: %w", lock.Name(), err))
+	default:
+		err = folderError(s.finishSwitch())
 	}
-	return nil, errors.Join(fmt.Errorf("taskstore: %s: %w", s.State, err), lock.Close())
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &Keeper{store: s, lock: lock}, nil
 }
 
 // Switch makes the next Save keep the task in Last as Previous.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"optibfm/internal/shell"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,7 +69,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Load reads a task. The error wraps fs.ErrNotExist for an unknown name, and ErrDamaged for a damaged file.
+// Load reads a task. The error wraps fs.ErrNotExist for an unknown name, and ErrDamaged or ErrVersion for a file that
+// is not a task of this version.
 func (s Store) Load(name string) (Task, error) {
 	t, _, err := s.Read(name)
 	return t, err
@@ -89,14 +89,29 @@ func (s Store) Read(name string) (t Task, data []byte, err error) {
 	if err == nil {
 		t, err = Parse(name, data)
 	}
-	if err != nil && !errors.Is(err, ErrDamaged) { // the file may be a good one
-		return Task{}, nil, fmt.Errorf("taskstore: %s: %w; check its owner and permissions, and the disk", path, err)
-	}
 	if err != nil {
-		remove := shell.ThisProgram().Command("task", "delete", name)
-		return Task{}, nil, fmt.Errorf("taskstore: %s: %w; copy it again, or remove it with: %s", path, err, remove)
+		return Task{}, nil, fmt.Errorf("taskstore: %s: %w%s", path, err, fixOf(err))
 	}
 	return t, data, nil
+}
+
+// fixOf returns the fix for a file that cannot be read. Only a damaged one may be removed: others may be good.
+func fixOf(err error) string {
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return "; copy it again, or remove it"
+	case errors.Is(err, ErrVersion): // the error has one
+		return ""
+	}
+	return "; check its owner and permissions, and the disk"
+}
+
+// folderError adds the fix to the error of a folder of tasks, and of a file that cannot be written there.
+func folderError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("taskstore: %w; check the owner and permissions of the folder, and the disk", err)
 }
 
 // Entry is a file of a store: a task, or the error of a file that cannot be read.
@@ -106,7 +121,8 @@ type Entry struct {
 	Err  error
 }
 
-// List reads all tasks, in the order of their names.
+// List reads all tasks, in the order of their names. If the folder of the saved tasks cannot be read, it returns an
+// error and the other tasks.
 func (s Store) List() ([]Entry, error) { return s.entries(s.Load) }
 
 // Heads is List without beliefs. It reads only the first line of each file, and does not check the others.
@@ -116,12 +132,13 @@ func (s Store) Heads() ([]Entry, error) {
 
 func (s Store) entries(load func(name string) (Task, error)) (entries []Entry, err error) {
 	files, err := os.ReadDir(s.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("taskstore: %w", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
 	add := func(name string) {
-		task, err := load(name)
-		entries = append(entries, Entry{name, task, err})
+		if task, err := load(name); err == nil || exists(s.find(name)) { // or another process has deleted it
+			entries = append(entries, Entry{name, task, err})
+		}
 	}
 	for _, file := range files {
 		name, isTask := strings.CutSuffix(file.Name(), suffix)
@@ -140,7 +157,7 @@ func (s Store) entries(load func(name string) (Task, error)) (entries []Entry, e
 		}
 	}
 	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
-	return entries, nil
+	return entries, folderError(err)
 }
 
 // checkSaved refuses a name that no saved task can have.
@@ -187,18 +204,19 @@ func (s Store) Save(t Task, replacing bool) error {
 		return fmt.Errorf("taskstore: %s: %w", t.Name, err)
 	}
 	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
-		return fmt.Errorf("taskstore: %w", err)
+		return folderError(err)
 	}
 	path := s.Path(t.Name)
-	return locked(s.Dir, func() error {
+	err = locked(s.Dir, func() error {
 		if exists(path) && !replacing {
-			return fmt.Errorf("taskstore: %s: %w", path, ErrExists)
+			return fmt.Errorf("%s: %w", path, ErrExists)
 		}
-		if err := replace(path, data); err != nil {
-			return fmt.Errorf("taskstore: %w", err)
-		}
-		return nil
+		return replace(path, data)
 	})
+	if errors.Is(err, ErrExists) {
+		return fmt.Errorf("taskstore: %w", err)
+	}
+	return folderError(err)
 }
 
 // Delete removes a task, also a damaged one.
@@ -217,11 +235,11 @@ func (s Store) Delete(name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.missing(name)
 	}
-	return err
+	return folderError(err)
 }
 
 func (s Store) missing(name string) error {
-	return fmt.Errorf("taskstore: no task %s in %s (%w); `optibfm task list` lists the tasks",
+	return fmt.Errorf("taskstore: no task %s in %s (%w); `optibfm task list`, with the same --config, lists the tasks",
 		name, filepath.Dir(s.Path(name)), fs.ErrNotExist)
 }
 
@@ -229,10 +247,10 @@ func (s Store) missing(name string) error {
 func locked(path string, change func() error) error {
 	dir, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("taskstore: %w", err)
+		return err
 	}
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
-		return errors.Join(fmt.Errorf("taskstore: lock %s: %w", path, err), dir.Close())
+		return errors.Join(fmt.Errorf("lock %s: %w", path, err), dir.Close())
 	}
 	return errors.Join(change(), dir.Close())
 }

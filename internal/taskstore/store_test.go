@@ -162,6 +162,22 @@ func TestStore_ListsTheTasksOfARunAndRefusesOthersOfTheirNames(t *testing.T) {
 	}
 }
 
+func TestStore_ListsTheTasksOfARunWithoutTheFolderOfTheOthers(t *testing.T) {
+	store := newState(t)
+	store.Dir = filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(store.Dir, nil, 0o600))
+	entries, err := store.List()
+	if len(entries) != 2 || err == nil || !strings.Contains(err.Error(), store.Dir) {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if err := store.Save(newTask(t, "a", false), false); err == nil || !strings.Contains(err.Error(), "; check the owner") {
+		t.Errorf("Save: %v", err)
+	}
+	if _, err := (Store{State: store.Dir}).Lock(); err == nil || errors.Is(err, ErrLocked) {
+		t.Errorf("Lock: %v", err)
+	}
+}
+
 func TestStore_TheNameIsThatOfTheFile(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
 	must(t, store.Save(newTask(t, "turn", false), false))
