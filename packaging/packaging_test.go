@@ -210,7 +210,8 @@ func packageFiles(t *testing.T) map[string]string {
 func TestPackage_HasTheBridgesAndTheirImports(t *testing.T) {
 	files := packageFiles(t)
 	const folder = "/usr/share/optibfm/bridges/"
-	for _, script := range append(slices.Clone(bridge.Scripts), "optibfm_bridge/__init__.py", "requirements-simulators.txt") {
+	others := []string{"optibfm_bridge/__init__.py", "requirements-simulators.txt"}
+	for _, script := range slices.Concat(bridge.Scripts, others) {
 		if source := files[folder+script]; source != "../scripts/"+script {
 			t.Errorf("%s%s: found %q", folder, script, source)
 		}

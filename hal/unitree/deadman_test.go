@@ -129,7 +129,8 @@ func endOne(t *testing.T, who string, signal unix.Signal) (took float64, armed b
 	c := newConfig(unitree.G1)
 	d := unitree.DefaultConfig()
 	c.DeadmanMS, c.StandbyMS, c.StandbyLateMS = d.DeadmanMS, d.StandbyMS, d.StandbyLateMS // those of a robot
-	sim := newRig(t, c)                                                                   // another domain: a killed writer stays known for the 10 s of its lease
+	// Another domain: a killed writer stays known for the 10 s of its lease.
+	sim := newRig(t, c)
 	defer sim.end()
 	defer realTime(t)()
 	p := startControl(t, c)

@@ -407,7 +407,8 @@ func newAlarms(c Config) *alarms {
 	a.low = fmt.Errorf("unitree: the battery is below %g %%", b.WarnPercent)
 	a.charge = fmt.Errorf("unitree: the battery is below battery.refuse_percent (%g %%); charge it", b.RefusePercent)
 	a.empty = fmt.Errorf("unitree: the battery is below battery.stop_percent (%g %%); charge it", b.StopPercent)
-	a.late = fmt.Errorf("unitree: the standby writer was silent for standby_ms (%g ms): the computer is too busy", c.StandbyMS)
+	a.late = fmt.Errorf("unitree: the standby writer was silent for standby_ms (%g ms): the computer is too busy",
+		c.StandbyMS)
 	a.fallen = fmt.Errorf("unitree: the robot has fallen: it tilts by more than max_tilt_deg (%g°)", c.MaxTiltDeg)
 	t := c.Temperature
 	for i, j := range Joints(c.Model) {

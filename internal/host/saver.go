@@ -117,7 +117,8 @@ func (k *beliefSaver) save(s savedState) error {
 		err = k.keeper.Save(k.template.task(taskstore.Last, k.belief, s.noise))
 	}
 	if err != nil {
-		return fmt.Errorf("run.state_dir: the belief is not saved: %w; check the space on the disk, and the folder's owner and permissions", err)
+		return fmt.Errorf("run.state_dir: the belief is not saved: %w; "+
+			"check the space on the disk, and the folder's owner and permissions", err)
 	}
 	return nil
 }

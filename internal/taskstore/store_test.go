@@ -170,7 +170,8 @@ func TestStore_ListsTheTasksOfARunWithoutTheFolderOfTheOthers(t *testing.T) {
 	if len(entries) != 2 || err == nil || !strings.Contains(err.Error(), store.Dir) {
 		t.Errorf("%v, %v", entries, err)
 	}
-	if err := store.Save(newTask(t, "a", false), false); err == nil || !strings.Contains(err.Error(), "; check the owner") {
+	err = store.Save(newTask(t, "a", false), false)
+	if err == nil || !strings.Contains(err.Error(), "; check the owner") {
 		t.Errorf("Save: %v", err)
 	}
 	if _, err := (Store{State: store.Dir}).Lock(); err == nil || errors.Is(err, ErrLocked) {

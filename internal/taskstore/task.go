@@ -94,4 +94,5 @@ func (t Task) check() error {
 	return nil
 }
 
-var errNoDirection = errors.New("z is 0: the labels or states give no direction; give labels other than 0, or other states")
+var errNoDirection = errors.New("z is 0: the labels or states give no direction; " +
+	"give labels other than 0, or other states")

@@ -98,7 +98,8 @@ func TestKeep_GivesThePartTheOracleOfAllStates(t *testing.T) {
 	}
 	written, err := Keep(protocol) // replaces the same entries
 	after, errRead := os.ReadFile(trials[0].keptFile())
-	if errors.Join(err, errRead) != nil || !bytes.Equal(before, after) || !slices.Equal(written, []string{trials[0].keptFile()}) {
+	if errors.Join(err, errRead) != nil || !bytes.Equal(before, after) ||
+		!slices.Equal(written, []string{trials[0].keptFile()}) {
 		t.Errorf("again: %v: %s, want %s: %v", written, after, before, errors.Join(err, errRead))
 	}
 	cut(t, path, 0, 50)

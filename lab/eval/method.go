@@ -44,14 +44,15 @@ func learning(strategy string, everyEp bool, own ...string) method {
 }
 
 var methods = map[string]method{
-	UCB:         learning(controller.UCB, false, "beta", "candidates", "sampler", "inaccuracy", "error"),
-	UCBEp:       learning(controller.UCB, true, "beta", "candidates", "sampler", "inaccuracy", "error"),
-	UCBSphere:   learning(controller.UCBSphere, false, "beta", "candidates", "inaccuracy", "error"),
-	UCBGradient: learning(controller.UCBGradient, false, "beta", "gradient_steps", "gradient_rate", "gradient_scale", "moments"),
-	Thompson:    learning(controller.Thompson, false, "draw_scale", "held", "hold", "dither", "sampler"),
-	ThompsonEp:  learning(controller.Thompson, true, "draw_scale", "sampler"),
-	Random:      {controller.Random, false, []string{"nonlinearity"}},
-	Oracle:      {controller.Fixed, false, []string{"nonlinearity", "labels", "draw", "ridge"}},
+	UCB:       learning(controller.UCB, false, "beta", "candidates", "sampler", "inaccuracy", "error"),
+	UCBEp:     learning(controller.UCB, true, "beta", "candidates", "sampler", "inaccuracy", "error"),
+	UCBSphere: learning(controller.UCBSphere, false, "beta", "candidates", "inaccuracy", "error"),
+	UCBGradient: learning(controller.UCBGradient, false,
+		"beta", "gradient_steps", "gradient_rate", "gradient_scale", "moments"),
+	Thompson:   learning(controller.Thompson, false, "draw_scale", "held", "hold", "dither", "sampler"),
+	ThompsonEp: learning(controller.Thompson, true, "draw_scale", "sampler"),
+	Random:     {controller.Random, false, []string{"nonlinearity"}},
+	Oracle:     {controller.Fixed, false, []string{"nonlinearity", "labels", "draw", "ridge"}},
 	Collected: {controller.Fixed, false, []string{
 		"nonlinearity", "labels", "by", "beta", "sigma", "lambda", "draw", "ridge",
 	}},

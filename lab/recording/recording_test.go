@@ -103,7 +103,8 @@ func TestRun_WritesTheRewardsOfASimulator(t *testing.T) {
 		}
 	}
 	c.Out += "2"
-	if err := Run(t.Context(), file, c, nil, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--states") {
+	err := Run(t.Context(), file, c, nil, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "--states") {
 		t.Errorf("overwrites the states: %v", err)
 	}
 }

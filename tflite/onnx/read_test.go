@@ -95,7 +95,8 @@ func checkSame(t *testing.T, got, want *tflite.Bundle) {
 		}
 		a, wantA := make([]float32, d.Action), make([]float32, d.Action)
 		b, wantB := make([]float64, d.Latent), make([]float64, d.Latent)
-		if err := errors.Join(n.Act(a, seen, z), m.Act(wantA, obs, z), n.Backward(b, seen), m.Backward(wantB, obs)); err != nil {
+		err := errors.Join(n.Act(a, seen, z), m.Act(wantA, obs, z), n.Backward(b, seen), m.Backward(wantB, obs))
+		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range a {
@@ -233,7 +234,8 @@ func TestRead_HasNoForwardNetwork(t *testing.T) {
 	if _, _, err := n.Search([]float32{1, 2, 3}, []float32{1, 2, 3, 4}, belief); !errors.Is(err, tflite.ErrNoForward) {
 		t.Errorf("Search: %v, want ErrNoForward", err)
 	}
-	if err := n.Psi(nil, []float32{1, 2, 3}, []float32{0, 0}, []float64{1, 0, 0, 0}); !errors.Is(err, tflite.ErrNoForward) {
+	err = n.Psi(nil, []float32{1, 2, 3}, []float32{0, 0}, []float64{1, 0, 0, 0})
+	if !errors.Is(err, tflite.ErrNoForward) {
 		t.Errorf("Psi: %v, want ErrNoForward", err)
 	}
 }

@@ -2,6 +2,7 @@ package body
 
 import (
 	"bytes"
+	"go/format"
 	"math"
 	"os"
 	"os/exec"
@@ -87,6 +88,9 @@ func TestTables_AreThoseOfTheMJCF(t *testing.T) {
 	}
 	if err != nil {
 		t.Fatalf("%v %s", err, errors.Bytes())
+	}
+	if got, err = format.Source(got); err != nil {
+		t.Fatal(err)
 	}
 	want, err := os.ReadFile("tables.go")
 	if err != nil {

@@ -262,11 +262,13 @@ func TestWriters_DampWithinTheirTimes(t *testing.T) {
 		happens func(*rig)
 		most    int64 // ms
 	}{
-		"the control process is silent":     {func(*rig) {}, 62},
-		"the control process ends":          {func(r *rig) { r.dead.control = true }, 2},
-		"the writer is killed":              {func(r *rig) { r.killed, r.dead.primary = true, true }, 4},
-		"the writer hangs":                  {func(r *rig) { r.dead.primary = true }, 44},
-		"the writer and the control die":    {func(r *rig) { r.killed, r.dead.primary, r.dead.control = true, true, true }, 4},
+		"the control process is silent": {func(*rig) {}, 62},
+		"the control process ends":      {func(r *rig) { r.dead.control = true }, 2},
+		"the writer is killed":          {func(r *rig) { r.killed, r.dead.primary = true, true }, 4},
+		"the writer hangs":              {func(r *rig) { r.dead.primary = true }, 44},
+		"writer and control die": {
+			func(r *rig) { r.killed, r.dead.primary, r.dead.control = true, true, true }, 4,
+		},
 		"the writer and the control hang":   {func(r *rig) { r.dead.primary, r.dead.control = true, true }, 44},
 		"the standby is killed":             {func(r *rig) { r.killed, r.dead.standby = true, true }, 4},
 		"the standby hangs":                 {func(r *rig) { r.dead.standby, r.follows = true, true }, 304},
