@@ -120,7 +120,7 @@ func fourModes(t *testing.T) (*dynamixeltest.Chain, dynamixel.Config) {
 			{Name: "leg", ID: 1}, {Name: "wheel", ID: 2, Mode: dynamixel.Velocity},
 			{Name: "gripper", ID: 3, Mode: dynamixel.Current}, {Name: "fan", ID: 4, Mode: dynamixel.PWM},
 		},
-		TimeoutMs: 300, DeadmanMs: 2000,
+		TimeoutMs: servobustest.TimeoutMs, DeadmanMs: 2000,
 	}
 }
 
@@ -251,12 +251,12 @@ func TestDevice_ArmSetsWatchdog(t *testing.T) {
 
 func TestDevice_WriteFailsAfterSilenceUntilArm(t *testing.T) {
 	c, config := fourModes(t)
-	config.DeadmanMs = 200
+	config.DeadmanMs = 1000
 	d := open(t, config)
 	if err := d.Arm(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(320 * time.Millisecond) // the fake's watchdog uses the real clock
+	time.Sleep(1100 * time.Millisecond) // the driver and the fake's watchdog use the real clock
 	if got := c.Get(2, dynamixeltest.Watchdog, 1); got != -1 {
 		t.Errorf("watchdog %d: the fake did not trip", got)
 	}
@@ -268,7 +268,7 @@ func TestDevice_WriteFailsAfterSilenceUntilArm(t *testing.T) {
 	if err := d.Arm(); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Get(2, dynamixeltest.Watchdog, 1); got != 10 {
+	if got := c.Get(2, dynamixeltest.Watchdog, 1); got != 50 {
 		t.Errorf("watchdog %d after Arm", got)
 	}
 }
@@ -282,12 +282,11 @@ func TestDevice_HaltReachesServosThatTheirWatchdogStopped(t *testing.T) {
 func haltTripped(t *testing.T, dead byte) {
 	t.Parallel()
 	c, config := fourModes(t)
-	config.DeadmanMs = 200
 	d := open(t, config)
 	if err := errors.Join(d.Arm(), d.Write([]float64{0.5, 1, 0.01, 0.5})); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(320 * time.Millisecond) // the fake's watchdog uses the real clock
+	c.Pass(3 * time.Second)
 	if got := c.Get(1, dynamixeltest.Watchdog, 1); got != -1 {
 		t.Errorf("watchdog %d: the fake did not trip", got)
 	}
@@ -393,7 +392,7 @@ func TestHaltAll_LeavesServoStoppedByWatchdog(t *testing.T) {
 func TestHaltAll_SwitchesMuteCurrentServoOffUnlessModelIsConfigured(t *testing.T) {
 	for model, wantTorque := range map[string]int32{"": 0, "XL330-M288": 1} {
 		c, config := fourModes(t)
-		config.TimeoutMs, config.Servos[2].Model = 100, model
+		config.Servos[2].Model = model
 		c.Set(3, dynamixeltest.TorqueEnable, 1, 1)
 		c.Set(3, dynamixeltest.GoalCurrent, 2, 100)
 		c.Mute(3, -1)
@@ -456,7 +455,7 @@ func TestDevice_ArmRefusesServoTurnedBeyondOneTurn(t *testing.T) {
 func TestDevice_ArmBeginsAtPresentPositionOfManyTurns(t *testing.T) {
 	c := newChain(t, dynamixeltest.NewServo(1, xm430, 4))
 	d := open(t, dynamixel.Config{
-		Port: serial.Config{Path: c.Path}, TimeoutMs: 300,
+		Port: serial.Config{Path: c.Path}, TimeoutMs: servobustest.TimeoutMs,
 		Servos: []dynamixel.Servo{{Name: "winch", ID: 1, Mode: dynamixel.ExtendedPosition}},
 	})
 	if d.Outputs()[0].Measured != "winch_position" {
@@ -480,7 +479,7 @@ func TestDevice_ArmBeginsAtPresentPositionOfManyTurns(t *testing.T) {
 func TestDevice_StopsAServoWhosePositionJumps(t *testing.T) {
 	c := newChain(t, dynamixeltest.NewServo(1, xm430, 4))
 	d := open(t, dynamixel.Config{
-		Port: serial.Config{Path: c.Path}, TimeoutMs: 300,
+		Port: serial.Config{Path: c.Path}, TimeoutMs: servobustest.TimeoutMs,
 		Servos: []dynamixel.Servo{{Name: "winch", ID: 1, Mode: dynamixel.ExtendedPosition}},
 	})
 	inputs := make([]float64, 3)

@@ -91,7 +91,7 @@ func newRig(t *testing.T) rig {
 
 func (r rig) open(t *testing.T) *feetech.Device {
 	t.Helper()
-	d, err := feetech.Open(t.Context(), r.config(servobustest.Settings{TimeoutMs: 300}))
+	d, err := feetech.Open(t.Context(), r.config(servobustest.Settings{TimeoutMs: servobustest.TimeoutMs}))
 	if err != nil {
 		t.Fatal(err)
 	}

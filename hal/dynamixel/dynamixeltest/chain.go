@@ -113,6 +113,13 @@ func (c *Chain) PowerCycle(id byte) {
 	})
 }
 
+// Pass lets a time without instructions pass for the watchdogs, which also count the real time.
+func (c *Chain) Pass(d time.Duration) {
+	for _, s := range c.All() {
+		c.Change(s.ID, func(s *Servo) { s.last = s.last.Add(-d) })
+	}
+}
+
 func (c *Chain) decode(received []byte) (used int, err error) {
 	p, used, err := dynamixel.Decode(received)
 	if err == nil {

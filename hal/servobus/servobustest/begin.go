@@ -183,10 +183,11 @@ func relaxFails(t *testing.T, start func(*testing.T) Rig) {
 		settings Settings
 		want     error
 	}{
-		"dead":    {func(r Rig) { r.Miss(2, -1) }, Settings{TimeoutMs: short}, hal.ErrTimeout},
+		"dead":    {func(r Rig) { r.Miss(2, -1) }, Settings{}, hal.ErrTimeout},
 		"refuses": {func(r Rig) { r.Refuse(2) }, Settings{}, hal.ErrDevice},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := start(t)
 			d := openArmed(t, r, c.settings)
 			c.fail(r)

@@ -45,7 +45,7 @@ func haltHoldsAfterRestart(t *testing.T, start func(*testing.T) Rig) {
 func haltHoldsBesideDead(t *testing.T, start func(*testing.T) Rig) {
 	r := startMoving(t, start)
 	places := pose(r, random())
-	d := open(t, r, Settings{TimeoutMs: short})
+	d := open(t, r, Settings{})
 	r.Miss(2, -1)
 	for range 3 { // an order in which the dead servo is the last
 		if err := d.Halt(held); !errors.Is(err, hal.ErrTimeout) {
