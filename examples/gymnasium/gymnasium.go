@@ -13,6 +13,7 @@ var Files embed.FS
 const (
 	EnvID  = "Pendulum-v1"
 	Folder = "examples/gymnasium"
+	Name   = "pendulum" // in the commands of README.md
 	Script = "scripts/gymnasium_bridge.py"
 	Period = "period_ms: 50"
 )

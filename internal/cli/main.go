@@ -22,7 +22,7 @@ const exitDamaged = 3
 
 // Main runs the command line of the process and ends it.
 func Main() {
-	root := newRootCommand()
+	root := NewRootCommand()
 	cleanOutput(root)
 	root.Use = shell.Name()
 	rename(root, shell.Invocation{Program: shell.Name()})
@@ -70,7 +70,8 @@ var added []func() *cobra.Command
 // Add adds a command of a driver to the group "Set up".
 func Add(command func() *cobra.Command) { added = append(added, command) }
 
-func newRootCommand() *cobra.Command {
+// NewRootCommand returns the command line of the program, with the added commands.
+func NewRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "optibfm",
 		Short: "Run a robot that infers its task from a few reward labels",

@@ -22,7 +22,7 @@ import (
 // execute runs the program in this process and returns its output.
 func execute(args ...string) (string, error) {
 	var out bytes.Buffer
-	root := newRootCommand()
+	root := NewRootCommand()
 	root.SetArgs(args)
 	root.SetOut(&out)
 	root.SetErr(&out)
@@ -39,7 +39,7 @@ func wantError(t *testing.T, err error, words string) {
 }
 
 func TestHelp_ExamplesParse(t *testing.T) {
-	rigtest.CheckHelp(t, newRootCommand())
+	rigtest.CheckHelp(t, NewRootCommand())
 	out, err := execute("--help")
 	for _, want := range []string{
 		"Operate:\n  run ", "Label:\n  label ", "Review:\n  replay ", "Models:\n  model ", "Set up:\n  new-robot ",
@@ -230,7 +230,7 @@ func TestReplay_PageTakesNoOtherOutput(t *testing.T) {
 
 // A program of another name prints its own name: internal/shell knows every command that a text may advise.
 func TestMain_HelpNamesThisProgram(t *testing.T) {
-	root := newRootCommand()
+	root := NewRootCommand()
 	mine := shell.Invocation{Program: "mine"}
 	rename(root, mine)
 	var visit func(cmd *cobra.Command)

@@ -45,7 +45,7 @@ func WriteGymnasium(ctx context.Context, w io.Writer, name, id, repository strin
 	}
 	if err := writeFolder(name, func() error {
 		err := copyAll(name, gymnasium.Files, strings.NewReplacer(
-			gymnasium.Folder, name, gymnasium.Script+", "+gymnasium.EnvID, script+", "+string(quoted),
+			gymnasium.Folder, name, gymnasium.Name, name, gymnasium.Script+", "+gymnasium.EnvID, script+", "+string(quoted),
 			gymnasium.EnvID, id, gymnasium.Period, "period_ms: "+strconv.FormatFloat(1000*env.Period, 'g', 9, 64),
 			"../puck/README.md", "examples/puck/README.md"))
 		for _, file := range []string{"record.sh", "train.sh"} {
