@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -51,6 +52,9 @@ func (w workplace) taskOf(path string) (t taskstore.Task, err error) {
 		t, k = end.task, end.config
 	} else {
 		t, err = taskstore.Store{State: path}.Load(taskstore.Last)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s has no belief; teach the robot in a run with run.state_dir, or give a log with --from", path)
+		}
 		t.Origin.StateDir = path
 	}
 	if err != nil {
