@@ -103,7 +103,7 @@ func (d *doctor) checkFit(_ context.Context, model setup.Model) finding {
 	case warning != "":
 		return warnStrict("name the channels in the model", "%s", warning)
 	case !known:
-		return skip("bridge not connected; a run compares the channels before it arms the robot")
+		return skip("the robot is not open; a run compares the channels before it arms the robot")
 	}
 	dims := model.Dims()
 	return pass("%d observations and %d actions match in name, unit and order", dims.Obs, dims.Action)

@@ -45,7 +45,7 @@ func TestDoctor_ChecksModel(t *testing.T) {
 			[]string{statusFail, statusOK, statusOK, statusOK}, "controller.explore.tasks"},
 		{"other names", "composite", []string{"robot.composite.observation[0].name=elsewhere"},
 			[]string{statusOK, statusFail, statusOK, statusOK}, "elsewhere"},
-		{"bridge", "rover", bridge, []string{statusOK, statusSkip, statusOK, statusOK}, "not connected"},
+		{"bridge", "rover", bridge, []string{statusOK, statusSkip, statusOK, statusOK}, "not open"},
 	} {
 		found := modelFindings(t, doctorFor(t, fakeMachine(tree()), c.config, c.set...))
 		var status []string
