@@ -2,6 +2,8 @@ package configs
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -29,5 +31,36 @@ func TestParse_ReadsTheConfigurationsInTheManuals(t *testing.T) {
 		if found != want {
 			t.Errorf("%s: %d configurations, want %d", name, found, want)
 		}
+	}
+}
+
+// section begins a configuration in a manual. The run of docs/protocols.md is a protocol's.
+var section = regexp.MustCompile(`^    (robot|model|controller|loop|safety|operator|log):`)
+
+func TestParse_KnowsTheKeysInTheManuals(t *testing.T) {
+	manuals, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range manuals {
+		manual, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range strings.Split(string(manual), "\n\n") {
+			if !section.MatchString(block) {
+				continue
+			}
+			found++
+			text := strings.ReplaceAll("\n"+block, "\n    ", "\n")
+			_, err := Parse(name, []byte("version: 1"+text))
+			if err != nil && strings.Contains(err.Error(), "unknown key") { // a part lacks required keys
+				t.Errorf("%v\n%s", err, text)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d configurations", found)
 	}
 }
