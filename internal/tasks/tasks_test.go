@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -124,9 +123,7 @@ func TestSave_RefusesWhatNoRunCanStartFrom(t *testing.T) {
 	b := newBench(t)
 	save := func(name, from string) error { return Save(&bytes.Buffer{}, b.Options, New{Name: name}, from) }
 	wantError(t, save("turn", ""), "run.state_dir is empty")
-	if err := save("turn", b.state); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no belief: %v", err)
-	}
+	wantError(t, save("turn", b.state), "has no belief; teach the robot")
 	b.saveBelief(t, b.modelHash(t), 0)
 	wantError(t, save("turn", b.state), "no label")
 	b.saveBelief(t, "0123456789abcdef", 2)
