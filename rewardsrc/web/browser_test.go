@@ -14,6 +14,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"math"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -622,7 +623,7 @@ func TestPage_ShowsLostConnection(t *testing.T) {
 	p.untilText("link", `\d ms`)
 	d.setClosing(true) // refuses all browsers
 	for _, conn := range d.connections() {
-		_ = conn.conn.CloseNow()
+		_ = conn.transport.(socket).conn.CloseNow()
 	}
 	p.untilText("banner", "Connection lost")
 	p.tap("good")
@@ -639,6 +640,57 @@ func TestPage_ShowsLostConnection(t *testing.T) {
 	}
 	p.tap("good")
 	d.next(t)
+	c.mustBeHealthy()
+}
+
+// Safari refuses the WebSocket of a page whose certificate it does not trust.
+func TestPage_UsesAnEventStreamWhereTheSocketIsRefused(t *testing.T) {
+	c := startChrome(t)
+	pictures := newAlbum()
+	d, stopped := openForBrowser(t, func(_ *Config, o *Options) { o.Pictures = pictures })
+	refused := make(chan string, 64)
+	outer := d.behind(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Upgrade") == "" {
+			return false
+		}
+		refused <- r.URL.Path
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	})
+	outer.Start()
+	p := c.page(phone)
+	p.open(outer.URL + "/#" + token(d.Pairing().URL))
+	p.untilText("link", `\d ms`)
+	if path := <-refused; path != "/socket" {
+		t.Errorf("the browser tried %s first", path)
+	}
+	p.tap("menu")
+	p.untilText("facts", "event stream")
+	p.picture("phone-stream")
+	p.tap("close")
+	pictures.add(shot(t, color.White))
+	p.until("document.getElementById('picture').width", "^64$")
+	labelOnPage(t, d, p)
+	p.tap("stop")
+	for range 2 { // a message and /stop
+		if by := <-stopped; by != "device 1" {
+			t.Errorf("stopped by %q", by)
+		}
+	}
+	p.untilText("banner", "STOP was pressed on device 1")
+
+	outer.CloseClientConnections()
+	p.untilText("banner", "STOP was pressed|Connection lost")
+	p.untilText("link", `\d ms`)
+	if len(refused) == 0 {
+		t.Error("the page did not try the socket again")
+	}
+	d.end()
+	d.End(Ending{Why: "a fault", Failed: true})
+	if err := d.Halt(); err != nil {
+		t.Fatal(err)
+	}
+	p.untilText("banner", "The run is over: a fault")
 	c.mustBeHealthy()
 }
 

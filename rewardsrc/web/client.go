@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coder/websocket"
 	"golang.org/x/time/rate"
 
 	"optibfm/rewardsrc"
@@ -31,11 +30,11 @@ const (
 // client is a connected browser. Its reader is the goroutine of the HTTP
 // request; a second goroutine, the writer, sends.
 type client struct {
-	server  *Server
-	conn    *websocket.Conn
-	session *session
-	number  uint64
-	origin  string
+	server    *Server
+	transport transport // the server's mutex guards it
+	session   *session
+	number    uint64
+	origin    string
 
 	newest  atomic.Pointer[[]byte] // the unsent state
 	fresh   chan struct{}          // newest is set; capacity 1
@@ -46,7 +45,7 @@ type client struct {
 	clock    clock
 	answered int64 // when the browser last answered
 
-	// Of the reader.
+	reading   sync.Mutex // guards the rest
 	messages  *rate.Limiter
 	presses   *rate.Limiter
 	pressedAt map[string]float64 // by kind, the browser's ms
@@ -97,12 +96,10 @@ type clockMessage struct {
 	Known   bool   `json:"known"`
 }
 
-func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
-	device := s.paired(r)
-	if device == nil {
-		http.Error(w, "this device is not paired", http.StatusUnauthorized)
-		return
-	}
+// serveClient exchanges messages with a browser until either leaves.
+func (s *Server) serveClient(
+	w http.ResponseWriter, r *http.Request, device *session, connect func() (transport, error),
+) {
 	c := &client{
 		server: s, session: device, origin: s.scheme() + "://" + r.Host,
 		fresh: make(chan struct{}, 1), replies: make(chan []byte, 16), finish: make(chan struct{}),
@@ -116,22 +113,21 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.dismiss(c)
-	var err error
-	if c.conn, err = websocket.Accept(w, r, acceptAll); err != nil {
-		return // Accept has replied
+	carrier, err := connect()
+	if err != nil {
+		return
 	}
-	defer c.conn.CloseNow()
-	c.conn.SetReadLimit(maxMessage)
-	first := s.enter(c)
+	first := s.enter(c, carrier)
 	ctx, cancel := context.WithCancel(s.over)
 	defer cancel()
+	defer context.AfterFunc(r.Context(), cancel)()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer cancel()
 		c.write(ctx, first)
 	}()
-	c.read(ctx)
+	carrier.read(ctx, c.receive)
 	cancel()
 	<-done
 }
@@ -150,10 +146,11 @@ func (s *Server) admit(c *client) bool {
 	return true
 }
 
-// enter gives an admitted browser its role, and returns its first message.
-func (s *Server) enter(c *client) []byte {
+// enter gives an admitted browser its transport and its role, and returns its first message.
+func (s *Server) enter(c *client, carrier transport) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	c.transport = carrier
 	if !s.cfg.WatchOnly {
 		s.seat.enter(c)
 		s.noteSeat()
@@ -201,7 +198,7 @@ func marshal(v any) []byte {
 // write sends until the connection ends. It drops a browser that does not accept
 // a message in time; the browser may reconnect.
 func (c *client) write(ctx context.Context, first []byte) {
-	if c.send(ctx, first) != nil {
+	if c.transport.send(ctx, first) != nil {
 		return
 	}
 	exchange := time.NewTimer(0)
@@ -215,10 +212,10 @@ func (c *client) write(ctx context.Context, first []byte) {
 			c.sayGoodbye(ctx)
 			return
 		case text := <-c.replies:
-			err = c.send(ctx, text)
+			err = c.transport.send(ctx, text)
 		case <-c.fresh:
 			if text := c.newest.Swap(nil); text != nil {
-				err = c.send(ctx, *text)
+				err = c.transport.send(ctx, *text)
 			}
 		case <-exchange.C:
 			exchanges++
@@ -235,24 +232,10 @@ func (c *client) write(ctx context.Context, first []byte) {
 }
 
 func (c *client) sayGoodbye(ctx context.Context) {
-	if text := c.newest.Swap(nil); text != nil && c.send(ctx, *text) != nil {
+	if text := c.newest.Swap(nil); text != nil && c.transport.send(ctx, *text) != nil {
 		return
 	}
-	c.hangUp(websocket.StatusGoingAway, "the run is over")
-}
-
-// hangUp closes the connection with a reason, and waits at most a second for the
-// browser.
-func (c *client) hangUp(code websocket.StatusCode, reason string) {
-	timer := time.AfterFunc(time.Second, func() { _ = c.conn.CloseNow() })
-	defer timer.Stop()
-	_ = c.conn.Close(code, reason) // it may be closed already
-}
-
-func (c *client) send(ctx context.Context, text []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, writeWait)
-	defer cancel()
-	return c.conn.Write(ctx, websocket.MessageText, text)
+	c.transport.goodbye()
 }
 
 // askClock begins a clock exchange, which also tests whether the browser is
@@ -267,35 +250,28 @@ func (c *client) askClock(ctx context.Context, id uint64) error {
 	if silent > int64(silenceWait) {
 		return context.DeadlineExceeded
 	}
-	return c.send(ctx, marshal(clockMessage{
+	return c.transport.send(ctx, marshal(clockMessage{
 		Type: "clock", ID: id, Known: known, RTTMS: millis(2 * best.bound), BoundMS: millis(best.boundAt(now)),
 	}))
 }
 
-// read reads messages until the connection ends. A malformed message, or too many
-// messages, end it.
-func (c *client) read(ctx context.Context) {
-	for {
-		kind, data, err := c.conn.Read(ctx)
-		if err != nil {
-			return
-		}
-		now := c.server.now()
-		if !c.messages.Allow() {
-			c.hangUp(websocket.StatusPolicyViolation, "too many messages")
-			return
-		}
-		m, err := parseMessage(data)
-		if kind != websocket.MessageText || err != nil {
-			c.hangUp(websocket.StatusPolicyViolation, "malformed message")
-			return
-		}
-		if now >= c.session.expires {
-			c.hangUp(websocket.StatusPolicyViolation, "the session has expired")
-			return
-		}
-		c.handle(m, now)
+// receive handles a message, or returns why the connection must end.
+func (c *client) receive(data []byte) (refused string) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	now := c.server.now()
+	if !c.messages.Allow() {
+		return "too many messages"
 	}
+	m, err := parseMessage(data)
+	if err != nil {
+		return "malformed message"
+	}
+	if now >= c.session.expires {
+		return "the session has expired"
+	}
+	c.handle(m, now)
+	return ""
 }
 
 func (c *client) handle(m message, now int64) {

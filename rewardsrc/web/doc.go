@@ -83,7 +83,7 @@
 //
 // # Pictures
 //
-// With Options.Pictures the server sends the frames of a [frames.Store] over a second WebSocket, /frames: a
+// With Options.Pictures the server sends the frames of a [frames.Store] over a second connection, /frames: a
 // slow picture delays no press. Each paired browser receives the newest frame that it has time for.
 //
 // # Protocol
@@ -93,4 +93,11 @@
 // performance.now(); and refused, invite, tasks and notice as replies. The browser
 // sends clock, press, stop, take, give, keep, invite and task, of at most 512 bytes.
 // A malformed message ends the connection.
+//
+// Safari refuses the WebSocket of a page whose certificate it does not trust. Where
+// the socket does not open, the page receives the same messages as server-sent events
+// (POST /stream) and sends each with a POST (/message?conn=N, the number in hello).
+// Frames follow their lengths (POST /frames). Origin, session and limits are checked
+// alike. A device has at most four such streams, because a browser opens at most six
+// connections and STOP needs one.
 package web

@@ -26,56 +26,82 @@ type Pictures interface {
 	Problem() string
 }
 
-// serveFrames sends frames to a paired browser over a separate WebSocket, so that they delay no press. A
-// binary message is the age of the frame in ms, a little-endian float64, and a JPEG picture. A browser that is
-// slower than the source misses frames.
-func (s *Server) serveFrames(w http.ResponseWriter, r *http.Request) {
-	if s.paired(r) == nil {
-		http.Error(w, "this device is not paired", http.StatusUnauthorized)
-		return
-	}
+// serveFrameSocket sends frames over a separate WebSocket, so that they delay no press. A binary message is the age
+// of the frame in ms, a little-endian float64, and a JPEG picture.
+func (s *Server) serveFrameSocket(w http.ResponseWriter, r *http.Request, _ *session) {
+	s.whileWatching(w, func() {
+		conn, err := websocket.Accept(w, r, acceptAll)
+		if err != nil {
+			return // Accept has replied
+		}
+		defer conn.CloseNow()
+		ctx := conn.CloseRead(s.over)
+		s.sendFrames(ctx, func(age, picture []byte) error { return writeFrame(ctx, conn, age, picture) })
+	})
+}
+
+// serveFrameStream sends the same messages over the response to a POST, each after its length, a little-endian
+// uint32.
+func (s *Server) serveFrameStream(w http.ResponseWriter, r *http.Request, device *session) {
+	s.whileWatching(w, func() {
+		s.whileStreaming(w, device, "application/octet-stream", func(t *stream) {
+			ctx, cancel := context.WithCancel(s.over)
+			defer cancel()
+			defer context.AfterFunc(r.Context(), cancel)()
+			_ = t.write() // the page waits for the header
+			s.sendFrames(ctx, func(age, picture []byte) error {
+				length := binary.LittleEndian.AppendUint32(nil, uint32(len(age)+len(picture)))
+				return t.write(length, age, picture)
+			})
+		})
+	})
+}
+
+// whileWatching calls serve unless too many browsers receive frames.
+func (s *Server) whileWatching(w http.ResponseWriter, serve func()) {
+	defer s.watching.Add(-1)
 	if s.watching.Add(1) > maxClients {
-		s.watching.Add(-1)
 		http.Error(w, "too many browsers are connected", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.watching.Add(-1)
-	conn, err := websocket.Accept(w, r, acceptAll)
-	if err != nil {
-		return // Accept has replied
-	}
-	defer conn.CloseNow()
+	serve()
+}
+
+// sendFrames sends frames until ctx ends. A browser that is slower than the source misses frames.
+func (s *Server) sendFrames(ctx context.Context, send func(age, picture []byte) error) {
 	defer s.opts.Pictures.Watch()()
-	ctx := conn.CloseRead(s.over)
 	at := s.now() - recall.Nanoseconds()
 	for _, f := range s.opts.Pictures.After(at) {
-		if s.sendFrame(ctx, conn, f) != nil {
+		if send(s.ageOf(f), f.JPEG) != nil {
 			return
 		}
 		at = f.At
 	}
 	for {
 		f, err := s.opts.Pictures.Next(ctx, at)
-		if err != nil || s.sendFrame(ctx, conn, f) != nil {
+		if err != nil || send(s.ageOf(f), f.JPEG) != nil {
 			return
 		}
 		at = f.At
 	}
 }
 
-func (s *Server) sendFrame(ctx context.Context, conn *websocket.Conn, f frames.Frame) error {
+// ageOf returns the age of a frame in ms as a float64, little-endian.
+func (s *Server) ageOf(f frames.Frame) []byte {
+	return binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(millis(s.now()-f.At))))
+}
+
+func writeFrame(ctx context.Context, conn *websocket.Conn, age, picture []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWait)
 	defer cancel()
 	w, err := conn.Writer(ctx, websocket.MessageBinary)
 	if err != nil {
 		return err
 	}
-	var age [8]byte
-	binary.LittleEndian.PutUint64(age[:], math.Float64bits(float64(millis(s.now()-f.At))))
-	if _, err := w.Write(age[:]); err != nil {
+	if _, err := w.Write(age); err != nil {
 		return err
 	}
-	if _, err := w.Write(f.JPEG); err != nil {
+	if _, err := w.Write(picture); err != nil {
 		return err
 	}
 	return w.Close()

@@ -220,8 +220,11 @@ func (s *Server) Halt() error {
 			close(c.finish)
 		}
 		s.mu.Unlock()
-		time.AfterFunc(patience, s.cancel)
-		_ = s.http.Close() // closes all but the WebSockets
+		ctx, cancel := context.WithTimeout(s.over, patience)
+		defer cancel()
+		context.AfterFunc(ctx, s.cancel)
+		_ = s.http.Shutdown(ctx) // event streams end with the final state
+		_ = s.http.Close()       // closes all but the WebSockets
 		s.serving.Wait()
 		s.cancel()
 	})
@@ -236,6 +239,7 @@ func (s *Server) routes() http.Handler {
 		"GET /console.css":   {"console.css", "text/css; charset=utf-8"},
 		"GET /console.js":    {"console.js", "text/javascript; charset=utf-8"},
 		"GET /charts.js":     {"charts.js", "text/javascript; charset=utf-8"},
+		"GET /link.js":       {"link.js", "text/javascript; charset=utf-8"},
 		"GET /film.js":       {"film.js", "text/javascript; charset=utf-8"},
 		"GET /tasks.js":      {"tasks.js", "text/javascript; charset=utf-8"},
 		"GET /icon.svg":      {"icon.svg", "image/svg+xml"},
@@ -250,13 +254,16 @@ func (s *Server) routes() http.Handler {
 			_, _ = w.Write(body)
 		})
 	}
-	mux.HandleFunc("GET /socket", s.sameOrigin(s.serveSocket))
+	mux.HandleFunc("GET /socket", s.forPaired(s.serveSocket))
+	mux.HandleFunc("POST /stream", s.forPaired(s.serveStream))
+	mux.HandleFunc("POST /message", s.forPaired(s.serveMessage))
 	if s.opts.Pictures != nil {
-		mux.HandleFunc("GET /frames", s.sameOrigin(s.serveFrames))
+		mux.HandleFunc("GET /frames", s.forPaired(s.serveFrameSocket))
+		mux.HandleFunc("POST /frames", s.forPaired(s.serveFrameStream))
 	}
 	mux.HandleFunc("POST /pair", s.sameOrigin(s.servePair))
-	mux.HandleFunc("POST /session", s.sameOrigin(s.serveSession))
-	mux.HandleFunc("POST /stop", s.sameOrigin(s.serveStop))
+	mux.HandleFunc("POST /session", s.forPaired(s.serveSession))
+	mux.HandleFunc("POST /stop", s.forPaired(s.serveStop))
 	return s.guard(mux)
 }
 
@@ -300,6 +307,18 @@ func (s *Server) cookieName() string {
 	return "optibfm"
 }
 
+// forPaired admits the requests of paired devices from the console's own page.
+func (s *Server) forPaired(next func(http.ResponseWriter, *http.Request, *session)) http.HandlerFunc {
+	return s.sameOrigin(func(w http.ResponseWriter, r *http.Request) {
+		device := s.paired(r)
+		if device == nil {
+			http.Error(w, "this device is not paired", http.StatusUnauthorized)
+			return
+		}
+		next(w, r, device)
+	})
+}
+
 // paired returns the session of a request, nil for an unpaired device.
 func (s *Server) paired(r *http.Request) *session {
 	cookie, err := r.Cookie(s.cookieName())
@@ -313,21 +332,12 @@ func (s *Server) paired(r *http.Request) *session {
 
 // serveSession reports whether the device is paired: a page does not see the
 // status of a refused WebSocket.
-func (s *Server) serveSession(w http.ResponseWriter, r *http.Request) {
-	if s.paired(r) == nil {
-		http.Error(w, "this device is not paired", http.StatusUnauthorized)
-		return
-	}
+func (s *Server) serveSession(w http.ResponseWriter, _ *http.Request, _ *session) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// serveStop is the second path of the STOP button, for a socket that hangs.
-func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
-	device := s.paired(r)
-	if device == nil {
-		http.Error(w, "this device is not paired", http.StatusUnauthorized)
-		return
-	}
+// serveStop is the second path of the STOP button, for a connection that hangs.
+func (s *Server) serveStop(w http.ResponseWriter, _ *http.Request, device *session) {
 	s.stop(device.name)
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -83,10 +83,13 @@ func pairWith(t testing.TB, s *Server, code string) (cookie string) {
 	return name
 }
 
-// browser is the other end of a socket.
+// browser is the other end of a socket or an event stream.
 type browser struct {
 	t       testing.TB
-	conn    *websocket.Conn
+	conn    *websocket.Conn                           // nil: an event stream
+	read    func(context.Context) ([]byte, error)     // the next message
+	post    func(context.Context, []byte) (err error) // a message
+	leave   func()
 	hello   hello
 	replies chan reply
 	news    chan state // the newest
@@ -107,19 +110,31 @@ func dial(t testing.TB, s *Server, cookie string) *browser {
 	}
 	conn.SetReadLimit(1 << 20)
 	b := &browser{
-		t: t, conn: conn, replies: make(chan reply, 64), news: make(chan state, 1),
-		ended: make(chan error, 1), begun: time.Now().Add(-time.Hour),
+		t: t, conn: conn, leave: func() { _ = conn.CloseNow() },
+		read: func(ctx context.Context) ([]byte, error) {
+			_, data, err := conn.Read(ctx)
+			return data, err
+		},
+		post: func(ctx context.Context, data []byte) error { return conn.Write(ctx, websocket.MessageText, data) },
 	}
-	t.Cleanup(func() { _ = conn.CloseNow() })
-	_, data, err := conn.Read(ctx)
+	b.begin(ctx)
+	return b
+}
+
+// begin expects hello and listens.
+func (b *browser) begin(ctx context.Context) {
+	b.t.Helper()
+	b.t.Cleanup(b.leave)
+	b.replies, b.news, b.ended = make(chan reply, 64), make(chan state, 1), make(chan error, 1)
+	b.begun = time.Now().Add(-time.Hour)
+	data, err := b.read(ctx)
 	if err == nil {
 		err = json.Unmarshal(data, &b.hello)
 	}
 	if err != nil || b.hello.Type != "hello" {
-		t.Fatalf("first message %.80s, %v; want hello", data, err)
+		b.t.Fatalf("first message %.80s, %v; want hello", data, err)
 	}
 	go b.listen()
-	return b
 }
 
 // pairedBrowser pairs with the code that is out and connects.
@@ -135,7 +150,7 @@ func (b *browser) now() float64 { return float64(time.Since(b.begun)) / 1e6 }
 
 func (b *browser) listen() {
 	for {
-		_, data, err := b.conn.Read(context.Background())
+		data, err := b.read(context.Background())
 		if err != nil {
 			b.ended <- err
 			return
@@ -181,7 +196,7 @@ func (b *browser) write(m message) {
 func (b *browser) raw(data []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	_ = b.conn.Write(ctx, websocket.MessageText, data) // a closed connection is seen by listen
+	_ = b.post(ctx, data) // a closed connection is seen by listen
 }
 
 func (b *browser) until(what string, ok func(state) bool) state {
@@ -374,7 +389,7 @@ func TestSeat_HandsOver(t *testing.T) {
 func TestSeat_ReturnsToReconnectedDevice(t *testing.T) {
 	s := open(t, nil)
 	b, cookie := pairedBrowser(t, s)
-	_ = b.conn.CloseNow()
+	b.leave()
 	again := dial(t, s, cookie)
 	again.until("the seat", func(st state) bool { return st.Operator.Conn == again.hello.Conn })
 	again.write(message{Type: typePress, ID: 1, Kind: kindGood, At: again.now()})
@@ -641,7 +656,7 @@ func TestServer_ReachableWhileLabellerIsConnected(t *testing.T) {
 	if !s.Reachable() {
 		t.Error("not reachable with a browser")
 	}
-	_ = b.conn.CloseNow()
+	b.leave()
 	for deadline := time.Now().Add(5 * time.Second); s.Reachable(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("reachable after the browser has left")

@@ -46,6 +46,7 @@ type session struct {
 	name    string // "device 2"
 	role    string
 	expires int64
+	streams int // open; the server's mutex guards it
 }
 
 // code is a one-time pairing code.

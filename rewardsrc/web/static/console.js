@@ -1,12 +1,13 @@
 import { History, draw, short } from '/charts.js';
 import { Film, Live, Loop, Photo, Arena } from '/film.js';
+import { connect as openLink, connectFrames, post } from '/link.js';
 import { Tasks } from '/tasks.js';
 
 const $ = (id) => document.getElementById(id);
 const staleAfter = 1500, deadAfter = 4000, movedAfter = 8000; // ms without a state
 const firstRetry = 250, longestRetry = 5000;
 
-let socket = null, hello = null, state = null, history = new History();
+let link = null, opening = false, hello = null, state = null, history = new History();
 let stateAt = 0, retry = firstRetry, retryTimer = 0, over = false;
 let clock = { known: false, rtt_ms: null, bound_ms: null };
 let shownRequest = { id: 0, at: 0 }; // the request on the screen, and since when
@@ -23,13 +24,9 @@ async function start() {
   connect();
 }
 
-async function post(path, body) {
-  return fetch(path, { method: 'POST', body: body ? JSON.stringify(body) : null, keepalive: true, credentials: 'same-origin' });
-}
-
 async function pair(token) {
   try {
-    const answer = await post('/pair', { token });
+    const answer = await post('/pair', JSON.stringify({ token }));
     if (answer.ok) return true;
     $('pair-error').textContent = (await answer.text()).trim();
   } catch {
@@ -40,28 +37,32 @@ async function pair(token) {
 
 async function connect() {
   clearTimeout(retryTimer);
-  if (socket) return;
+  if (link || opening) return;
+  opening = true;
   try {
     const answer = await post('/session');
     if (answer.status === 401) return show('pairing');
-    if (!answer.ok) return later();
-  } catch {
-    return later();
+    if (answer.ok) link = await openConnection();
+  } catch { /* no network */ } finally {
+    opening = false;
   }
-  if (socket) return; // another call was faster
-  const mine = new WebSocket(`${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/socket`);
-  socket = mine;
-  mine.onmessage = (e) => { if (socket === mine) receive(JSON.parse(e.data)); };
-  mine.onclose = () => { if (socket === mine) lost(); };
+  if (!link) later();
+}
+
+async function openConnection() {
+  let mine;
+  const received = (m) => { if (link === mine) receive(m); };
+  mine = await openLink(received, () => { if (link === mine) lost(); });
+  return mine;
 }
 
 function lost() {
-  const was = socket;
-  socket = null;
+  const was = link;
+  link = null;
   clock.known = false;
   letGo();
   presses.disconnected();
-  if (was && was.readyState < WebSocket.CLOSING) was.close();
+  was?.close();
   render();
   if (!over) later();
 }
@@ -74,23 +75,23 @@ function later() {
 }
 
 function hurry() {
-  if (socket || over || document.body.dataset.view === 'pairing') return;
+  if (link || over || document.body.dataset.view === 'pairing') return;
   retry = firstRetry;
   connect();
 }
 
 function send(message) {
   if (!connected()) return false;
-  socket.send(JSON.stringify(message));
+  link.send(JSON.stringify(message));
   return true;
 }
 
-const connected = () => socket !== null && socket.readyState === WebSocket.OPEN && hello !== null && state !== null;
+const connected = () => Boolean(link?.open && hello && state);
 
 function receive(m) {
   switch (m.type) {
     case 'clock':
-      socket.send(JSON.stringify({ type: 'clock', id: m.id, at: performance.now() }));
+      link.send(JSON.stringify({ type: 'clock', id: m.id, at: performance.now() }));
       clock = m;
       renderLink();
       break;
@@ -144,16 +145,15 @@ function take(m) {
 const film = new Film();
 const live = new Live($('picture'), film);
 const clip = new Loop($('moment'), film, (yes) => { $('then').dataset.marked = yes; });
-let pictures = null;
+let pictures = false;
 
-/** Receives frames over a socket of their own: the age in ms, a float64, and a JPEG. */
-function receivePictures() {
-  if (pictures || !hello.pictures) return;
-  const mine = new WebSocket(`${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/frames`);
-  pictures = mine;
-  mine.binaryType = 'arraybuffer';
-  mine.onmessage = (e) => film.add(performance.now() - new DataView(e.data).getFloat64(0, true), new Photo(e.data.slice(8)));
-  mine.onclose = () => { pictures = null; if (connected()) setTimeout(receivePictures, 1000); };
+/** Receives frames over a connection of their own: the age in ms, a float64, and a JPEG. */
+async function receivePictures() {
+  if (pictures || !hello.pictures || !link) return;
+  pictures = true;
+  const ended = () => { pictures = false; if (connected()) setTimeout(receivePictures, 1000); };
+  const add = (data) => film.add(performance.now() - new DataView(data).getFloat64(0, true), new Photo(data.slice(8)));
+  if (!await connectFrames(link, add, ended)) ended();
 }
 
 /** A robot without pictures is drawn from its position, if the state has one. */
@@ -378,7 +378,7 @@ document.addEventListener('visibilitychange', () => { if (document.hidden) letGo
 function stop() {
   stopSent = performance.now();
   send({ type: 'stop' });
-  post('/stop').catch(() => {}); // a second way, for a socket that hangs
+  post('/stop').catch(() => {}); // a second way, for a connection that hangs
   render();
   setTimeout(render, 1000);
 }
@@ -526,7 +526,7 @@ function facts() {
     ['Clock', clock.known ? `agrees within ±${short(clock.bound_ms)} ms` : 'unknown'],
     ['Pictures on disk', a.record_view ? 'yes, they are recorded' : 'no'],
     ['Labels on disk', a.record ? 'yes, before they are shown as saved' : 'NO: the log is off'],
-    ['Connection', location.protocol === 'https:' ? 'encrypted' : 'not encrypted'],
+    ['Connection', `${location.protocol === 'https:' ? 'encrypted' : 'not encrypted'}, ${link?.name ?? 'none'}`],
     ['Not granted', (a.missing ?? []).join(', ') || 'nothing'],
     ['Program', a.program ?? '–'],
   ];
