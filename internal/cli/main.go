@@ -96,7 +96,8 @@ informative.`,
 	group("label", "Label", newLabelCommand(), newTaskCommand())
 	group("review", "Review", newReplayCommand(), newLogCommand())
 	group("models", "Models", newModelCommand(), newInferCommand())
-	setup := []*cobra.Command{newNewRobotCommand(), newConfigCommand(), newDoctorCommand(), newJitterCommand()}
+	setup := []*cobra.Command{newNewRobotCommand(), newConfigCommand(), newDoctorCommand(), newJitterCommand(),
+		newConsoleCommand()}
 	for _, command := range added {
 		setup = append(setup, command())
 	}

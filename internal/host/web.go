@@ -47,6 +47,9 @@ func (h *Process) openWeb() error {
 		About: h.aboutRun(), Period: h.Config.Spec.Period, Mode: webMode(operator.LabelMode), Stop: h.stopFromWeb(),
 		Report: h.reportFromWeb,
 	}
+	if options.Authority, err = setup.AuthorityFile(h.Session.File.Run); err != nil {
+		h.reportFromWeb(web.Warn, fmt.Sprintf("%v; devices must trust another root certificate in each run", err))
+	}
 	if h.pictures != nil {
 		options.Pictures = h.pictures
 	}

@@ -1,19 +1,17 @@
 package resolve
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/godbus/dbus/v5"
+
+	"optibfm/internal/bustest"
 )
 
 // daemons is a system bus with the daemons that run. Both know camera.local.
@@ -27,82 +25,18 @@ type daemons struct {
 
 func (d *daemons) start() resolver {
 	d.t.Helper()
-	path := filepath.Join(d.t.TempDir(), "bus")
-	listener, err := net.Listen("unix", path)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go d.serve(conn)
+	bus := bustest.Start(d.t, func() (bustest.Answer, func()) {
+		if d.silent {
+			return nil, func() {}
 		}
-	}()
+		return d.call, func() {}
+	})
 	return resolver{
 		system: func(context.Context, string) ([]netip.Addr, error) {
 			addr, err := netip.ParseAddr(d.system)
 			return []netip.Addr{addr}, err
 		},
-		bus: func(ctx context.Context) (*dbus.Conn, error) {
-			return dbus.Connect("unix:path="+path, dbus.WithContext(ctx))
-		},
-	}
-}
-
-// serve accepts any user and answers calls until the client leaves.
-func (d *daemons) serve(conn net.Conn) {
-	defer conn.Close()
-	if d.silent {
-		_, _ = io.Copy(io.Discard, conn)
-		return
-	}
-	in := bufio.NewReader(conn)
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return
-		}
-		reply := "ERROR\r\n"
-		switch words := strings.Fields(strings.TrimPrefix(line, "\x00")); words[0] {
-		case "AUTH":
-			reply = "REJECTED EXTERNAL\r\n"
-			if len(words) > 1 {
-				reply = "OK 0123456789abcdef0123456789abcdef\r\n"
-			}
-		case "BEGIN":
-			d.answer(conn, in)
-			return
-		}
-		if _, err := conn.Write([]byte(reply)); err != nil {
-			return
-		}
-	}
-}
-
-func (d *daemons) answer(conn net.Conn, in *bufio.Reader) {
-	for {
-		m, err := dbus.DecodeMessage(in)
-		if err != nil {
-			return
-		}
-		reply := &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{
-			dbus.FieldReplySerial: dbus.MakeVariant(m.Serial()),
-		}}
-		name, body := d.call(m)
-		if name != "" {
-			reply.Type, reply.Headers[dbus.FieldErrorName] = dbus.TypeError, dbus.MakeVariant(name)
-		}
-		reply.Body = body
-		if len(body) > 0 {
-			reply.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(body...))
-		}
-		if err := reply.EncodeTo(conn, binary.LittleEndian); err != nil {
-			return
-		}
+		bus: bus,
 	}
 }
 

@@ -32,15 +32,38 @@ func taskDir(r configs.Run) (string, error) {
 	case r.StateDir != "":
 		return filepath.Join(filepath.Dir(filepath.Clean(r.StateDir)), "tasks"), nil
 	}
+	state, err := userState()
+	if err != nil {
+		return "", fmt.Errorf("run.task_dir: empty, and %w; set a folder", err)
+	}
+	return filepath.Join(state, "tasks"), nil
+}
+
+// AuthorityFile returns the file of the robot's certificate authority: in run.state_dir, or without it in the user's
+// folder.
+func AuthorityFile(r configs.Run) (string, error) {
+	const name = "authority.pem"
+	if r.StateDir != "" {
+		return filepath.Join(r.StateDir, name), nil
+	}
+	state, err := userState()
+	if err != nil {
+		return "", fmt.Errorf("run.state_dir: empty, and %w; set a folder", err)
+	}
+	return filepath.Join(state, name), nil
+}
+
+// userState returns the user's folder for what a run keeps.
+func userState() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("run.task_dir: empty, and this user has no home folder (%w); set a folder", err)
+			return "", fmt.Errorf("this user has no home folder (%w)", err)
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(state, "optibfm", "tasks"), nil
+	return filepath.Join(state, "optibfm"), nil
 }
 
 // LoadStart loads the task of run.start_task and checks that a run with this model can start from it. It gives

@@ -67,8 +67,14 @@ func findChrome() string {
 	return ""
 }
 
-// startChrome starts a browser, or skips the test without one.
+// startChrome starts a browser that accepts any certificate, or skips the test without one.
 func startChrome(t testing.TB) *chrome {
+	t.Helper()
+	return startChromeAs(t, t.TempDir(), "--ignore-certificate-errors")
+}
+
+// startChromeAs starts the browser of a user, whose folder has the certificates that it trusts.
+func startChromeAs(t testing.TB, home string, flags ...string) *chrome {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser takes seconds to start")
@@ -77,9 +83,10 @@ func startChrome(t testing.TB) *chrome {
 	if path == "" {
 		t.Skip("no Chromium or Chrome in PATH: install one (apt-get install chromium) to test the page in a browser")
 	}
-	cmd := exec.Command(path,
+	cmd := exec.Command(path, append(flags,
 		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--ignore-certificate-errors", "--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "about:blank")
+		"--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "about:blank")...)
+	cmd.Env = append(os.Environ(), "HOME="+home)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

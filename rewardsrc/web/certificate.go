@@ -4,47 +4,59 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
-	"math/big"
 	"net"
+	"net/http"
 	"net/netip"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"optibfm/internal/authority"
 	"optibfm/internal/regular"
 )
 
-// certificateLife is the validity of a self-signed certificate. Some phones
-// refuse more than 398 days.
-const certificateLife = 90 * 24 * time.Hour
+// rootPath is where the page has the root certificate. Phones take its last part as the name of a file.
+const rootPath = "/optibfm-robot.crt"
 
-// maxCertificates is the number of self-signed certificates that a run keeps.
+// maxCertificates is the number of certificates that a run keeps.
 const maxCertificates = 16
 
-// certificates are the self-signed certificates of a run. They have one key. An address that appears while the
-// console runs gets a new one, because a browser trusts the fingerprint of a certificate: with the old one for the
-// old addresses, no browser that trusts it loses its page.
+// certificates are the certificates of a run, of the robot's authority. They have one key. An address that appears
+// while the console runs gets a new one, because a browser that does not trust the authority trusts the fingerprint of
+// a certificate: with the old one for the old addresses, no such browser loses its page.
 type certificates struct {
-	key   *ecdsa.PrivateKey
-	hosts []string // configured
-	local func() []netip.Addr
-	now   func() time.Time
+	authority *authority.Authority
+	key       *ecdsa.PrivateKey
+	hosts     []string // names, and addresses that the machine may lack
+	local     func() []netip.Addr
+	now       func() time.Time
 
 	mu     sync.Mutex
 	issued []*tls.Certificate // the oldest first
 }
 
-func newCertificates(hosts []string, local func() []netip.Addr, now func() time.Time) (*certificates, error) {
+func newCertificates(
+	a *authority.Authority, hosts []string, local func() []netip.Addr, now func() time.Time,
+) (*certificates, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	return &certificates{key: key, hosts: hosts, local: local, now: now}, err
+	return &certificates{authority: a, key: key, hosts: hosts, local: local, now: now}, err
+}
+
+// openAuthority returns the authority of a file, or one for this run alone.
+func (s *Server) openAuthority(hosts []string) (*authority.Authority, error) {
+	now := s.network.now()
+	if s.opts.Authority == "" {
+		return authority.New(hosts, now)
+	}
+	a, err := authority.Open(s.opts.Authority, hosts, now)
+	if err == nil {
+		return a, nil
+	}
+	s.opts.Report(Warn, fmt.Sprintf("web: the robot's certificate authority: %v; devices must trust another one in each "+
+		"run until `optibfm console certificate --renew` makes a new one", err))
+	return authority.New(hosts, now)
 }
 
 // config returns the TLS configuration. A connection gets the certificate of the name that the browser requests, or
@@ -66,14 +78,13 @@ func baseTLS() *tls.Config {
 }
 
 // of returns the oldest valid certificate of a host: a name, or an address of this machine. It issues one for a new
-// address of this machine, and when the others have expired: a computer without a battery-backed clock gets the time
-// with the network. Other hosts get the oldest.
+// address of this machine, and before the others expire. Other hosts get the oldest.
 func (c *certificates) of(host string) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
+	now := c.authority.Clock(c.now())
 	c.issued = slices.DeleteFunc(c.issued, func(cert *tls.Certificate) bool {
-		return now.Before(cert.Leaf.NotBefore) || now.After(cert.Leaf.NotAfter)
+		return now.Before(cert.Leaf.NotBefore) || now.After(cert.Leaf.NotAfter.Add(-authority.RenewBefore))
 	})
 	for _, cert := range c.issued {
 		if cert.Leaf.VerifyHostname(host) == nil {
@@ -81,10 +92,14 @@ func (c *certificates) of(host string) (*tls.Certificate, error) {
 		}
 	}
 	addr, err := netip.ParseAddr(host)
-	if len(c.issued) > 0 && (err != nil || !slices.Contains(c.local(), addr)) {
+	if len(c.issued) > 0 && (err != nil || !c.authority.Permits(host) || !slices.Contains(c.local(), addr)) {
 		return c.issued[0], nil
 	}
-	cert, err := selfSigned(c.key, c.hosts, c.local(), now)
+	hosts := slices.Clone(c.hosts)
+	for _, addr := range c.local() {
+		hosts = append(hosts, addr.String())
+	}
+	cert, err := c.authority.Certify(c.key, hosts, now)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +110,7 @@ func (c *certificates) of(host string) (*tls.Certificate, error) {
 	return cert, nil
 }
 
-// fingerprint returns the fingerprint of the certificate of a host with its port; "" without self-signed ones.
+// fingerprint returns the fingerprint of the certificate of a host with its port; "" without an authority.
 func (c *certificates) fingerprint(hostPort string) string {
 	if c == nil {
 		return ""
@@ -105,7 +120,29 @@ func (c *certificates) fingerprint(hostPort string) string {
 	if err != nil {
 		return "" // unreachable: there is randomness
 	}
-	return fingerprintOf(cert.Certificate[0])
+	return authority.Fingerprint(cert.Certificate[0])
+}
+
+// covers reports whether the certificate of a host with its port can name it; true without an authority.
+func (c *certificates) covers(hostPort string) bool {
+	host, _, _ := net.SplitHostPort(hostPort)
+	return c == nil || c.authority.Permits(host)
+}
+
+// serveRoot serves the root certificate, with the type for which phones offer to install it. It is public.
+func (s *Server) serveRoot(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/x-x509-ca-cert")
+	_, _ = w.Write(s.certs.authority.Root().Raw)
+}
+
+// serveTrust describes the root certificate for the page.
+func (s *Server) serveTrust(w http.ResponseWriter, _ *http.Request) {
+	root := s.certs.authority.Root()
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(marshal(struct {
+		Name        string `json:"name"`
+		Fingerprint string `json:"fingerprint"`
+	}{root.Subject.CommonName, authority.Fingerprint(root.Raw)}))
 }
 
 // fileTLS returns the TLS configuration of cert_file and key_file.
@@ -133,58 +170,4 @@ func readPair(certFile, keyFile string) (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	return tls.X509KeyPair(cert, key)
-}
-
-// selfSigned makes a certificate for hosts, this machine's name and its addresses.
-func selfSigned(key *ecdsa.PrivateKey, hosts []string, local []netip.Addr, now time.Time) (*tls.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, err
-	}
-	template := x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "optibfm console"},
-		NotBefore: now.Add(-24 * time.Hour), // a robot without a battery-backed clock
-		NotAfter:  now.Add(certificateLife),
-		KeyUsage:  x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-		DNSNames:              []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}
-	if name, err := os.Hostname(); err == nil && name != "" {
-		template.DNSNames = append(template.DNSNames, name)
-	}
-	for _, host := range hosts {
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, host)
-		}
-	}
-	for _, ip := range local {
-		template.IPAddresses = append(template.IPAddresses, ip.AsSlice())
-	}
-	template.DNSNames = slices.DeleteFunc(template.DNSNames, func(name string) bool { return !isASCII(name) })
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
-	if err != nil {
-		return nil, err
-	}
-	leaf, err := x509.ParseCertificate(der)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
-}
-
-// isASCII reports whether a name can be in a certificate. Browsers use the form xn--... of other names.
-func isASCII(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
-}
-
-// fingerprintOf returns the SHA-256 of a certificate in the notation of browsers.
-func fingerprintOf(der []byte) string {
-	sum := sha256.Sum256(der)
-	parts := make([]string, len(sum))
-	for i, b := range sum {
-		parts[i] = fmt.Sprintf("%02X", b)
-	}
-	return strings.Join(parts, ":")
 }

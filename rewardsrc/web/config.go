@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"optibfm/internal/decimal"
 	"optibfm/internal/keys"
@@ -33,7 +35,7 @@ const (
 const (
 	TLSAuto       = "auto"        // off on a loopback address, self_signed on others
 	TLSOff        = "off"         // plain HTTP: anyone who reads the network can take the session over
-	TLSSelfSigned = "self_signed" // a certificate made at the start; the terminal shows its fingerprint
+	TLSSelfSigned = "self_signed" // certificates of the robot's own authority; the terminal shows fingerprints
 	TLSFiles      = "files"       // cert_file and key_file
 )
 
@@ -55,13 +57,18 @@ type Config struct {
 	// addresses of the machine itself need not be named. The first one other
 	// than HOSTNAME.local is in the QR code, or else an address.
 	Hosts []string `yaml:"hosts,flow"`
-	// TLS is auto, off, self_signed or files. auto is off if only this
-	// machine is listened to, and self_signed otherwise.
+	// TLS is auto, off, self_signed or files. self_signed uses certificates
+	// of the robot's own authority, which a device can trust (optibfm console
+	// certificate). auto is off if only this machine is listened to, and
+	// self_signed otherwise.
 	TLS string `yaml:"tls"`
 	// CertFile is a PEM file with the certificate and its chain, for tls: files.
 	CertFile string `yaml:"cert_file"`
 	// KeyFile is a PEM file with the private key, for tls: files.
 	KeyFile string `yaml:"key_file"`
+	// Announce publishes a console on the network by multicast DNS
+	// (_optibfm._tcp), if avahi-daemon runs.
+	Announce bool `yaml:"announce"`
 	// WatchOnly serves the live view and STOP, without labels, beside
 	// another operator.source.
 	WatchOnly bool `yaml:"watch_only"`
@@ -86,7 +93,7 @@ type Config struct {
 // DefaultConfig listens to this machine only: good 1, bad -1, at any time.
 func DefaultConfig() Config {
 	return Config{
-		Listen: "127.0.0.1:8642", Hosts: []string{}, TLS: TLSAuto,
+		Listen: "127.0.0.1:8642", Hosts: []string{}, TLS: TLSAuto, Announce: true,
 		GoodValue: 1, BadValue: -1,
 		SampleMS: 500, RefractoryMS: 250, ReactionMS: 150, MaxLateS: 3,
 	}
@@ -154,13 +161,26 @@ func (c Config) address() string {
 	return c.Listen
 }
 
-// certified returns what a self-signed certificate has besides the addresses and the name of this machine.
-func (c Config) certified() []string {
-	host, _, _ := net.SplitHostPort(c.Listen)
-	if addr, err := netip.ParseAddr(host); err != nil || addr.IsUnspecified() {
-		return c.Hosts
+// Certified returns what certificates have besides the addresses of this machine: its names, those in hosts and the
+// address in listen. The first is the most telling one.
+func (c Config) Certified() (list []string) {
+	add := func(host string) {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if host = strings.Trim(host, "[]"); host != "" && !slices.Contains(list, host) {
+			list = append(list, host)
+		}
 	}
-	return append(slices.Clone(c.Hosts), host)
+	name, _ := os.Hostname()
+	for _, host := range append([]string{name, ownName(), "localhost"}, c.Hosts...) {
+		add(host)
+	}
+	host, _, _ := net.SplitHostPort(c.Listen)
+	if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {
+		add(host)
+	}
+	return list
 }
 
 // local reports whether only this machine can reach the listener.
@@ -173,4 +193,9 @@ func (c Config) local() bool {
 // encrypted reports whether connections are to be encrypted.
 func (c Config) encrypted() bool {
 	return c.TLS == TLSSelfSigned || c.TLS == TLSFiles || c.TLS == TLSAuto && !c.local()
+}
+
+// isASCII reports whether browsers send a name as it is. They use the form xn--... of others.
+func isASCII(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf })
 }

@@ -63,7 +63,7 @@ func (s *Server) hostAllowed(r *http.Request) bool {
 			return true
 		}
 	}
-	if b.named[lower(net.JoinHostPort(host, port))] {
+	if full := lower(net.JoinHostPort(host, port)); b.named[full] || full == lower(s.announcedName(b)) {
 		return true
 	}
 	local, ok := listenerOf(r)

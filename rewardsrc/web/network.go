@@ -1,16 +1,21 @@
 package web
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/announce"
+	"optibfm/internal/authority"
 )
 
 const (
@@ -26,12 +31,19 @@ type network struct {
 	addresses func() []netip.Addr // of all interfaces
 	after     func(time.Duration) <-chan time.Time
 	now       func() time.Time // of certificates
+	publish   publisher        // may be nil
+}
+
+// publisher is an [announce.Publisher].
+type publisher interface {
+	Update(context.Context, announce.Service) (host string, err error)
+	Close()
 }
 
 func localNetwork() network {
 	return network{
 		listen:    func(address string) (net.Listener, error) { return net.Listen("tcp", address) },
-		addresses: addresses, after: time.After, now: time.Now,
+		addresses: addresses, after: time.After, now: time.Now, publish: new(announce.Publisher),
 	}
 }
 
@@ -117,20 +129,64 @@ func (s *Server) watchAddresses() {
 	for {
 		select {
 		case <-s.network.after(lookEvery):
+			s.publish()
 			s.look()
 		case <-s.quit:
+			if s.network.publish != nil {
+				s.network.publish.Close()
+			}
 			return
 		}
 	}
+}
+
+// publish announces the console in the network while it listens, and notes the name of this machine there.
+func (s *Server) publish() {
+	b := s.bound.Load()
+	if !s.cfg.Announce || s.network.publish == nil {
+		return
+	}
+	if b == nil {
+		s.network.publish.Close()
+		return
+	}
+	machine, _ := os.Hostname()
+	host, err := s.network.publish.Update(s.over, announce.Service{
+		Name: fmt.Sprintf("%.40s on %.16s", s.opts.About.Robot, machine), Type: "_optibfm._tcp",
+		Port: uint16(b.addr.Port), Text: []string{"scheme=" + s.scheme()},
+	})
+	text := ""
+	if err != nil {
+		text = fmt.Sprintf("the console is not announced by multicast DNS: %v; install avahi-daemon, "+
+			"or set operator.web.announce to false", err)
+	}
+	s.inviting.Lock()
+	defer s.inviting.Unlock()
+	s.announced.Store(&host)
+	if text != "" && text != s.unannounced {
+		s.opts.Report(Info, text)
+	}
+	s.unannounced = text
+}
+
+// announcedName returns the name of this machine in the local network with the port of the console, "" for none.
+func (s *Server) announcedName(b *bound) string {
+	host := s.announced.Load()
+	if host == nil || *host == "" {
+		return ""
+	}
+	return net.JoinHostPort(*host, fmt.Sprint(b.addr.Port))
 }
 
 // Place is an address of the console.
 type Place struct {
 	// URL opens the console.
 	URL string
-	// Fingerprint is the SHA-256 of the self-signed certificate there, as
-	// browsers show it; otherwise empty.
+	// Fingerprint is the SHA-256 of the certificate of the robot's authority
+	// there, as browsers show it; otherwise empty.
 	Fingerprint string
+	// Unnamed means that the authority may not certify this address.
+	Unnamed bool
 }
 
 // invitation is what the server has announced.
@@ -139,6 +195,8 @@ type invitation struct {
 	places  []Place // of the console, without the code
 	offered []Place // with the present code
 	failure string  // to listen, since the server listened
+
+	unannounced string // why multicast DNS does not have the console
 }
 
 // look reports changes of the console's addresses and announces new ones.
@@ -188,8 +246,12 @@ func (s *Server) findPlaces() (list []Place) {
 	if b == nil {
 		return nil
 	}
-	for _, name := range names(s.cfg, b.addr, s.network.addresses()) {
-		list = append(list, Place{s.cfg.urlOf(name), s.certs.fingerprint(name)})
+	all := names(s.cfg, b.addr, s.network.addresses())
+	if name := s.announcedName(b); name != "" && !slices.Contains(all, name) {
+		all = append(all, name)
+	}
+	for _, name := range all {
+		list = append(list, Place{s.cfg.urlOf(name), s.certs.fingerprint(name), !s.certs.covers(name)})
 	}
 	return list
 }
@@ -208,6 +270,9 @@ func (s *Server) announce() {
 	}
 	if b := s.bound.Load(); b != nil {
 		p.NoNetwork = b.addr.IP.IsUnspecified() && reached(b.addr, s.network.addresses())[0].IsLoopback()
+	}
+	if s.certs != nil {
+		p.Root = authority.Fingerprint(s.certs.authority.Root().Raw)
 	}
 	p.Exposed = !s.encrypted && !s.cfg.local()
 	p.Local = p.NoNetwork || s.cfg.local() && len(s.cfg.Hosts) == 0 // else a proxy has those names

@@ -1,16 +1,20 @@
 package web
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +24,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/announce"
+	"optibfm/internal/authority"
 )
 
 func parseAll(texts ...string) (list []netip.Addr) {
@@ -59,7 +66,7 @@ func (l *lan) network() network {
 // sockets is the network of this machine with the clock of l.
 func (l *lan) sockets() network {
 	machine := localNetwork()
-	machine.after = l.after
+	machine.after, machine.publish = l.after, nil
 	return machine
 }
 
@@ -131,22 +138,48 @@ func (l *lan) reported() (list []string) {
 }
 
 // dial returns the certificate that a browser sees which calls an address.
-func (l *lan) dial(address string) *x509.Certificate {
+func (l *lan) dial(address string) (seen *x509.Certificate) {
 	l.t.Helper()
-	l.mu.Lock()
-	l.called = net.ParseIP(address)
-	to := l.last.Addr().String()
-	l.mu.Unlock()
-	name := address
-	if l.called != nil {
-		name = ""
-	}
-	conn, err := tls.Dial("tcp", to, &tls.Config{InsecureSkipVerify: true, ServerName: name})
+	err := l.connect(address, &tls.Config{
+		InsecureSkipVerify: true,
+		VerifyConnection:   func(c tls.ConnectionState) error { seen = c.PeerCertificates[0]; return nil },
+	})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	defer conn.Close()
-	return conn.ConnectionState().PeerCertificates[0]
+	return seen
+}
+
+// verify returns why a device that trusts the roots does not trust the certificate of an address or a name.
+func (l *lan) verify(address string, roots *x509.CertPool) error {
+	return l.connect(address, &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(c tls.ConnectionState) error {
+		chain := x509.NewCertPool()
+		for _, cert := range c.PeerCertificates[1:] {
+			chain.AddCert(cert)
+		}
+		_, err := c.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: address, Roots: roots, Intermediates: chain})
+		return err
+	}})
+}
+
+func (l *lan) connect(address string, config *tls.Config) error {
+	to := l.arriveAt(address)
+	if net.ParseIP(address) == nil {
+		config.ServerName = address // else browsers send none
+	}
+	conn, err := tls.Dial("tcp", to, config)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// arriveAt lets connections appear to arrive at an address, and returns where they must go.
+func (l *lan) arriveAt(address string) (to string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.called = net.ParseIP(address)
+	return l.last.Addr().String()
 }
 
 type disguised struct {
@@ -184,7 +217,7 @@ func expectReports(t *testing.T, got []string, want ...string) {
 }
 
 func TestServer_WaitsForItsAddress(t *testing.T) {
-	const address = "203.0.113.5"
+	const address = "192.168.7.5"
 	lan := newLAN(t, "127.0.0.1")
 	s := lan.open(lan.network(), func(c *Config) { c.Listen = address + ":8642" })
 	var pauses []time.Duration
@@ -199,7 +232,7 @@ func TestServer_WaitsForItsAddress(t *testing.T) {
 	}
 	<-lan.pauses
 	expectReports(t, lan.reported(),
-		"warn: no console: listen tcp 203.0.113.5:8642: bind: cannot assign requested address")
+		"warn: no console: listen tcp 192.168.7.5:8642: bind: cannot assign requested address")
 	if p := s.Pairing(); p.URL != "" || p.Number != 0 || s.Reachable() {
 		t.Errorf("without its address: %+v", p)
 	}
@@ -208,20 +241,20 @@ func TestServer_WaitsForItsAddress(t *testing.T) {
 	report := <-lan.reports
 	p := s.Pairing()
 	expectReports(t, []string{report},
-		"info: the console is at https://203.0.113.5:8642, with the certificate "+p.Fingerprint)
-	if !strings.HasPrefix(p.URL, "https://203.0.113.5:8642/#") || p.Number != 1 || p.Fingerprint == "" {
+		"info: the console is at https://192.168.7.5:8642, with the certificate "+p.Fingerprint)
+	if !strings.HasPrefix(p.URL, "https://192.168.7.5:8642/#") || p.Number != 1 || p.Fingerprint == "" {
 		t.Errorf("with its address: %+v", p)
 	}
 	cert := lan.dial(address)
-	if err := cert.VerifyHostname(address); err != nil || fingerprintOf(cert.Raw) != p.Fingerprint {
-		t.Error(fingerprintOf(cert.Raw), err)
+	if err := cert.VerifyHostname(address); err != nil || authority.Fingerprint(cert.Raw) != p.Fingerprint {
+		t.Error(authority.Fingerprint(cert.Raw), err)
 	}
 	lan.set("127.0.0.1")
 	lan.look()
-	expectReports(t, lan.reported(), "warn: the console is no longer at https://203.0.113.5:8642")
+	expectReports(t, lan.reported(), "warn: the console is no longer at https://192.168.7.5:8642")
 	lan.set(address)
 	lan.look()
-	expectReports(t, lan.reported(), "info: the console is at https://203.0.113.5:8642")
+	expectReports(t, lan.reported(), "info: the console is at https://192.168.7.5:8642")
 	if again := s.Pairing(); again.URL != p.URL || again.Number != p.Number {
 		t.Errorf("the address returned: %+v, want %+v, which was announced", again, p)
 	}
@@ -244,13 +277,13 @@ func TestServer_ShowsAddressesThatAppear(t *testing.T) {
 	if !first.NoNetwork || !first.Local || !strings.Contains(first.Text(), "no network yet") {
 		t.Errorf("without a network: %+v\n%s", first, first.Text())
 	}
-	lan.set("127.0.0.1", "::1", "203.0.113.5")
+	lan.set("127.0.0.1", "::1", "192.168.7.5")
 	lan.look()
 	second := s.Pairing()
-	added := at("203.0.113.5", second)
+	added := at("192.168.7.5", second)
 	expectReports(t, lan.reported(),
 		"info: the console is at https://robot.local:8642, with the certificate "+old,
-		"info: the console is at https://203.0.113.5:8642, with the certificate "+added.Fingerprint)
+		"info: the console is at https://192.168.7.5:8642, with the certificate "+added.Fingerprint)
 	if second.NoNetwork || second.Local || second.Number != first.Number+1 || token(added.URL) != token(first.URL) {
 		t.Errorf("with a network: %+v, before %+v", second, first)
 	}
@@ -263,30 +296,115 @@ func TestServer_ShowsAddressesThatAppear(t *testing.T) {
 		}
 	}
 	for address, want := range map[string]string{
-		"203.0.113.5": added.Fingerprint, "127.0.0.1": old, "robot.local": old,
-		"198.51.100.9": old, // not an address of this machine
+		"192.168.7.5": added.Fingerprint, "127.0.0.1": old, "robot.local": old,
+		"10.9.9.9": old, // not an address of this machine
 	} {
 		cert := lan.dial(address)
-		if got := fingerprintOf(cert.Raw); got != want {
+		if got := authority.Fingerprint(cert.Raw); got != want {
 			t.Errorf("%s: certificate %s, want %s", address, got, want)
 		}
-		if err := cert.VerifyHostname(address); (err == nil) != (address != "198.51.100.9") {
+		if err := cert.VerifyHostname(address); (err == nil) != (address != "10.9.9.9") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	lan.set("127.0.0.1", "::1", "198.51.100.9", "203.0.113.5")
-	if cert := lan.dial("198.51.100.9"); cert.VerifyHostname("198.51.100.9") != nil {
+	lan.set("127.0.0.1", "::1", "10.9.9.9", "192.168.7.5")
+	if cert := lan.dial("10.9.9.9"); cert.VerifyHostname("10.9.9.9") != nil {
 		t.Error("a browser that is faster than the look at the addresses got a certificate without its address")
 	}
 	before := s.Pairing().Number
 	for range 3 { // it flaps
-		lan.set("203.0.113.5")
+		lan.set("192.168.7.5")
 		lan.look()
-		lan.set("198.51.100.9", "203.0.113.5")
+		lan.set("10.9.9.9", "192.168.7.5")
 		lan.look()
 	}
 	if after := s.Pairing().Number; after != before+1 {
 		t.Errorf("%d invitations for one new address, want 1", after-before)
+	}
+}
+
+// local is the multicast DNS of a network.
+type local struct {
+	mu   sync.Mutex
+	name string // of this machine, "": no daemon
+	has  *announce.Service
+}
+
+func (l *local) Update(_ context.Context, s announce.Service) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.has = nil; l.name == "" {
+		return "", announce.ErrNotRunning
+	}
+	l.has = &s
+	return l.name, nil
+}
+
+func (l *local) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.has = nil
+}
+
+func (l *local) set(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.name = name
+}
+
+func TestServer_AnnouncesItselfInTheNetwork(t *testing.T) {
+	lan, local := newLAN(t, "192.168.7.5"), &local{name: ownName()}
+	machine := lan.network()
+	machine.publish = local
+	s := lan.open(machine, func(c *Config) { c.Listen = "0.0.0.0:8642" })
+	want := announce.Service{
+		Name: " on " + strings.TrimSuffix(ownName(), ".local"), Type: "_optibfm._tcp", Port: 8642, Text: []string{"scheme=https"},
+	}
+	if !reflect.DeepEqual(local.has, &want) {
+		t.Errorf("announced %+v, want %+v", local.has, want)
+	}
+	at := ownName() + ":8642"
+	if text := s.Pairing().Text(); !strings.Contains(text, "https://"+at+"/#") || strings.Contains(text, "cannot name") {
+		t.Errorf("no %s in %s", at, text)
+	}
+	ask := func(host string) int {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		s.http.Handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	if got := ask(at); got != http.StatusOK {
+		t.Errorf("status %d at %s", got, at)
+	}
+	lan.reported()
+	local.set("another-2.local") // the daemon resolved a conflict
+	lan.look()
+	expectReports(t, lan.reported(), "info: the console is at https://another-2.local:8642", "warn: the console is no longer at https://"+at)
+	if text := s.Pairing().Text(); !strings.Contains(text, "cannot name https://another-2.local:8642") {
+		t.Error(text)
+	}
+	if got := ask(at); got != http.StatusMisdirectedRequest {
+		t.Errorf("status %d at a name that it lost", got)
+	}
+	local.set("")
+	lan.look()
+	lan.look()
+	expectReports(t, lan.reported(), "info: the console is not announced", "warn: the console is no longer at https://another-2.local")
+	if err := s.Halt(); err != nil || local.has != nil {
+		t.Errorf("after the end: %v, %v", local.has, err)
+	}
+}
+
+func TestServer_IsNotAnnouncedOnLoopbackOrAgainstItsConfiguration(t *testing.T) {
+	for listen, wanted := range map[string]bool{"127.0.0.1:8642": true, "0.0.0.0:8642": false} {
+		lan, local := newLAN(t, "192.168.7.5", "127.0.0.1"), &local{name: "walker.local"}
+		machine := lan.network()
+		machine.publish = local
+		lan.open(machine, func(c *Config) { c.Listen, c.Announce = listen, wanted })
+		if local.has != nil {
+			t.Errorf("listen %s, announce %v: announced", listen, wanted)
+		}
 	}
 }
 
@@ -309,10 +427,7 @@ func TestServer_ReportsAPortInUseAndTakesItWhenItIsFree(t *testing.T) {
 }
 
 func TestServer_WaitsForItsCertificate(t *testing.T) {
-	made, err := newCertificates(nil, addresses, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := testCertificates(t, []string{"localhost"}, addresses, time.Now)
 	cert, err := made.of("localhost")
 	if err != nil {
 		t.Fatal(err)
@@ -350,20 +465,20 @@ func TestServer_WaitsForItsCertificate(t *testing.T) {
 }
 
 func TestServer_ListensAgainAfterAFailure(t *testing.T) {
-	lan := newLAN(t, "203.0.113.5")
-	s := lan.open(lan.network(), func(c *Config) { c.Listen = "203.0.113.5:8642" })
+	lan := newLAN(t, "192.168.7.5")
+	s := lan.open(lan.network(), func(c *Config) { c.Listen = "192.168.7.5:8642" })
 	before := s.Pairing()
 	if err := lan.last.Close(); err != nil {
 		t.Fatal(err)
 	}
 	<-lan.pauses
-	expectReports(t, lan.reported(), "warn: the console is no longer at https://203.0.113.5:8642", "warn: no console")
+	expectReports(t, lan.reported(), "warn: the console is no longer at https://192.168.7.5:8642", "warn: no console")
 	lan.retries <- time.Time{}
-	expectReports(t, []string{<-lan.reports}, "info: the console is at https://203.0.113.5:8642")
+	expectReports(t, []string{<-lan.reports}, "info: the console is at https://192.168.7.5:8642")
 	if after := s.Pairing(); after.URL != before.URL || after.Number != before.Number {
 		t.Errorf("pairing %+v, before %+v", after, before)
 	}
-	lan.dial("203.0.113.5")
+	lan.dial("192.168.7.5")
 }
 
 func TestServer_ListensOnLocalhostWithoutDNS(t *testing.T) {
@@ -376,34 +491,59 @@ func TestServer_ListensOnLocalhostWithoutDNS(t *testing.T) {
 
 func TestServer_HaltEndsTheWaitForItsAddress(t *testing.T) {
 	lan := newLAN(t)
-	s := lan.open(lan.network(), func(c *Config) { c.Listen = "203.0.113.5:8642" })
+	s := lan.open(lan.network(), func(c *Config) { c.Listen = "192.168.7.5:8642" })
 	if err := s.Halt(); err != nil { // Halt waits for the goroutines
 		t.Fatal(err)
 	}
 }
 
-func TestCertificates_ReplaceExpiredOnes(t *testing.T) {
-	lan := newLAN(t, "203.0.113.5")
-	lan.clock = time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC) // a computer without a battery-backed clock
-	certs, err := newCertificates(nil, lan.addresses, lan.now)
+func testCertificates(
+	t *testing.T, hosts []string, local func() []netip.Addr, now func() time.Time,
+) *certificates {
+	t.Helper()
+	a, err := authority.New(hosts, now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, same := certs.fingerprint("203.0.113.5:1"), certs.fingerprint("localhost:1")
-	lan.clock = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	second, err := certs.of("203.0.113.5")
-	if err != nil || first != same || fingerprintOf(second.Certificate[0]) == first ||
-		second.Leaf.NotAfter.Before(lan.clock) || second.Leaf.NotBefore.After(lan.clock) {
-		t.Errorf("certificates %s, %s, then %v, %v", first, same, second, err)
+	c, err := newCertificates(a, hosts, local, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A computer without a battery-backed clock starts in 1970: its phones do not.
+func TestCertificates_AreReplacedBeforeTheyExpire(t *testing.T) {
+	lan := newLAN(t, "192.168.7.5")
+	lan.clock = time.Unix(100, 0)
+	certs := testCertificates(t, []string{"localhost"}, lan.addresses, lan.now)
+	first, err := certs.of("192.168.7.5")
+	if err != nil || certs.fingerprint("localhost:1") != authority.Fingerprint(first.Leaf.Raw) {
+		t.Fatal(first, err)
+	}
+	made := certs.authority.Clock(lan.clock)
+	if made.Year() < 2026 || first.Leaf.NotBefore.After(made) {
+		t.Errorf("a certificate from %v, made at %v", first.Leaf.NotBefore, made)
+	}
+	for _, step := range []struct {
+		after time.Duration
+		same  bool
+	}{
+		{0, true}, {authority.LeafLife / 2, true}, {authority.LeafLife - authority.RenewBefore, false},
+		{5 * authority.LeafLife, false},
+	} {
+		lan.clock = made.Add(step.after)
+		cert, err := certs.of("192.168.7.5")
+		if err != nil || cert.Leaf.Equal(first.Leaf) != step.same || cert.Leaf.NotAfter.Before(lan.clock) {
+			t.Errorf("after %v: until %v, %v", step.after, cert.Leaf.NotAfter, err)
+		}
+		first = cert
 	}
 }
 
 func TestCertificates_AreBounded(t *testing.T) {
 	lan := newLAN(t)
-	certs, err := newCertificates([]string{"robot.local"}, lan.addresses, lan.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certs := testCertificates(t, []string{"robot.local"}, lan.addresses, lan.now)
 	first := certs.fingerprint("robot.local:1")
 	for i := range 3 * maxCertificates {
 		address := fmt.Sprintf("10.0.0.%d", i)
@@ -450,11 +590,11 @@ func TestServer_WaitsForItsAddressInANamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	lan := newLAN(t)
-	s := lan.open(lan.sockets(), func(c *Config) { c.Listen = "203.0.113.5:0" })
+	s := lan.open(lan.sockets(), func(c *Config) { c.Listen = "192.168.7.5:0" })
 	<-lan.pauses
 	expectReports(t, lan.reported(),
-		"warn: no console: listen tcp 203.0.113.5:0: bind: cannot assign requested address")
-	at, err := netlink.ParseAddr("203.0.113.5/32")
+		"warn: no console: listen tcp 192.168.7.5:0: bind: cannot assign requested address")
+	at, err := netlink.ParseAddr("192.168.7.5/32")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -462,13 +602,13 @@ func TestServer_WaitsForItsAddressInANamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	lan.retries <- time.Time{}
-	expectReports(t, []string{<-lan.reports}, "info: the console is at https://203.0.113.5")
+	expectReports(t, []string{<-lan.reports}, "info: the console is at https://192.168.7.5")
 	conn, err := tls.Dial("tcp", s.bound.Load().addr.String(), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cert := conn.ConnectionState().PeerCertificates[0]
-	if err := cert.VerifyHostname("203.0.113.5"); err != nil || fingerprintOf(cert.Raw) != s.Pairing().Fingerprint {
+	if err := cert.VerifyHostname("192.168.7.5"); err != nil || authority.Fingerprint(cert.Raw) != s.Pairing().Fingerprint {
 		t.Error(err)
 	}
 	_ = conn.Close()
@@ -476,5 +616,5 @@ func TestServer_WaitsForItsAddressInANamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	lan.look()
-	expectReports(t, lan.reported(), "warn: the console is no longer at https://203.0.113.5")
+	expectReports(t, lan.reported(), "warn: the console is no longer at https://192.168.7.5")
 }

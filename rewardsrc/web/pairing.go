@@ -19,6 +19,9 @@ type Pairing struct {
 	Place
 	// Others are the same with other addresses of this machine.
 	Others []Place
+	// Root is the SHA-256 of the root certificate of the robot's authority,
+	// empty without one.
+	Root string
 	// Exposed means that the connection is readable on the network.
 	Exposed bool
 	// Local means that only a browser of this computer can open the URL.
@@ -114,8 +117,19 @@ func (p Pairing) Text() string {
 	for _, other := range p.Others {
 		fmt.Fprintf(&b, "  %s\n", other.URL)
 	}
+	b.WriteString(p.trustText())
+	if p.Exposed {
+		b.WriteString("warning: operator.web.tls is off: anyone who reads this network can take over the console\n")
+	}
+	b.WriteString("The console is NOT the emergency stop.\n")
+	return b.String()
+}
+
+// trustText returns what a person compares before a browser or a phone trusts the console.
+func (p Pairing) trustText() string {
+	var b strings.Builder
 	if p.Fingerprint != "" {
-		b.WriteString("The browser warns of this certificate. Continue only if it shows the SHA-256 fingerprint\n")
+		b.WriteString("A browser that does not trust this robot yet warns. Continue only if its certificate has the SHA-256\n")
 		fmt.Fprintf(&b, "  %s\n", p.Fingerprint)
 	}
 	for _, other := range p.Others {
@@ -124,10 +138,17 @@ func (p Pairing) Text() string {
 			fmt.Fprintf(&b, "or, at %s,\n  %s\n", url, other.Fingerprint)
 		}
 	}
-	if p.Exposed {
-		b.WriteString("warning: operator.web.tls is off: anyone who reads this network can take over the console\n")
+	if p.Root != "" {
+		b.WriteString("The page offers the root certificate, which ends the warning. Trust it only if it has the SHA-256\n")
+		fmt.Fprintf(&b, "  %s\n", p.Root)
 	}
-	b.WriteString("The console is NOT the emergency stop.\n")
+	for _, place := range append([]Place{p.Place}, p.Others...) {
+		if place.Unnamed {
+			url, _, _ := strings.Cut(place.URL, "/#")
+			fmt.Fprintf(&b, "The certificate cannot name %s: add it to operator.web.hosts, then run\n"+
+				"  optibfm console certificate --renew\n", url)
+		}
+	}
 	return b.String()
 }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"optibfm/internal/authority"
 )
 
 func TestPairing_CodeWorksOnce(t *testing.T) {
@@ -316,11 +318,8 @@ func TestServer_LimitsPresses(t *testing.T) {
 	}
 }
 
-func TestSelfSigned_LeavesOutNamesThatAreNotASCII(t *testing.T) {
-	certs, err := newCertificates([]string{"röbot.local", "robot.local"}, addresses, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestCertificates_LeaveOutNamesThatAreNotASCII(t *testing.T) {
+	certs := testCertificates(t, []string{"röbot.local", "robot.local"}, addresses, time.Now)
 	if cert, err := certs.of("robot.local"); err != nil || cert.Leaf.VerifyHostname("robot.local") != nil {
 		t.Error(cert, err)
 	}
@@ -331,7 +330,7 @@ func TestSelfSigned_LeavesOutNamesThatAreNotASCII(t *testing.T) {
 	}
 }
 
-func TestServer_SelfSignedCertificate(t *testing.T) {
+func TestServer_CertificateHasTheShownFingerprint(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.TLS = TLSSelfSigned })
 	p := s.Pairing()
 	if !strings.HasPrefix(p.URL, "https://") || p.Exposed {
@@ -341,7 +340,7 @@ func TestServer_SelfSignedCertificate(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
 		InsecureSkipVerify: true, // the fingerprint is what is trusted
 		VerifyConnection: func(c tls.ConnectionState) error {
-			seen = fingerprintOf(c.PeerCertificates[0].Raw)
+			seen = authority.Fingerprint(c.PeerCertificates[0].Raw)
 			return c.PeerCertificates[0].VerifyHostname("127.0.0.1")
 		},
 	}}}

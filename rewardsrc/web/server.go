@@ -35,6 +35,10 @@ type Options struct {
 	// robot. nil: the page has no STOP.
 	Stop func(by string, first bool)
 
+	// Authority is the file of the robot's certificate authority. The server
+	// makes it where there is none. Empty: the run has an authority of its own.
+	Authority string
+
 	// Pictures of the robot; nil: none.
 	Pictures Pictures
 
@@ -60,9 +64,10 @@ type Server struct {
 	opts Options
 
 	network   network
-	certs     *certificates // self-signed; may be nil
+	certs     *certificates // of the robot's authority; may be nil
 	http      *http.Server
-	bound     atomic.Pointer[bound] // nil: not listening
+	bound     atomic.Pointer[bound]  // nil: not listening
+	announced atomic.Pointer[string] // this machine's name by multicast DNS
 	encrypted bool
 	visitors  visitors
 	opening   atomic.Int64 // connections without a WebSocket
@@ -127,8 +132,12 @@ func openOn(network network, cfg Config, opts Options) (*Server, error) {
 	}
 	s.pairing.Store(&Pairing{})
 	if s.encrypted && cfg.TLS != TLSFiles {
-		var err error
-		if s.certs, err = newCertificates(cfg.certified(), network.addresses, network.now); err != nil {
+		hosts := cfg.Certified()
+		robot, err := s.openAuthority(hosts)
+		if err == nil {
+			s.certs, err = newCertificates(robot, hosts, network.addresses, network.now)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("web: tls: %w", err)
 		}
 	}
@@ -145,10 +154,12 @@ func openOn(network network, cfg Config, opts Options) (*Server, error) {
 	s.http.Protocols.SetHTTP1(true)
 	s.renewPairing()
 	first, err := s.listen()
-	s.serving.Go(func() { s.serve(first, err) })
 	if !cfg.local() {
+		s.publish()
+		s.look()
 		s.serving.Go(s.watchAddresses)
 	}
+	s.serving.Go(func() { s.serve(first, err) })
 	go s.broadcast()
 	return s, nil
 }
@@ -253,6 +264,10 @@ func (s *Server) routes() http.Handler {
 			w.Header().Set("Content-Type", file.kind)
 			_, _ = w.Write(body)
 		})
+	}
+	if s.certs != nil {
+		mux.HandleFunc("GET "+rootPath, s.serveRoot)
+		mux.HandleFunc("GET /trust", s.serveTrust)
 	}
 	mux.HandleFunc("GET /socket", s.forPaired(s.serveSocket))
 	mux.HandleFunc("POST /stream", s.forPaired(s.serveStream))

@@ -459,6 +459,20 @@ $('pair-form').onsubmit = async (e) => {
   if (await pair($('code').value.trim().replace(/^.*#/, ''))) connect();
 };
 
+/** Offers the root certificate of the robot's authority, if it has one. */
+async function offerTrust() {
+  const answer = await fetch('/trust');
+  if (!answer.ok) return;
+  const root = await answer.json();
+  $('trust-sha').textContent = root.fingerprint;
+  for (const e of document.querySelectorAll('.trust-name')) e.textContent = root.name;
+  for (const b of document.querySelectorAll('button.trust')) {
+    b.hidden = false;
+    b.onclick = () => { $('settings').close(); $('trust').showModal(); };
+  }
+}
+$('trust-close').onclick = () => $('trust').close();
+
 function invitation(m) {
   const margin = 2;
   $('invite-qr').toggleAttribute('hidden', !m.qr); // no other device could use it
@@ -763,4 +777,5 @@ setInterval(() => {
   if (state) renderRequest();
 }, 100);
 setInterval(renderPictures, 30);
+if (location.protocol === 'https:') offerTrust().catch(() => {}); // the next load of the page offers it
 start();

@@ -1,0 +1,123 @@
+package web
+
+import (
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certutil makes the folder of a user who trusts a root certificate in Chromium.
+func certutil(t *testing.T, root []byte) (home string) {
+	t.Helper()
+	program, err := exec.LookPath("certutil")
+	if err != nil {
+		t.Skip("no certutil in PATH: install it (apt-get install libnss3-tools)")
+	}
+	home = t.TempDir()
+	db, file := filepath.Join(home, ".pki", "nssdb"), filepath.Join(home, "root.crt")
+	if err := os.MkdirAll(db, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, root, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"-N", "--empty-password"}, {"-A", "-n", "robot", "-t", "C,,", "-i", file}} {
+		if out, err := exec.Command(program, append([]string{"-d", "sql:" + db}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	return home
+}
+
+// visit opens an address and returns the error that the browser shows, or "".
+func (p *page) visit(url string) string {
+	p.t.Helper()
+	var result struct{ ErrorText string }
+	p.do("Page.navigate", map[string]any{"url": url}, &result)
+	return result.ErrorText
+}
+
+func TestPage_WarnsUntilTheRootIsTrusted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "authority.pem")
+	d, stopped := openForBrowser(t, func(c *Config, o *Options) { c.TLS, o.Authority = TLSSelfSigned, file })
+	strange := startChromeAs(t, t.TempDir())
+	p := strange.page(phone)
+	if got := p.visit(d.Pairing().URL); got != "net::ERR_CERT_AUTHORITY_INVALID" {
+		t.Errorf("without the root: %q", got)
+	}
+	careless := startChrome(t) // its user accepted the certificate
+	p = careless.page(phone)
+	p.visit(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	p.tap("menu")
+	p.eval("document.querySelector('#settings .trust').click()")
+	p.untilText("trust-sha", "^"+d.Pairing().Root+"$")
+	p.picture("phone-trust")
+
+	root, _ := get(t, insecure(t), "", base(d.Server)+rootPath)
+	c := startChromeAs(t, certutil(t, root), "--host-resolver-rules=MAP evil.example 127.0.0.1")
+	p = c.page(laptop)
+	for _, address := range []string{d.Pairing().URL, strings.Replace(base(d.Server), "127.0.0.1", "localhost", 1)} {
+		if got := p.visit(address); got != "" {
+			t.Errorf("%s with the root: %s", address, got)
+		}
+	}
+	p.visit(d.Pairing().URL)
+	p.untilText("link", `\d ms`)
+	p.until("isSecureContext", "true")
+	p.tap("stop")
+	<-stopped
+	if got := p.visit(imitate(t, file, "evil.example")); !strings.HasPrefix(got, "net::ERR_CERT") {
+		t.Errorf("the stolen key imitates a site of the internet: %q", got)
+	}
+	careless.mustBeHealthy()
+	c.mustBeHealthy()
+}
+
+// imitate serves a page with a certificate that a thief made with the key of a robot's authority.
+func imitate(t *testing.T, file, host string) (url string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, data = pem.Decode(data)
+	block, data := pem.Decode(data)
+	issuer, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ = pem.Decode(data)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{host},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, issuer, key.(*ecdsa.PrivateKey).Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der, issuer.Raw}, PrivateKey: key}}}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return strings.Replace(s.URL, "127.0.0.1", host, 1)
+}
