@@ -574,6 +574,7 @@ function render() {
   renderTasks();
   renderLearning();
   renderView();
+  if ($('settings').open) facts();
 }
 
 function renderBanner() {
