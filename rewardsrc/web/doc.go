@@ -67,19 +67,21 @@
 // with the program, or after a day.
 //
 // By default the server listens on loopback. Other addresses use TLS, with your
-// certificate (tls: files) or a self-signed one, whose fingerprint the terminal
-// shows. With tls: off anyone on the network can read the cookie and take over
-// the console.
+// certificate (tls: files) or certificates of the robot's authority
+// (Options.Authority), whose fingerprints the terminal shows. The page offers the root
+// of the authority (/optibfm-robot.crt). With tls: off anyone on the network can read
+// the cookie and take over the console.
 //
 // # A network that comes late
 //
 // Open does not need the network. Without its address, port or certificate files
 // the server reports the cause (Options.Report) and tries again, also after a
 // failure of its listener. Every five seconds it compares the addresses of the
-// machine: [Server.Pairing] has the present ones. Self-signed certificates have one
+// machine: [Server.Pairing] has the present ones. The certificates of a run have one
 // key. Each connection gets the oldest valid certificate with the name or address
 // that it called; a new address gets a new one. A browser that trusts a
-// fingerprint therefore sees it for the whole run.
+// fingerprint therefore sees it for the whole run. avahi-daemon announces the console
+// as _optibfm._tcp.
 //
 // # Pictures
 //

@@ -80,9 +80,9 @@ function hurry() {
   connect();
 }
 
-function send(message) {
+function send(message, atOnce) {
   if (!connected()) return false;
-  link.send(JSON.stringify(message));
+  link.send(JSON.stringify(message), atOnce);
   return true;
 }
 
@@ -91,7 +91,7 @@ const connected = () => Boolean(link?.open && hello && state);
 function receive(m) {
   switch (m.type) {
     case 'clock':
-      link.send(JSON.stringify({ type: 'clock', id: m.id, at: performance.now() }));
+      link.send(JSON.stringify({ type: 'clock', id: m.id, at: performance.now() }), true);
       clock = m;
       renderLink();
       break;
@@ -377,7 +377,7 @@ document.addEventListener('visibilitychange', () => { if (document.hidden) letGo
 
 function stop() {
   stopSent = performance.now();
-  send({ type: 'stop' });
+  send({ type: 'stop' }, true);
   post('/stop').catch(() => {}); // a second way, for a connection that hangs
   render();
   setTimeout(render, 1000);

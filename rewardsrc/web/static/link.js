@@ -1,7 +1,5 @@
 // Connections to the robot's computer: a WebSocket or, where the browser refuses it, an event stream and POST.
-// A connection has a name, open, send(text) and close().
-
-const patience = 4000; // ms to open
+// A connection has a name, open, send(text, atOnce) and close(). Messages that are not to be sent at once arrive in order.
 
 export async function post(path, body) {
   return fetch(path, { method: 'POST', body, keepalive: true, credentials: 'same-origin' });
@@ -27,19 +25,17 @@ function openSocket(path, received, closed) {
       close: () => socket.close(),
     };
     let opened = false;
-    const timer = setTimeout(() => { if (!opened) socket.close(); }, patience);
     socket.binaryType = 'arraybuffer';
     socket.onopen = () => { opened = true; resolve(link); };
     socket.onmessage = (e) => received(e.data);
     socket.onclose = () => {
-      clearTimeout(timer);
       resolve(null);
       if (opened) closed();
     };
   });
 }
 
-/** Receives server-sent events, and sends each message with a POST, in their order. */
+/** Receives server-sent events, and sends each message with a POST. */
 async function openMessages(received, closed) {
   let number = 0, sent = Promise.resolve(), text = '';
   const decoder = new TextDecoder();
@@ -53,8 +49,15 @@ async function openMessages(received, closed) {
     }
   }, closed);
   if (!link) return null;
-  link.send = (message) => {
-    sent = sent.then(async () => { if (!(await post(`/message?conn=${number}`, message)).ok) link.close(); }).catch(link.close);
+  const give = async (message) => {
+    try {
+      if ((await post(`/message?conn=${number}`, message)).ok) return;
+    } catch { /* the connection broke */ }
+    link.close();
+  };
+  link.send = (message, atOnce) => {
+    if (atOnce) give(message);
+    else sent = sent.then(() => give(message));
   };
   return link;
 }
@@ -78,7 +81,7 @@ function openFrames(received, closed) {
 
 /** Reads the endless answer to a POST. */
 async function openStream(path, chunk, closed) {
-  const end = new AbortController(), timer = setTimeout(() => end.abort(), patience);
+  const end = new AbortController();
   try {
     const answer = await fetch(path, { method: 'POST', credentials: 'same-origin', cache: 'no-store', signal: end.signal });
     if (!answer.ok) return null;
@@ -87,8 +90,6 @@ async function openStream(path, chunk, closed) {
     return link;
   } catch {
     return null;
-  } finally {
-    clearTimeout(timer);
   }
 }
 
