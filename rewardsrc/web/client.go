@@ -31,7 +31,7 @@ const (
 // request; a second goroutine, the writer, sends.
 type client struct {
 	server    *Server
-	transport transport // the server's mutex guards it
+	transport transport // from enter on; the server's mutex guards it
 	session   *session
 	number    uint64
 	origin    string

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,7 @@ const (
 	longestPause = 10 * time.Second
 	lookEvery    = 5 * time.Second // at the addresses of this machine
 	maxOffered   = 64              // places that the server remembers
+	maxLabel     = 63              // bytes of a name in DNS
 )
 
 // network is the network of this machine. Tests replace it.
@@ -151,8 +153,9 @@ func (s *Server) publish() {
 		return
 	}
 	machine, _ := os.Hostname()
+	name := s.opts.About.Robot + " on " + machine
 	host, err := s.network.publish.Update(s.over, announce.Service{
-		Name: fmt.Sprintf("%.40s on %.16s", s.opts.About.Robot, machine), Type: "_optibfm._tcp",
+		Name: strings.ToValidUTF8(name[:min(len(name), maxLabel)], ""), Type: "_optibfm._tcp",
 		Port: uint16(b.addr.Port), Text: []string{"scheme=" + s.scheme()},
 	})
 	text := ""

@@ -53,38 +53,41 @@ func (p *page) visit(url string) string {
 func TestPage_WarnsUntilTheRootIsTrusted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authority.pem")
 	d, stopped := openForBrowser(t, func(c *Config, o *Options) { c.TLS, o.Authority = TLSSelfSigned, file })
-	strange := startChromeAs(t, t.TempDir())
-	p := strange.page(phone)
-	if got := p.visit(d.Pairing().URL); got != "net::ERR_CERT_AUTHORITY_INVALID" {
-		t.Errorf("without the root: %q", got)
-	}
-	careless := startChrome(t) // its user accepted the certificate
-	p = careless.page(phone)
-	p.visit(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
-	p.tap("menu")
-	p.eval("document.querySelector('#settings .trust').click()")
-	p.untilText("trust-sha", "^"+d.Pairing().Root+"$")
-	p.picture("phone-trust")
-
-	root, _ := get(t, insecure(t), "", base(d.Server)+rootPath)
-	c := startChromeAs(t, certutil(t, root), "--host-resolver-rules=MAP evil.example 127.0.0.1")
-	p = c.page(laptop)
-	for _, address := range []string{d.Pairing().URL, strings.Replace(base(d.Server), "127.0.0.1", "localhost", 1)} {
-		if got := p.visit(address); got != "" {
-			t.Errorf("%s with the root: %s", address, got)
+	t.Run("a stranger", func(t *testing.T) {
+		p := startChromeAs(t, t.TempDir()).page(phone)
+		if got := p.visit(d.Pairing().URL); got != "net::ERR_CERT_AUTHORITY_INVALID" {
+			t.Errorf("without the root: %q", got)
 		}
-	}
-	p.visit(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
-	p.until("isSecureContext", "true")
-	p.tap("stop")
-	<-stopped
-	if got := p.visit(imitate(t, file, "evil.example")); !strings.HasPrefix(got, "net::ERR_CERT") {
-		t.Errorf("the stolen key imitates a site of the internet: %q", got)
-	}
-	careless.mustBeHealthy()
-	c.mustBeHealthy()
+	})
+	t.Run("after the warning", func(t *testing.T) {
+		c := startChrome(t)
+		p := c.page(phone)
+		p.visit(d.Pairing().URL)
+		p.untilText("link", `\d ms`)
+		p.tap("menu")
+		p.eval("document.querySelector('#settings .trust').click()")
+		p.untilText("trust-sha", "^"+d.Pairing().Root+"$")
+		p.picture("phone-trust")
+		c.mustBeHealthy()
+	})
+	t.Run("with the root", func(t *testing.T) {
+		root, _ := get(t, insecure(t), "", base(d.Server)+rootPath)
+		c := startChromeAs(t, certutil(t, root), "--host-resolver-rules=MAP evil.example 127.0.0.1")
+		p := c.page(laptop)
+		byName := strings.Replace(base(d.Server), "127.0.0.1", "localhost", 1)
+		for _, address := range []string{byName, d.Pairing().URL} {
+			if got := p.visit(address); got != "" {
+				t.Errorf("%s with the root: %s", address, got)
+			}
+		}
+		p.untilText("link", `\d ms`)
+		p.tap("stop")
+		<-stopped
+		if got := p.visit(imitate(t, file, "evil.example")); !strings.HasPrefix(got, "net::ERR_CERT") {
+			t.Errorf("the stolen key imitates a site of the internet: %q", got)
+		}
+		c.mustBeHealthy()
+	})
 }
 
 // imitate serves a page with a certificate that a thief made with the key of a robot's authority.
