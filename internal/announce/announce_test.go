@@ -88,7 +88,8 @@ func (a *avahi) change(f func()) {
 // expect waits until exactly one service with a name is published, or none for "".
 func (a *avahi) expect(t *testing.T, name string) {
 	t.Helper()
-	want := fmt.Sprintf("map[%%d:iiussssqaay[-1 -1 0 %s _optibfm._tcp   8642 [[115 99 104 101 109 101 61 104 116 116 112 115]]]]", name)
+	arguments := fmt.Sprint([]any{-1, -1, 0, name, "_optibfm._tcp", "", "", 8642, [][]byte{[]byte("scheme=https")}})
+	want := "map[%d:iiussssqaay" + arguments + "]"
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		a.mu.Lock()
 		got := fmt.Sprint(a.has)

@@ -113,7 +113,9 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(raw[:])
 }
 
-func sign(template, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+func sign(
+	template, parent *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey,
+) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {
 		return nil, err

@@ -66,7 +66,9 @@ func (a *Authority) verify(cert *tls.Certificate, host string, at time.Time) err
 }
 
 var (
-	certified   = []string{"walker", "walker.local", "localhost", "203.0.113.7", "192.168.1.9", "10.1.2.3", "169.254.9.9", "::1", "fd12::1"}
+	certified = []string{
+		"walker", "walker.local", "localhost", "203.0.113.7", "192.168.1.9", "10.1.2.3", "169.254.9.9", "::1", "fd12::1",
+	}
 	uncertified = []string{"evil.example", "other.local", "xwalker.local", "8.8.8.8", "203.0.113.8", "2001:db8::1"}
 )
 
@@ -160,7 +162,8 @@ func TestAuthority_OpenSSLAgrees(t *testing.T) {
 		}
 	}
 	for _, host := range uncertified {
-		if out, err := verify(a.stolen(t, time.Now(), host), host); err == nil || !strings.Contains(out, "permitted subtree violation") {
+		out, err := verify(a.stolen(t, time.Now(), host), host)
+		if err == nil || !strings.Contains(out, "permitted subtree violation") {
 			t.Errorf("%s: %s", host, out)
 		}
 	}

@@ -358,7 +358,8 @@ func TestServer_AnnouncesItselfInTheNetwork(t *testing.T) {
 	machine.publish = local
 	s := lan.open(machine, func(c *Config) { c.Listen = "0.0.0.0:8642" })
 	want := announce.Service{
-		Name: " on " + strings.TrimSuffix(ownName(), ".local"), Type: "_optibfm._tcp", Port: 8642, Text: []string{"scheme=https"},
+		Name: " on " + strings.TrimSuffix(ownName(), ".local"), Type: "_optibfm._tcp", Port: 8642,
+		Text: []string{"scheme=https"},
 	}
 	if !reflect.DeepEqual(local.has, &want) {
 		t.Errorf("announced %+v, want %+v", local.has, want)
@@ -380,7 +381,8 @@ func TestServer_AnnouncesItselfInTheNetwork(t *testing.T) {
 	lan.reported()
 	local.set("another-2.local") // the daemon resolved a conflict
 	lan.look()
-	expectReports(t, lan.reported(), "info: the console is at https://another-2.local:8642", "warn: the console is no longer at https://"+at)
+	expectReports(t, lan.reported(),
+		"info: the console is at https://another-2.local:8642", "warn: the console is no longer at https://"+at)
 	if text := s.Pairing().Text(); !strings.Contains(text, "cannot name https://another-2.local:8642") {
 		t.Error(text)
 	}
@@ -390,7 +392,8 @@ func TestServer_AnnouncesItselfInTheNetwork(t *testing.T) {
 	local.set("")
 	lan.look()
 	lan.look()
-	expectReports(t, lan.reported(), "info: the console is not announced", "warn: the console is no longer at https://another-2.local")
+	expectReports(t, lan.reported(),
+		"info: the console is not announced", "warn: the console is no longer at https://another-2.local")
 	if err := s.Halt(); err != nil || local.has != nil {
 		t.Errorf("after the end: %v, %v", local.has, err)
 	}

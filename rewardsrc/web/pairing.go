@@ -129,7 +129,7 @@ func (p Pairing) Text() string {
 func (p Pairing) trustText() string {
 	var b strings.Builder
 	if p.Fingerprint != "" {
-		b.WriteString("A browser that does not trust this robot yet warns. Continue only if its certificate has the SHA-256\n")
+		b.WriteString("A browser that does not trust this robot warns. Continue only if its certificate has the SHA-256\n")
 		fmt.Fprintf(&b, "  %s\n", p.Fingerprint)
 	}
 	for _, other := range p.Others {

@@ -48,7 +48,8 @@ func TestServer_RootFromThePageIsTrustedAtEachAddress(t *testing.T) {
 	p := s.Pairing()
 	browser, at := insecure(t), "https://"+lan.arriveAt("127.0.0.1")
 	der, kind := get(t, browser, "robot.local", at+rootPath)
-	if kind != "application/x-x509-ca-cert" || authority.Fingerprint(der) != p.Root || !strings.Contains(p.Text(), p.Root) {
+	if kind != "application/x-x509-ca-cert" || authority.Fingerprint(der) != p.Root ||
+		!strings.Contains(p.Text(), p.Root) {
 		t.Errorf("root of type %s with %s, shown %s", kind, authority.Fingerprint(der), p.Root)
 	}
 	root, err := x509.ParseCertificate(der)
@@ -57,7 +58,8 @@ func TestServer_RootFromThePageIsTrustedAtEachAddress(t *testing.T) {
 	}
 	body, _ := get(t, browser, "robot.local", at+"/trust")
 	var shown struct{ Name, Fingerprint string }
-	if err := json.Unmarshal(body, &shown); err != nil || shown.Fingerprint != p.Root || shown.Name != root.Subject.CommonName {
+	err = json.Unmarshal(body, &shown)
+	if err != nil || shown.Fingerprint != p.Root || shown.Name != root.Subject.CommonName {
 		t.Errorf("page: %s, %v; want %s", body, err, p.Root)
 	}
 	trusted := x509.NewCertPool()
