@@ -181,6 +181,12 @@ func (r *trialRun) buildPlanner(bundle *tflite.Bundle) (controller.Plans, error)
 	if err != nil {
 		return nil, err
 	}
+	if r.trial.diagnoses() {
+		if r.diagnosis, err = r.diagnose(model); err != nil {
+			return nil, err
+		}
+		model = r.diagnosis
+	}
 	var sampler controller.Sampler = controller.BeliefSampler{}
 	if s.Sampler[0] == SamplerTransposed {
 		if sampler, err = newTransposed(model.Dims().Latent); err != nil {

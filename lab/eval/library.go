@@ -306,7 +306,7 @@ func (l *library) check(t Trial) error {
 
 // checkPart is check where only a part of the states is there, or none of them.
 func (l *library) checkPart(t Trial, part *oracle.States, missing error) error {
-	if len(t.settings.Nonlinearity) > 0 {
+	if t.explains() {
 		if _, err := l.explain(t); err != nil {
 			return err
 		}

@@ -107,6 +107,7 @@ func (c *checker) run(r Run) {
 	c.within("run.episodes", r.Episodes, 1, 100_000)
 	c.within("run.episode_steps", r.EpisodeSteps, 1, 10_000_000)
 	c.within("run.reward_every", r.RewardEvery, 0, 10_000_000)
+	c.within("run.diagnose_every", r.DiagnoseEvery, 0, 10_000_000)
 	for i, n := range r.LabelBudgets {
 		c.within(fmt.Sprintf("run.label_budgets[%d]", i), n, 1, 10_000_000)
 		if i > 0 && n <= r.LabelBudgets[i-1] {
@@ -244,8 +245,11 @@ func (c *checker) together(p Protocol) {
 		c.add("run.trials", "gives more than %d trials in total; use fewer values or trials", maxTrials)
 		return
 	}
-	for _, e := range p.Environments {
+	for i, e := range p.Environments {
 		c.methodsOf(p, e)
+		if e.Becomes != "" && p.Run.DiagnoseEvery > 0 {
+			c.add(fmt.Sprintf("environments[%d].becomes", i), "excludes run.diagnose_every, which compares with one task")
+		}
 	}
 }
 

@@ -177,14 +177,6 @@ func checkInaccurate(
 	}
 }
 
-func narrowed(x []float64) []float32 {
-	y := make([]float32, len(x))
-	for i := range x {
-		y[i] = float32(x[i])
-	}
-	return y
-}
-
 // TestLoLA_FindsTheRewardedDirection rewards each step by the first element of
 // the z in force.
 func TestLoLA_FindsTheRewardedDirection(t *testing.T) {

@@ -23,6 +23,8 @@ type Trial struct {
 	settings Settings // one value each, defaults filled in
 	reward   *Reward  // of the task; nil: the simulator's
 	becomes  *Reward  // from the middle episode on
+
+	diagnoseEvery int // of the run
 }
 
 // ID names the trial among those of its protocol.
@@ -36,11 +38,14 @@ func (t Trial) neededStates() int {
 	if t.Method == Oracle {
 		n = max(n, t.settings.Labels[0])
 	}
-	if len(t.settings.Nonlinearity) > 0 {
+	if t.explains() {
 		n = max(n, 1)
 	}
 	return n
 }
+
+// explains reports whether the trial needs the z that explains its task best.
+func (t Trial) explains() bool { return len(t.settings.Nonlinearity) > 0 || t.diagnoses() }
 
 // collectedByRND reports whether z is inferred from a record of random network distillation.
 func (t Trial) collectedByRND() bool { return t.Method == Collected && t.settings.By[0] == RND }
@@ -69,6 +74,7 @@ func (p Protocol) trials(e Environment, task string, model Model, m Method) []Tr
 			list = append(list, Trial{
 				Env: e.Name, Task: task, Model: model, Method: m.Name, Params: params, Trial: i,
 				Seed: trialSeed(p.Run.Seed, e.Name, task, i), settings: settings, reward: e.reward(task), becomes: e.later(),
+				diagnoseEvery: p.Run.DiagnoseEvery,
 			})
 		}
 	}

@@ -48,6 +48,9 @@ type Run struct {
 	// LabelBudgets gives a row of the mean reward and of the labels at the step at which so many labels
 	// were used; the trial ends at the largest.
 	LabelBudgets []int `yaml:"label_budgets"`
+	// DiagnoseEvery gives rows that compare the plan of every so many steps with the z that explains the task best,
+	// for ucb, ucb_ep and ucb_sphere; 0: none.
+	DiagnoseEvery int `yaml:"diagnose_every,omitempty"`
 	// Seed is the seed from which all others follow.
 	Seed uint64 `yaml:"seed"`
 }

@@ -35,6 +35,12 @@ const (
 	// ([controller.Evidence.Words]), for trials with stop_when_learnt or relearn; x: episode.
 	MeasureSkill = "skill"
 
+	// Of the last search of a trial with diagnose_every, with z_r, the z that explains all labelled states of the task
+	// best; x: steps so far.
+	MeasureTaskDistance = "task_distance" // ‖z_r - ẑ‖_V/β: at most 1 in the confidence set
+	MeasureTaskScore    = "task_score"    // score of z_r
+	MeasurePlanScore    = "plan_score"    // score of the chosen z
+
 	MeasureHz = "hz" // ticks per second of processor time, without the simulator; x: ticks
 )
 

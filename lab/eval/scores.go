@@ -11,6 +11,8 @@ type scores struct {
 	discount float64 // of the model's ψ; 0: unknown
 	rows     []Row
 
+	diagnosis *diagnosis // of the trial; nil: none
+
 	steps    int     // taken so far
 	returned float64 // sum of the episode's rewards
 	promised float64 // sum of the scores of the episode's plans
@@ -61,6 +63,7 @@ func (s *scores) addTick(t *controller.Tick) {
 		s.asked++
 	}
 	s.addPeriodic()
+	s.addDiagnosis()
 	s.addBudgets()
 	s.addLearnt(t)
 	if t.Flags.Has(controller.FlagChanged) {
@@ -96,6 +99,17 @@ func (s *scores) addPeriodic() {
 	if n := s.run.RewardEvery; n > 0 && s.steps > s.lastStep && s.steps%n == 0 {
 		s.addProgress()
 	}
+}
+
+// addDiagnosis adds the rows of the last search.
+func (s *scores) addDiagnosis() {
+	d := s.diagnosis
+	if d == nil || !d.searched || s.steps%s.run.DiagnoseEvery != 0 {
+		return
+	}
+	s.add(MeasureTaskDistance, float64(s.steps), d.distance)
+	s.add(MeasureTaskScore, float64(s.steps), d.taskScore)
+	s.add(MeasurePlanScore, float64(s.steps), d.planScore)
 }
 
 // addBudgets adds rows at the step at which the labels reach a budget.

@@ -24,7 +24,8 @@ type trialRun struct {
 	plans   controller.Plans
 	source  rewardsrc.Source
 
-	inferred []float64 // z of collected
+	inferred  []float64  // z of collected
+	diagnosis *diagnosis // nil: none
 }
 
 // runTrial runs a trial on an open robot, halts the robot and returns the trial's rows. base has the
@@ -56,7 +57,7 @@ func runTrial(
 	if err != nil {
 		return nil, err
 	}
-	scores := &scores{run: run, base: base, discount: bundle.Gamma}
+	scores := &scores{run: run, base: base, discount: bundle.Gamma, diagnosis: r.diagnosis}
 	if err := r.stepAll(ctx, stepper, scores); err != nil {
 		return nil, err
 	}
