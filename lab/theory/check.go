@@ -95,6 +95,7 @@ func (c *checker) run() error {
 		{"regret with nonlinear rewards", c.misspecifiedRegret},
 		{"regret", c.regret},
 		{"regret on the worst task", c.worstTask},
+		{"regret of episodes of a fixed length", c.horizons},
 	} {
 		if c.cfg.Progress != nil {
 			c.cfg.Progress(part.what)
@@ -270,8 +271,8 @@ func ratios(traces []Trace, set int) []float64 {
 // unbounded is a norm far above that of all features. A configuration has no infinite numbers.
 const unbounded = 1e100
 
-// widened returns ucb with rewards that are off by ±ζ and with the β′ for features of at most that
-// norm. An unbounded norm gives β + ζ√n.
+// widened returns ucb with rewards that are off by ±ζ and with the β′ of
+// posterior.Misspecified for features of at most that norm. An unbounded norm gives β + ζ√n.
 func widened(episodes int, length float64) method {
 	m := ucb(delta, episodes).named("β′").misfitted()
 	m.config.Beta.Schedule, m.config.Beta.Zeta, m.config.Beta.L = controller.Misspecified, zeta, length

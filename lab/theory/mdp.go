@@ -29,9 +29,11 @@ type MDP struct {
 // Random returns a process of 10 states, 2 actions and 4 features. Each action leads to one of three
 // states, and an episode starts in any state, so that every policy visits all states. The largest ‖φ‖
 // is 1.
-func Random(seed uint64) MDP {
+func Random(seed uint64) MDP { return randomOf(seed, 4, 0.8) }
+
+func randomOf(seed uint64, dim int, gamma float64) MDP {
 	rng := rand.New(rand.NewPCG(seed, randomStream))
-	m := MDP{States: 10, Actions: 2, Dim: 4, Gamma: 0.8}
+	m := MDP{States: 10, Actions: 2, Dim: dim, Gamma: gamma}
 	m.P = make([]float64, m.States*m.Actions*m.States)
 	for row := range m.States * m.Actions {
 		total, to := 0.0, rng.Perm(m.States)[:3]
@@ -58,10 +60,12 @@ func Random(seed uint64) MDP {
 // Fork returns a tree of corridors with 15 states, 2 actions and 4 features: a linear bandit of eight
 // arms. Three decisions lead from the root to one of eight rooms, where the episode stays. Corridors have
 // zero features, rooms random ones of norm 1. Only the end of an episode is random.
-func Fork(seed uint64) MDP {
+func Fork(seed uint64) MDP { return forkOf(seed, 4, 0.8) }
+
+func forkOf(seed uint64, dim int, gamma float64) MDP {
 	const corridors, rooms = 7, 8
 	rng := rand.New(rand.NewPCG(seed, forkStream))
-	m := MDP{States: corridors + rooms, Actions: 2, Dim: 4, Gamma: 0.8}
+	m := MDP{States: corridors + rooms, Actions: 2, Dim: dim, Gamma: gamma}
 	m.P = make([]float64, m.States*m.Actions*m.States)
 	m.Phi = make([]float64, m.States*m.Dim)
 	for s := range m.States {
@@ -90,6 +94,7 @@ const (
 	moveStream
 	episodeStream
 	bootstrapStream
+	horizonStream
 )
 
 // L returns the largest ‖φ(s)‖, the bound of the schedules.
