@@ -1,4 +1,5 @@
-"""Writes results.md and its figures from the CSV files of experiments: python -m lab.analysis lab/experiments docs"""
+"""Writes results.md and the pages and figures below results from the CSV files of experiments:
+python -m lab.analysis lab/experiments docs"""
 
 import argparse
 import csv
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from . import claims, figures, learnt, page, sections
+from . import claims, figures, learnt, page, sections, stuck
 from .rows import ResultsError, open_text, parse_numbers, read
 from .samples import Results
 
@@ -16,7 +17,7 @@ from .samples import Results
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.analysis", description=__doc__)
     parser.add_argument("experiments", type=Path, help="folder of protocols and their results")
-    parser.add_argument("out", type=Path, help="folder of results.md and results/*.svg")
+    parser.add_argument("out", type=Path, help="folder of results.md, results/*.md and results/*.svg")
     parser.add_argument("csv", type=Path, nargs="*", help="results to read in place of those below the first folder")
     o = parser.parse_args()
     try:
@@ -28,7 +29,7 @@ def main() -> int:
 
 
 def write(experiments: Path, out: Path, paths: list[Path]) -> None:
-    """Reads everything, then writes the page and its figures."""
+    """Reads everything, then writes the pages and their figures."""
     theory = [] if paths else sorted(experiments.glob("*/theory*.csv*"))  # claims, then curves
     found = {*experiments.glob("*/*.csv"), *experiments.glob("*/*.csv.xz")} - {*theory}
     results = Results(read(paths or sorted(found)))
@@ -57,15 +58,18 @@ def write(experiments: Path, out: Path, paths: list[Path]) -> None:
         becomes = {e["name"]: e["becomes"] for e in protocol["environments"]}
         other["relearn"] = page.grid(learnt.changes(changed, announced, becomes), learnt.HEAD_CHANGES)
     unchanged, taught = ([t for t in results.trials if t.experiment == name] for name in ("unchanged", "minutes"))
+    if diagnosed := [t for t in results.trials if t.experiment == "stuck"]:
+        other["stuck"] = page.grid(stuck.causes(results, diagnosed), stuck.HEAD)
     if unchanged:
         other["unchanged"] = page.grid(learnt.calls(unchanged), learnt.HEAD_CALLS)
     if taught:
         other["minutes"] = page.grid(learnt.minutes(taught), learnt.HEAD_MINUTES)
-    text = page.markdown(results, shown, judgements, page.read_notes(experiments / "notes.md"), set(pictures), other)
+    pages = page.markdown(results, shown, judgements, page.read_notes(experiments / "notes.md"), set(pictures), other)
     (out / "results").mkdir(parents=True, exist_ok=True)
     for name, svg in pictures.items():
         (out / "results" / f"{name}.svg").write_bytes(svg)
-    (out / "results.md").write_text(text, encoding="utf-8")
+    for name, text in pages.items():
+        (out / name).write_text(text, encoding="utf-8")
 
 
 def protocols(folder: Path) -> dict[str, dict[str, list[str]]]:

@@ -9,8 +9,10 @@ from .rows import ResultsError, Trial, Value
 from .samples import MEASURES, NotRun, Results, Sample
 from .sections import describe, load
 
-CLAIM_KEYS = {"id", "source", "claim", "experiment", "where", "sweep", "apart", "checks", "bound_from"}
-CHECK_KEYS = {"of", "minus", "over", "measure", "episodes", "steps", "at_least", "at_most", "bound_from"}
+CLAIM_KEYS = {"id", "source", "claim", "why", "experiment", "robots", "hardware", "where", "sweep", "apart", "checks",
+              "bound_from"}
+CHECK_KEYS = {"of", "minus", "over", "measure", "each", "area", "episodes", "steps", "used", "change_at", "at_least",
+              "at_most", "bound_from"}
 Quantity = tuple[str, dict[str, Value]]  # method and parameters
 
 
@@ -48,7 +50,9 @@ class Judgement:
     @property
     def verdict(self) -> str:
         if self.finding is None:
-            return "–"
+            return "no rows"
+        if "hardware" in self.claim:  # no row is of other hardware than a CPU
+            return "undecided"
         return "holds" if self.holds <= TAIL else "does not hold" if self.fails <= TAIL else "undecided"
 
 
@@ -58,6 +62,9 @@ def read(path: Path) -> list[dict]:
     for claim in claims:
         for spec in claim["checks"]:
             spec.setdefault("bound_from", claim.get("bound_from"))
+            if spec.get("each", "task") not in ("task", "network") or ("area" in spec) > ("minus" in spec or "over" in spec):
+                raise ResultsError(f"{path}: {claim['id']}: want each: task or network, and area with minus or over "
+                                   f"(found {spec})")
             if ("at_least" in spec) == ("at_most" in spec) or spec["bound_from"] not in ("paper", "ours"):
                 raise ResultsError(f"{path}: {claim['id']}: want at_least or at_most, and bound_from: paper or ours "
                                    f"(found {spec})")
@@ -70,8 +77,9 @@ def judge_all(results: Results, claims: list[dict], protocols: dict[str, dict[st
     for claim in claims:
         planned = protocols.get(claim["experiment"], {})
         run = {t.env for t in results.trials if t.experiment == claim["experiment"]}
-        judgements += [judge(results, claim, env, planned.get(env, [])) for env in sorted(run | set(planned))]
-    judged = [j for j in judgements if j.finding]
+        envs = sorted((run | set(planned)) & set(claim.get("robots", run | set(planned))))
+        judgements += [judge(results, claim, env, planned.get(env, [])) for env in envs]
+    judged = [j for j in judgements if j.finding and "hardware" not in j.claim]
     together = holm([min(1.0, 2 * min(j.holds, j.fails)) for j in judged])
     for judgement, p in zip(judged, together):
         judgement.stands = judgement.verdict != "undecided" and p <= 1 - CONFIDENCE
@@ -87,17 +95,20 @@ def judge(results: Results, claim: dict, env: str, tasks: list[str]) -> Judgemen
     if missing := sorted(set(tasks) - {t.task for t in trials}):
         judgement.notes.append("not run: " + ", ".join(missing))
     where = _numbers(claim.get("where", {}))
-    varied = {sweep.get("key"), *where}.union(*(params for check in checks for _, params in check[:2]))
+    varied = {sweep.get("key"), *where, *(spec.get("area") for *_, spec in checks)}.union(*(params for check in checks for _, params in check[:2]))
     best = results.best(trials, varied, claim.get("apart", ()))
     found = {}
     for value in _swept(sweep, where, checks, trials) if sweep else [None]:
         swept = {} if value is None else {sweep["key"]: value}
         try:
-            found[value] = [_find(results, claim, env, best, where, swept, *check) for check in checks]
+            found[value] = [finding for check in checks
+                            for finding in _find_each(results, claim, env, best, where, swept, *check)]
         except NotRun as err:
             judgement.notes.append(f"not run: {err}")
     if not any(found.values()):
         return judgement
+    if "hardware" in claim:
+        judgement.notes.append(f"about a {claim['hardware']}; measured on a CPU")
     if sweep.get("any"):
         holds = {value: max(f.holds for f in findings) for value, findings in found.items()}
         judgement.holds = min(holm(list(holds.values())))
@@ -155,17 +166,33 @@ def _swept(sweep: dict, where: dict, checks: list[tuple], trials: list[Trial]) -
     return sorted(values)
 
 
+def _find_each(results: Results, claim: dict, env: str, best: list[Trial], where: dict, swept: dict,
+               of: Quantity, against: Quantity, spec: dict) -> list[Finding]:
+    """Makes a check once, or for each task or network."""
+    if "each" not in spec:
+        return [_find(results, claim, env, best, where, swept, of, against, spec)]
+    at = ("task", "network").index(spec["each"])
+    parts = sorted({t.column()[at] for t in best if t.method == of[0]})
+    return [_find(results, claim, env, [t for t in best if t.column()[at] == part], where, swept, of, against, spec,
+                  part if at == 0 else "network of seed " + part.split()[0]) for part in parts]
+
+
 def _find(results: Results, claim: dict, env: str, best: list[Trial], where: dict, swept: dict,
-          of: Quantity, against: Quantity, spec: dict) -> Finding:
-    """Makes one check."""
-    measure = spec.get("measure", "share")
+          of: Quantity, against: Quantity, spec: dict, part: str = "") -> Finding:
+    """Makes one check, on all trials or on a part of them."""
+    measure, area = spec.get("measure", "share"), spec.get("area")
 
     def sample(method: str, params: dict) -> Sample:
         trials = [t for t in best if t.method == method and t.has({**where, **params})]
         if not trials:
             raise NotRun(f"{method} ({describe(params)})")
-        return results.sample(trials, measure, spec)
+        if not area:
+            return results.sample(trials, measure, spec)
+        points = [[t for t in trials if t.params[area] == x] for x in common]
+        return Sample.area([results.sample(each, measure, spec) for each in points], common)
 
+    if area:
+        common = _common_values(area, [t for t in best if t.has(where)], of, against)
     mine, text = sample(of[0], {**of[1], **swept}), _named(of[0], {**of[1], **swept})
     if "minus" in spec or "over" in spec:
         same = of[0] == against[0]
@@ -173,15 +200,29 @@ def _find(results: Results, claim: dict, env: str, best: list[Trial], where: dic
         theirs = sample(against[0], {**swept, **against[1]} if same else against[1])
         if mine.columns != theirs.columns:
             raise NotRun(f"{text}, on the same tasks and networks")
-        estimate = mine.compare(theirs, "over" in spec, f"{claim['id']} {env} {text}")
+        estimate = mine.compare(theirs, "over" in spec, f"{claim['id']} {env} {text}{part and f' {part}'}")
     else:
-        estimate = mine.mean_and_iqm(f"{claim['id']} {env} {text}")[0][0]
+        estimate = mine.mean_and_iqm(f"{claim['id']} {env} {text}{part and f' {part}'}")[0][0]
+    text += f", {part}" if part else ""
     text += f", {MEASURES[measure][1]}" if measure != "share" else ""
+    text += f", mean over log({area}) from {common[0]:g} to {common[-1]:g}" if area else ""
+    text += f" at {spec['used']:,} labels" if "used" in spec else ""
+    text += f" after step {spec['change_at']:,} less before" if "change_at" in spec else ""
     if "episodes" in spec:
         first, last = spec["episodes"]
         span = "" if first == last else "+" if last == math.inf else f" to {last}"
         text += f", episode{'s' if span else ''} {first}{span}"
     return Finding(text, estimate, spec)
+
+
+def _common_values(key: str, trials: list[Trial], *quantities: Quantity) -> list[float]:
+    """Returns the values of a parameter that trials of all quantities have, at least two."""
+    values = [{t.params[key] for t in trials if t.method == method and key in t.params and t.has(params)}
+              for method, params in quantities]
+    common = sorted(set.intersection(*values))
+    if len(common) < 2:
+        raise NotRun(f"two values of {key}")
+    return common
 
 
 def _named(method: str, params: dict[str, Value]) -> str:

@@ -1,4 +1,4 @@
-"""Draws the figures of docs/results.md as SVG that follows the reader's light or dark colour scheme."""
+"""Draws the figures of docs/results as SVG that follows the reader's light or dark colour scheme."""
 
 import io
 import re

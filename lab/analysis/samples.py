@@ -25,11 +25,14 @@ class NotRun(Exception):
 
 
 def part(trial: Trial, measure: str, view: dict) -> list[tuple[float, float]]:
-    """Returns the part of a trial's curve that a view shows."""
+    """Returns the part of a trial's curve that a view shows. used: up to the step at which so many labels were used."""
     if measure == "return":
         first, last = view.get("episodes", (1, math.inf))
         return [(x, y) for x, y in trial.curves.get(measure, []) if first - 1 <= x <= last - 1]
-    return [(x, y) for x, y in trial.curves.get(measure, []) if x <= view.get("steps", (0, math.inf))[1]]
+    last = view.get("steps", (0, math.inf))[1]
+    if "used" in view:
+        last = min([x for x, used in trial.curves.get("labels", []) if used >= view["used"]], default=last)
+    return [(x, y) for x, y in trial.curves.get(measure, []) if x <= last]
 
 
 def number(trial: Trial, measure: str, view: dict) -> float | None:
@@ -39,9 +42,22 @@ def number(trial: Trial, measure: str, view: dict) -> float | None:
         return None
     if measure == "labels":
         return curve[-1][1]
-    if measure == "reward":  # means of the steps since the row before
-        return sum(y * (x - before) for (x, y), before in zip(curve, [0] + [x for x, _ in curve])) / curve[-1][0]
+    if measure == "reward":
+        return _gain(curve, view["change_at"]) if "change_at" in view else _mean_reward(curve)
     return sum(y for _, y in curve) / len(curve)
+
+
+def _mean_reward(curve: list[tuple[float, float]], since: float = 0) -> float:
+    """Returns the mean over the steps from one on, of rows that each hold the mean since the row before."""
+    return sum(y * (x - before) for (x, y), before in zip(curve, [since] + [x for x, _ in curve])) / (curve[-1][0] - since)
+
+
+def _gain(curve: list[tuple[float, float]], step: float) -> float | None:
+    """Returns the mean reward after a step less that before, None without a row at the step or without later ones."""
+    before, after = [row for row in curve if row[0] <= step], [row for row in curve if row[0] > step]
+    if not before or before[-1][0] != step or not after:
+        return None
+    return _mean_reward(after, step) - _mean_reward(before)
 
 
 class Results:
@@ -138,6 +154,21 @@ class Sample:
 
     columns: list[tuple[str, str]]
     matrices: list[Runs]
+    weights: np.ndarray | None = None  # of the points, [points]
+
+    @classmethod
+    def area(cls, samples: list["Sample"], x: list[float]) -> "Sample":
+        """Joins samples of the same columns, each of one point at x: their mean is the area over log x, divided by the
+        width. Runs that some sample lacks are left out."""
+        first = samples[0]
+        fewest = min(len(s.matrices[0].seeds) for s in samples)
+        seeds = first.matrices[0].seeds[:fewest]
+        if any(s.columns != first.columns or not np.array_equal(s.matrices[0].seeds[:fewest], seeds) for s in samples):
+            raise NotRun("the same runs at each point")
+        steps = np.diff(np.log(x))
+        weights = (np.append(steps, 0) + np.insert(steps, 0, 0)) / (2 * steps.sum())
+        values = np.concatenate([s.matrices[0].values[:fewest] for s in samples], axis=-1)
+        return cls(first.columns, [Runs(values, seeds), *first.matrices[1:]], weights)
 
     @property
     def values(self) -> np.ndarray:
@@ -162,10 +193,14 @@ class Sample:
         own = len(self.matrices)
 
         def compared(*drawn: np.ndarray) -> np.ndarray:
-            mine, theirs = means(_normalised(*drawn[:own])), means(_normalised(*drawn[own:]))
+            mine, theirs = self._mean(drawn[:own]), other._mean(drawn[own:])
             return mine / theirs if ratio else mine - theirs
 
         return estimate(name, self.matrices + other.matrices, self.tasks, compared)[0]
+
+    def _mean(self, drawn: tuple[np.ndarray, ...]) -> np.ndarray:
+        by_point = means(_normalised(*drawn))
+        return by_point if self.weights is None else (by_point * self.weights).sum(axis=-1, keepdims=True)
 
 
 def _normalised(values: np.ndarray, oracle: np.ndarray | None = None) -> np.ndarray:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import lzma
+import re
 import tempfile
 import unittest
 from pathlib import Path
@@ -18,10 +19,12 @@ from lab.analysis import (
     estimates,
     figures,
     learnt,
+    page,
     priors,
     rows,
     samples,
     sections,
+    stuck,
 )
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
@@ -227,6 +230,11 @@ class TestSamples(Folder):
             ("labels", {"steps": [0, 200]}, 30),
             ("labels", {"steps": [900, 1000]}, None),
             ("hz", {}, None),
+            ("reward", {"change_at": 200}, 5 - 1.5),
+            ("reward", {"change_at": 150}, None),  # no row at the step
+            ("reward", {"change_at": 400}, None),  # none after it
+            ("reward", {"used": 30}, 1),
+            ("reward", {"used": 71}, (100 + 200 + 1000) / 400),  # never used up
         ]:
             self.assertEqual(samples.number(trial, measure, view), want, (measure, view))
 
@@ -319,7 +327,7 @@ class TestClaims(Folder):
             series("ucb", [1, 2, 3]) + series("lola", [1, 1, 1]), tasks=("walk", "run"), checks=checks
         )
         self.assertEqual((judgement.verdict, judgement.notes), ("undecided", ["not run: thompson", "not run: run"]))
-        self.assertEqual(self.judge(series("lola", [1, 1]), checks=checks).verdict, "–")
+        self.assertEqual(self.judge(series("lola", [1, 1]), checks=checks).verdict, "no rows")
 
     def test_only_networks_that_all_methods_were_run_on_count(self):
         lines = (
@@ -349,6 +357,42 @@ class TestClaims(Folder):
         self.assertEqual(self.sweep({0: good, 1: bad, 10: bad}, any="true").verdict, "does not hold")
         self.assertEqual(self.sweep({0: good, 1: good, 99: bad}, require="[10]").notes, ["not run: noise = 10"])
 
+    def test_each_task_and_each_network_must_hold(self):
+        good, bad = [9.9, 9.8, 10.0], [5.0, 5.1, 4.9]
+        lines = series("oracle", [10, 10, 10]) + series("oracle", [10, 10, 10], task="run")
+        lines += series("oracle", [10, 10, 10], model_hash="z", bfm_seed=7)
+        lines += series("ucb", good) + series("ucb", bad, model_hash="z", bfm_seed=7) + series("ucb", good, task="run")
+        whole = self.judge(lines, checks="[{of: {method: ucb}, at_least: 0.7}]")
+        self.assertEqual(whole.verdict, "holds")
+        for each, text in (("task", "ucb, walk"), ("network", "ucb, network of seed 7")):
+            judgement = self.judge(lines, checks=f"[{{of: {{method: ucb}}, each: {each}, at_least: 0.8}}]")
+            self.assertEqual((judgement.verdict, judgement.finding.text), ("does not hold", text))
+        self.assertEqual(self.judge(lines, checks="[{of: {method: ucb}, each: task, at_least: 0.7}]").verdict, "holds")
+
+    def test_area_is_the_mean_over_the_logarithm(self):
+        shares = {("ucb", 100): 0.5, ("ucb", 1000): 0.9, ("ucb", 10_000): 0.9, ("rnd", 100): 0.6, ("rnd", 1000): 0.6,
+                  ("rnd", 10_000): 0.8, ("rnd", 50_000): 0.1}
+        lines = series("oracle", [10, 10, 10]) + [
+            each for (by, n), share in shares.items()
+            for each in series("collected", [10 * share + e for e in (-0.1, 0, 0.1)], params=f"by={by};labels={n}")]
+        checks = "[{of: {method: collected, by: ucb}, minus: {by: rnd}, area: labels, at_least: 0}]"
+        judgement = self.judge(lines, checks=checks)
+        self.assertAlmostEqual(judgement.finding.estimate.value, (-0.1 + 2 * 0.3 + 0.1) / 4)
+        self.assertTrue(judgement.finding.text.endswith("mean over log(labels) from 100 to 10000"))
+        few = [text for text in lines if "labels=100" not in text]
+        self.assertEqual(self.judge(few, checks=checks).notes, ["not run: two values of labels"])
+
+    def test_a_claim_about_other_hardware_is_undecided(self):
+        lines = series("ucb", [1, 1.1, 0.9], measure="hz")
+        judgement = self.judge(lines, checks="[{of: {method: ucb}, measure: hz, at_least: 50}]", hardware="GPU")
+        self.assertEqual((judgement.verdict, judgement.notes), ("undecided", ["about a GPU; measured on a CPU"]))
+
+    def test_a_claim_about_some_robots_skips_the_others(self):
+        claim = {"id": "a", "source": "ours", "claim": "", "experiment": "main", "robots": ["cheetah"], "checks": []}
+        planned = {"main": {"walker": ["walk"], "cheetah": ["run"]}}
+        judgements = claims.judge_all(self.results(*series("ucb", [1, 2])), [claim], planned)
+        self.assertEqual([j.env for j in judgements], ["cheetah"])
+
     def test_several_checks_are_adjusted(self):
         rng = np.random.default_rng(2)
         reference = list(100 + rng.normal(size=4))
@@ -370,7 +414,7 @@ class TestClaims(Folder):
         results = self.results(*lines)
         alone = claims.judge_all(results, [claim], {"main": {"walker": ["walk"], "cheetah": ["run"]}})
         self.assertEqual(
-            [(j.env, j.verdict, j.stands) for j in alone], [("cheetah", "–", False), ("walker", "holds", True)]
+            [(j.env, j.verdict, j.stands) for j in alone], [("cheetah", "no rows", False), ("walker", "holds", True)]
         )
         p = 2 * alone[1].holds
         among = claims.judge_all(results, [claim] + [unclear] * int(0.05 / p + 1), {})
@@ -379,6 +423,8 @@ class TestClaims(Folder):
     def test_damaged_claims_are_refused(self):
         for want, claim in {
             "unknown key atleast": {"checks": "[{of: {method: ucb}, atleast: 1, at_most: 2}]"},
+            "each: task or network": {"checks": "[{of: {method: ucb}, each: robot, at_least: 1}]"},
+            "area with minus or over": {"checks": "[{of: {method: ucb}, area: labels, at_least: 1}]"},
             "want at_least or at_most": {"checks": "[{of: {method: ucb}}]"},
             "paper or ours": {"checks": "[{of: {method: ucb}, at_least: 1}]", "bound_from": "them"},
         }.items():
@@ -431,19 +477,29 @@ class TestPage(Folder):
 
     def test_page_has_tables_figures_verdicts_and_what_is_missing(self):
         files = self.written("out", self.file(HEAD, *self.main()))
-        self.assertEqual(sorted(files), ["results.md", "results/main.svg"])
-        text = files["results.md"].decode()
-        for want in [
-            "| walker | ucb | β = 0.1 |",
-            "![Return of each episode as a share of the oracle's](results/main.svg)",
-            "| `near-oracle` | walker |",
-            "not run: lola",
-            "not run: flip, stand",
-            "| main | walker | 2 | 1 | 24 |",
-        ]:
-            self.assertIn(want, text)
-        self.assertNotIn("## Noise on the labels", text)
-        self.assertIn("## The built-in rover", text)
+        names = [f"results/{name}" for name in
+                 ("claims.md", "main.md", "main.svg", "networks.md", "provenance.md", "rover.md")]
+        self.assertEqual(sorted(files), ["results.md", *names])
+        for name, wanted in {
+            "results.md": ["From the fifth episode on, ucb reaches", "[Main comparison](results/main.md)",
+                           "[The built-in rover](results/rover.md)", "(../lab/experiments)"],
+            "results/main.md": ["| walker | ucb | β = 0.1 |",
+                                "![Return of each episode as a share of the oracle's](main.svg)",
+                                "Networks trained with commands that resemble the tasks: `models/walker`."],
+            "results/claims.md": ["| `near-oracle` | walker |", "not run: lola", "not run: flip, stand"],
+            "results/provenance.md": ["| main | walker | 2 | 1 | 24 |"],
+        }.items():
+            for want in wanted:
+                self.assertIn(want, files[name].decode())
+
+    def test_links_lead_from_each_page(self):
+        anchors = {"the-maze": "maze"}
+        text = "[a](#the-maze), [b](gpu.md#x), [c](https://d.e)"
+        for documents, pages, want in [("../", "", "[a](maze.md), [b](../gpu.md#x), [c](https://d.e)"),
+                                       ("", "results/", "[a](results/maze.md), [b](gpu.md#x), [c](https://d.e)")]:
+            self.assertEqual(page._relink(text, anchors, documents, pages), want)
+        with self.assertRaisesRegex(rows.ResultsError, "no section #the-sea"):
+            page._relink("[a](#the-sea)", anchors, "", "")
 
     def test_figures_follow_the_colour_scheme_and_carry_no_date(self):
         svg = self.written("out", self.file(HEAD, *self.main()))["results/main.svg"].decode()
@@ -452,7 +508,7 @@ class TestPage(Folder):
         self.assertIn(figures.LOOKS["ucb"][0], svg)
 
     def test_an_experiment_without_a_section_is_noted(self):
-        text = self.written("out", self.file(HEAD, *self.main(), line(experiment="new")))["results.md"].decode()
+        text = self.written("out", self.file(HEAD, *self.main(), line(experiment="new")))["results/provenance.md"].decode()
         self.assertIn("- new: no section in results.yaml.", text)
 
     def test_command_reports_a_damaged_file_and_writes_nothing(self):
@@ -480,6 +536,19 @@ class TestPriors(Folder):
 
 
 class TestCommitted(unittest.TestCase):
+    def test_links_of_the_documents_have_a_target(self):
+        docs = EXPERIMENTS.parents[1] / "docs"
+        for path in [*docs.glob("*.md"), *docs.glob("results/*.md")]:
+            for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+                if "://" not in target:
+                    self.assertTrue((path.parent / target).exists(), f"{path}: {target}")
+
+    def test_the_page_of_verdicts_is_short_and_gives_reasons(self):
+        text = (EXPERIMENTS.parents[1] / "docs" / "results.md").read_text(encoding="utf-8")
+        self.assertLess(len(text.split()), 2500)
+        for claim in claims.read(EXPERIMENTS / "claims.yaml"):
+            self.assertRegex(claim.get("why", ""), r"^\S.*\.$", claim["id"])
+
     def test_claims_and_sections_name_experiments_that_have_a_protocol(self):
         protocols = command.protocols(EXPERIMENTS)
         for claim in claims.read(EXPERIMENTS / "claims.yaml"):
@@ -488,6 +557,21 @@ class TestCommitted(unittest.TestCase):
         for section in shown:
             for name in section.get("experiments", [section["id"]] if section["id"] != "theory" else []):
                 self.assertIn(name, protocols, section["id"])
+
+
+class TestStuck(Folder):
+    def test_tells_apart_why_episodes_fall_short(self):
+        """Two episodes of 100 steps: the first has 0.5 of the oracle's return, the second all of it."""
+        params = "beta=3;nonlinearity=0"
+        lines = [line("oracle", 10, params="nonlinearity=0"), line("oracle", 99, params="nonlinearity=1")]
+        lines += [line(value=value, x=x, params=params) for x, value in enumerate([5, 10])]
+        lines += [line(measure="labels", value=x, x=x, params=params) for x in (100, 200)]
+        for x, distance, task, chosen in [(0, 4, 1, 2), (25, 1, 1, 2), (50, 0.5, 3, 2), (75, 0.5, 2, 2), (150, 9, 9, 0)]:
+            for measure, value in (("task_distance", distance), ("task_score", task), ("plan_score", chosen)):
+                lines.append(line(measure=measure, value=value, x=x, params=params))
+        results = self.results(*lines)
+        self.assertEqual(stuck.causes(results, results.trials), [
+            ["walker", "walk", "0", "3", "0.75", "1 of 2", "1.5", "0.25", "0.50", "0.25"]])
 
 
 class TestLearnt(Folder):

@@ -8,8 +8,9 @@ import (
 	"optibfm/tflite"
 )
 
-// diagnosis is the planner's model in trials of a run with diagnose_every. It compares each search with z_r, the z
-// that explains all labelled states of the task best. It does not change what the planner chooses.
+// diagnosis is the planner's model in trials of a run with diagnose_every. It compares each search
+// with z_r, the z that explains all labelled states of the task best. It does not change what the
+// planner chooses.
 type diagnosis struct {
 	tflite.Model
 	task []float32 // z_r, [d]
@@ -66,8 +67,8 @@ func (g *diagnosis) Search(obs, candidates []float32, belief tflite.Belief) (bes
 	return best, score, nil
 }
 
-// lengthInV returns ‖z - ẑ‖_V, V⁻¹ = MMᵀ: the length of M⁻¹(z - ẑ). M is belief.InvR, which is triangular only
-// without a task prior.
+// lengthInV returns ‖z - ẑ‖_V, V⁻¹ = MMᵀ: the length of M⁻¹(z - ẑ). M is belief.InvR, which is
+// triangular only without a task prior.
 func lengthInV(z []float32, belief tflite.Belief) (float64, error) {
 	d := len(z)
 	factor, diff := mat.NewDense(d, d, nil), mat.NewVecDense(d, nil)

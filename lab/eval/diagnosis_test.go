@@ -12,7 +12,8 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// TestDiagnosis_EqualsBruteForce computes distance and scores from V = λI + Σφφᵀ itself and from ψ of each candidate.
+// TestDiagnosis_EqualsBruteForce computes distance and scores from V = λI + Σφφᵀ itself and from ψ
+// of each candidate.
 func TestDiagnosis_EqualsBruteForce(t *testing.T) {
 	const d, labels, beta = 5, 12, 0.7
 	network, err := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: d, Ensemble: 2}, 1).NewNetwork()
@@ -98,8 +99,9 @@ func TestDiagnosis_EqualsBruteForce(t *testing.T) {
 	}
 }
 
-// TestRunner_DiagnosisOnlyAddsRows compares a run with and without diagnose_every. With exact labels of a linear reward,
-// z_r - ẑ = λV⁻¹z_r: its norm in V never increases and begins with √λ‖z_r‖.
+// TestRunner_DiagnosisOnlyAddsRows compares a run with and without diagnose_every. With exact
+// labels of a linear reward, z_r - ẑ = λV⁻¹z_r: its norm in V never increases and begins with
+// √λ‖z_r‖.
 func TestRunner_DiagnosisOnlyAddsRows(t *testing.T) {
 	const text = `
 version: 1
