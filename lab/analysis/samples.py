@@ -16,6 +16,7 @@ from .rows import Trial
 
 MEASURES = {  # name: measure of the rows, label of an axis
     "share": ("return", "return / oracle's"), "return": ("return", "return of an episode"),
+    "success": ("success", "share of episodes with a return above 0"),
     "reward": ("reward", "mean reward per step"), "labels": ("labels", "labels used"),
     "hz": ("hz", "decisions per second")}
 
@@ -26,9 +27,10 @@ class NotRun(Exception):
 
 def part(trial: Trial, measure: str, view: dict) -> list[tuple[float, float]]:
     """Returns the part of a trial's curve that a view shows. used: up to the step at which so many labels were used."""
-    if measure == "return":
+    if measure in ("return", "success"):
         first, last = view.get("episodes", (1, math.inf))
-        return [(x, y) for x, y in trial.curves.get(measure, []) if first - 1 <= x <= last - 1]
+        curve = [(x, y) for x, y in trial.curves.get("return", []) if first - 1 <= x <= last - 1]
+        return curve if measure == "return" else [(x, float(y > 0)) for x, y in curve]
     last = view.get("steps", (0, math.inf))[1]
     if "used" in view:
         last = min([x for x, used in trial.curves.get("labels", []) if used >= view["used"]], default=last)
@@ -38,7 +40,7 @@ def part(trial: Trial, measure: str, view: dict) -> list[tuple[float, float]]:
 def number(trial: Trial, measure: str, view: dict) -> float | None:
     """Returns one number of a trial, None if it has none or ended before the first of the steps."""
     curve = part(trial, measure, view)
-    if not curve or (measure != "return" and curve[-1][0] < view.get("steps", (0, math.inf))[0]):
+    if not curve or (measure not in ("return", "success") and curve[-1][0] < view.get("steps", (0, math.inf))[0]):
         return None
     if measure == "labels":
         return curve[-1][1]

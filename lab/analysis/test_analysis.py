@@ -238,6 +238,11 @@ class TestSamples(Folder):
         ]:
             self.assertEqual(samples.number(trial, measure, view), want, (measure, view))
 
+    def test_success_is_a_return_above_0(self):
+        (trial,) = self.results(*(line(x=x, value=v) for x, v in enumerate([0, 0, 5, 1]))).trials
+        self.assertEqual([samples.number(trial, "success", {"episodes": [first, 4]}) for first in (1, 2, 3)],
+                         [0.5, 2 / 3, 1])
+
     def test_share_divides_task_by_task_and_network_by_network(self):
         results = self.results(
             *series("ucb", [1, 3]),
