@@ -98,4 +98,8 @@ methods: [{name: oracle}]
 	if err == nil || !strings.Contains(err.Error(), "define it in rewards") {
 		t.Errorf("an unknown task: %v", err)
 	}
+	_, err = Parse("p.yaml", []byte(strings.Replace(text, "trials: 2", "trials: 2, diagnose_every: 5", 1)))
+	if err == nil || !strings.Contains(err.Error(), "excludes run.diagnose_every") {
+		t.Errorf("a diagnosis of two tasks: %v", err)
+	}
 }
