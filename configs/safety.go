@@ -81,7 +81,7 @@ func (f File) Rules(harmless bool) controller.Safety {
 	if rules.MaxPositionAge == 0 {
 		rules.MaxPositionAge = positionPeriods * f.Loop.Period()
 	}
-	if f.simulatedTime() { // the time of a sample counts from the start of the simulation
+	if f.SimulatedTime() { // the time of a sample counts from the start of the simulation
 		rules.MaxSampleAge, rules.MaxPositionAge = 0, 0
 	}
 	return rules
@@ -91,8 +91,8 @@ func (f File) Rules(harmless bool) controller.Safety {
 // safety.max_sample_age_ms.
 const positionPeriods = 5
 
-// simulatedTime reports whether the time of a sample is not CLOCK_MONOTONIC.
-func (f File) simulatedTime() bool {
+// SimulatedTime reports whether the time of a sample is not CLOCK_MONOTONIC.
+func (f File) SimulatedTime() bool {
 	return f.Run.Lockstep || registry.HasOwnTime(f.Robot.Chosen())
 }
 

@@ -245,7 +245,7 @@ func (c *checker) checkConflicts(f File) {
 		" is true, but operator.source web needs the console for labels; set it to false, or choose another source")
 	c.addConflict(f.Log.FramesHz > 0 && !f.Log.Enabled, []string{"log.frames_hz", "log.enabled"},
 		" is %g, but log.enabled is false; set log.frames_hz to 0, or enable the log", f.Log.FramesHz)
-	c.addConflict(f.Log.FramesHz > 0 && f.simulatedTime(),
+	c.addConflict(f.Log.FramesHz > 0 && f.SimulatedTime(),
 		append([]string{"log.frames_hz", "run.lockstep"}, robotKeys(f)...),
 		" is %g, but the robot's time is simulated and that of pictures is not; set log.frames_hz to 0, or set "+
 			"run.lockstep to false and the mode of a bridge to free", f.Log.FramesHz)

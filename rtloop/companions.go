@@ -1,7 +1,9 @@
 package rtloop
 
 import (
+	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -28,6 +30,9 @@ const (
 	busyShare = 0.75
 	// busyLimit is the time after which busy threads lose the priority, calmLimit that after which calm ones regain it.
 	busyLimit, calmLimit = 200 * time.Millisecond, time.Second
+	// leak is how much of that time a look takes back that finds the contrary: threads that are busy in more than
+	// busyShare of the looks lose the priority, in whatever order.
+	leak = busyShare / (1 - busyShare)
 )
 
 // companions are the threads of this process besides those with SCHED_FIFO.
@@ -40,6 +45,7 @@ type companions struct {
 	done     chan struct{}
 	demotion demotion
 	demoted  atomic.Uint64 // how often they lost the priority
+	failed   atomic.Uint32 // the error number of the newest look, 0 for none
 	names    [4096]byte    // of the threads, as the kernel writes them
 }
 
@@ -53,19 +59,14 @@ func startCompanions(priority, loop int) (*companions, error) {
 		priority: max(1, priority-belowLoop), loop: loop, task: task, clock: monotonic{}, done: make(chan struct{}),
 	}
 	createThreads(spareThreads)
-	if err := c.each(unix.SCHED_NORMAL, unix.SCHED_RR, c.priority); err != nil {
-		return nil, c.failed(err)
+	if errno := c.each(unix.SCHED_NORMAL, unix.SCHED_RR, c.priority); errno != 0 {
+		c.each(unix.SCHED_RR, unix.SCHED_NORMAL, 0)
+		return nil, errors.Join(errno, unix.Close(task))
 	}
 	ready := make(chan struct{})
 	go c.thread(min(priority+1, 99), ready)
 	<-ready
 	return c, nil
-}
-
-func (c *companions) failed(err error) error {
-	_ = c.each(unix.SCHED_RR, unix.SCHED_NORMAL, 0)
-	_ = unix.Close(c.task)
-	return err
 }
 
 // createThreads makes the runtime create n threads, which are idle afterwards.
@@ -94,11 +95,22 @@ func (c *companions) demotions() uint64 {
 	return c.demoted.Load()
 }
 
+// err returns why the newest look could not change the priority of a thread.
+func (c *companions) err() error {
+	if c == nil {
+		return nil
+	}
+	if errno := unix.Errno(c.failed.Load()); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
 // Stop gives the threads the ordinary scheduler again.
 func (c *companions) Stop() {
 	c.stop.Store(true)
 	<-c.done
-	_ = c.each(unix.SCHED_RR, unix.SCHED_NORMAL, 0) // threads may end meanwhile
+	c.failed.Store(uint32(c.each(unix.SCHED_RR, unix.SCHED_NORMAL, 0)))
 	_ = unix.Close(c.task)
 }
 
@@ -123,24 +135,24 @@ func (c *companions) look(used, passed time.Duration) {
 	if c.demotion.observe(used, passed) && c.demotion.active {
 		c.demoted.Add(1)
 	}
+	from, to, priority := unix.SCHED_NORMAL, unix.SCHED_RR, c.priority
 	if c.demotion.active {
-		_ = c.each(unix.SCHED_RR, unix.SCHED_NORMAL, 0) // the next look tries again
-		return
+		from, to, priority = unix.SCHED_RR, unix.SCHED_NORMAL, 0
 	}
-	_ = c.each(unix.SCHED_NORMAL, unix.SCHED_RR, c.priority)
+	c.failed.Store(uint32(c.each(from, to, priority))) // the next look tries again
 }
 
 // demotion decides whether threads are too busy for a real-time priority.
 type demotion struct {
 	active  bool
-	against time.Duration // how long the threads have been busy, or calm while it is active
+	against time.Duration // a leaky sum of the time in which they were busy, or calm while it is active
 }
 
 // observe takes the processor time that the threads used in a time. It reports a change.
 func (d *demotion) observe(used, passed time.Duration) (changed bool) {
 	busy := float64(used) >= busyShare*float64(passed)
 	if busy == d.active {
-		d.against = 0
+		d.against = max(0, d.against-time.Duration(leak*float64(passed)))
 		return false
 	}
 	d.against += passed
@@ -170,28 +182,32 @@ func cpuTime(clock int32) int64 {
 	return ts.Nano()
 }
 
-// each changes the policy of every thread that has another. Children of the threads get the ordinary scheduler: a
-// program that a driver starts does not inherit the priority.
-func (c *companions) each(from, to, priority int) (err error) {
+// each changes the policy of every thread that has another. It returns the first error, after it has tried all
+// threads. Children of the threads get the ordinary scheduler: a program that a driver starts does not inherit the
+// priority.
+func (c *companions) each(from, to, priority int) (first unix.Errno) {
 	if _, err := unix.Seek(c.task, 0, unix.SEEK_SET); err != nil {
-		return err
+		return errnoOf(err)
 	}
 	for {
 		n, err := unix.Getdents(c.task, c.names[:])
 		if err != nil || n <= 0 {
-			return err
+			return cmp.Or(first, errnoOf(err))
 		}
 		for rest := c.names[:n]; len(rest) > 0; {
 			length := binary.NativeEndian.Uint16(rest[16:])
 			if tid := number(rest[19:length]); tid > 0 {
-				err = setPolicy(tid, from, to, priority)
-			}
-			if err != nil {
-				return err
+				first = cmp.Or(first, setPolicy(tid, from, to, priority))
 			}
 			rest = rest[length:]
 		}
 	}
+}
+
+// errnoOf returns the number of an error of package unix, 0 for none.
+func errnoOf(err error) unix.Errno {
+	errno, _ := err.(unix.Errno)
+	return errno
 }
 
 // number returns the number that a string of C begins with; 0 without one.
@@ -209,7 +225,7 @@ const resetOnFork = 0x40000000 // SCHED_RESET_ON_FORK
 
 // setPolicy changes the policy of a thread from one to another. It lowers no thread that another part of the program
 // has raised. sched_setscheduler, unlike sched_setattr, keeps the nice value.
-func setPolicy(tid, from, to, priority int) error {
+func setPolicy(tid, from, to, priority int) unix.Errno {
 	policy, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(tid), 0, 0)
 	ours := policy&resetOnFork != 0 || from == unix.SCHED_NORMAL
 	if errno == 0 && int(policy)&^resetOnFork == from && ours {
@@ -217,8 +233,8 @@ func setPolicy(tid, from, to, priority int) error {
 		_, _, errno = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), uintptr(to|resetOnFork),
 			uintptr(unsafe.Pointer(&parameter)))
 	}
-	if errno != 0 && errno != unix.ESRCH { // it has ended
-		return errno
+	if errno == unix.ESRCH { // it has ended
+		return 0
 	}
-	return nil
+	return errno
 }

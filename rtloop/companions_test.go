@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,7 +158,7 @@ func TestCompanions_LookAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestDemotion_NeedsTimeWithoutABreak(t *testing.T) {
+func TestDemotion_CountsBusyTimeWithALeak(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
 		name       string
@@ -168,6 +169,8 @@ func TestDemotion_NeedsTimeWithoutABreak(t *testing.T) {
 		{"just busy", []time.Duration{38 * ms, 38 * ms, 38 * ms, 38 * ms}, true},
 		{"too short", []time.Duration{50 * ms, 50 * ms, 50 * ms}, false},
 		{"with a break", []time.Duration{50 * ms, 50 * ms, 50 * ms, 0, 50 * ms, 50 * ms, 50 * ms}, false},
+		{"busy in four of five looks", slices.Repeat([]time.Duration{50 * ms, 50 * ms, 50 * ms, 50 * ms, 0}, 20)[1:], true},
+		{"busy in three of four looks", slices.Repeat([]time.Duration{50 * ms, 50 * ms, 50 * ms, 0}, 20), false},
 		{"on four processors", []time.Duration{200 * ms, 200 * ms, 200 * ms, 200 * ms}, true},
 	} {
 		var d demotion
@@ -177,6 +180,40 @@ func TestDemotion_NeedsTimeWithoutABreak(t *testing.T) {
 		if d.active != c.wantActive {
 			t.Errorf("%s: active %v", c.name, d.active)
 		}
+	}
+}
+
+func TestDemotion_OfCalmThreadsEndsDespiteABusyLook(t *testing.T) {
+	d := demotion{active: true}
+	looks := 0
+	for ; d.active && looks < 1000; looks++ {
+		used := time.Duration(0)
+		if looks%20 == 10 {
+			used = lookEvery
+		}
+		d.observe(used, lookEvery)
+	}
+	if want := int(calmLimit/lookEvery) + 2*4; looks != want { // two busy looks cost four calm ones each
+		t.Errorf("%d looks, want %d", looks, want)
+	}
+}
+
+// TestCompanions_ReportAnErrorOfALook takes the list of threads away.
+func TestCompanions_ReportAnErrorOfALook(t *testing.T) {
+	c := quiet(t)
+	if err := c.err(); err != nil {
+		t.Fatal(err)
+	}
+	task := c.task
+	c.task = -1
+	c.look(0, lookEvery)
+	if err := c.err(); err != unix.EBADF {
+		t.Errorf("the error is %v", err)
+	}
+	c.task = task
+	c.look(0, lookEvery)
+	if err := c.err(); err != nil {
+		t.Errorf("after a good look: %v", err)
 	}
 }
 

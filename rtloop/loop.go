@@ -126,6 +126,8 @@ type Live struct {
 	// Demoted counts how often the other threads of the process lost their
 	// priority, because they computed.
 	Demoted uint64
+	// PriorityError is why their priority cannot be changed at present.
+	PriorityError error
 }
 
 // Live returns the state of the loop. Any goroutine may call it at any time. The
@@ -138,6 +140,7 @@ func (l *Loop) Live() Live {
 		WorstLateness: time.Duration(l.live.worst.Load()),
 		Duration:      time.Duration(l.live.duration.Load()),
 		Demoted:       l.companions.demotions(),
+		PriorityError: l.companions.err(),
 	}
 }
 

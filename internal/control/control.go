@@ -286,6 +286,7 @@ func (c *controlProcess) run(ctx context.Context, loop *rtloop.Loop) error {
 	err := c.wait(ctx, loop, over)
 	endReports()
 	endWarnings()
+	c.link.Demoted.Store(loop.Live().Demoted)
 	if found := c.faultOf(err); found != nil { // also if the Halt hook failed
 		c.noteStop(found)
 	}

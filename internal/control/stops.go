@@ -151,12 +151,13 @@ const (
 type warnings struct {
 	robot   hal.Warner             // nil: none
 	refusal *atomic.Pointer[error] // of the newest arming by the robot's input
-	demoted func() uint64          // see rtloop.Live
+	live    func() rtloop.Live
 	send    func(string) bool
 	limit   *rate.Limiter
 
 	last       string // of the robot
 	demotions  uint64 // when last reported
+	priority   error  // the last rtloop.Live.PriorityError
 	unreported string // a refusal that the host process had no room for
 }
 
@@ -168,8 +169,12 @@ func (w *warnings) report() {
 	if w.unreported != "" && w.send(w.unreported) {
 		w.unreported = ""
 	}
-	if n := w.demoted(); n >= max(1, 2*w.demotions) && w.send(fmt.Sprintf("%s (%d times)", link.DemotedWarning, n)) {
+	live := w.live()
+	if n := live.Demoted; n >= max(1, 2*w.demotions) && w.send(fmt.Sprintf("%s (%d times)", link.DemotedWarning, n)) {
 		w.demotions = n
+	}
+	if e := live.PriorityError; e != w.priority && (e == nil || w.send(link.PriorityWarning+e.Error())) {
+		w.priority = e
 	}
 	if now := warningOf(w.robot); now != w.last && (now == "" || w.limit.Allow() && w.send(now)) {
 		w.last = now
@@ -191,10 +196,13 @@ func warningOf(robot hal.Warner) string {
 // called.
 func (c *controlProcess) reportWarnings(loop *rtloop.Loop) (end func()) {
 	w := &warnings{
-		robot: c.warner, refusal: &c.refusal, demoted: func() uint64 { return loop.Live().Demoted }, send: c.link.Warn,
+		robot: c.warner, refusal: &c.refusal, live: loop.Live, send: c.link.Warn,
 		limit: rate.NewLimiter(rate.Every(warnEvery), warnBurst),
 	}
-	return repeat(reportEvery, w.report)
+	return repeat(reportEvery, func() {
+		w.report()
+		c.link.Demoted.Store(loop.Live().Demoted)
+	})
 }
 
 // repeat calls a function again and again on a goroutine, until end is called.

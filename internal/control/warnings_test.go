@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,17 +30,18 @@ func (w *warner) Warning() error { return w.warning }
 // sentWarnings are warnings that report to the test, up to a number of free slots.
 type sentWarnings struct {
 	*warnings
-	robot     *warner
-	demotions uint64
-	room      int
-	sent      []string
+	robot         *warner
+	demotions     uint64
+	priorityError error
+	room          int
+	sent          []string
 }
 
 func newSentWarnings() *sentWarnings {
 	s := &sentWarnings{robot: &warner{}, room: 100}
 	s.warnings = &warnings{
 		robot: s.robot, refusal: new(atomic.Pointer[error]), limit: rate.NewLimiter(rate.Inf, 0),
-		demoted: func() uint64 { return s.demotions },
+		live: func() rtloop.Live { return rtloop.Live{Demoted: s.demotions, PriorityError: s.priorityError} },
 		send: func(text string) bool {
 			if s.room == 0 {
 				return false
@@ -109,6 +111,23 @@ func TestWarnings_ReportsDemotionsWhenTheirNumberDoubles(t *testing.T) {
 	}
 	if want := []uint64{1, 2, 4, 8, 16, 32}; !slices.Equal(reported, want) {
 		t.Errorf("reported %d, want %d", reported, want)
+	}
+}
+
+func TestWarnings_ReportsAPriorityErrorOnce(t *testing.T) {
+	s := newSentWarnings()
+	for _, c := range []struct {
+		now  error
+		want []string
+	}{
+		{nil, nil},
+		{syscall.EPERM, []string{link.PriorityWarning + "operation not permitted"}},
+		{syscall.EPERM, nil},
+		{nil, nil},
+		{syscall.EPERM, []string{link.PriorityWarning + "operation not permitted"}},
+	} {
+		s.priorityError = c.now
+		s.want(t, c.want...)
 	}
 }
 

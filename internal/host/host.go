@@ -520,7 +520,7 @@ func (h *Process) fault() controller.Fault {
 func (h *Process) outcome() record.Outcome {
 	o := record.Outcome{
 		Tally: h.Recorder.Statistics, Robot: h.Config.Spec.Name, LogPath: h.logPath, Posture: h.Config.Posture,
-		Waited: h.Link.Waited.Load(),
+		Waited: h.Link.Waited.Load(), Demoted: h.Link.Demoted.Load(),
 	}
 	if fault := h.fault(); fault != controller.FaultNone {
 		o.Fault, o.Found = fault.String(), h.halted.Found()

@@ -30,6 +30,10 @@ type Status struct {
 const DemotedWarning = "the control process computes beside its control thread: " +
 	"its other threads lost their real-time priority for a while, and ticks may be late"
 
+// PriorityWarning begins the warning of rtloop.Live.PriorityError.
+const PriorityWarning = "the real-time priority of the control process's other threads cannot be changed, " +
+	"and ticks may be late: "
+
 // Text returns the status as lines for a terminal, without control characters of the robot.
 func (c *Status) Text() string {
 	s := fmt.Sprintf("%s is %s", plaintext.Clean(c.Robot), plaintext.Clean(c.State))

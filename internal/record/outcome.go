@@ -9,4 +9,5 @@ type Outcome struct {
 	Fault   string // of the halt, "" without one
 	Found   string // its details
 	Waited  uint64 // ticks for which a simulated robot waited for the host
+	Demoted uint64 // how often other threads of the control process lost their real-time priority
 }

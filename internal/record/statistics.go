@@ -36,6 +36,7 @@ type Statistics struct {
 
 	Lateness *hdrhistogram.Histogram // of the wake-up, 100 ns
 	Duration *hdrhistogram.Histogram // of a tick, 100 ns
+	Age      *hdrhistogram.Histogram // of the newest sample at the wake-up, 100 ns; meaningless in simulated time
 
 	Last    controller.Tick // a copy of the newest tick
 	hasLast bool
@@ -44,12 +45,12 @@ type Statistics struct {
 const histogramUnit = 100 // ns
 
 // NewStatistics returns empty statistics of a robot's ticks.
-
 func NewStatistics(shape controller.Shape) *Statistics {
 	const second = 1e9 / histogramUnit
 	return &Statistics{
 		Lateness: hdrhistogram.New(1, 60*second, 3),
 		Duration: hdrhistogram.New(1, 60*second, 3),
+		Age:      hdrhistogram.New(1, 60*second, 3),
 		Last:     *controller.NewTick(shape),
 	}
 }
@@ -73,6 +74,9 @@ func (y *Statistics) Add(t *controller.Tick) {
 	count(&y.BadObs, t.Flags.Has(controller.FlagBadObs))
 	record(y.Lateness, t.Wake-t.Deadline)
 	record(y.Duration, t.Done-t.Wake)
+	if t.SenseAt != 0 {
+		record(y.Age, t.Wake-t.SenseAt)
+	}
 	y.Last.CopyFrom(t)
 	y.hasLast = true
 }

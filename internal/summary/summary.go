@@ -43,6 +43,8 @@ type Summary struct {
 	MaxPlanAge uint64     `json:"max_plan_age_ticks"`
 	Lateness   *quantiles `json:"lateness_us,omitempty"`
 	Duration   *quantiles `json:"tick_us,omitempty"`
+	Age        *quantiles `json:"sample_age_us,omitempty"` // of the newest sample at each tick
+	Demoted    uint64     `json:"demoted"`                 // see rtloop.Live
 	Posture    string     `json:"posture"`
 	Fault      string     `json:"fault,omitempty"`
 	Found      string     `json:"found,omitempty"` // details of the fault
@@ -76,6 +78,7 @@ func newSummary(s *setup.Session, o record.Outcome) Summary {
 		Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		Labels: y.Last.Counted, Undone: y.Undone, Refused: y.Refused,
 		MaxPlanAge: y.MaxAge, Posture: o.Posture, Fault: o.Fault, Found: o.Found, Waited: o.Waited, Log: o.LogPath,
+		Demoted: o.Demoted,
 	}
 	if y.Refused > 0 {
 		m.RefusedReason = y.FirstBad
@@ -83,6 +86,9 @@ func newSummary(s *setup.Session, o record.Outcome) Summary {
 	if !s.File.Run.Lockstep {
 		m.Lateness = newQuantiles(func(p float64) float64 { return record.Micros(y.Lateness, p) })
 		m.Duration = newQuantiles(func(p float64) float64 { return record.Micros(y.Duration, p) })
+	}
+	if !s.File.SimulatedTime() && y.Age.TotalCount() > 0 {
+		m.Age = newQuantiles(func(p float64) float64 { return record.Micros(y.Age, p) })
 	}
 	return m
 }
@@ -175,6 +181,13 @@ func (m *Summary) Print(out io.Writer) {
 	if m.Lateness != nil {
 		line("lateness", "p50 %.0f, p99 %.0f, max %.0f µs; a tick takes p50 %.0f, p99 %.0f µs",
 			m.Lateness.P50, m.Lateness.P99, m.Lateness.Max, m.Duration.P50, m.Duration.P99)
+		if m.Age != nil {
+			line("samples", "p50 %.1f, p99 %.1f, max %.1f ms old at a tick", m.Age.P50/1000, m.Age.P99/1000, m.Age.Max/1000)
+		}
+		if m.Demoted > 0 {
+			line("priority", "other threads of the control process lost it %d times: they computed, and ticks may have "+
+				"been late", m.Demoted)
+		}
 		for i, grant := range strings.Split(m.Posture, "\n") {
 			line([]string{"posture", ""}[min(i, 1)], "%s", grant)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
@@ -171,5 +172,34 @@ func TestSummary_CountsTheLabelsInTheBelief(t *testing.T) {
 	y.Undone, y.Last.Counted = 3, 0
 	if got := SaveCommand(s, y, "a.mcap"); got != "" {
 		t.Errorf("without a label, the command is %q", got)
+	}
+}
+
+func TestSummary_ShowsTheAgeOfSamplesAndDemotions(t *testing.T) {
+	s := rigtest.NewSession(t, nil)
+	y := record.NewStatistics(s.Shape())
+	for i := range 100 {
+		tick := controller.NewTick(s.Shape())
+		tick.Index, tick.Elapsed = uint64(i), 1
+		tick.Wake = int64(i)*20e6 + 1e9
+		if i > 0 { // the first tick has no sample
+			tick.SenseAt = tick.Wake - 2e6
+		}
+		y.Add(tick)
+	}
+	late := controller.NewTick(s.Shape())
+	late.Index, late.Elapsed, late.Wake, late.SenseAt = 100, 1, 5e9, 5e9-30e6
+	y.Add(late)
+	var out bytes.Buffer
+	m := newSummary(s, record.Outcome{Tally: y, Demoted: 3})
+	m.Print(&out)
+	for _, want := range []string{"  samples   p50 2.0, p99 2.0, max 30.0 ms old at a tick\n", "lost it 3 times"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	s.File.Run.Lockstep = true
+	if m := newSummary(s, record.Outcome{Tally: y}); m.Age != nil {
+		t.Error("samples in simulated time have an age")
 	}
 }
