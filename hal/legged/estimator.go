@@ -78,10 +78,12 @@ func NewEstimator(body *Body) *Estimator {
 	for i, link := range body.Feet {
 		e.foot[link] = i
 	}
+	e.forget()
 	return e
 }
 
-// Velocity returns that of the base's origin in the base's frame, m/s.
+// Velocity returns that of the base's origin in the base's frame, m/s. It is NaN, as Height, before the first good
+// sample and after 100 ms without one.
 func (e *Estimator) Velocity() Vector { return e.velocity }
 
 // Height returns that of the base's origin above the floor, m.
@@ -93,15 +95,22 @@ func (e *Estimator) Kinematics() *Kinematics { return e.kinematics }
 // Update takes the sample of a moment, ns. It ignores one of the same moment, or with values that
 // no robot can have, and begins again after a gap or an earlier moment.
 func (e *Estimator) Update(s *Sample, at int64) {
-	if e.began && at == e.at || !s.plausible() {
+	dt := float64(at-e.at) / 1e9
+	gap := dt < 0 || dt > longestGap.Seconds()
+	switch {
+	case e.began && at == e.at:
+		return
+	case !s.plausible():
+		if gap {
+			e.forget()
+		}
 		return
 	}
 	down, spin := s.Down.times(1/s.Down.Norm()), s.Gyro.atMost(maxSpin)
 	pull := s.Accelerometer.Plus(down.times(standardGravity)).atMost(maxPull)
 	e.kinematics.Update(s.Position, s.Velocity, spin)
 	depth := e.kinematics.Depth(down)
-	dt := float64(at-e.at) / 1e9
-	if !e.began || dt < 0 || dt > longestGap.Seconds() {
+	if !e.began || gap {
 		e.begin(pull, spin, depth)
 		dt = 0
 	}
@@ -111,6 +120,12 @@ func (e *Estimator) Update(s *Sample, at int64) {
 	e.doubt(math.Abs(force-standardGravity), dt)
 	e.correct(s.Load, down, depth, force > supported)
 	e.height = min(max(e.height, depth-nearFloor), depth+maxRise)
+}
+
+// forget drops an estimate that is too old.
+func (e *Estimator) forget() {
+	nan := math.NaN()
+	e.began, e.velocity, e.height = false, Vector{nan, nan, nan}, nan
 }
 
 func (e *Estimator) begin(pull, spin Vector, depth float64) {

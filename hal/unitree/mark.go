@@ -66,6 +66,17 @@ func setRobustList(head uintptr) error {
 // died reports whether the process that held a word has died.
 func died(word *atomic.Uint64) bool { return word.Load()&ownerDied != 0 }
 
+// During runs f as the process of a role, which must end after an error. The others then take it for dead
+// without waiting for its silence: the mark stays held until the kernel finds it.
+func (s *Shared) During(role string, f func() error) error {
+	release := s.Hold(role)
+	err := f()
+	if err == nil {
+		release()
+	}
+	return err
+}
+
 // Hold marks the process of a role as alive in the segment. Without robust futexes it does nothing.
 // Call release before you close the segment.
 func (s *Shared) Hold(role string) (release func()) {

@@ -2,6 +2,7 @@ package unitree_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,33 +12,37 @@ import (
 	"optibfm/hal/unitree"
 )
 
-// holdMark is a process that holds the mark of its role until its input ends, in order.
+// holdMark is a process that holds the mark of its role until its input ends, in order or with an error.
 func holdMark(role string) error {
 	shared, err := unitree.OpenShared(os.NewFile(unitree.SegmentDescriptor, "segment"))
 	if err != nil {
 		return err
 	}
-	release := shared.Hold(role)
-	fmt.Println("held")
-	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+	return shared.During(role, func() error {
+		fmt.Println("held")
+		text, err := io.ReadAll(os.Stdin)
+		if string(text) == "panic" {
+			panic(text)
+		}
+		if len(text) > 0 {
+			return errors.New(string(text))
+		}
 		return err
-	}
-	release()
-	return nil
+	})
 }
 
 func TestShared_ShowsTheDeathOfAProcess(t *testing.T) {
 	if os.Getenv("OPTIBFM_TEST_EMULATED") != "" {
 		t.Skip("qemu-user has no robust futexes")
 	}
-	for _, killed := range []bool{true, false} {
+	for end, dies := range map[string]bool{"": false, "kill": true, "an error": true, "panic": true} {
 		shared, err := unitree.CreateShared()
 		if err != nil {
 			t.Fatal(err)
 		}
 		child := exec.Command("/proc/self/exe")
 		child.Env = append(os.Environ(), "OPTIBFM_TEST_MARK="+unitree.RoleStandby)
-		child.Stderr, child.ExtraFiles = os.Stderr, []*os.File{shared.File()}
+		child.ExtraFiles = []*os.File{shared.File()}
 		in, err1 := child.StdinPipe()
 		out, err2 := child.StdoutPipe()
 		if err1 != nil || err2 != nil || child.Start() != nil {
@@ -49,17 +54,18 @@ func TestShared_ShowsTheDeathOfAProcess(t *testing.T) {
 		if shared.Died(unitree.RoleStandby) {
 			t.Error("dead while it lives")
 		}
-		if killed {
+		if end == "kill" {
 			err = child.Process.Kill()
 		} else {
-			err = in.Close()
+			_, err1 := io.WriteString(in, end)
+			err = errors.Join(err1, in.Close())
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = child.Wait() // its end is enough
-		if got := shared.Died(unitree.RoleStandby); got != killed {
-			t.Errorf("killed %v, but dead %v", killed, got)
+		if got := shared.Died(unitree.RoleStandby); got != dies {
+			t.Errorf("end %q: dead %v, want %v", end, got, dies)
 		}
 		if shared.Died(unitree.RolePrimary) || shared.Died(unitree.RoleControl) {
 			t.Error("another process is dead")

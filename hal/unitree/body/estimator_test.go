@@ -198,6 +198,33 @@ func TestEstimator_BeginsAgainAfterAGapAndIgnoresARepeatedMoment(t *testing.T) {
 	}
 }
 
+// TestEstimator_ForgetsWithoutGoodSamples has readings that no robot can have for longer than a moment.
+func TestEstimator_ForgetsWithoutGoodSamples(t *testing.T) {
+	rows := recorded(t, open(t, "testdata/go2.npz"), "walk")[0].readings
+	e, again := legged.NewEstimator(Go2()), legged.NewEstimator(Go2())
+	if !math.IsNaN(e.Height()) || !math.IsNaN(e.Velocity()[0]) {
+		t.Errorf("an estimate without a sample: %v, %v", e.Velocity(), e.Height())
+	}
+	e.Update(sample(rows[0]), 0)
+	kept := e.Velocity()
+	impossible := sample(slices.Clone(rows[0]))
+	impossible.Down = legged.Vector{}
+	for k := int64(1); k <= 7; k++ {
+		e.Update(impossible, k*tick)
+		if lost := math.IsNaN(e.Height()) && math.IsNaN(e.Velocity()[2]); lost != (k > 5) || !lost && e.Velocity() != kept {
+			t.Errorf("after %d ms: %v, %v", k*tick/1e6, e.Velocity(), e.Height())
+		}
+	}
+	for k, row := range rows[8:20] {
+		at := int64(k+8) * tick
+		e.Update(sample(row), at)
+		again.Update(sample(row), at)
+		if e.Velocity() != again.Velocity() || e.Height() != again.Height() {
+			t.Fatalf("after the gap: %v, a new estimator %v", e.Velocity(), again.Velocity())
+		}
+	}
+}
+
 func TestEstimator_AllocatesNothing(t *testing.T) {
 	row := recorded(t, open(t, "testdata/go2.npz"), "walk")[0].readings[50]
 	e, s, at := legged.NewEstimator(Go2()), sample(row), int64(0)

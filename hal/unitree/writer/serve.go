@@ -33,9 +33,11 @@ func Serve(role string) error {
 	if err != nil {
 		return fmt.Errorf("unitree: %s: %w; start it from optibfm, of the same version", role, err)
 	}
-	defer shared.Hold(role)()
-	cut := gone
-	gone = func() bool { return shared.Died(unitree.RoleControl) || cut() }
+	ended := func() bool { return shared.Died(unitree.RoleControl) || gone() }
+	return shared.During(role, func() error { return serve(role, config, shared, ended) })
+}
+
+func serve(role string, config unitree.WriterConfig, shared *unitree.Shared, gone func() bool) error {
 	library, err := dds.Open(config.Config.Library)
 	if err != nil {
 		return err
