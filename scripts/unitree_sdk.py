@@ -1,9 +1,10 @@
 """Is a Unitree robot on the loopback interface with Unitree's SDK for Python: a test of hal/unitree against other code.
 
-    python3 unitree_sdk.py g1 --domain 7 --seconds 5
+    python3 unitree_sdk.py g1 --domain 7
 
-It sends rt/lowstate with the checksum of the SDK at 500 Hz, reads rt/lowcmd, computes the SDK's checksum of each
-command, and prints the counts as JSON. hal/unitree/TESTING.md has the installation of the SDK.
+Until its input ends it sends rt/lowstate with the checksum of the SDK, at most 500 times a second, reads rt/lowcmd, and
+computes the SDK's checksum of each command. It prints the counts as a line of JSON, several times a second and at the
+end. hal/unitree/TESTING.md has the installation of the SDK.
 """
 
 from __future__ import annotations
@@ -56,31 +57,40 @@ class Robot:
         return getattr(self._messages, f"unitree_{family}_msg_dds__{name}_")()
 
     def _take(self, command: Any) -> None:
+        sound = self._crc.Crc(command) == command.crc
         with self._lock:
             self.counts["commands"] += 1
-            self.counts["sound"] += self._crc.Crc(command) == command.crc
+            self.counts["sound"] += sound
             self.counts["damping"] += command.motor_cmd[0].kp == 0 and command.motor_cmd[0].kd > 0
 
-    def run(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    def run(self, ended: threading.Event) -> None:
+        shown = 0.0
+        while not ended.is_set():
             self.state.tick += 2
             self.state.crc = self._crc.Crc(self.state)
             self._publisher.Write(self.state)
-            self.counts["states"] += 1
+            with self._lock:
+                self.counts["states"] += 1
+            if time.monotonic() - shown > 0.2:
+                shown = time.monotonic()
+                self.show()
             time.sleep(0.002)
+        self.show()
+
+    def show(self) -> None:
+        with self._lock:
+            print(json.dumps(self.counts), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Is a Unitree robot on the loopback interface with Unitree's SDK.")
     parser.add_argument("model", choices=("go2", "g1"))
     parser.add_argument("--domain", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=5)
     args = parser.parse_args()
     robot = Robot("go" if args.model == "go2" else "hg", args.domain)
-    robot.run(args.seconds)
-    json.dump(robot.counts, sys.stdout)
-    print()
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    robot.run(ended)
 
 
 if __name__ == "__main__":
