@@ -2,6 +2,7 @@ package unitree_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,11 +22,10 @@ import (
 	"optibfm/rtloop"
 )
 
-// processes are a control process and its writers.
+// processes are a control process and its children.
 type processes struct {
-	control         *exec.Cmd
-	writer, standby int
-	lines           *bufio.Reader
+	control *exec.Cmd
+	pids    map[string]int // control, writer, standby, host
 }
 
 // startControl starts a control process that arms the robot.
@@ -41,21 +42,66 @@ func startControl(t *testing.T, c unitree.Config) *processes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.control.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p.lines = bufio.NewReader(out)
-	line, err := p.lines.ReadString('\n')
+	p.start(t)
+	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "armed\n" {
 		t.Fatalf("the control process says %q, %v", line, err)
 	}
-	p.writer, p.standby = p.child(t, unitree.RolePrimary), p.child(t, unitree.RoleStandby)
-	t.Cleanup(func() { p.end() })
+	p.find(t, unitree.RolePrimary, unitree.RoleStandby)
 	return p
 }
 
-// child returns the process of a writer.
-func (p *processes) child(t *testing.T, role string) int {
+// optibfm builds the program.
+var optibfm = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(program), "optibfm")
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, "../../cmd/optibfm").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// startRun starts a run with go2.yaml and arms the robot.
+func startRun(t *testing.T, c unitree.Config) *processes {
+	t.Helper()
+	path, err := optibfm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(t.TempDir(), "socket")
+	p := &processes{control: exec.Command(path, "run", "--config", "go2", "--plain", "--operator", "none",
+		"--set", "safety.socket="+socket, "--set", "log.enabled=false", "--set", "robot.unitree.writer="+c.Writer,
+		"--set", fmt.Sprint("robot.unitree.domain=", c.Domain))}
+	p.control.Dir = "../.." // which has models/go2
+	var output bytes.Buffer
+	p.control.Stdout, p.control.Stderr = &output, &output
+	p.start(t)
+	var refusal []byte
+	for range 300 {
+		if refusal, err = exec.Command(path, "arm", "--socket", socket).CombinedOutput(); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
+		p.end()
+		t.Fatalf("not armed: %s\n%s", refusal, output.Bytes())
+	}
+	p.find(t, unitree.RolePrimary, unitree.RoleStandby, "host")
+	return p
+}
+
+func (p *processes) start(t *testing.T) {
+	t.Helper()
+	if err := p.control.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.pids = map[string]int{"control": p.control.Process.Pid}
+	t.Cleanup(p.end)
+}
+
+// find finds children by their last argument.
+func (p *processes) find(t *testing.T, roles ...string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -63,16 +109,19 @@ func (p *processes) child(t *testing.T, role string) int {
 	}
 	for _, file := range files {
 		line, err := os.ReadFile(file)
-		if err != nil || string(line) != program+"\x00"+role+"\x00" {
-			continue
+		if err != nil {
+			continue // it has ended
 		}
+		arguments := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+		role := arguments[len(arguments)-1]
 		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
-		if err == nil && parent(pid) == p.control.Process.Pid {
-			return pid
+		if err == nil && slices.Contains(roles, role) && parent(pid) == p.pids["control"] {
+			p.pids[role] = pid
 		}
 	}
-	t.Fatalf("no process %s", role)
-	return 0
+	if len(p.pids) != 1+len(roles) {
+		t.Fatalf("found %v, want also %v", p.pids, roles)
+	}
 }
 
 func parent(pid int) int {
@@ -90,7 +139,7 @@ func parent(pid int) int {
 }
 
 func (p *processes) end() {
-	for _, pid := range []int{p.control.Process.Pid, p.writer, p.standby} {
+	for _, pid := range p.pids {
 		_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
 	}
 	_ = p.control.Wait()
@@ -105,7 +154,10 @@ func TestDeadman_DampsAfterTheEndOfEachProcess(t *testing.T) {
 		times = n
 	}
 	for _, signal := range []unix.Signal{unix.SIGKILL, unix.SIGSTOP} {
-		for _, who := range []string{"control", "writer", "standby"} {
+		for _, who := range []string{"control", "writer", "standby", "host"} {
+			if who == "host" && emulated() {
+				continue // only the writers are slow
+			}
 			t.Run(fmt.Sprintf("%v %s", unix.SignalName(signal), who), func(t *testing.T) {
 				var took []float64
 				for tries := 0; len(took) < times && tries < times+5; tries++ {
@@ -126,25 +178,31 @@ func TestDeadman_DampsAfterTheEndOfEachProcess(t *testing.T) {
 // endOne sends a signal to one process and returns the ms until the first command that damps.
 // armed is false if the robot stopped before, on a computer without time for it.
 func endOne(t *testing.T, who string, signal unix.Signal) (took float64, armed bool) {
-	c := newConfig(unitree.G1)
-	d := unitree.DefaultConfig()
-	c.DeadmanMS, c.StandbyMS, c.StandbyLateMS = d.DeadmanMS, d.StandbyMS, d.StandbyLateMS // those of a robot
-	// Another domain: a killed writer stays known for the 10 s of its lease.
-	sim := newRig(t, c)
+	model, start, reaction := unitree.G1, startControl, 500*time.Millisecond
+	if who == "host" {
+		model, start, reaction = unitree.Go2, startRun, 2*time.Second // above run.host_timeout_s
+	}
+	c := newConfig(model)
+	if emulated() {
+		reaction = 2 * time.Second
+	} else {
+		d := unitree.DefaultConfig()
+		c.DeadmanMS, c.StandbyMS, c.StandbyLateMS = d.DeadmanMS, d.StandbyMS, d.StandbyLateMS // those of a robot
+	}
+	sim := newRig(t, c) // another domain: a killed writer stays known for the 10 s of its lease
 	defer sim.end()
 	defer realTime(t)()
-	p := startControl(t, c)
+	p := start(t, c)
 	defer p.end()
 	stop, _ := sim.watch(t, c.Model)
 	time.Sleep(200 * time.Millisecond)
-	pid := map[string]int{"control": p.control.Process.Pid, "writer": p.writer, "standby": p.standby}[who]
 	at := monotonic.Now()
-	if err := unix.Kill(pid, signal); err != nil {
+	if err := unix.Kill(p.pids[who], signal); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(reaction)
 	if signal == unix.SIGSTOP {
-		if err := unix.Kill(pid, unix.SIGCONT); err != nil {
+		if err := unix.Kill(p.pids[who], unix.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
 	}

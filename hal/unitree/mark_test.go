@@ -32,7 +32,7 @@ func holdMark(role string) error {
 }
 
 func TestShared_ShowsTheDeathOfAProcess(t *testing.T) {
-	if os.Getenv("OPTIBFM_TEST_EMULATED") != "" {
+	if emulated() {
 		t.Skip("qemu-user has no robust futexes")
 	}
 	for end, dies := range map[string]bool{"": false, "kill": true, "an error": true, "panic": true} {

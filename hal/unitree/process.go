@@ -33,10 +33,10 @@ type WriterConfig struct {
 	Period time.Duration // of goals
 }
 
-const (
-	writersStart = 10 * time.Second // until a writer has joined the network
-	writersEnd   = 8 * time.Second  // until a writer has damped and ended
-)
+// writersStart is the time until a writer has joined the network. Tests with an emulator change it.
+var writersStart = 10 * time.Second
+
+const writersEnd = 8 * time.Second // until a writer has damped and ended
 
 // FindProgram returns the path of the program of the writers.
 func FindProgram(configured string) (string, error) {

@@ -29,6 +29,9 @@ var program string
 
 // TestMain builds the program of the writers; as a child process it is a control process.
 func TestMain(m *testing.M) {
+	if emulated() {
+		unitree.WaitForEmulator()
+	}
 	if config := os.Getenv("OPTIBFM_TEST_CONTROL"); config != "" {
 		if err := control(config); err != nil {
 			fmt.Fprintln(os.Stderr, "control:", err)
@@ -62,6 +65,17 @@ func TestMain(m *testing.M) {
 	code := run(m)
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// emulated reports whether the writers run under an emulator, which is slow.
+func emulated() bool { return os.Getenv("OPTIBFM_TEST_EMULATED") != "" }
+
+// opening is how long a robot may take to open.
+func opening() time.Duration {
+	if emulated() {
+		return 3 * time.Minute
+	}
+	return 20 * time.Second
 }
 
 // library loads libddsc, or skips the test; with OPTIBFM_TEST_DDS=required it fails.
@@ -132,7 +146,7 @@ func newRig(t *testing.T, c unitree.Config) *rig {
 // open opens the driver.
 func open(t *testing.T, c unitree.Config) *unitree.Robot {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), opening())
 	defer cancel()
 	r, err := unitree.Open(ctx, c, period)
 	if err != nil {
@@ -271,7 +285,7 @@ func control(text string) error {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), opening())
 	defer cancel()
 	r, err := unitree.Open(ctx, c, period)
 	if err != nil {
