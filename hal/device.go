@@ -36,7 +36,8 @@ type Device interface {
 	// Read fills dst, [len(Inputs())], and returns when the sample was taken,
 	// CLOCK_MONOTONIC nanoseconds; times never decrease. Without a new sample
 	// it returns the last one with its time. After an error dst is unspecified.
-	// Devices without inputs are not read, except a FailsafeHolder.
+	// Devices without inputs are not read, except a FailsafeHolder: a
+	// StopInput, ArmInput or LabelInput needs inputs.
 	Read(dst []float64) (at int64, err error)
 
 	// Write commands the outputs, [len(Outputs())], finite and in their units.

@@ -66,7 +66,7 @@ type Meter interface {
 	Positions(dst []float32)
 }
 
-// StopInput is implemented by robots with an input for an emergency stop.
+// StopInput is implemented by robots and devices with an input for an emergency stop.
 // StopPressed returns the finding of the last Sense, even of a failed one; it
 // takes no time. The input is normally closed: an open, lost, unreadable or
 // never read input counts as pressed. It informs the program and is not a safety
@@ -75,20 +75,20 @@ type StopInput interface {
 	StopPressed() bool
 }
 
-// ArmInput is implemented by robots with an input by which their operator arms them, such as a button of a remote
-// control that is held. ArmRequested reports once that the robot should be armed, as of the last Sense; it takes no
-// time. The control process then arms as for `optibfm arm`.
+// ArmInput is implemented by robots and devices with an input by which an operator arms the robot, such as a button of
+// a remote control that is held. ArmRequested reports once that the robot should be armed, as of the last Sense; it
+// takes no time. The control process then arms as for `optibfm arm`.
 type ArmInput interface {
 	ArmRequested() bool
 }
 
-// Warner is implemented by robots that report what may soon be a fault, such as a low battery. Warning returns it, nil
-// for none. Any goroutine may call it.
+// Warner is implemented by robots and devices that report what may soon be a fault, such as a low battery. Warning
+// returns it, nil for none. Any goroutine may call it.
 type Warner interface {
 	Warning() error
 }
 
-// LabelInput is implemented by robots with buttons for labels. Presses moves the presses up to the last Sense to dst
+// LabelInput is implemented by robots and devices with buttons for labels. Presses moves the presses up to the last Sense to dst
 // and returns their number; it takes no time. The control process passes them to the operator's device in the host
 // process, and does nothing else with them.
 type LabelInput interface {

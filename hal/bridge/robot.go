@@ -178,13 +178,13 @@ func (r *Robot) Act(action []float32) error {
 	if err := r.welcome.spec.CheckAction(action); err != nil {
 		return err
 	}
+	if err := r.actErr; err != nil { // of free mode; before a number is used for a frame that is not sent
+		r.actErr = nil
+		return err
+	}
 	frame := appendFloats(r.begin(kindAct), action)
 	if r.mode == lockstep {
 		return r.noteHalted(r.requestState(frame, r.timeout))
-	}
-	if err := r.actErr; err != nil {
-		r.actErr = nil
-		return err
 	}
 	err := r.send(frame, after(r.timeout))
 	if err == errDeadline && r.patient() {

@@ -50,6 +50,9 @@ func abandoned(path string) bool {
 // and rewards if robot is a hal.Resetter or a hal.Rewarder. In lockstep a Sense
 // follows every Act, so Act must make the robot's step.
 //
+// A stop input of the robot (hal.StopInput) halts it here: the client gets an error from Arm and Act. The protocol
+// carries no arming by the robot, buttons or warnings (hal.ArmInput, LabelInput, Warner).
+//
 // The protocol carries the measurements of actuators by observation channels
 // (hal.Channel.Measured). Serve refuses a robot with another one, such as a hal.Meter
 // with a sensor beside the observation.
@@ -203,6 +206,9 @@ func (s *session) answer(h header, payload []byte) error {
 	case kindReset:
 		return s.reset(binary.LittleEndian.Uint64(payload))
 	case kindArm:
+		if err := s.stopped(); err != nil {
+			return s.confirm(h.kind, err)
+		}
 		return s.confirm(h.kind, s.robot.Arm())
 	case kindHalt:
 		return s.confirm(h.kind, s.robot.Halt())
@@ -225,6 +231,9 @@ func (s *session) size(k kind) (size int, ok bool) {
 
 func (s *session) act(payload []byte) error {
 	decodeFloats(s.action, payload)
+	if err := s.stopped(); err != nil {
+		return s.confirm(kindAct, err)
+	}
 	if err := s.robot.Act(s.action); err != nil {
 		return s.confirm(kindAct, err)
 	}
@@ -245,9 +254,21 @@ func (s *session) reset(seed uint64) error {
 	return s.sense(kindReset)
 }
 
+// errStop is the error of Arm and Act while the stop input is pressed.
+var errStop = errors.New("bridge: the stop input of the robot is pressed")
+
+// stopped halts the robot while its stop input is pressed.
+func (s *session) stopped() error {
+	if stop, ok := s.robot.(hal.StopInput); ok && stop.StopPressed() {
+		return errors.Join(errStop, s.robot.Halt())
+	}
+	return nil
+}
+
 // sense answers a request with the state.
 func (s *session) sense(request kind) error {
 	at, err := s.robot.Sense(s.state.obs)
+	_ = s.stopped() // Act returns the error
 	if err != nil {
 		return s.confirm(request, err)
 	}

@@ -17,6 +17,7 @@ import (
 // served is a robot behind Serve. Its fields may be looked at after stop.
 type served struct {
 	sim     *haltest.Simulator
+	robot   hal.Robot // nil: sim
 	address string
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -49,7 +50,11 @@ func (s *served) start(t testing.TB) *served {
 	s.cancel = cancel
 	go func() {
 		defer close(s.done)
-		if err := Serve(ctx, l, s.sim, func(err error) { s.ends <- err }); err != nil {
+		var robot hal.Robot = s.sim
+		if s.robot != nil {
+			robot = s.robot
+		}
+		if err := Serve(ctx, l, robot, func(err error) { s.ends <- err }); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -155,6 +160,49 @@ func TestServe_HaltLatchesOnBothSides(t *testing.T) {
 	s.stop()
 	if s.sim.Halts != 4 || s.sim.Acts != 2 {
 		t.Errorf("%d halts, %d acts", s.sim.Halts, s.sim.Acts)
+	}
+}
+
+// TestServe_StopInputHaltsTheRobot has an emergency stop at the robot, which the protocol does not carry.
+func TestServe_StopInputHaltsTheRobot(t *testing.T) {
+	for _, mode := range []string{Lockstep, Free} {
+		s := serve(t, 1, 1)
+		robot := haltest.NewStoppable(haltest.Spec(1, 1))
+		robot.Observe = func(int, []float32) error {
+			robot.Now = monotonic()
+			return nil
+		}
+		s.robot = robot
+		s.start(t)
+		r := dial(t, Config{Address: s.address, Mode: mode, TimeoutMs: 1000, DeadmanMs: 60_000, StaleMs: 60_000})
+		obs := make([]float32, 1)
+		sense := func(pressed bool) {
+			t.Helper()
+			robot.Pressed = pressed
+			_, err := r.Sense(obs)
+			check(t, err)
+			if mode == Lockstep { // a second Sense without a step asks the server
+				_, err := r.Sense(obs)
+				check(t, err)
+			}
+		}
+		sense(false)
+		check(t, r.Arm())
+		check(t, r.Act([]float32{1}))
+		sense(true)
+		var err error
+		for range 3 { // in free mode the next Act returns the refusal
+			err = errors.Join(err, r.Act([]float32{1}))
+			sense(true)
+		}
+		expectError(t, err, "the stop input of the robot is pressed")
+		check(t, r.Halt())
+		expectError(t, r.Arm(), "the stop input of the robot is pressed")
+		check(t, r.Close())
+		s.stop()
+		if robot.Acts != 1 || !robot.Halted {
+			t.Errorf("%s: %d acts, halted %v", mode, robot.Acts, robot.Halted)
+		}
 	}
 }
 

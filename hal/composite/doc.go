@@ -33,7 +33,7 @@
 //
 // # A tick
 //
-// Sense reads the devices one after the other: first the device of the stop input, then the others in their
+// Sense reads the devices one after the other: first those with a stop input, then the others in their
 // order. The time of the sample is the oldest device's. Act writes the devices in their order. Neither
 // allocates. Both end at the first device that fails, so that a blocked bus costs one device's worst case,
 // which its package states. Halt tries every device, beginning with those whose latest transaction succeeded.

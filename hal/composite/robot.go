@@ -12,9 +12,9 @@ import (
 )
 
 // Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop], [hal.Guarded], [hal.Disarmer],
-// [hal.Limper], [hal.Meter], [hal.StopInput] and [hal.Bounded]. Only one goroutine may use it, except for
-// HaltBeside. Sense and Act
-// allocate nothing, also when they fail: the next error of a device overwrites the previous one.
+// [hal.Limper], [hal.Meter], [hal.StopInput], [hal.ArmInput], [hal.LabelInput], [hal.Warner] and [hal.Bounded]. Only
+// one goroutine may use it, except for HaltBeside and Warning. Sense and Act allocate nothing, also when they fail: the
+// next error of a device overwrites the previous one.
 type Robot struct {
 	wiring
 	now     func() int64
@@ -43,6 +43,10 @@ type device struct {
 	backstop hal.Backstop
 	holder   hal.FailsafeHolder
 	relaxer  hal.Relaxer
+	stop     hal.StopInput
+	armer    hal.ArmInput
+	labels   hal.LabelInput
+	warner   hal.Warner
 
 	measured bool      // an output has a measured position: no command but Halt may precede Arm
 	inputs   []float64 // within Robot.values
@@ -60,14 +64,17 @@ type device struct {
 }
 
 var (
-	_ hal.Robot     = (*Robot)(nil)
-	_ hal.Backstop  = (*Robot)(nil)
-	_ hal.Guarded   = (*Robot)(nil)
-	_ hal.Disarmer  = (*Robot)(nil)
-	_ hal.Limper    = (*Robot)(nil)
-	_ hal.Meter     = (*Robot)(nil)
-	_ hal.StopInput = (*Robot)(nil)
-	_ hal.Bounded   = (*Robot)(nil)
+	_ hal.Robot      = (*Robot)(nil)
+	_ hal.Backstop   = (*Robot)(nil)
+	_ hal.Guarded    = (*Robot)(nil)
+	_ hal.Disarmer   = (*Robot)(nil)
+	_ hal.Limper     = (*Robot)(nil)
+	_ hal.Meter      = (*Robot)(nil)
+	_ hal.StopInput  = (*Robot)(nil)
+	_ hal.ArmInput   = (*Robot)(nil)
+	_ hal.LabelInput = (*Robot)(nil)
+	_ hal.Warner     = (*Robot)(nil)
+	_ hal.Bounded    = (*Robot)(nil)
 )
 
 // New returns a robot and writes the disarmed outputs to its devices, except to those with measured positions,
@@ -95,7 +102,12 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 			return nil, fmt.Errorf("composite: %s: negative stale time or frozen ticks (%v, %d)",
 				d.Name, d.Stale, d.FrozenTicks)
 		}
-		r.devices = append(r.devices, newDevice(d, cfg.Period, r.values[w.first[i]:][:len(parts[i].Inputs)]))
+		made := newDevice(d, cfg.Period, r.values[w.first[i]:][:len(parts[i].Inputs)])
+		if made.informs() && len(made.inputs) == 0 {
+			return nil, fmt.Errorf("composite: %s: its buttons would never be read: it has no inputs; give its driver one",
+				d.Name)
+		}
+		r.devices = append(r.devices, made)
 	}
 	r.order = r.readingOrder()
 	r.measuring = r.measuringDevices()
@@ -119,10 +131,10 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	return r, nil
 }
 
-// readingOrder puts the device of the emergency stop first, so that the robot reads it after any fault.
+// readingOrder puts the devices with a stop input first, so that the robot reads them after any fault of others.
 func (r *Robot) readingOrder() (order []int) {
-	for i := range r.devices {
-		if r.hasStop(i) {
+	for i, d := range r.devices {
+		if r.hasStop(i) || d.stop != nil {
 			order = slices.Insert(order, 0, i)
 		} else {
 			order = append(order, i)
@@ -165,6 +177,10 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 	made.backstop, _ = d.Device.(hal.Backstop)
 	made.holder, _ = d.Device.(hal.FailsafeHolder)
 	made.relaxer, _ = d.Device.(hal.Relaxer)
+	made.stop, _ = d.Device.(hal.StopInput)
+	made.armer, _ = d.Device.(hal.ArmInput)
+	made.labels, _ = d.Device.(hal.LabelInput)
+	made.warner, _ = d.Device.(hal.Warner)
 	return made
 }
 
@@ -227,9 +243,6 @@ func (r *Robot) updateStop(device int, err error) {
 		r.pressed = err != nil || r.now()-d.at > d.stale || r.values[r.stop] <= 0.5
 	}
 }
-
-// StopPressed implements hal.StopInput.
-func (r *Robot) StopPressed() bool { return r.pressed }
 
 // oldest returns the time of the oldest sample. It fails if a sample is stale.
 func (r *Robot) oldest() (int64, error) {

@@ -17,16 +17,22 @@ type Robot struct {
 	backstop hal.Backstop
 	stop     hal.StopInput
 	rewarder hal.Rewarder
+	armer    hal.ArmInput
+	labels   hal.LabelInput
 }
 
 var (
-	_ hal.Robot     = (*Robot)(nil)
-	_ hal.Rewarder  = (*Robot)(nil)
-	_ hal.Backstop  = (*Robot)(nil)
-	_ hal.Meter     = (*Robot)(nil)
-	_ hal.StopInput = (*Robot)(nil)
-	_ hal.Warner    = (*Robot)(nil)
-	_ io.Closer     = (*Robot)(nil)
+	_ hal.Robot      = (*Robot)(nil)
+	_ hal.Rewarder   = (*Robot)(nil)
+	_ hal.Backstop   = (*Robot)(nil)
+	_ hal.Bounded    = (*Robot)(nil)
+	_ hal.Meter      = (*Robot)(nil)
+	_ hal.StopInput  = (*Robot)(nil)
+	_ hal.ArmInput   = (*Robot)(nil)
+	_ hal.LabelInput = (*Robot)(nil)
+	_ hal.Viewer     = (*Robot)(nil)
+	_ hal.Warner     = (*Robot)(nil)
+	_ io.Closer      = (*Robot)(nil)
 )
 
 // Wrap returns a read-only view of a halted robot. Close closes the robot.
@@ -35,6 +41,8 @@ func Wrap(body hal.Robot) *Robot {
 	r.backstop, _ = body.(hal.Backstop)
 	r.stop, _ = body.(hal.StopInput)
 	r.rewarder, _ = body.(hal.Rewarder)
+	r.armer, _ = body.(hal.ArmInput)
+	r.labels, _ = body.(hal.LabelInput)
 	return r
 }
 
@@ -97,6 +105,24 @@ func (r *Robot) Positions(dst []float32) {
 // StopPressed implements hal.StopInput if the wrapped robot does.
 func (r *Robot) StopPressed() bool {
 	return r.stop != nil && r.stop.StopPressed()
+}
+
+// ArmRequested implements hal.ArmInput if the wrapped robot does. It arms the shadow only.
+func (r *Robot) ArmRequested() bool { return r.armer != nil && r.armer.ArmRequested() }
+
+// Presses implements hal.LabelInput if the wrapped robot does.
+func (r *Robot) Presses(dst []hal.Press) int {
+	if r.labels == nil {
+		return 0
+	}
+	return r.labels.Presses(dst)
+}
+
+// Bounds implements hal.Bounded by the wrapped robot. Act and Arm take no time.
+func (r *Robot) Bounds() hal.Bounds {
+	b := hal.BoundsOf(r.body)
+	b.Act, b.Arm = 0, 0
+	return b
 }
 
 // Reward implements hal.Rewarder if the wrapped robot does.

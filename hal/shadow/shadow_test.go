@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	"optibfm/hal"
@@ -69,6 +70,25 @@ func (b *body) Reward() (float64, bool) { return 0.5, true }
 func (b *body) Close() error            { b.closed = true; return nil }
 func (b *body) Warning() error          { return io.ErrShortWrite }
 func (b *body) Reset(uint64) error      { panic("a shadow resets nothing") }
+func (b *body) StopPressed() bool       { return true }
+func (b *body) ArmRequested() bool      { return true }
+func (b *body) View() string            { return "unix:view" }
+
+func (b *body) Presses(dst []hal.Press) int { return copy(dst, []hal.Press{{At: 1, Button: 'A'}}) }
+
+func (b *body) Bounds() hal.Bounds { return hal.Bounds{Sense: 1, Act: 2, Arm: 3, Halt: 4} }
+
+func TestShadow_PassesOnEveryOptionalInterface(t *testing.T) {
+	without := []string{
+		"Counting", "FailsafeHolder", "Relaxer", // of devices
+		"Disarmer", "Guarded", "Limper", // it commands no actuators
+		"Resetter", "SlowResetter", // it would move a simulator
+	}
+	slices.Sort(without)
+	if missing := haltest.Missing(&shadow.Robot{}); !slices.Equal(missing, without) {
+		t.Errorf("lacks %v, want %v", missing, without)
+	}
+}
 
 func TestShadow_PassesOptionalInterfaces(t *testing.T) {
 	rich := &body{Robot: haltest.New(haltest.Spec(1, 1))}
@@ -76,6 +96,13 @@ func TestShadow_PassesOptionalInterfaces(t *testing.T) {
 	r.HaltBeside()
 	if reward, ok := r.Reward(); !rich.beside || reward != 0.5 || !ok {
 		t.Errorf("beside %t, reward %g %t", rich.beside, reward, ok)
+	}
+	var presses [2]hal.Press
+	if !r.StopPressed() || !r.ArmRequested() || r.Presses(presses[:]) != 1 || presses[0].Button != 'A' {
+		t.Errorf("a button is lost: %v", presses)
+	}
+	if b := r.Bounds(); r.View() != "unix:view" || b != (hal.Bounds{Sense: 1, Halt: 4}) {
+		t.Errorf("the view is %q, the bounds %+v", r.View(), b)
 	}
 	if err := r.Warning(); err != io.ErrShortWrite {
 		t.Errorf("the warning %v", err)
@@ -90,6 +117,9 @@ func TestShadow_PassesOptionalInterfaces(t *testing.T) {
 	plain.HaltBeside()
 	if _, ok := plain.Reward(); ok {
 		t.Error("a shadow of a robot without reward returns one")
+	}
+	if plain.StopPressed() || plain.ArmRequested() || plain.Presses(presses[:]) != 0 {
+		t.Error("a shadow of a robot without buttons has some")
 	}
 	if err := errors.Join(plain.Warning(), plain.Close()); err != nil {
 		t.Error(err)

@@ -1,0 +1,43 @@
+package hal_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"optibfm/hal/haltest"
+)
+
+// TestOptional_ListsEveryInterface reads the source of package hal.
+func TestOptional_ListsEveryInterface(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Device", "Robot"}
+	for _, o := range haltest.Optional() {
+		want = append(want, o.Name())
+	}
+	var found []string
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok && spec.Name.IsExported() {
+				if _, ok := spec.Type.(*ast.InterfaceType); ok {
+					found = append(found, spec.Name.Name)
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(want)
+	if slices.Sort(found); !slices.Equal(found, want) {
+		t.Errorf("package hal has the interfaces %v, haltest.Optional and the two required ones are %v", found, want)
+	}
+}
