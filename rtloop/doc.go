@@ -33,8 +33,9 @@
 //
 // Threads that compute for long must not have it: they would keep other programs
 // from running. If the other threads together use 75 % of a processor for 0.2 s,
-// they all lose the priority until they have been calm for a second. [Live] and
-// [Report] count this. Child processes never inherit the priority
+// they all lose the priority until they have been calm for a second. A calm moment
+// takes back three times its length of the 0.2 s, a busy one of the second. [Live]
+// and [Report] count this. Child processes never inherit the priority
 // (SCHED_RESET_ON_FORK).
 //
 // # Periods, ticks and misses
