@@ -502,6 +502,33 @@ func TestMerge_WithItselfDoublesTheData(t *testing.T) {
 	}
 }
 
+func TestUnmerge_LeavesTheOtherLabels(t *testing.T) {
+	const dim, lambda = 9, 0.5
+	for _, scale := range []float64{1, 1e3} { // of the weights that are removed
+		seed := splitMix(7)
+		phi := make([]float64, dim)
+		shared, all := mustNew(t, dim, lambda, 1), mustNew(t, dim, lambda, 1)
+		ref := newReference(dim, lambda)
+		for i := range 40 {
+			seed.fill(phi)
+			reward, weight := seed.float(), seed.weight()
+			if i%2 == 0 {
+				weight *= scale
+				must(t, shared.Update(phi, reward, weight))
+			} else {
+				ref.add(phi, reward, weight)
+			}
+			must(t, all.Update(phi, reward, weight))
+		}
+		must(t, all.Unmerge(shared))
+		ref.compare(t, all, 1e-12*scale)
+		before := stateOf(all)
+		if err := all.Unmerge(shared); !errors.Is(err, ErrNotPositiveDefinite) || !sameBits(before, stateOf(all)) {
+			t.Errorf("labels that the belief does not have: %v", err)
+		}
+	}
+}
+
 func TestClone_SharesNothing(t *testing.T) {
 	b := trained(t, 4, 1)
 	c := b.Clone()

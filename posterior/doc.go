@@ -74,13 +74,14 @@
 // # Storage
 //
 // State and Restore copy the belief as float64s, for shared memory and files. Restore
-// refuses impossible beliefs. Merge adds the labels of another belief.
+// refuses impossible beliefs. Merge adds the labels of another belief, Unmerge
+// removes them.
 //
 // # Errors, panics, memory
 //
 // Methods check numbers from outside (labels, states); a refused number
 // changes nothing. A slice of a wrong length that only the programmer chooses, as
-// in Mean, causes a panic. Only New, Clone, Merge and errors allocate.
+// in Mean, causes a panic. Only New, Clone, Merge, Unmerge and errors allocate.
 //
 // One goroutine at a time may use a Belief, including its reading methods: they
 // share scratch memory.

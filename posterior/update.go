@@ -273,34 +273,100 @@ func (b *Belief) flush(i int) {
 // with its current weight. λ and ρ of b remain and may differ from those of other;
 // the dimensions must be equal. An error changes nothing. O(d³). It allocates.
 func (b *Belief) Merge(other *Belief) error {
+	sum, err := b.combine(other, other.addTo, other.takePriorFrom)
+	if err == nil {
+		for i, v := range other.b {
+			sum.b[i] += v
+		}
+		*sum.weight += *other.weight
+		err = sum.check(sum.state)
+	}
+	if err != nil {
+		return fmt.Errorf("posterior.Merge: %w; do not merge damaged beliefs", err)
+	}
+	b.replace(sum)
+	return nil
+}
+
+// Unmerge is the inverse of Merge: it removes the labels of another belief, all of which b
+// must have with the same weight. Otherwise the error wraps ErrNotPositiveDefinite, if less
+// than the prior would remain in a direction. An error changes nothing. O(d³). It allocates.
+func (b *Belief) Unmerge(other *Belief) error {
+	rest, err := b.combine(other, other.addPriorTo, other.takeFrom)
+	if err == nil {
+		for i, v := range other.b {
+			rest.b[i] -= v
+		}
+		*rest.weight = max(*rest.weight-*other.weight, 0)
+		err = rest.check(rest.state)
+	}
+	if err != nil {
+		return fmt.Errorf("posterior.Unmerge: %w; remove only labels that were merged", err)
+	}
+	b.replace(rest)
+	return nil
+}
+
+// combine returns a copy of b with the R that two steps, which add to V and take from it, make.
+func (b *Belief) combine(other *Belief, add func(*Belief), take func(*Belief) error) (*Belief, error) {
 	if other.dim != b.dim {
-		return fmt.Errorf("posterior.Merge: the dimensions differ (%d and %d); merge beliefs of the same model",
-			b.dim, other.dim)
+		return nil, fmt.Errorf("the dimensions differ (%d and %d), so the models do", b.dim, other.dim)
 	}
-	sum := b.Clone()
-	d := b.dim
-	for k, off := 0, 0; k < d; k++ {
-		clear(sum.x)
-		copy(sum.x[k:], other.r[off:off+d-k])
-		rankOneUpdate(sum.r, sum.x, k)
-		off += d - k
+	c := b.Clone()
+	add(c)
+	return c, take(c)
+}
+
+// replace takes the state of a belief with the same settings.
+func (b *Belief) replace(with *Belief) {
+	copy(b.state, with.state)
+	b.meanKnown = false
+}
+
+// loadRow writes row k of R to the scratch memory of to, and returns the length of R before the next row.
+func (b *Belief) loadRow(to *Belief, k, off int) (next int) {
+	clear(to.x)
+	next = off + b.dim - k
+	copy(to.x[k:], b.r[off:next])
+	return next
+}
+
+// addTo adds V to that of to.
+func (b *Belief) addTo(to *Belief) {
+	for k, off := 0, 0; k < b.dim; k++ {
+		off = b.loadRow(to, k, off)
+		rankOneUpdate(to.r, to.x, k)
 	}
-	for k := range d {
-		clear(sum.x)
-		sum.x[k] = math.Sqrt(other.prior[k])
-		if !rankOneDowndate(sum.r, sum.x, sum.y, sum.floor) {
-			return fmt.Errorf("posterior.Merge: direction %d of the prior: %w; do not merge damaged beliefs",
-				k, ErrNotPositiveDefinite)
+}
+
+// takeFrom subtracts V from that of from.
+func (b *Belief) takeFrom(from *Belief) error {
+	for k, off := 0, 0; k < b.dim; k++ {
+		off = b.loadRow(from, k, off)
+		if !rankOneDowndate(from.r, from.x, from.y, from.floor) {
+			return fmt.Errorf("row %d of R: %w", k, ErrNotPositiveDefinite)
 		}
 	}
-	for i, v := range other.b {
-		sum.b[i] += v
+	return nil
+}
+
+// addPriorTo adds D to V of to.
+func (b *Belief) addPriorTo(to *Belief) {
+	for k, v := range b.prior {
+		clear(to.x)
+		to.x[k] = math.Sqrt(v)
+		rankOneUpdate(to.r, to.x, k)
 	}
-	*sum.weight += *other.weight
-	if err := sum.check(sum.state); err != nil {
-		return fmt.Errorf("posterior.Merge: %w", err)
+}
+
+// takePriorFrom subtracts D from V of from.
+func (b *Belief) takePriorFrom(from *Belief) error {
+	for k, v := range b.prior {
+		clear(from.x)
+		from.x[k] = math.Sqrt(v)
+		if !rankOneDowndate(from.r, from.x, from.y, from.floor) {
+			return fmt.Errorf("direction %d of the prior: %w", k, ErrNotPositiveDefinite)
+		}
 	}
-	copy(b.state, sum.state)
-	b.meanKnown = false
 	return nil
 }
