@@ -25,6 +25,21 @@ func (s NoiseState) possible() bool {
 		s.Labels <= maxLabels
 }
 
+// Pool returns the noise of a belief that has, besides its own labels, those of another belief that are not in base.
+// base is that with which the other began, the zero value without labels.
+func (s NoiseState) Pool(other, base NoiseState) NoiseState {
+	own := max(0, other.Count-base.Count)
+	if own > 0 {
+		s.Squares += float64(other.Squares * own / other.Count)
+		s.Count += own
+	}
+	if s.Count > noiseWindow {
+		s.Squares, s.Count = float64(s.Squares*noiseWindow/s.Count), noiseWindow
+	}
+	s.Labels += other.Labels - min(other.Labels, base.Labels)
+	return s
+}
+
 // noiseModel models a label as r = φᵀz + σε, where ε has a Student's t distribution with Freedom degrees of
 // freedom or, with Freedom 0, a normal distribution.
 type noiseModel struct {

@@ -81,4 +81,7 @@ func TestTask_SwitchOfARunningRobot(t *testing.T) {
 	if err != nil || saved.Belief.Belief.Hash() != task.Belief.Belief.Hash() {
 		t.Errorf("run.state_dir has another belief than the task's: %v", err)
 	}
+	if s := saved.Belief.Sessions; len(s) != 2 || s[0] != task.Belief.Sessions[0] || strings.HasSuffix(s[1].ID, "-0") {
+		t.Errorf("run.state_dir has the labels of %v, want those of the task and of the run from the switch on", s)
+	}
 }

@@ -22,7 +22,7 @@ before the last switch, new task or fresh run.`,
   optibfm task switch walk -c myrobot.yaml`,
 	}
 	return withSubcommands(cmd, newTaskSave(), newTaskSwitch(), newTaskNew(), newTaskList(), newTaskShow(),
-		newTaskDelete(), newTaskFromLog())
+		newTaskDelete(), newTaskFromLog(), newTaskExport(), newTaskImport(), newTaskMerge())
 }
 
 // addRobotFlags adds the flags that select the configuration of a robot.
@@ -192,5 +192,66 @@ configuration need the same forward-backward model. A damaged log is refused.`,
 	cmd.Flags().Float64Var(&s.From, "from", 0, "first second of the part")
 	cmd.Flags().Float64Var(&s.To, "to", 0, "last second of the part")
 	requireFlags(cmd, "from", "to")
+	return cmd
+}
+
+func newTaskExport() *cobra.Command {
+	var o tasks.Options
+	cmd := &cobra.Command{
+		Use:   "export NAME FILE",
+		Short: "Write a task to a file for another robot",
+		Long: `Write a saved task to a new file, with its labels' ids, its model's hash and the channels
+of that model. Another robot with the same model imports it.`,
+		Example:           "  optibfm task export gentle-turn gentle-turn.task -c myrobot.yaml",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeTask(&o, true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return tasks.Export(cmd.OutOrStdout(), o, args[0], args[1])
+		},
+	}
+	addRobotFlags(cmd, &o)
+	return cmd
+}
+
+func newTaskImport() *cobra.Command {
+	var o tasks.Options
+	var n tasks.New
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Save the task of an exported file",
+		Long: `Save the task of a file of "task export" under its name. The model and its channels must
+be those of the configuration; also prior, offset, sigma, lambda, rho, exact_restore and
+noise.estimate of the controller, if the task has labels.`,
+		Example: "  optibfm task import gentle-turn.task -c myrobot.yaml --save turn-of-the-other",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return tasks.Import(cmd.OutOrStdout(), o, n, args[0])
+		},
+	}
+	addRobotFlags(cmd, &o)
+	addNewFlags(cmd, &n)
+	cmd.Flags().StringVar(&n.Name, "save", "", "save it under another `NAME`")
+	return cmd
+}
+
+func newTaskMerge() *cobra.Command {
+	var o tasks.Options
+	var n tasks.New
+	cmd := &cobra.Command{
+		Use:   "merge A B --save NAME",
+		Short: "Make one task of the labels of two",
+		Long: `Save a task with the labels of two tasks of the same model, for example of two robots.
+It counts each label once. If both began with the same task and learnt more since, that
+task must be among the saved ones.`,
+		Example: "  optibfm task merge turn turn-of-the-other -c myrobot.yaml --save turn-of-both",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return tasks.Merge(cmd.OutOrStdout(), o, n, args[0], args[1])
+		},
+	}
+	addRobotFlags(cmd, &o)
+	addNewFlags(cmd, &n)
+	cmd.Flags().StringVar(&n.Name, "save", "", "the `NAME` of the new task")
+	requireFlags(cmd, "save")
 	return cmd
 }

@@ -147,7 +147,7 @@ func (c *controlProcess) runWithHost(
 ) error {
 	model := c.session.Model
 	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.observed, granted.String(), model.Fingerprint(), c.recalled
-	o.Fresh = c.session.Fresh
+	o.Fresh, o.Lineage = c.session.Fresh, c.session.Lineage
 	o.Awaits = c.awaits
 	if v, ok := c.robot.(hal.Viewer); ok {
 		o.View = v.View()

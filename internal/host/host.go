@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"runtime"
@@ -107,6 +108,7 @@ type Process struct {
 	logPath  string
 	notes    []string // events of the start
 	Planner  *Planner
+	labels   labelBook
 	saver    *beliefSaver   // may be nil
 	former   *formerTask    // that the operator may keep; nil: none
 	saving   sync.WaitGroup // of former tasks
@@ -219,7 +221,10 @@ func (h *Process) readConfig() error {
 	}
 	file, err := configs.Parse("the host's configuration", h.Config.YAML)
 	file.Controller = h.Config.Control
-	h.Session = &setup.Session{File: file, YAML: h.Config.YAML, Invoked: h.Config.Invoked}
+	h.Session = &setup.Session{
+		File: file, YAML: h.Config.YAML, Invoked: h.Config.Invoked, Lineage: h.Config.Lineage,
+	}
+	h.labels.begin(h.Config.Lineage)
 	return err
 }
 
@@ -379,6 +384,7 @@ func (h *Process) run(alive context.Context) (err error) {
 	end := h.startGoroutines(stop)
 	h.Link.Ready.Store(1)
 	err = h.serve(alive)
+	h.labels.took(math.MaxUint64)
 	close(stop)
 	end()
 	h.drain()
@@ -548,6 +554,7 @@ func (h *Process) TakeTicks() error {
 		if err := h.takeSwitches(t); err != nil {
 			return err
 		}
+		h.labels.took(t.Index + 1)
 		h.takeRequests()
 		h.TakeLabels()
 		h.Recorder.Tick(t)
@@ -567,8 +574,10 @@ func (h *Process) takeSwitches(t *controller.Tick) error {
 		if b.Name == link.FormerTask {
 			h.saveFormer()
 			h.former = &formerTask{b, next}
+			h.labels.switched(next, nil) // it has only some of the labels of its sessions
 			continue
 		}
+		h.labels.switched(next, h.sessionsOf(b))
 		h.Recorder.Switch(
 			flightlog.Snapshot{Next: next, Hash: b.Hash, State: b.State, Noise: b.Noise, Task: b.Name}, t.Done)
 	}

@@ -34,7 +34,8 @@ type beliefSaver struct {
 type savedState struct {
 	belief   []float64
 	noise    controller.NoiseState
-	switched bool // the run switched to another task
+	until    uint64 // the first tick that it does not include
+	switched bool   // the run switched to another task
 }
 
 // openBeliefSaver returns nil if the configuration saves no belief.
@@ -92,7 +93,7 @@ func (k *beliefSaver) Offer(s *controller.State, due bool) {
 		switched = switched || replaced.switched
 	default:
 	}
-	k.newest <- savedState{slices.Clone(s.Belief), s.Noise, switched}
+	k.newest <- savedState{slices.Clone(s.Belief), s.Noise, s.Next, switched}
 }
 
 // run saves until newest is closed.
@@ -114,7 +115,7 @@ func (k *beliefSaver) save(s savedState) error {
 	}
 	err := k.belief.Restore(s.belief)
 	if err == nil {
-		err = k.keeper.Save(k.template.task(taskstore.Last, k.belief, s.noise))
+		err = k.keeper.Save(k.template.task(taskstore.Last, k.belief, s.noise, s.until))
 	}
 	if err != nil {
 		return fmt.Errorf("run.state_dir: the belief is not saved: %w; "+
@@ -130,7 +131,7 @@ func (k *beliefSaver) finish(last *controller.State) error {
 	}
 	var err error
 	if last != nil {
-		err = k.save(savedState{last.Belief, last.Noise, last.Switches != k.offered})
+		err = k.save(savedState{last.Belief, last.Noise, last.Next, last.Switches != k.offered})
 	}
 	return errors.Join(err, k.keeper.Close())
 }

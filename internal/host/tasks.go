@@ -54,14 +54,14 @@ func (d *taskDesk) List() (list []web.SavedTask, err error) {
 
 // Save implements web.Tasks.
 func (d *taskDesk) Save(name string, replace bool) error {
-	belief, noise, err := d.belief.since(rtloop.Now())
+	belief, noise, until, err := d.belief.since(rtloop.Now())
 	if err != nil {
 		return err
 	}
 	if noise.Labels == 0 {
 		return errors.New("the task has no label; give labels first")
 	}
-	err = d.store.Save(d.template.task(name, belief, noise), replace)
+	err = d.store.Save(d.template.task(name, belief, noise, until), replace)
 	if errors.Is(err, taskstore.ErrExists) {
 		return fmt.Errorf("the task %s exists; choose another name, or replace it", name)
 	}
@@ -94,6 +94,7 @@ func (h *Process) noteFormer(t *controller.Tick) {
 	for i := range t.NumLabels {
 		if l := &t.Labels[i]; l.Kind == rewardsrc.Keep && l.Outcome == controller.Applied {
 			h.former = nil
+			h.labels.kept(t.Index)
 			return
 		}
 	}
@@ -107,20 +108,20 @@ func (h *Process) saveFormer() {
 	if h.former == nil {
 		return
 	}
-	b := h.former.belief
+	b, until := h.former.belief, h.former.since
 	h.former = nil
 	h.saving.Go(func() {
 		name := "before-change-" + time.Now().Format("20060102-150405")
 		e := flightlog.Event{At: rtloop.Now(), Level: flightlog.Info, Text: "the task before the change is saved as " + name}
-		if err := h.saveTask(name, b); err != nil {
+		if err := h.saveTask(name, b, until); err != nil {
 			e.Level, e.Text = flightlog.Error, fmt.Sprintf("the task before the change is not saved: %v", err)
 		}
 		record.Offer(h.Planner.Events, e)
 	})
 }
 
-// saveTask saves a belief as a task.
-func (h *Process) saveTask(name string, b link.TaskBelief) error {
+// saveTask saves the belief before a tick as a task.
+func (h *Process) saveTask(name string, b link.TaskBelief, until uint64) error {
 	store, err := setup.TaskStore(h.Session.File.Run)
 	if err != nil {
 		return err
@@ -132,7 +133,7 @@ func (h *Process) saveTask(name string, b link.TaskBelief) error {
 	if err := belief.Restore(b.State); err != nil {
 		return err
 	}
-	return store.Save(h.taskTemplate().task(name, belief, b.Noise), false)
+	return store.Save(h.taskTemplate().task(name, belief, b.Noise, until), false)
 }
 
 // taskTemplate makes tasks of the beliefs of a run.
@@ -140,18 +141,20 @@ type taskTemplate struct {
 	file  configs.File
 	model string // its hash
 	robot string // its name
+
+	labels *labelBook
 }
 
 func (h *Process) taskTemplate() taskTemplate {
-	return taskTemplate{h.Session.File, h.Config.ModelHash, h.Config.Spec.Name}
+	return taskTemplate{h.Session.File, h.Config.ModelHash, h.Config.Spec.Name, &h.labels}
 }
 
-// task returns the task of a belief, which it does not copy.
-func (r taskTemplate) task(name string, b *posterior.Belief, n controller.NoiseState) taskstore.Task {
+// task returns the task of the belief before tick until, which it does not copy.
+func (r taskTemplate) task(name string, b *posterior.Belief, n controller.NoiseState, until uint64) taskstore.Task {
 	k := r.file.Controller
 	saved := taskstore.SavedBelief{
 		Belief: b, Basis: k.BasisHash(), Offset: k.Offset, Sigma: k.Sigma, Estimate: k.Noise.Estimate, Noise: n,
-		SavedAt: time.Now().UTC(),
+		SavedAt: time.Now().UTC(), Sessions: r.labels.sessions(until),
 	}
 	return taskstore.Task{
 		Name: name, ModelHash: r.model, Z: setup.MeanZ(k, saved), Belief: &saved,
@@ -161,8 +164,9 @@ func (r taskTemplate) task(name string, b *posterior.Belief, n controller.NoiseS
 	}
 }
 
-// since returns a copy of a belief from after a time or, if none comes, of the newest one.
-func (w *beliefWatch) since(at int64) (*posterior.Belief, controller.NoiseState, error) {
+// since returns a copy of a belief from after a time or, if none comes, of the newest one, which is that before tick
+// until.
+func (w *beliefWatch) since(at int64) (b *posterior.Belief, n controller.NoiseState, until uint64, err error) {
 	for deadline := time.Now().Add(newestWait); time.Now().Before(deadline); time.Sleep(viewEvery / 4) {
 		if w.newest.Load() != nil && w.seenAt() > at {
 			break
@@ -172,11 +176,11 @@ func (w *beliefWatch) since(at int64) (*posterior.Belief, controller.NoiseState,
 	defer w.mu.Unlock()
 	copied, err := w.cfg.NewBelief(w.dim)
 	if err != nil {
-		return nil, w.noise, err
+		return nil, w.noise, 0, err
 	}
 	state := make([]float64, posterior.StateLen(w.belief.Dim()))
 	w.belief.State(state)
-	return copied, w.noise, copied.Restore(state)
+	return copied, w.noise, w.until, copied.Restore(state)
 }
 
 func (w *beliefWatch) seenAt() int64 {

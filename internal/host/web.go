@@ -415,6 +415,7 @@ type beliefWatch struct {
 	mu      sync.Mutex
 	belief  *posterior.Belief
 	noise   controller.NoiseState
+	until   uint64 // the first tick that belief does not include
 	takenAt int64
 }
 
@@ -441,7 +442,7 @@ func (w *beliefWatch) take(s *controller.State) {
 	if s.At-w.takenAt < int64(viewEvery) || w.belief.Restore(s.Belief) != nil {
 		return
 	}
-	w.takenAt, w.noise = s.At, s.Noise
+	w.takenAt, w.noise, w.until = s.At, s.Noise, s.Next
 	b := &believed{
 		mean: make([]float64, w.belief.TaskDim()), zero: w.cfg.Zero(w.belief), prior: w.belief.LogDetPrior(),
 	}

@@ -4,6 +4,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/internal/shell"
+	"optibfm/internal/taskstore"
 )
 
 // HostConfig is the configuration of the host process, from the control process.
@@ -19,6 +20,7 @@ type HostConfig struct {
 	View      string   // address of the driver's pictures, "" for none
 	Recalled  string   // message about the belief of earlier runs
 	Fresh     bool     // set that belief aside
+	Lineage   taskstore.Lineage
 	Invoked   shell.Invocation
 	Awaits    bool // the robot stands still until the operator's first input
 }

@@ -96,6 +96,9 @@ func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("run.state_dir: %w; or start without it: use --fresh once", err)
 	}
+	if task.Belief.Belief.Weight() > 0 {
+		s.Lineage = taskstore.NewLineage(task.Belief)
+	}
 	return fmt.Sprintf("the run starts from the belief of %s; labels in it: %d",
 		task.Belief.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), task.Belief.Labels()), nil
 }

@@ -18,6 +18,7 @@ import (
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/shell"
+	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
 	"optibfm/rtloop"
 )
@@ -30,6 +31,8 @@ type Session struct {
 	Fresh bool // set the belief of earlier runs aside
 	Warm  WarmStart
 	Start *Start // the task of run.start_task; nil: none
+
+	Lineage taskstore.Lineage // of the run's labels; that of a run with run.state_dir is known after RestoreBelief
 
 	Invoked shell.Invocation
 
@@ -79,6 +82,9 @@ func (s *Session) CreateLog(
 	}
 	if s.File.Run.Shadow {
 		meta.Extra["shadow"] = "the actions went nowhere: the robot was neither armed nor moved"
+	}
+	if s.Lineage.Run != "" {
+		s.Lineage.Describe(meta.Extra)
 	}
 	if simulated {
 		meta.Clock.MonoNS = 0
@@ -193,5 +199,17 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		text := plaintext.Printable("warning: " + shell.ThisProgram().Renamed(warning))
 		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(text))
 	}
+	s.Lineage = s.lineage()
 	return s, s.UpdateYAML()
+}
+
+// lineage returns that of a run that begins with StartBelief.
+func (s *Session) lineage() taskstore.Lineage {
+	switch {
+	case s.Start != nil && s.Start.Belief != nil:
+		return taskstore.NewLineage(s.Start.Belief)
+	case s.File.Model.WarmStart != "":
+		return taskstore.NewLineage(new(taskstore.SavedBelief)) // other runs may have the same labels
+	}
+	return taskstore.NewLineage(nil)
 }

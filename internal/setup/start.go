@@ -114,14 +114,9 @@ func LoadVetted(f *configs.File, m Model) error {
 
 // fit checks the task against a configuration, and sets fixed_z of the strategy fixed.
 func (s *Start) fit(f *configs.File, m Model) error {
-	if err := checkTaskModel(s.Path, s.Task, m); err != nil {
-		return err
-	}
 	k := &f.Controller
-	if s.Belief != nil {
-		if err := checkBelief(s.Task, s.Path, *k, m); err != nil {
-			return err
-		}
+	if err := CheckTask(s.Path, s.Task, *k, m); err != nil {
+		return err
 	}
 	if k.Strategy != controller.Fixed {
 		if s.Belief == nil {
@@ -156,6 +151,15 @@ func checkZ(where string, t taskstore.Task) error {
 	return nil
 }
 
+// CheckTask refuses a task of another model and, if it has a belief, of other settings than a configuration's. where
+// is its file.
+func CheckTask(where string, t taskstore.Task, k controller.Config, m Model) error {
+	if err := checkTaskModel(where, t, m); err != nil || t.Belief == nil {
+		return err
+	}
+	return checkBelief(t, where, k, m)
+}
+
 // CheckSwitch refuses a task to which a run with this configuration and model cannot switch.
 func CheckSwitch(t taskstore.Task, k controller.Config, m Model) error {
 	if err := CheckFollowsBelief(k); err != nil {
@@ -165,11 +169,7 @@ func CheckSwitch(t taskstore.Task, k controller.Config, m Model) error {
 		return fmt.Errorf("the task %s has no belief: it was made from a log; start a run from it with --strategy %s",
 			t.Name, controller.Fixed)
 	}
-	where := "the task " + t.Name
-	if err := checkTaskModel(where, t, m); err != nil {
-		return err
-	}
-	return checkBelief(t, where, k, m)
+	return CheckTask("the task "+t.Name, t, k, m)
 }
 
 // CheckFollowsBelief refuses a configuration whose run follows no belief.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"optibfm/controller"
 	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
@@ -56,9 +58,21 @@ func (w workplace) labelLog(path, csv, name string) (t taskstore.Task, c change,
 	c.empty = empty
 	t = end.task
 	t.Belief.Noise, t.Belief.SavedAt = end.learner.Noise(), time.Now().UTC()
+	t.Belief.Sessions = taskstore.With(t.Belief.Sessions, sessionOf(path, rows))
 	t.Origin.At, t.Origin.Program, t.Origin.Afterwards = t.Belief.SavedAt, version.String(), c.applied
 	err = w.complete(&t, path, &end.config)
 	return t, c, err
+}
+
+// sessionOf names the labels given to a log afterwards, the same for the same labels.
+func sessionOf(log string, rows []labelled) string {
+	var sum xxhash.Digest
+	sum.Reset()
+	fmt.Fprint(&sum, filepath.Base(log))
+	for _, row := range rows {
+		fmt.Fprintf(&sum, " %d %+v", row.tick, row.value)
+	}
+	return fmt.Sprintf("afterwards-%016x", sum.Sum64())
 }
 
 // states are the ticks of a log that have a label.

@@ -43,9 +43,17 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	m := log.Metadata()
-	last := m.Clock.MonoNS
+	lineage, err := taskstore.LineageOf(m.Extra)
+	if err != nil {
+		return end, fmt.Errorf("%s: %w", path, err)
+	}
+	last, until := m.Clock.MonoNS, uint64(0)
 	result, err := flightlog.Follow(log, func(t *controller.Tick, _ *posterior.Belief) {
-		last = t.SenseAt
+		last, until = t.SenseAt, t.Index+1
+		if t.Flags.Has(controller.FlagSwitched) || t.Flags.Has(controller.FlagChanged) && m.Control.Gate.Relearn {
+			// The log does not have the sessions of the other task; some labels of the present one are no more.
+			lineage.Before = nil
+		}
 		if visit != nil {
 			visit(t)
 		}
@@ -63,7 +71,7 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 		Belief: &taskstore.SavedBelief{
 			Belief: result.Learner.Belief(), Basis: m.Control.BasisHash(), Offset: m.Control.Offset,
 			Sigma: m.Control.Sigma, Estimate: m.Control.Noise.Estimate, Noise: result.Noise,
-			SavedAt: time.Unix(0, m.Clock.Wall(last)).UTC(),
+			SavedAt: time.Unix(0, m.Clock.Wall(last)).UTC(), Sessions: lineage.Sessions(0, until),
 		},
 	}
 	return end, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -69,7 +70,7 @@ func TestParse_ReadsFilesOfTheVersionBefore(t *testing.T) {
 		Belief: b, Basis: "def", Offset: 0.7, Sigma: 0.5, Estimate: true,
 		Noise: controller.NoiseState{Squares: 1.25, Count: 2.5, Labels: 3}, SavedAt: time.Unix(1e9, 5).UTC(),
 	}
-	if *got.Belief != want || got.Note != "slow" || got.ModelHash != "abc" || got.Origin.StateDir != "/belief" ||
+	if !reflect.DeepEqual(*got.Belief, want) || got.Note != "slow" || got.ModelHash != "abc" || got.Origin.StateDir != "/belief" ||
 		!slices.Equal(got.Z, []float64{0.1, -1e-300, 1.0 / 3}) {
 		t.Errorf("%+v, belief %+v", got, got.Belief)
 	}
@@ -196,7 +197,12 @@ func TestTask_RefusesAHeaderThatParseWouldRefuse(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, learnt := range []bool{false, true} {
-		whole, err := newTask(f, "turn", learnt).append(nil)
+		task := newTask(f, "turn", learnt)
+		if learnt {
+			task.Belief.Sessions = []Session{{"0123456789abcdef-0", 90}, {"afterwards-00ff", 0}}
+			task.Exported = &Exported{"turn", []Channel{{"x", "m"}}, []Channel{{Name: "left"}}}
+		}
+		whole, err := task.append(nil)
 		if err != nil {
 			f.Fatal(err)
 		}

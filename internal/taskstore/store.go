@@ -219,6 +219,37 @@ func (s Store) Save(t Task, replacing bool) error {
 	return folderError(err)
 }
 
+// Export writes a task to a new file for another robot, under any path.
+func Export(path string, t Task) error {
+	data, err := t.append(nil)
+	if err == nil && len(t.Z) == 0 {
+		err = errNoDirection
+	}
+	if err == nil {
+		err = createDurably(path, data)
+	}
+	if err != nil {
+		return fmt.Errorf("taskstore: %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReadExported reads a file of Export, or one that was copied from the folder of a store.
+func ReadExported(path string) (t Task, err error) {
+	data, err := read(path)
+	if err == nil {
+		name, _ := strings.CutSuffix(filepath.Base(path), suffix)
+		t, err = Parse(name, data)
+	}
+	if err != nil {
+		return Task{}, fmt.Errorf("taskstore: %s: %w", path, err)
+	}
+	if t.Exported != nil {
+		t.Name = t.Exported.Name
+	}
+	return t, nil
+}
+
 // Delete removes a task, also a damaged one.
 func (s Store) Delete(name string) error {
 	if err := CheckName(name); err != nil {

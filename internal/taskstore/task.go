@@ -26,7 +26,21 @@ type Task struct {
 	ModelHash string       `json:"model_hash"`  // of the model whose z this is
 	Z         []float64    `json:"z,omitempty"` // [d], finite, not all 0; nil: the belief has no direction yet
 	Origin    Origin       `json:"origin"`
-	Belief    *SavedBelief `json:"-"` // nil: a z without labels
+	Belief    *SavedBelief `json:"-"`                  // nil: a z without labels
+	Exported  *Exported    `json:"exported,omitempty"` // of a file on its way to another robot
+}
+
+// Exported is what a file on its way to another robot has besides the task.
+type Exported struct {
+	Name        string    `json:"name"`
+	Observation []Channel `json:"observation"` // of the model
+	Action      []Channel `json:"action"`
+}
+
+// Channel is the name and unit of a channel.
+type Channel struct {
+	Name string `json:"name"`
+	Unit string `json:"unit,omitempty"`
 }
 
 // Origin is how a task was made: from the belief of a run or at the end of a log, or from a part of a log.
@@ -53,7 +67,8 @@ type SavedBelief struct {
 	Sigma    float64               `json:"sigma"`              // σ: a label has the weight 1/σ²
 	Estimate bool                  `json:"estimate,omitempty"` // Sigma is the first guess: a label has the weight 1
 	Noise    controller.NoiseState `json:"noise"`
-	SavedAt  time.Time             `json:"saved_at"` // wall clock
+	SavedAt  time.Time             `json:"saved_at"`           // wall clock
+	Sessions []Session             `json:"sessions,omitempty"` // whose labels it has; nil: unknown
 }
 
 // Labels returns the number of labels in the belief.
@@ -75,8 +90,13 @@ func (t Task) check() error {
 	if len(t.Note) > maxNote || !utf8.ValidString(t.Note) {
 		return fmt.Errorf("note: %d bytes; use up to %d bytes of text", len(t.Note), maxNote)
 	}
-	if len(t.Z) == 0 && t.Belief != nil {
-		return nil
+	if t.Belief != nil {
+		if err := checkSessions(t.Belief.Sessions); err != nil {
+			return fmt.Errorf("belief: %w", err)
+		}
+		if len(t.Z) == 0 {
+			return nil
+		}
 	}
 	if d := len(t.Z); d < 1 || d > posterior.MaxDim {
 		return fmt.Errorf("z has %d numbers, want 1 to %d", d, posterior.MaxDim)
