@@ -34,16 +34,16 @@ func newRecords() (*records, error) {
 	return r, nil
 }
 
-// declare writes the schemas and channels of some topics.
-func (r *records) declare(channels channelSet) error {
-	if err := r.declareSchemas(channels); err != nil {
+// declare writes the schemas and channels of some topics. named are the fields of the run.
+func (r *records) declare(channels channelSet, named namedChannels) error {
+	if err := r.declareSchemas(channels, named); err != nil {
 		return err
 	}
 	return r.declareChannels(channels)
 }
 
 // declareSchemas writes the message definitions with their dependencies.
-func (r *records) declareSchemas(channels channelSet) error {
+func (r *records) declareSchemas(channels channelSet, named namedChannels) error {
 	for i, t := range topics {
 		if !channels.has(i) {
 			continue
@@ -54,7 +54,11 @@ func (r *records) declareSchemas(channels channelSet) error {
 			imported := message.ParentFile().Imports().Get(k).FileDescriptor
 			files.File = append(files.File, protodesc.ToFileDescriptorProto(imported))
 		}
-		files.File = append(files.File, protodesc.ToFileDescriptorProto(message.ParentFile()))
+		own := protodesc.ToFileDescriptorProto(message.ParentFile())
+		if i == tickChannel {
+			named.extend(own)
+		}
+		files.File = append(files.File, own)
 		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&files)
 		if err != nil {
 			return fmt.Errorf("encoding the message definitions: %w", err)
@@ -104,7 +108,7 @@ func newOpenChunk(channels channelSet, compress bool) (*openChunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.declare(channels); err != nil { // the library needs the channels
+	if err := r.declare(channels, namedChannels{}); err != nil { // the library needs the channels
 		return nil, err
 	}
 	c := &openChunk{records: r}

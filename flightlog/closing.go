@@ -45,7 +45,7 @@ func (s *summary) write() error {
 		op    mcap.OpCode
 		write func() error
 	}{
-		{mcap.OpSchema, func() error { return out.declareSchemas(s.w.channels) }},
+		{mcap.OpSchema, func() error { return out.declareSchemas(s.w.channels, s.w.named) }},
 		{mcap.OpChannel, func() error { return out.declareChannels(s.w.channels) }},
 		{mcap.OpStatistics, s.statistics},
 		{mcap.OpChunkIndex, s.chunkIndexes},

@@ -105,7 +105,7 @@ func (r *Reader) mostBytes(channel int) int {
 	s := r.meta.Shape
 	switch channel {
 	case tickChannel:
-		return fixed + 5*(s.Obs+s.Action) + 2*9*s.Latent
+		return fixed + (5+namedBytes)*(s.Obs+s.Action) + 2*9*s.Latent
 	case planChannel:
 		return fixed + 9*s.Latent
 	case snapshotChannel:

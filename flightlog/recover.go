@@ -98,7 +98,7 @@ func (r *Reader) copyPreamble(w *mcap.Writer) error {
 	if err := w.WriteHeader(&mcap.Header{Profile: r.header.Profile, Library: r.header.Library}); err != nil {
 		return err
 	}
-	if err := (&records{Writer: w}).declare(logChannels); err != nil {
+	if err := (&records{Writer: w}).declare(logChannels, channelsOf(r.meta.Robot)); err != nil {
 		return err
 	}
 	kv, err := r.meta.encode()

@@ -211,7 +211,7 @@ func TestReader_RewrittenLogIsNotDamaged(t *testing.T) {
 		w, err := mcap.NewWriter(&out, &opts)
 		must(t, err)
 		must(t, w.WriteHeader(&mcap.Header{Library: "another program"}))
-		must(t, (&records{Writer: w}).declare(logChannels))
+		must(t, (&records{Writer: w}).declare(logChannels, namedChannels{}))
 		kv, err := r.meta.encode()
 		must(t, err)
 		if checksums { // the metadata as it is in the log

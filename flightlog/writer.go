@@ -91,6 +91,7 @@ type Writer struct {
 	written     mcap.Statistics // of the file
 	waiting     [numChannels]uint64
 
+	named     namedChannels
 	tick      flightlogpb.Tick // scratch
 	data      []byte           // scratch
 	sequence  [numChannels]uint32
@@ -155,7 +156,7 @@ func syncDir(path string) error {
 
 func newWriter(path string, f file, meta Metadata, channels channelSet, opts Options) (*Writer, error) {
 	w := &Writer{path: path, file: f, meta: meta, channels: channels, opts: opts.withDefaults()}
-	w.newest, w.index = meta.Clock.MonoNS, newChunkIndex(path)
+	w.newest, w.index, w.named = meta.Clock.MonoNS, newChunkIndex(path), channelsOf(meta.Robot)
 	w.written.ChannelMessageCounts = make(map[uint16]uint64)
 	var err error
 	if w.chunk, err = newOpenChunk(channels, opts.Compress); err != nil {
@@ -176,7 +177,7 @@ func (w *Writer) writePreamble() error {
 	if err := w.out.WriteHeader(&mcap.Header{Profile: profile, Library: library + w.meta.Program}); err != nil {
 		return err
 	}
-	if err := w.out.declare(w.channels); err != nil {
+	if err := w.out.declare(w.channels, w.named); err != nil {
 		return err
 	}
 	kv, err := w.meta.encode()
@@ -407,6 +408,9 @@ func (w *Writer) add(channel int, at int64, m proto.Message) (mark, error) {
 	w.data, err = proto.MarshalOptions{Deterministic: true}.MarshalAppend(w.data[:0], m)
 	if err != nil {
 		return mark{}, fmt.Errorf("flightlog: encoding a message for %s: %w", topics[channel].name, err)
+	}
+	if channel == tickChannel {
+		w.data = w.named.append(w.data, w.tick.Obs, w.tick.Action)
 	}
 	if w.chunk.size() == 0 {
 		w.opened = w.opts.Now()
