@@ -178,7 +178,8 @@ func TestNamedChannels_MakeValidDefinitions(t *testing.T) {
 			json[key] = field.GetName()
 		}
 	}
-	if _, err := protodesc.NewFiles(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}); err != nil {
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}
+	if _, err := protodesc.NewFiles(set); err != nil {
 		t.Error(err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
+	"optibfm/internal/taskstore"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
@@ -574,10 +575,10 @@ func (h *Process) takeSwitches(t *controller.Tick) error {
 		if b.Name == link.FormerTask {
 			h.saveFormer()
 			h.former = &formerTask{b, next}
-			h.labels.switched(next, nil) // it has only some of the labels of its sessions
+			h.labels.switched(next, unknownSessions)
 			continue
 		}
-		h.labels.switched(next, h.sessionsOf(b))
+		h.labels.switched(next, func() []taskstore.Session { return h.sessionsOf(b.Name, b.Hash) })
 		h.Recorder.Switch(
 			flightlog.Snapshot{Next: next, Hash: b.Hash, State: b.State, Noise: b.Noise, Task: b.Name}, t.Done)
 	}

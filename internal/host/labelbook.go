@@ -1,6 +1,7 @@
 package host
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,22 +14,27 @@ import (
 // read it. Without begin, and for a nil *labelBook, they are unknown.
 type labelBook struct {
 	mu    sync.Mutex
-	parts []labelPart // in the order of time
+	run   string
+	parts []labelPart // the newest, in the order of time
 	taken uint64      // the recorder has taken the ticks before this one, with their switches
 }
 
 // labelPart is a part of a run with one belief, from a tick on.
 type labelPart struct {
-	from    uint64
-	began   uint64 // the tick from which its session is
-	lineage taskstore.Lineage
+	from   uint64
+	began  uint64                     // the tick from which its session is
+	before func() []taskstore.Session // with whose labels it began; it may read a file
 }
 
-// recordedWait is how long a save waits for the recorder.
-const recordedWait = time.Second
+const (
+	recordedWait = time.Second // of a save for the recorder
+	maxParts     = 16          // more than there can be between a belief and its save
+)
 
 // begin sets where the labels of the run come from. It is the first call.
-func (k *labelBook) begin(l taskstore.Lineage) { k.parts = []labelPart{{lineage: l}} }
+func (k *labelBook) begin(l taskstore.Lineage) {
+	k.run, k.parts = l.Run, []labelPart{{before: func() []taskstore.Session { return l.Before }}}
+}
 
 // took notes that the recorder took all ticks before one.
 func (k *labelBook) took(before uint64) {
@@ -38,12 +44,10 @@ func (k *labelBook) took(before uint64) {
 }
 
 // switched notes that the run switched, before tick from, to a belief of other sessions, nil for unknown ones.
-func (k *labelBook) switched(from uint64, before []taskstore.Session) {
+func (k *labelBook) switched(from uint64, before func() []taskstore.Session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if n := len(k.parts); n > 0 {
-		k.parts = append(k.parts, labelPart{from, from, k.parts[n-1].lineage.SwitchedTo(before)})
-	}
+	k.add(labelPart{from, from, sync.OnceValue(before)})
 }
 
 // kept notes that the run returned, in a tick, to the belief before the newest switch.
@@ -51,9 +55,13 @@ func (k *labelBook) kept(tick uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n := len(k.parts); n > 1 {
-		former := k.parts[n-2]
-		former.from = tick
-		k.parts = append(k.parts, former)
+		k.add(labelPart{tick, k.parts[n-2].began, k.parts[n-2].before})
+	}
+}
+
+func (k *labelBook) add(p labelPart) {
+	if k.parts = append(k.parts, p); len(k.parts) > maxParts {
+		k.parts = slices.Delete(k.parts, 0, 1)
 	}
 }
 
@@ -68,16 +76,23 @@ func (k *labelBook) sessions(until uint64) []taskstore.Session {
 			return nil
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	last := len(k.parts) - 1
-	if last < 0 {
+	part, ok := k.partBefore(until)
+	if !ok {
 		return nil
 	}
-	for last > 0 && k.parts[last].from >= until {
-		last--
+	return taskstore.Lineage{Run: k.run, Before: part.before()}.Sessions(part.began, until)
+}
+
+// partBefore returns the part of the belief before a tick, if it is not too old.
+func (k *labelBook) partBefore(tick uint64) (p labelPart, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range slices.Backward(k.parts) {
+		if p.from < tick || p.from == 0 {
+			return p, true
+		}
 	}
-	return k.parts[last].lineage.Sessions(k.parts[last].began, until)
+	return p, false
 }
 
 func (k *labelBook) tookBefore(tick uint64) bool {
@@ -88,17 +103,20 @@ func (k *labelBook) tookBefore(tick uint64) bool {
 
 // sessionsOf returns the sessions of a belief to which the run switched: those of the task with its name, if that has
 // the same belief.
-func (h *Process) sessionsOf(b link.TaskBelief) []taskstore.Session {
-	if b.Name == link.NewTask {
+func (h *Process) sessionsOf(name string, hash uint64) []taskstore.Session {
+	if name == link.NewTask {
 		return []taskstore.Session{}
 	}
 	store, err := setup.TaskStore(h.Session.File.Run)
 	if err != nil {
 		return nil
 	}
-	t, err := store.Load(b.Name)
-	if err != nil || t.Belief == nil || t.Belief.Belief.Hash() != b.Hash {
+	t, err := store.Load(name)
+	if err != nil || t.Belief == nil || t.Belief.Belief.Hash() != hash {
 		return nil
 	}
 	return t.Belief.Sessions
 }
+
+// unknownSessions is for a belief with some of the labels of its sessions.
+func unknownSessions() []taskstore.Session { return nil }

@@ -13,11 +13,14 @@ func TestLabelBook_FollowsSwitchesOfTheTask(t *testing.T) {
 	other := taskstore.Session{ID: "other-0", Until: 9}
 	var k labelBook
 	k.begin(taskstore.Lineage{Run: "run", Before: []taskstore.Session{start}})
-	k.switched(10, []taskstore.Session{other}) // to another task before tick 10
-	k.switched(20, []taskstore.Session{})      // to a new one
-	k.switched(30, nil)                        // the task changed
-	k.kept(40)                                 // it did not
-	k.switched(50, nil)                        // to a task of unknown sessions
+	to := func(sessions ...taskstore.Session) func() []taskstore.Session {
+		return func() []taskstore.Session { return append([]taskstore.Session{}, sessions...) }
+	}
+	k.switched(10, to(other))       // to another task before tick 10
+	k.switched(20, to())            // to a new one
+	k.switched(30, unknownSessions) // the task changed
+	k.kept(40)                      // it did not
+	k.switched(50, unknownSessions) // to a task of unknown sessions
 	k.took(math.MaxUint64)
 	own := func(began, until uint64) taskstore.Session {
 		return taskstore.Lineage{Run: "run", Before: []taskstore.Session{}}.Sessions(began, until)[0]
@@ -29,6 +32,18 @@ func TestLabelBook_FollowsSwitchesOfTheTask(t *testing.T) {
 		if got := k.sessions(until); !slices.Equal(got, want) {
 			t.Errorf("before tick %d: %v, want %v", until, got, want)
 		}
+	}
+}
+
+func TestLabelBook_KeepsOnlyTheNewestParts(t *testing.T) {
+	var k labelBook
+	k.begin(taskstore.Lineage{Run: "run", Before: []taskstore.Session{}})
+	k.took(math.MaxUint64)
+	for i := range uint64(100) {
+		k.switched(i+1, func() []taskstore.Session { return []taskstore.Session{} })
+	}
+	if len(k.parts) > maxParts || k.sessions(5) != nil || len(k.sessions(101)) != 1 {
+		t.Errorf("%d parts, %v, %v", len(k.parts), k.sessions(5), k.sessions(101))
 	}
 }
 

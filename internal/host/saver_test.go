@@ -25,8 +25,8 @@ func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 	keeper, err := store.Lock()
 	rigtest.Must(t, err)
 	saver := &beliefSaver{
-		keeper: keeper, template: taskTemplate{file: file, model: "model", robot: "robot"}, belief: belief.Clone(), steps: &words.Steps,
-		newest: make(chan savedState, 1),
+		keeper: keeper, template: taskTemplate{file: file, model: "model", robot: "robot"}, belief: belief.Clone(),
+		steps: &words.Steps, newest: make(chan savedState, 1),
 	}
 	state := controller.NewState(controller.Shape{Obs: 1, Action: 1, Latent: d})
 	offer := func(label float64, switches uint64) uint64 {

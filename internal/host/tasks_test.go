@@ -24,7 +24,8 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 	watch, err := newBeliefWatch(file.Controller, d)
 	rigtest.Must(t, err)
 	desk := &taskDesk{
-		store: taskstore.Store{Dir: t.TempDir()}, template: taskTemplate{file: file, model: "abc", robot: "fake"}, belief: watch,
+		store:    taskstore.Store{Dir: t.TempDir()},
+		template: taskTemplate{file: file, model: "abc", robot: "fake"}, belief: watch,
 	}
 	learner, err := controller.NewLearner(file.Controller, d, 20e6)
 	rigtest.Must(t, err)

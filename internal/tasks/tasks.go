@@ -159,6 +159,8 @@ type beliefReport struct {
 	Rho          float64   `json:"rho"`
 	Sigma        float64   `json:"sigma"`
 	ExactRestore bool      `json:"exact_restore"`
+
+	Sessions []taskstore.Session `json:"sessions,omitempty"` // whose labels it has; none if unknown
 }
 
 func printJSON(out io.Writer, t taskstore.Task) error {
@@ -166,6 +168,7 @@ func printJSON(out io.Writer, t taskstore.Task) error {
 	if b := t.Belief; b != nil {
 		report.Belief = &beliefReport{
 			b.Labels(), b.SavedAt, b.Belief.Lambda(), b.Belief.Rho(), b.Sigma, b.Belief.ExactRestore(),
+			b.Sessions,
 		}
 	}
 	encoder := json.NewEncoder(out)

@@ -70,7 +70,8 @@ func TestParse_ReadsFilesOfTheVersionBefore(t *testing.T) {
 		Belief: b, Basis: "def", Offset: 0.7, Sigma: 0.5, Estimate: true,
 		Noise: controller.NoiseState{Squares: 1.25, Count: 2.5, Labels: 3}, SavedAt: time.Unix(1e9, 5).UTC(),
 	}
-	if !reflect.DeepEqual(*got.Belief, want) || got.Note != "slow" || got.ModelHash != "abc" || got.Origin.StateDir != "/belief" ||
+	if !reflect.DeepEqual(*got.Belief, want) ||
+			got.Note != "slow" || got.ModelHash != "abc" || got.Origin.StateDir != "/belief" ||
 		!slices.Equal(got.Z, []float64{0.1, -1e-300, 1.0 / 3}) {
 		t.Errorf("%+v, belief %+v", got, got.Belief)
 	}

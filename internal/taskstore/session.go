@@ -55,10 +55,6 @@ func NewLineage(begins *SavedBelief) Lineage {
 	return l
 }
 
-// SwitchedTo returns the lineage from tick next on of a run that switches to a belief of these sessions there, nil
-// for unknown ones.
-func (l Lineage) SwitchedTo(before []Session) Lineage { return Lineage{l.Run, before} }
-
 // Sessions returns the sessions of a belief of the run, which began it before tick from and has the labels before
 // tick until. They are unknown, nil, if those before are.
 func (l Lineage) Sessions(from, until uint64) []Session {
