@@ -2,7 +2,7 @@
 
     python3 gymnasium_bridge.py HalfCheetah-v5 --listen unix:/tmp/cheetah.sock
     python3 gymnasium_bridge.py Hopper-v5 --kwargs '{"terminate_when_unhealthy": false}'
-    python3 gymnasium_bridge.py gym_quadruped.quadruped_env:QuadrupedEnv --kwargs '{"robot": "go2"}'
+    PYTHONPATH=../examples/gymnasium python3 gymnasium_bridge.py quadruped:Quadruped --kwargs '{"robot": "go1"}'
 
 ENV_ID is an id that gymnasium.make knows, or MODULE:CLASS of an environment that is not registered. Observations are
 flattened. Actions must be a bounded Box: its range becomes [-1, 1]. A seed gives the same episode every time. The only
@@ -47,11 +47,21 @@ def make(env_id: str, **kwargs) -> gymnasium.Env:
     kwargs.update(max_episode_steps=-1, disable_env_checker=True)  # no limit; no warnings about types of numbers
     kwargs.setdefault("render_mode", "rgb_array")
     try:
-        if ":" in env_id and env_id not in gymnasium.registry and not _registers(env_id):
-            return gymnasium.make(gymnasium.envs.registration.EnvSpec("Unregistered-v0", entry_point=env_id), **kwargs)
-        return gymnasium.make(env_id, **kwargs)
+        try:
+            return _make(env_id, **kwargs)
+        except TypeError as e:
+            if "'render_mode'" not in str(e):
+                raise
+        del kwargs["render_mode"]  # which this environment does not know
+        return _make(env_id, **kwargs)
     except (gymnasium.error.Error, ImportError, AttributeError, TypeError) as e:
         raise ValueError(f"{env_id}: {e}") from e
+
+
+def _make(env_id: str, **kwargs) -> gymnasium.Env:
+    if ":" in env_id and env_id not in gymnasium.registry and not _registers(env_id):
+        return gymnasium.make(gymnasium.envs.registration.EnvSpec("Unregistered-v0", entry_point=env_id), **kwargs)
+    return gymnasium.make(env_id, **kwargs)
 
 
 def _registers(env_id: str) -> bool:
@@ -118,7 +128,10 @@ class Simulator:
         self.halt()
 
     def _begin(self, seed: int | None) -> None:
-        self._obs, _ = self.env.reset(seed=seed, options=self.reset_options())
+        answer = self.env.reset(seed=seed, options=self.reset_options())
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise ValueError(f"{self.spec.name}: reset returns no pair of observation and info; wrap it in a gymnasium.Env")
+        self._obs, _ = answer
         self._reward, self._ended = None, 0  # steps since the end of the episode
 
     def reset_options(self) -> dict | None:

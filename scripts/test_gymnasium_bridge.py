@@ -157,7 +157,31 @@ class AnEnvironmentOfItsOwn(unittest.TestCase):
             robot.frame()
 
 
+class Plain(Countdown):
+    """Cannot render, and does not know that one could."""
+
+    def __init__(self):
+        super().__init__()
+
+
+class Outdated(Plain):
+    """Follows Gym's interface of before 2022."""
+
+    def reset(self, seed=None, options=None):
+        return super().reset(seed=seed, options=options)[0]
+
+
 class AnUnsuitableEnvironment(unittest.TestCase):
+    def test_without_pictures_is_served(self):
+        robot = simulator(f"{__name__}:Plain")
+        robot.advance()
+        with self.assertRaisesRegex(RuntimeError, "no rgb_array pictures"):
+            robot.frame()
+
+    def test_with_a_reset_of_an_earlier_interface_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "wrap it"):
+            simulator(f"{__name__}:Outdated")
+
     def test_is_refused_with_the_reason(self):
         for env_id, reason in {
             "CartPole-v1": "only a bounded Box", "Nope-v3": "Nope-v3.*doesn't exist", "nomodule:Class": "No module named",

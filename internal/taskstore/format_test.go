@@ -71,7 +71,7 @@ func TestParse_ReadsFilesOfTheVersionBefore(t *testing.T) {
 		Noise: controller.NoiseState{Squares: 1.25, Count: 2.5, Labels: 3}, SavedAt: time.Unix(1e9, 5).UTC(),
 	}
 	if !reflect.DeepEqual(*got.Belief, want) ||
-			got.Note != "slow" || got.ModelHash != "abc" || got.Origin.StateDir != "/belief" ||
+		got.Note != "slow" || got.ModelHash != "abc" || got.Origin.StateDir != "/belief" ||
 		!slices.Equal(got.Z, []float64{0.1, -1e-300, 1.0 / 3}) {
 		t.Errorf("%+v, belief %+v", got, got.Belief)
 	}
