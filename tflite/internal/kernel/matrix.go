@@ -169,10 +169,10 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu, sparse bool, s *Scrat
 	if p.sparse {
 		multiplied = p.list()
 	}
-	if s == nil || s.team == nil || n*m.in*m.out < divisible {
-		p.outputs(0, 0, m.out)
-	} else {
+	if s != nil && s.team.divides(n*m.in*m.out) {
 		s.team.run(&p)
+	} else {
+		p.outputs(0, 0, m.out)
 	}
 	return m.effort(n, multiplied, (multiplied+n-1)/n)
 }

@@ -6,17 +6,16 @@ import (
 )
 
 const (
-	// divisible is the least number of multiply-adds of a product that a team divides. Waking a
-	// goroutine takes about as long as this product.
-	divisible = 1 << 19
+	// divisible is the least number of multiply-adds of a product that a team divides, about a tenth
+	// of a millisecond. Dividing smaller ones costs more processor time than it saves.
+	divisible = 1 << 22
 
 	// partsPerWorker is the number of parts of a product for each worker. The others do the parts
 	// of a worker that the operating system has suspended.
 	partsPerWorker = 8
 
-	// polls is the number of tests of a condition before a goroutine sleeps: some ten microseconds,
-	// longer than the functions between two products of a small network.
-	polls = 1 << 13
+	// polls is the number of tests of a condition before a goroutine sleeps: a few microseconds.
+	polls = 1 << 10
 )
 
 // Team divides products between the goroutine that calls Multiply and others, which stay until
@@ -30,6 +29,7 @@ type Team struct {
 	helpers []*sleeper
 	running sync.WaitGroup
 	started bool
+	least   int // multiply-adds of a product that it divides
 }
 
 // NewTeam returns a team of n workers, the caller among them: nil, the caller alone, if n is below
@@ -38,12 +38,15 @@ func NewTeam(n int) *Team {
 	if n < 2 {
 		return nil
 	}
-	t := &Team{caller: newSleeper()}
+	t := &Team{caller: newSleeper(), least: divisible}
 	for range n - 1 {
 		t.helpers = append(t.helpers, newSleeper())
 	}
 	return t
 }
+
+// divides reports whether the team divides a product of n multiply-adds.
+func (t *Team) divides(n int) bool { return t != nil && n >= t.least }
 
 func (t *Team) workers() int {
 	if t == nil {

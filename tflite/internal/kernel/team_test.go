@@ -20,7 +20,7 @@ func teamCases() (cases []teamCase) {
 	for _, half := range []bool{false, true} {
 		for _, sparse := range []bool{false, true} {
 			cases = append(cases,
-				teamCase{1, 1000, 530, half, sparse}, teamCase{6, 300, 300, half, sparse},
+				teamCase{1, 300, 530, half, sparse}, teamCase{6, 300, 300, half, sparse},
 				teamCase{13, 600, 75, half, sparse}, teamCase{50, 257, 129, half, sparse})
 		}
 	}
@@ -47,14 +47,18 @@ func (c teamCase) run(team *Team) (result []uint32, counts [2]int) {
 	return result, counts
 }
 
+// newTestTeam returns a team that divides every product.
+func newTestTeam(workers int) *Team {
+	team := NewTeam(workers)
+	team.least = 0
+	return team
+}
+
 func TestTeam_GivesTheSameBitsAsTheCallerAlone(t *testing.T) {
 	for _, workers := range []int{2, 3, 5} {
-		team := NewTeam(workers)
+		team := newTestTeam(workers)
 		defer team.Close()
 		for _, c := range teamCases() {
-			if c.rows*c.in*c.out < divisible {
-				t.Fatalf("%+v is not divided", c)
-			}
 			want, wantCounts := c.run(nil)
 			got, counts := c.run(team)
 			if fmt.Sprint(got) != fmt.Sprint(want) || counts != wantCounts {
@@ -120,7 +124,7 @@ func helping() int {
 }
 
 func TestTeam_CloseEndsItsGoroutines(t *testing.T) {
-	team := NewTeam(3)
+	team := newTestTeam(3)
 	for range 20 {
 		teamCases()[1].run(team)
 		for helping() != 2 { // a goroutine may still begin
@@ -135,7 +139,7 @@ func TestTeam_CloseEndsItsGoroutines(t *testing.T) {
 }
 
 func TestTeam_ProductsDoNotAllocate(t *testing.T) {
-	m, team := Pack(make([]float32, 300*300), 300, 300, 300), NewTeam(2)
+	m, team := Pack(make([]float32, 300*300), 300, 300, 300), newTestTeam(2)
 	defer team.Close()
 	x, y, start, s := NewRows(6, 300), NewRows(6, 300), Repeated(Aligned(300)), NewScratch(6, 300, team)
 	for _, sparse := range []bool{false, true} {
