@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -93,6 +94,9 @@ func BenchmarkRoof(b *testing.B) {
 	})
 	b.Run("read", func(b *testing.B) {
 		x := Aligned(2 << 20)
+		for i := range x {
+			x[i] = 1 // pages that were never written are one page of zeros
+		}
 		b.ReportMetric(float64(4*len(x))/best(b, func() { sum(x) }), "GB/s")
 	})
 }
@@ -112,4 +116,50 @@ func BenchmarkActive(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x, list := activations(rng, tileRows, inputBlock, zeros), make([]uint32, inputBlock)
 	b.ReportMetric(best(b, func() { active(tileRows, list, x.Data, x.Stride, inputBlock) })/inputBlock, "ns/input")
+}
+
+// BenchmarkStream reports the bandwidth of a single row's products with matrices of 256 MB together, and its share of
+// that of reading as many bytes, measured in turn.
+func BenchmarkStream(b *testing.B) {
+	const size, total = 2048, 256 << 20
+	for kind, pack := range map[string]func([]float32, int, int, int) *Matrix{"float32": Pack, "float16": PackHalf} {
+		b.Run(kind, func(b *testing.B) {
+			m := pack(weightsOf(rand.New(rand.NewPCG(1, 2)), size, size), size, size, size)
+			copies := []*Matrix{m}
+			for len(copies)*m.Bytes() < total {
+				copies = append(copies, &Matrix{m.in, m.out, slices.Clone(m.packed), slices.Clone(m.half)})
+			}
+			x, y, start := NewRows(1, size), NewRows(1, size), Repeated(Aligned(size))
+			memory := Aligned(total / 4)
+			for i := range memory {
+				memory[i] = 1 // pages that were never written are one page of zeros
+			}
+			products, read := math.Inf(1), math.Inf(1)
+			for b.Loop() {
+				began := processorTime(b)
+				for _, c := range copies {
+					c.Multiply(y, x, start, 1, false, false, nil)
+				}
+				between := processorTime(b)
+				readStreams(memory)
+				products = min(products, float64(between-began))
+				read = min(read, float64(processorTime(b)-between))
+			}
+			b.ReportMetric(total/products, "GB/s")
+			b.ReportMetric(total/read, "read-GB/s")
+			b.ReportMetric(read/products, "share")
+		})
+	}
+}
+
+// readStreams reads memory as eight streams, which is faster than one: the hardware's prefetchers begin again in each
+// page.
+func readStreams(memory []float32) {
+	const streams, step = 8, 128
+	length := len(memory) / streams
+	for at := 0; at < length; at += step {
+		for s := range streams {
+			sum(memory[s*length+at:][:step])
+		}
+	}
 }

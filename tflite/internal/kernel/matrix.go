@@ -177,6 +177,9 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu, sparse bool, s *Scrat
 	return m.effort(n, multiplied, (multiplied+n-1)/n)
 }
 
+// Bytes returns the size of the packed weights.
+func (m *Matrix) Bytes() int { return 4*len(m.packed) + 2*len(m.half) }
+
 // effort returns Multiply's counts for n rows: multiplied is the number of inputs,
 // summed over the rows, read the number of inputs with used weights.
 func (m *Matrix) effort(n, multiplied, read int) (flops, bytes int) {
