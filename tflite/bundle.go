@@ -34,6 +34,7 @@ type Bundle struct {
 	Manifest
 	Hash    string // sha256 of the weights' file, hexadecimal
 	Bytes   int    // of the weights in memory
+	Float16 bool   // some weights are float16
 	Prior   *Prior // of the tasks; nil: none
 	weights *weights
 }
@@ -197,18 +198,20 @@ func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*B
 	if err := checkTensors(m.Architecture, tensors, needCov); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
-	size := 0
+	b := &Bundle{Manifest: m, Hash: hash}
 	for _, t := range tensors {
-		size += 2 * t.count()
+		b.Bytes += 2 * t.count()
 		if t.F16 == nil {
-			size += 2 * t.count()
+			b.Bytes += 2 * t.count()
+		} else {
+			b.Float16 = true
 		}
 	}
-	w, err := newWeights(m, tensors)
-	if err != nil {
+	var err error
+	if b.weights, err = newWeights(m, tensors); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
-	return &Bundle{Manifest: m, Hash: hash, Bytes: size, weights: w}, nil
+	return b, nil
 }
 
 // Dims returns the sizes of the model.

@@ -2,6 +2,8 @@ package bundle
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -101,7 +103,7 @@ func TestImport_ThenCheckAgreesWithPyTorch(t *testing.T) {
 		t.Skip("evaluates 20,000 observations")
 	}
 	out := filepath.Join(t.TempDir(), "cheetah")
-	o := ImportOptions{Out: out, Observations: filepath.Join(dir, "obs.npz"), Signatures: tflite.DefaultSignatures()}
+	o := ImportOptions{Out: out, Observations: filepath.Join(dir, "obs.npz"), Weights: Float32}
 	rigtest.Must(t, Import(io.Discard, dir, o))
 	rigtest.Must(t, Check(t.Output(), out, filepath.Join(dir, "vectors.npz"), 1e-4))
 	b, err := tflite.LoadDir(out)
@@ -136,6 +138,7 @@ func TestModels_NameWhatIsWrong(t *testing.T) {
 		{"bfm.json", backend(1, 1, t.TempDir())},
 		{"model.backend is native", backend(1, 1, dir)},
 		{"--observations is missing", Import(io.Discard, checkpoint, ImportOptions{Out: "x"})},
+		{`--weights: unknown ("half")`, Import(io.Discard, checkpoint, ImportOptions{Out: "x", Weights: "half"})},
 		{"a bundle needs no import", Import(io.Discard, dir, ImportOptions{Out: "x"})},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
@@ -198,13 +201,14 @@ func TestComparison_FailsAboveTheTolerance(t *testing.T) {
 	}
 }
 
-// checkFloat16 imports the checkpoint of a bundle again, in float16.
+// checkFloat16 imports the checkpoint of a bundle again, without a choice of the weights.
 func checkFloat16(t *testing.T, dir, bundle string, o ImportOptions) {
 	t.Helper()
 	var out bytes.Buffer
-	o.Out, o.Float16 = filepath.Join(t.TempDir(), "half"), true
+	o.Out, o.Weights = filepath.Join(t.TempDir(), "half"), ""
 	rigtest.Must(t, Import(&out, dir, o))
-	contains(t, out.String(), "float16 changes φ by ", "the largest of 64 observations")
+	contains(t, out.String(), "float16 changes φ by ", "the largest of 64 observations", "at most 5e-03: the weights are")
+	rigtest.Must(t, Check(io.Discard, o.Out, filepath.Join(dir, "vectors.npz"), 0))
 	whole, err := tflite.LoadDir(bundle)
 	rigtest.Must(t, err)
 	half, err := tflite.LoadDir(o.Out)
@@ -227,7 +231,7 @@ func TestImport_RunsPublicCheckpoints(t *testing.T) {
 			}
 			var out bytes.Buffer
 			made := filepath.Join(t.TempDir(), "bundle")
-			o := ImportOptions{Out: made, Observations: filepath.Join(dir, "obs.npz")}
+			o := ImportOptions{Out: made, Observations: filepath.Join(dir, "obs.npz"), Weights: Float32}
 			rigtest.Must(t, Import(&out, dir, o))
 			contains(t, out.String(), report)
 			rigtest.Must(t, Check(io.Discard, made, filepath.Join(dir, "vectors.npz"), 2e-5))
@@ -239,5 +243,44 @@ func TestImport_RunsPublicCheckpoints(t *testing.T) {
 			}
 			checkFloat16(t, dir, made, o)
 		})
+	}
+}
+
+// setTensor changes a float32 tensor of a safetensors file.
+func setTensor(t *testing.T, path, name string, value func(i int) float32) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	rigtest.Must(t, err)
+	data := 8 + binary.LittleEndian.Uint64(raw)
+	var header map[string]struct {
+		Offsets []uint64 `json:"data_offsets"`
+	}
+	rigtest.Must(t, json.Unmarshal(raw[8:data], &header))
+	span := header[name].Offsets
+	for i := range int(span[1]-span[0]) / 4 {
+		binary.LittleEndian.PutUint32(raw[data+span[0]+uint64(4*i):], math.Float32bits(value(i)))
+	}
+	rigtest.Must(t, os.WriteFile(path, raw, 0o600))
+}
+
+func TestImport_KeepsFloat32WhereFloat16IsInaccurate(t *testing.T) {
+	source := filepath.Join("..", "..", "tflite", "testdata", "checkpoints", "mebe")
+	for words, value := range map[string]func(i int) float32{
+		"is outside float16 (±65504); use --weights float32: the weights stay": func(i int) float32 { return 1e5 },
+		// LayerNorm subtracts what all weights have in common, and float16 holds nothing else.
+		", more than 5e-03: the weights stay float32": func(i int) float32 { return 1000 + 0.001*float32(i*i%101) },
+	} {
+		dir := filepath.Join(t.TempDir(), "checkpoint")
+		rigtest.Must(t, os.CopyFS(dir, os.DirFS(source)))
+		setTensor(t, filepath.Join(dir, "model.safetensors"), "_actor.embed_z.0.weight", value)
+		var out bytes.Buffer
+		o := ImportOptions{Out: filepath.Join(t.TempDir(), "bundle"), Observations: filepath.Join(dir, "obs.npz")}
+		rigtest.Must(t, Import(&out, dir, o))
+		contains(t, out.String(), words)
+		b, err := tflite.LoadDir(o.Out)
+		rigtest.Must(t, err)
+		if b.Float16 || b.Provenance["weights"] != "" {
+			t.Errorf("float16 %t, provenance %v", b.Float16, b.Provenance)
+		}
 	}
 }

@@ -16,11 +16,18 @@ import (
 )
 
 // Check prints the largest relative errors of a model on the test vectors of an .npz
-// file. It fails if one of them is above the tolerance.
+// file. It fails if one of them is above the tolerance. A tolerance of 0 stands for 1e-4, with float16 weights for
+// 1e-2: other observations than those of the import may change more than MaxRounding.
 func Check(w io.Writer, name, vectors string, tolerance float64) error {
 	m, err := setup.OpenModel(name)
 	if err != nil {
 		return err
+	}
+	if tolerance == 0 {
+		tolerance = 1e-4
+		if b, ok := m.(setup.NativeModel); ok && b.Float16 {
+			tolerance = 2 * MaxRounding
+		}
 	}
 	archive, err := npz.ReadFile(vectors)
 	if err != nil {

@@ -1,9 +1,11 @@
 package bundle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -25,7 +27,7 @@ type ImportOptions struct {
 	Gamma          float64  // discount of the training; 0: unknown
 	ObsChannels    []string // none where unknown
 	ActionChannels []string
-	Float16        bool   // store the weights in float16
+	Weights        string // Float32, Float16 or AutoWeights; "" for AutoWeights
 	Licence        string // of the model; "" for that of its model card
 	Revision       string // of the download; "" for that of the note of Hugging Face's program
 
@@ -43,12 +45,26 @@ type ImportOptions struct {
 	Library    string // folder of TensorFlow's library; "" for the install script's
 }
 
+// Values of ImportOptions.Weights: how the weights of a checkpoint's linear layers are stored.
+const (
+	AutoWeights = "auto" // Float16 if it changes no result by more than MaxRounding, otherwise Float32
+	Float16     = "float16"
+	Float32     = "float32"
+)
+
+// MaxRounding is the largest relative change of φ, π or ψ by float16 weights that AutoWeights accepts.
+const MaxRounding = 5e-3
+
 // Import makes a bundle of a checkpoint of a project that tflite/FORMAT.md lists, to which it adds Cov B,
 // of a policy and B as ONNX models, or of a TensorFlow
 // SavedModel; the last two are evaluated at random inputs.
 func Import(out io.Writer, dir string, o ImportOptions) error {
 	// A heap of few, large slices: collecting often costs little and keeps the peak low.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	o.Weights = cmp.Or(o.Weights, AutoWeights)
+	if !slices.Contains([]string{AutoWeights, Float16, Float32}, o.Weights) {
+		return fmt.Errorf("model import: --weights: unknown (%q); use %s, %s or %s", o.Weights, AutoWeights, Float16, Float32)
+	}
 	if _, err := os.Stat(filepath.Join(dir, tflite.SavedModelFileName)); err == nil {
 		return o.importSavedModel(out, dir)
 	}
@@ -88,16 +104,10 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 	options := tflite.ImportOptions{
 		Name: o.Name, Gamma: o.Gamma,
 		Observation: parseChannels(o.ObsChannels), Action: parseChannels(o.ActionChannels),
-		Provenance: map[string]string{"checkpoint": dir, "observations": o.Observations}, Float16: o.Float16,
+		Provenance: map[string]string{"checkpoint": dir, "observations": o.Observations},
 	}
 	o.addOrigin(options.Provenance, filepath.Join(dir, "model.safetensors"), checkpoint.Hash)
-	if o.Float16 {
-		options.Provenance["weights"] = "rounded to float16"
-	}
-	if err := tflite.Import(dir, obs, o.Out, options); err != nil {
-		return err
-	}
-	b, err := tflite.LoadDir(o.Out)
+	b, rounding, err := o.write(dir, checkpoint, obs, options)
 	if err != nil {
 		return err
 	}
@@ -106,29 +116,69 @@ func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 		features = "φ is B"
 	}
 	fmt.Fprintf(out, "%s: %s, %s\n", o.Out, b.Name, features)
+	if rounding != "" {
+		fmt.Fprintln(out, rounding)
+	}
 	reportOrigin(out, b.Provenance)
 	reportGroups(out, b.Architecture)
-	if o.Float16 {
-		if err := reportRounding(out, b, checkpoint, obs); err != nil {
-			return fmt.Errorf("model import: float16: %w; import without --float16", errors.Join(err, os.RemoveAll(o.Out)))
+	return o.addPrior(out)
+}
+
+// write writes the bundle with the weights of the options. rounding is a line about float16.
+func (o ImportOptions) write(
+	dir string, checkpoint *tflite.Bundle, obs []float32, options tflite.ImportOptions,
+) (b *tflite.Bundle, rounding string, err error) {
+	if o.Weights != Float32 {
+		b, rounding, err = o.writeFloat16(dir, checkpoint, obs, options)
+		if b != nil || err != nil {
+			return b, rounding, err
 		}
 	}
-	return o.addPrior(out)
+	if err := tflite.Import(dir, obs, o.Out, options); err != nil {
+		return nil, "", err
+	}
+	b, err = tflite.LoadDir(o.Out)
+	return b, rounding, err
+}
+
+// writeFloat16 writes the bundle with float16 weights. b is nil if AutoWeights does not accept it: then it is removed.
+func (o ImportOptions) writeFloat16(
+	dir string, checkpoint *tflite.Bundle, obs []float32, options tflite.ImportOptions,
+) (b *tflite.Bundle, rounding string, err error) {
+	auto := o.Weights == AutoWeights
+	options.Provenance = maps.Clone(options.Provenance)
+	options.Provenance["weights"], options.Float16 = "rounded to float16", true
+	err = tflite.Import(dir, obs, o.Out, options)
+	if err != nil && auto {
+		return nil, "float16: " + err.Error() + ": the weights stay float32", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if b, err = tflite.LoadDir(o.Out); err != nil {
+		return nil, "", err
+	}
+	e, err := tflite.Difference(b, checkpoint, obs, roundingCases)
+	if err != nil && !auto {
+		err = fmt.Errorf("model import: float16: %w; use --weights %s", err, Float32)
+		return nil, "", errors.Join(err, os.RemoveAll(o.Out))
+	}
+	if err != nil {
+		return nil, "float16: " + err.Error() + ": the weights stay float32", os.RemoveAll(o.Out)
+	}
+	rounding = fmt.Sprintf("float16 changes φ by %.1e, π by %.1e, ψ by %.1e (relative, the largest of %d observations)",
+		e.Phi, e.Action, e.Psi, e.Cases)
+	if auto && !(e.Worst() <= MaxRounding) {
+		return nil, fmt.Sprintf("%s, more than %.0e: the weights stay float32", rounding, MaxRounding), os.RemoveAll(o.Out)
+	}
+	if auto {
+		rounding += fmt.Sprintf(", at most %.0e: the weights are float16 (--weights %s keeps them)", MaxRounding, Float32)
+	}
+	return b, rounding, nil
 }
 
 // roundingCases is the number of observations at which an import compares float16 with float32.
 const roundingCases = 64
-
-// reportRounding prints how much float16 weights change the results.
-func reportRounding(out io.Writer, b, checkpoint *tflite.Bundle, obs []float32) error {
-	e, err := tflite.Difference(b, checkpoint, obs, roundingCases)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "float16 changes φ by %.1e, π by %.1e, ψ by %.1e (relative, the largest of %d observations)\n",
-		e.Phi, e.Action, e.Psi, e.Cases)
-	return nil
-}
 
 // reportGroups prints the groups of a model and where their values come from.
 func reportGroups(out io.Writer, a tflite.Architecture) {

@@ -20,8 +20,8 @@ func (o ImportOptions) importONNX(out io.Writer, policy string) error {
 	case o.Observations == "":
 		return errors.New("model import: --observations is missing; give an .npz file with obs [n, O], or obs/GROUP for " +
 			"each group, observations of the training data")
-	case o.Float16:
-		return errors.New("model import: --float16 is for checkpoints; import without it")
+	case o.Weights == Float16:
+		return fmt.Errorf("model import: --weights %s is for checkpoints; import without it", Float16)
 	}
 	g, err := onnx.Read(policy, o.Backward, o.NormZ)
 	if err != nil {

@@ -97,7 +97,7 @@ func TestImport_ONNXModelsNeedTheirOptions(t *testing.T) {
 	for words, o := range map[string]bundle.ImportOptions{
 		"--backward is missing":     {Observations: observations},
 		"--observations is missing": {Backward: backward},
-		"--float16":                 {Backward: backward, Observations: observations, Float16: true},
+		"--weights float16":         {Backward: backward, Observations: observations, Weights: bundle.Float16},
 		"not part of a known":       {Backward: filepath.Join(models, onnx.PsiFile), Observations: observations},
 	} {
 		o.Out = filepath.Join(t.TempDir(), "bundle")

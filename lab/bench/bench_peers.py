@@ -141,7 +141,7 @@ class Bundle:
             if name != "__metadata__":
                 first, last = t["data_offsets"]
                 if t["dtype"] == "F16":
-                    raise SystemExit("bench_peers: the peers have float32 weights: import the model without --float16")
+                    raise SystemExit("bench_peers: the peers have float32 weights: import the model with --weights float32")
                 kind = {"F32": "<f4", "F64": "<f8"}[t["dtype"]]
                 self.tensors[name] = np.frombuffer(raw[8 + size + first:8 + size + last], kind).reshape(t["shape"])
         arch = manifest["architecture"]
