@@ -208,9 +208,11 @@ func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*B
 		}
 	}
 	var err error
-	if b.weights, err = newWeights(m, tensors); err != nil {
+	packed := &packing{}
+	if b.weights, err = newWeights(m, tensors, packed); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
+	packed.small = tensors
 	return b, nil
 }
 

@@ -12,12 +12,15 @@ import (
 // maxHalf is the largest finite float16.
 const maxHalf = 65504
 
+// isLinear reports whether a tensor is the weights of a linear layer. A LayerNorm of an ensemble is [E, 1, h].
+func isLinear(name string, shape []int) bool {
+	return strings.HasSuffix(name, ".weight") && (len(shape) == 2 || len(shape) == 3 && shape[1] > 1)
+}
+
 // roundWeights rounds the weights of the linear layers to float16, in place.
 func roundWeights(tensors map[string]Tensor) error {
 	for name, t := range tensors {
-		// A LayerNorm of an ensemble is [E, 1, h].
-		linear := len(t.Shape) == 2 || len(t.Shape) == 3 && t.Shape[1] > 1
-		if !linear || !strings.HasSuffix(name, ".weight") || t.F16 != nil {
+		if !isLinear(name, t.Shape) || t.F16 != nil {
 			continue
 		}
 		rounded := make([]float16.Float16, t.count())

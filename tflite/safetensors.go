@@ -12,6 +12,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/x448/float16"
 
@@ -65,8 +66,8 @@ func (t Tensor) float32s() []float32 {
 	return converted
 }
 
-// of returns part i of the first dimension as float32.
-func (t Tensor) of(i int) []float32 {
+// of returns part i of the first dimension.
+func (t Tensor) of(i int) Tensor {
 	n := t.count() / t.Shape[0]
 	part := Tensor{Shape: t.Shape[1:]}
 	switch {
@@ -77,12 +78,17 @@ func (t Tensor) of(i int) []float32 {
 	default:
 		part.F32 = t.F32[i*n:][:n]
 	}
-	return part.float32s()
+	return part
 }
 
 // finite reports whether all elements are finite as float32, with the index of the first
 // that is not.
 func (t Tensor) finite() (int, bool) {
+	if t.F16 != nil {
+		const exponent = 0x7c00
+		i := slices.IndexFunc(t.F16, func(x float16.Float16) bool { return x&exponent == exponent })
+		return i, i < 0
+	}
 	i := slices.IndexFunc(t.float32s(), func(x float32) bool { return !isFinite(x) })
 	return i, i < 0
 }
@@ -150,7 +156,6 @@ func readSafetensors(r io.Reader, size int64, skip func(name string) bool) (map[
 		return nil, err
 	}
 	tensors := make(map[string]Tensor, len(spans))
-	var data []byte
 	for _, s := range spans {
 		if skip(s.name) {
 			if _, err := io.CopyN(io.Discard, r, s.stop-s.begin); err != nil {
@@ -158,11 +163,7 @@ func readSafetensors(r io.Reader, size int64, skip func(name string) bool) (map[
 			}
 			continue
 		}
-		data = slices.Grow(data[:0], int(s.stop-s.begin))[:s.stop-s.begin]
-		if _, err := io.ReadFull(r, data); err != nil {
-			return nil, err
-		}
-		if tensors[s.name], err = decodeTensor(s, data); err != nil {
+		if tensors[s.name], err = readTensor(r, s); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", s.name, err)
 		}
 	}
@@ -241,32 +242,43 @@ func checkCover(sorted []span, size int64) error {
 	return nil
 }
 
-func decodeTensor(s span, data []byte) (Tensor, error) {
-	t := Tensor{Shape: s.shape}
-	little := binary.LittleEndian
+func readTensor(r io.Reader, s span) (t Tensor, err error) {
+	t.Shape = s.shape
+	n := int(s.stop-s.begin) / int(widths[s.dtype])
 	switch s.dtype {
 	case "F64":
-		t.F64 = decodeElements(data, 8, func(b []byte) float64 { return math.Float64frombits(little.Uint64(b)) })
+		t.F64, err = readElements[float64](r, n)
 	case "F32":
-		t.F32 = decodeElements(data, 4, func(b []byte) float32 { return math.Float32frombits(little.Uint32(b)) })
-	case "BF16":
-		t.F32 = decodeElements(data, 2, func(b []byte) float32 {
-			return math.Float32frombits(uint32(little.Uint16(b)) << 16)
-		})
+		t.F32, err = readElements[float32](r, n)
 	case "F16":
-		t.F16 = decodeElements(data, 2, func(b []byte) float16.Float16 { return float16.Frombits(little.Uint16(b)) })
+		t.F16, err = readElements[float16.Float16](r, n)
+	case "BF16":
+		var upper []uint16
+		upper, err = readElements[uint16](r, n)
+		t.F32 = make([]float32, n)
+		for i, x := range upper {
+			t.F32[i] = math.Float32frombits(uint32(x) << 16)
+		}
 	default:
-		return t, fmt.Errorf("dtype %q is not supported; save it as F32", s.dtype)
+		err = fmt.Errorf("dtype %q is not supported; save it as F32", s.dtype)
 	}
-	return t, nil
+	return t, err
 }
 
-func decodeElements[T float16.Float16 | float32 | float64](data []byte, width int, decode func([]byte) T) []T {
-	x := make([]T, len(data)/width)
-	for i := range x {
-		x[i] = decode(data[width*i:])
+// readElements reads n numbers into their memory.
+func readElements[T float16.Float16 | uint16 | float32 | float64](r io.Reader, n int) ([]T, error) {
+	x := make([]T, n)
+	width := int(unsafe.Sizeof(*new(T)))
+	raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), n*width)
+	if _, err := io.ReadFull(r, raw); err != nil {
+		return nil, err
 	}
-	return x
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 { // the file is little-endian
+		for b := range slices.Chunk(raw, width) {
+			slices.Reverse(b)
+		}
+	}
+	return x, nil
 }
 
 // writeSafetensors writes the tensors by decreasing width of their elements, so that the data are

@@ -29,6 +29,7 @@ type weights struct {
 	reads       reads
 	cov         *covariance
 	widest      int // elements of the widest layer, observation or z
+	packing     *packing
 
 	// transposed returns the transposed weights for Gradient. The first call makes
 	// them.
@@ -80,12 +81,13 @@ func elements(shape []int) int {
 
 // newWeights builds the networks from checked tensors. It deletes packed weights from the map, so that the
 // garbage collector can free them.
-func newWeights(m Manifest, tensors map[string]Tensor) (*weights, error) {
+func newWeights(m Manifest, tensors map[string]Tensor, packed *packing) (*weights, error) {
 	a := m.Architecture
 	p := parts{
 		tensors: tensors, eps: m.LayerNormEps, members: 1, obs: a.actorWidth(), residual: a.Actor.Residual,
+		packing: packed,
 	}
-	w := &weights{b: p.backward(backwardName, a.B.HiddenLayers, a.B.Norm), reads: a.reads()}
+	w := &weights{packing: packed, b: p.backward(backwardName, a.B.HiddenLayers, a.B.Norm), reads: a.reads()}
 	if e := a.Encoder; e != nil {
 		encoder := p.backward(encoderName, e.HiddenLayers, e.Norm)
 		w.encoder = &encoder
@@ -164,27 +166,30 @@ type parts struct {
 	member   int // of the ensemble
 	members  int
 	residual bool
+	*packing
 }
 
-// unpacked are the weights of a layer, [out, in].
+// unpacked are the weights of a layer, [out, in], or [in, out] if transposed is set.
 type unpacked struct {
-	w       []float32
-	out, in int
-	half    bool // w came from float16: pack it as float16
+	w          Tensor
+	out, in    int
+	transposed bool
+	half       bool // pack them as float16
 }
 
-// columns packs the weights of the inputs from..to.
-func (u unpacked) columns(from, to int) *kernel.Matrix {
-	if u.half {
-		return kernel.PackHalf(u.w[from:], u.out, to-from, u.in)
+// wide returns the weights as float32, [out, in], as a new slice.
+func (u unpacked) wide() []float32 {
+	w := u.w.float32s()
+	if u.transposed {
+		return transpose(w, u.in, u.out)
 	}
-	return kernel.Pack(u.w[from:], u.out, to-from, u.in)
+	return slices.Clone(w)
 }
 
-// halfHolds reports whether float16 can hold the weights times the gains of their inputs.
-func (u unpacked) halfHolds(gain []float32) bool {
-	for i, w := range u.w {
-		if x := w * gain[i%u.in]; !(x >= -maxHalf && x <= maxHalf) {
+// halfHolds reports whether float16 can hold weights, [out, in], times the gains of their inputs.
+func halfHolds(weights, gain []float32) bool {
+	for i, w := range weights {
+		if x := w * gain[i%len(gain)]; !(x >= -maxHalf && x <= maxHalf) {
 			return false
 		}
 	}
@@ -194,15 +199,17 @@ func (u unpacked) halfHolds(gain []float32) bool {
 // weights takes the weights of a layer out of the tensors, for the last member of the ensemble.
 func (p parts) weights(name string) unpacked {
 	name += ".weight"
+	if p.isShared() {
+		return p.shapeOf(name)
+	}
 	t := p.tensors[name]
 	if p.member == p.members-1 {
 		delete(p.tensors, name)
 	}
 	if p.members == 1 {
-		return unpacked{t.float32s(), t.Shape[0], t.Shape[1], t.F16 != nil}
+		return unpacked{w: t, out: t.Shape[0], in: t.Shape[1], half: t.F16 != nil}
 	}
-	in, out := t.Shape[1], t.Shape[2]
-	return unpacked{transpose(t.of(p.member), in, out), out, in, t.F16 != nil}
+	return unpacked{w: t.of(p.member), in: t.Shape[1], out: t.Shape[2], transposed: true, half: t.F16 != nil}
 }
 
 func transpose(w []float32, rows, columns int) []float32 {
@@ -224,7 +231,7 @@ func (p parts) bias(name string, out int) []float32 {
 
 func (p parts) linear(name string, after activation, sparse bool) linear {
 	u := p.weights(name)
-	return linear{w: u.columns(0, u.in), bias: p.bias(name, u.out), after: after, sparse: sparse}
+	return linear{w: p.columns(u, 0, u.in), bias: p.bias(name, u.out), after: after, sparse: sparse}
 }
 
 // block is a linear layer with LayerNorm of its input.
@@ -238,25 +245,27 @@ func (p parts) block(name string, after activation, skip bool) linear {
 // splitLinear builds a layer with its inputs split after the first ones, split in number.
 func (p parts) splitLinear(name string, split int, after activation) splitLinear {
 	u := p.weights(name)
-	return newSplitLinear(u, p.bias(name, u.out), split, after)
+	return p.newSplitLinear(u, p.bias(name, u.out), split, after)
 }
 
 // splitBlock is splitLinear with LayerNorm of the inputs.
 func (p parts) splitBlock(name string, split int, after activation, skip bool) splitLinear {
 	u, norm := p.weights(name+".mlp.1"), p.layerNorm(name+".mlp.0")
 	gain, _ := norm.Gain()
-	u.half = u.half && u.halfHolds(gain)
-	u.w = slices.Clone(u.w)
-	folded := norm.Fold(u.w, p.bias(name+".mlp.1", u.out), u.half)
-	l := newSplitLinear(u, kernel.Aligned(u.out), split, after)
+	if !p.isShared() {
+		w := u.wide()
+		u.w, u.transposed, u.half = Tensor{F32: w}, false, u.half && halfHolds(w, gain)
+	}
+	folded := p.fold(norm, fmt.Sprint(name, ".", p.member), u, p.bias(name+".mlp.1", u.out))
+	l := p.newSplitLinear(u, kernel.Aligned(u.out), split, after)
 	l.folded, l.skip = &folded, skip
 	return l
 }
 
-func newSplitLinear(u unpacked, bias []float32, split int, after activation) splitLinear {
-	l := splitLinear{first: u.columns(0, split), bias: bias, after: after}
+func (p parts) newSplitLinear(u unpacked, bias []float32, split int, after activation) splitLinear {
+	l := splitLinear{first: p.columns(u, 0, split), bias: bias, after: after}
 	if u.in > split {
-		l.second = u.columns(split, u.in)
+		l.second = p.columns(u, split, u.in)
 	}
 	return l
 }

@@ -99,6 +99,9 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 		return err
 	}
 	defer host.dismiss()
+	if err := host.shareWeights(s.Model); err != nil {
+		return err
+	}
 	robot, err := setup.OpenRobot(ctx, s, rtloop.Now)
 	if err != nil {
 		return err

@@ -41,6 +41,7 @@ type hostProcess struct {
 	segment  *os.File     // empty until link.CreateIn
 	tasks    *os.File     // this process's end of the socket at which the host asks for another task
 	crash    *os.File     // the stack of its panic
+	weights  *os.File     // of the model; empty until shareWeights
 	restore  func() error // restores the terminal
 	screen   bool         // it draws a full screen
 	exited   chan hostEnd
@@ -72,7 +73,7 @@ func takeHost(userName string) (*hostProcess, error) {
 }
 
 // spawnHost starts the host process, which waits for its configuration. It inherits the standard files, the segment,
-// the lifeline, the crash file and its socket of the tasks. It inherits no descriptor of a device, because none is
+// the lifeline, the crash file, its socket of the tasks and the file of the weights. It inherits no descriptor of a device, because none is
 // open yet. The control thread makes no system call on any of these files.
 func spawnHost(userName string) (*hostProcess, error) {
 	attributes, err := userAttributes(userName)
@@ -89,6 +90,9 @@ func spawnHost(userName string) (*hostProcess, error) {
 	if h.crash, err = memoryFile("optibfm-crash"); err != nil {
 		return nil, err
 	}
+	if h.weights, err = sealableFile("optibfm-weights"); err != nil {
+		return nil, err
+	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -103,7 +107,7 @@ func spawnHost(userName string) (*hostProcess, error) {
 	cmd := exec.Command("/proc/self/exe", "host")
 	cmd.Args[0] = link.HostName
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{h.segment, read, h.crash, theirs}
+	cmd.ExtraFiles = []*os.File{h.segment, read, h.crash, theirs, h.weights}
 	cmd.SysProcAttr = attributes
 	if err := startUnprivileged(cmd); err != nil {
 		if userName != "" && errors.Is(err, os.ErrPermission) {
@@ -118,6 +122,16 @@ func spawnHost(userName string) (*hostProcess, error) {
 
 func newHostProcess() *hostProcess {
 	return &hostProcess{exited: make(chan hostEnd, 1), restore: func() error { return nil }}
+}
+
+// shareWeights moves the weights of a native model to memory that the host also maps.
+func (h *hostProcess) shareWeights(m setup.Model) error {
+	defer h.weights.Close()
+	native, ok := m.(setup.NativeModel)
+	if !ok {
+		return nil
+	}
+	return native.Share(h.weights)
 }
 
 // configure sends the configuration to the host.
@@ -145,8 +159,13 @@ func (h *hostProcess) configure(s *setup.Session, o link.HostConfig) (err error)
 }
 
 // memoryFile returns a file in memory that ends with its last descriptor.
-func memoryFile(name string) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+func memoryFile(name string) (*os.File, error) { return newMemoryFile(name, 0) }
+
+// sealableFile is memoryFile for a file that can be sealed.
+func sealableFile(name string) (*os.File, error) { return newMemoryFile(name, unix.MFD_ALLOW_SEALING) }
+
+func newMemoryFile(name string, flags int) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|flags)
 	if err != nil {
 		return nil, fmt.Errorf("control: %s: %w", name, err)
 	}

@@ -28,8 +28,8 @@ const userCapabilities = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_S
 // hostVariable passes the host process through exec(2): its process number and the descriptors of hostProcess.files.
 const hostVariable = "OPTIBFM_HOST"
 
-func (h *hostProcess) files() [4]**os.File {
-	return [...]**os.File{&h.lifeline, &h.segment, &h.tasks, &h.crash}
+func (h *hostProcess) files() [5]**os.File {
+	return [...]**os.File{&h.lifeline, &h.segment, &h.tasks, &h.crash, &h.weights}
 }
 
 // Isolate starts the host process of a run as hostUser if this process may change users without being root, as in the

@@ -42,6 +42,7 @@ const (
 	fdLifeline // a pipe: the configuration, then nothing until its other end dies with the control process
 	FdCrash    // a file for the trace of a panic
 	fdTasks    // the socket of link.TaskChanger
+	fdWeights  // of a native model, sealed; otherwise empty
 )
 
 // Serve is the host process. out is where it shows the run.
@@ -164,8 +165,10 @@ func Open(out io.Writer) (*Process, error) {
 }
 
 func (h *Process) openModel() (err error) {
+	weights := os.NewFile(fdWeights, "weights")
+	defer weights.Close()
 	bundle := h.Session.File.Model
-	if h.Session.Model, err = setup.OpenModel(bundle.Bundle); err != nil {
+	if h.Session.Model, err = setup.OpenSharedModel(weights, bundle.Bundle); err != nil {
 		return err
 	}
 	if h.Session.Model.Fingerprint() != h.Config.ModelHash {

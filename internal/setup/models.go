@@ -57,6 +57,19 @@ func OpenModel(bundle string) (Model, error) {
 	return NativeModel{b}, err
 }
 
+// OpenSharedModel opens a model whose weights another process shares (tflite.Bundle.Share): a native one in the file, or
+// a SavedModel in a directory if the file is empty.
+func OpenSharedModel(weights *os.File, bundle string) (Model, error) {
+	b, err := tflite.OpenShared(weights)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return OpenModel(bundle)
+	}
+	return NativeModel{b}, nil
+}
+
 // ConfiguredModel opens the model of a configuration. The error for a missing one has a fix.
 func ConfiguredModel(f configs.File) (Model, error) {
 	if err := checkBundle(f.Model.Bundle); err != nil {

@@ -85,6 +85,74 @@ func PackHalf(w []float32, out, in, stride int) *Matrix {
 	return m
 }
 
+// PackAs is Pack of weights of either type. If transposed is set, w is [in, out] with rows stride apart.
+func PackAs[T float32 | float16.Float16](w []T, out, in, stride int, transposed bool) *Matrix {
+	m := &Matrix{in: in, out: out}
+	switch w := any(w).(type) {
+	case []float32:
+		m.packed = Aligned(Padded(out) * in)
+		place(m.packed, w, out, in, stride, transposed)
+	case []float16.Float16:
+		m.half = make([]float16.Float16, Padded(out)*in)
+		place(m.half, w, out, in, stride, transposed)
+	}
+	return m
+}
+
+// place writes weights as panels.
+func place[T any](panels, w []T, out, in, stride int, transposed bool) {
+	if !transposed {
+		for o := range out {
+			panel := panels[(o-o%panelWidth)*in:]
+			for k, v := range w[o*stride:][:in] {
+				panel[k*panelWidth+o%panelWidth] = v
+			}
+		}
+		return
+	}
+	for o := 0; o < out; o += panelWidth {
+		panel, n := panels[o*in:], min(panelWidth, out-o)
+		for k := range in {
+			copy(panel[k*panelWidth:][:n], w[k*stride+o:])
+		}
+	}
+}
+
+// View returns a matrix with the weights of another one of its sizes, of float16 if half is set: raw is that one's Raw,
+// at an address that is a multiple of 64. It panics if raw has another length.
+func View(out, in int, half bool, raw []byte) *Matrix {
+	m := &Matrix{in: in, out: out}
+	n := Padded(out) * in
+	if len(raw) != RawBytes(out, in, half) {
+		panic(fmt.Sprintf("kernel: %d bytes of [%d, %d], half %t", len(raw), out, in, half))
+	}
+	if half {
+		m.half = unsafe.Slice((*float16.Float16)(unsafe.Pointer(unsafe.SliceData(raw))), n)
+	} else {
+		m.packed = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(raw))), n)
+	}
+	return m
+}
+
+// RawBytes returns the length of Raw.
+func RawBytes(out, in int, half bool) int {
+	if half {
+		return 2 * Padded(out) * in
+	}
+	return 4 * Padded(out) * in
+}
+
+// Half reports whether the weights are float16.
+func (m *Matrix) Half() bool { return m.half != nil }
+
+// Raw returns the memory of the packed weights, which only the same processor can read.
+func (m *Matrix) Raw() []byte {
+	if m.half != nil {
+		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(m.half))), m.Bytes())
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(m.packed))), m.Bytes())
+}
+
 // In returns the number of inputs.
 func (m *Matrix) In() int { return m.in }
 

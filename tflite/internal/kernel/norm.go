@@ -68,6 +68,17 @@ func (l LayerNorm) Fold(w, bias []float32, half bool) Folded {
 	return f
 }
 
+// Arrays returns what RestoreFolded needs; read only.
+func (f Folded) Arrays() (sums, bias []float32) { return f.sums, f.bias }
+
+// RestoreFolded returns the result of Fold from its Arrays.
+func (l LayerNorm) RestoreFolded(sums, bias []float32) Folded {
+	f := Folded{Aligned(len(bias)), Aligned(len(bias)), len(l.gain), l.eps}
+	copy(f.sums, sums)
+	copy(f.bias, bias)
+	return f
+}
+
 // Bias returns the bias of the linear layer with that of the LayerNorm; read only.
 func (f Folded) Bias() []float32 { return f.bias }
 
