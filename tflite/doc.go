@@ -17,6 +17,7 @@
 // may share a Bundle; each needs its own Network, which shares the weights and has its own scratch
 // memory. A bundle may also be a TensorFlow SavedModel of any architecture: this package reads and
 // verifies it (LoadSavedModel) and checks its results (Probe); package tensorflow evaluates it.
+// Bundle.Share and OpenShared let two processes use one copy of the weights.
 //
 //	bundle, err := tflite.LoadDir("models/walker")
 //	network, err := bundle.NewNetwork()
@@ -64,6 +65,6 @@
 //
 // Nearly all the work is products with weight matrices. internal/kernel computes them, with
 // assembly on amd64 (AVX2 and FMA, and AVX-512) and arm64 (NEON), otherwise in Go, which is about
-// ten times slower. BenchmarkMultiply and BenchmarkRoof in internal/kernel compare the
-// products with the limits of a machine.
+// ten times slower. BenchmarkMultiply, BenchmarkRoof and BenchmarkStream in internal/kernel compare
+// the products with the limits of a machine.
 package tflite

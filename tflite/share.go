@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 
@@ -127,7 +126,7 @@ func (b *Bundle) Share(f *os.File) error {
 }
 
 func (b *Bundle) share(f *os.File) error {
-	at, err := b.writeShared(f)
+	at, end, err := b.writeShared(f)
 	if err != nil {
 		return err
 	}
@@ -135,10 +134,14 @@ func (b *Bundle) share(f *os.File) error {
 	if err != nil {
 		return err
 	}
+	changed := errors.New("another process changed the file") // it had the file before the seals
+	if len(mapped) != end {
+		return changed
+	}
 	for _, m := range b.weights.packing.matrices {
 		raw := mapped[at:][:m.Bytes()]
-		if !bytes.Equal(raw, m.Raw()) { // another process had the file before the seals
-			return errors.New("another process changed the file")
+		if !bytes.Equal(raw, m.Raw()) {
+			return changed
 		}
 		*m = *kernel.View(m.Out(), m.In(), m.Half(), raw)
 		at += aligned(len(raw))
@@ -146,8 +149,8 @@ func (b *Bundle) share(f *os.File) error {
 	return nil
 }
 
-// writeShared writes the file and returns where the matrices begin.
-func (b *Bundle) writeShared(f *os.File) (at int, err error) {
+// writeShared writes the file and returns where the matrices begin and end.
+func (b *Bundle) writeShared(f *os.File) (at, end int, err error) {
 	k := b.weights.packing
 	s := sharedWeights{
 		Manifest: b.Manifest, Hash: b.Hash, Bytes: b.Bytes, Float16: b.Float16, Prior: b.Prior,
@@ -162,28 +165,27 @@ func (b *Bundle) writeShared(f *os.File) (at int, err error) {
 	}
 	var small bytes.Buffer
 	if err := writeSafetensors(&small, k.small); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	s.Small = small.Len()
 	text, err := json.Marshal(s)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	head := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
 	head = append(append(head, text...), small.Bytes()...)
-	w := io.NewOffsetWriter(f, 0)
-	if _, err := w.Write(head); err != nil {
-		return 0, err
+	if _, err := f.WriteAt(head, 0); err != nil {
+		return 0, 0, err
 	}
 	at = aligned(len(head))
-	end := int64(at)
+	end = at
 	for _, m := range k.matrices {
-		if _, err := f.WriteAt(m.Raw(), end); err != nil {
-			return 0, err
+		if _, err := f.WriteAt(m.Raw(), int64(end)); err != nil {
+			return 0, 0, err
 		}
-		end += int64(aligned(m.Bytes()))
+		end += aligned(m.Bytes())
 	}
-	return at, f.Truncate(end)
+	return at, end, f.Truncate(int64(end))
 }
 
 // mapSealed maps a file to read, after it has added or checked the seals.

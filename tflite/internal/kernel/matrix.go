@@ -66,11 +66,7 @@ type Matrix struct {
 }
 
 // Pack packs w, [out, in] with rows stride apart.
-func Pack(w []float32, out, in, stride int) *Matrix {
-	m := &Matrix{in: in, out: out, packed: Aligned(Padded(out) * in)}
-	m.Set(w, stride)
-	return m
-}
+func Pack(w []float32, out, in, stride int) *Matrix { return PackAs(w, out, in, stride, false) }
 
 // PackHalf is Pack with the weights rounded to float16, which halves their memory. Products and
 // sums remain float32.
@@ -134,7 +130,7 @@ func View(out, in int, half bool, raw []byte) *Matrix {
 	return m
 }
 
-// RawBytes returns the length of Raw.
+// RawBytes returns the length of Raw of a matrix.
 func RawBytes(out, in int, half bool) int {
 	if half {
 		return 2 * Padded(out) * in
@@ -160,14 +156,7 @@ func (m *Matrix) In() int { return m.in }
 func (m *Matrix) Out() int { return m.out }
 
 // Set replaces the weights of a float32 matrix. It must not run during Multiply.
-func (m *Matrix) Set(w []float32, stride int) {
-	for o := range m.out {
-		panel := m.packed[(o-o%panelWidth)*m.in:]
-		for k, v := range w[o*stride:][:m.in] {
-			panel[k*panelWidth+o%panelWidth] = v
-		}
-	}
-}
+func (m *Matrix) Set(w []float32, stride int) { place(m.packed, w, m.out, m.in, stride, false) }
 
 // Transposed returns wᵀ, [in, out].
 func (m *Matrix) Transposed() *Matrix {
@@ -246,7 +235,7 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu, sparse bool, s *Scrat
 }
 
 // Bytes returns the size of the packed weights.
-func (m *Matrix) Bytes() int { return 4*len(m.packed) + 2*len(m.half) }
+func (m *Matrix) Bytes() int { return RawBytes(m.out, m.in, m.Half()) }
 
 // effort returns Multiply's counts for n rows: multiplied is the number of inputs,
 // summed over the rows, read the number of inputs with used weights.
