@@ -30,24 +30,23 @@ func Observations(a npz.Archive, width int, groups []Group) (obs []float32, n in
 		obs, err = array.Float32s()
 		return obs, array.Shape()[0], err
 	}
-	n, at := -1, 0
-	for _, g := range groups {
+	n = -1
+	parts := make([][]float32, len(groups))
+	for k, g := range groups {
 		array, err := a.Shaped("obs/"+g.Name, n, g.Size)
 		if err != nil {
 			return nil, 0, err
 		}
-		part, err := array.Float32s()
-		if err != nil {
+		if parts[k], err = array.Float32s(); err != nil {
 			return nil, 0, fmt.Errorf("obs/%s: %w", g.Name, err)
 		}
-		if n < 0 {
-			n = array.Shape()[0]
-			obs = make([]float32, n*width)
+		n = array.Shape()[0]
+	}
+	obs = make([]float32, 0, n*width) // all groups have n rows
+	for i := range n {
+		for k, g := range groups {
+			obs = append(obs, parts[k][i*g.Size:][:g.Size]...)
 		}
-		for i := range n {
-			copy(obs[i*width+at:], part[i*g.Size:][:g.Size])
-		}
-		at += g.Size
 	}
 	return obs, n, nil
 }

@@ -259,7 +259,7 @@ func TestParseCheckpoint_NamesUnsupportedKeys(t *testing.T) {
 		{`"ensemble_mode": "batch"`, `"ensemble_mode": "seq"`, `ensemble_mode: "seq"`},
 		{`"norm": true`, `"norm": true, "dropout": 0.1`, `unknown key "dropout"`},
 		{`"z_dim": 50`, `"z_dim": 50, "world_model": {}`, `unknown key "world_model"`},
-		{`"norm_z": true`, `"norm_z": "yes"`, "norm_z: want true or false"},
+		{`"norm_z": true`, `"norm_z": "yes"`, `norm_z: "yes", want true or false`},
 		{`"norm_z": true,`, ``, "missing keys: norm_z"},
 		{`"z_dim": 50`, `"z_dim": 0`, "latent is 0"},
 	} {
@@ -552,10 +552,18 @@ func FuzzManifestNeverPanics(f *testing.F) {
 	})
 }
 
-func FuzzMetamotivoConfigNeverPanics(f *testing.F) {
+func FuzzCheckpointConfigNeverPanics(f *testing.F) {
 	f.Add([]byte(cheetahConfig), []byte(nil))
 	f.Add([]byte(`{"archi":{"f":{"model":["simple"]}}}`), []byte(nil))
 	f.Add([]byte(bfmZeroConfig), []byte(bfmZeroInit))
+	for _, name := range checkpoints {
+		files := checkpointFiles(f, name)
+		var init []byte
+		if file := files[initFileName]; file != nil {
+			init = file.Data
+		}
+		f.Add(files[CheckpointFileName].Data, init)
+	}
 	f.Fuzz(func(t *testing.T, config, init []byte) {
 		a, err := parseCheckpoint(config, init)
 		if err != nil {

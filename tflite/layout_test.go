@@ -3,8 +3,12 @@ package tflite
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -81,12 +85,12 @@ func TestParseCheckpoint_NamesDamageOfEachLayout(t *testing.T) {
 		{"jepa-fb", `"name": "Identity"`, `"name": "drq"`, "a model of pictures is not supported"},
 		{"jepa-fb", `"L_dim": 6`, `"L_dim": 6, "vision": {}`, `archi: unknown key "vision"`},
 		{"jepa-rldp", `"RLDPModel"`, `"FBFlowBCModel"`, `the model "FBFlowBCModel" is not supported`},
-		{"jepa-hilp", `"center_features": true`, `"center_features": 2`, "center_features: want true or false"},
+		{"jepa-hilp", `"center_features": true`, `"center_features": 2`, "center_features: 2, want true or false"},
 		{"jepa-hilp", `"norm": false`, `"norm": true`, "center_features is true and archi.features.norm too"},
 		{"jepa-hilp", `"hidden_layers": 2`, `"hidden_layers": -1`, "hidden_layers is -1"},
 		{"tdjepa", `"phi_dim": 6`, `"phi_dim": 100000`, "encoder.size is 100000"},
 		{"tdjepa", `"ensemble_mode": "batch"`, `"ensemble_mode": "seq"`, `phi_predictor: ensemble_mode: "seq"`},
-		{"tdjepa-symmetric", `"symmetric": true`, `"symmetric": "yes"`, "symmetric: want true or false"},
+		{"tdjepa-symmetric", `"symmetric": true`, `"symmetric": "yes"`, `symmetric: "yes", want true or false`},
 	} {
 		files := checkpointFiles(t, c.checkpoint)
 		changed := false
@@ -121,7 +125,7 @@ func unindented(text []byte) string {
 	return all
 }
 
-func checkpointFiles(t *testing.T, name string) fstest.MapFS {
+func checkpointFiles(t testing.TB, name string) fstest.MapFS {
 	t.Helper()
 	files := make(fstest.MapFS)
 	for _, file := range []string{CheckpointFileName, initFileName, weightsFileName} {
@@ -137,38 +141,94 @@ func checkpointFiles(t *testing.T, name string) fstest.MapFS {
 	return files
 }
 
-// Errors name tensors as the file does.
-func TestLoadDir_NamesDamagedTensorsOfEachLayout(t *testing.T) {
-	for _, c := range []struct{ checkpoint, tensor, words string }{
-		{"mebe", "_B_normalizer.running_var", "is missing"},
-		{"bfmzero-flat", "_obs_normalizer._normalizers._normalizer.running_mean", "is missing"},
-		{"jepa-fb", "_left_encoder.net.0.weight", "is missing"},
-		{"jepa-rldp", "_obs_normalizer._normalizer.running_mean", "is missing"},
-		{"jepa-hilp", "features_mean", "is missing"},
-		{"jepa-hilp", "_sf.Fs.0.bias", "is missing"},
-		{"tdjepa", "_psi_mlp_encoder.net.5.bias", "is missing"},
-		{"tdjepa-symmetric", "_phi_mlp_encoder.net.1.bias", "is missing"},
+// wholeCheckpoints are the files of a checkpoint of each layout.
+func wholeCheckpoints(t *testing.T) map[string]fstest.MapFS {
+	t.Helper()
+	all := make(map[string]fstest.MapFS)
+	for _, name := range checkpoints {
+		all[name] = checkpointFiles(t, name)
+	}
+	for name, c := range map[string]struct{ config, init string }{
+		"metamotivo": {cheetahConfig, ""}, "bfmzero": {bfmZeroConfig, bfmZeroInit},
 	} {
-		files := checkpointFiles(t, c.checkpoint)
-		raw := files[weightsFileName].Data
-		tensors, err := readSafetensors(bytes.NewReader(raw), int64(len(raw)), func(string) bool { return false })
+		a, err := parseArchitecture(c.config, c.init)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost := tensors[c.tensor]
-		delete(tensors, c.tensor)
-		files[weightsFileName].Data = encodeWeights(t, tensors)
-		_, err = loadAny(files, c.checkpoint)
-		wantError(t, c.checkpoint, err, fmt.Sprintf("tensor %q %s", c.tensor, c.words))
+		all[name] = fstest.MapFS{
+			CheckpointFileName: {Data: []byte(c.config)}, weightsFileName: {Data: encodeWeights(t, constants(a))},
+		}
+		if c.init != "" {
+			all[name][initFileName] = &fstest.MapFile{Data: []byte(c.init)}
+		}
+	}
+	return all
+}
 
-		tensors[c.tensor], tensors["_world.0.weight"] = lost, lost
-		files[weightsFileName].Data = encodeWeights(t, tensors)
-		_, err = loadAny(files, c.checkpoint)
-		wantError(t, c.checkpoint, err, `unknown tensor "_world.0.weight"`)
+// Each error names the file, the tensor or key as the file does, what it has and should have, and a fix.
+func TestLoadDir_NamesDamageOfEachLayout(t *testing.T) {
+	const weights, config = "model.safetensors: ", "config.json: "
+	tensorOf := map[string]string{ // a tensor with a name of the layout
+		"metamotivo": "_backward_map.net.0.bias", "bfmzero": "_obs_normalizer._normalizers.state._normalizer.running_mean",
+		"bfmzero-flat": "_obs_normalizer._normalizers._normalizer.running_mean", "mebe": "_B_normalizer.running_var",
+		"jepa-fb": "_left_encoder.net.0.bias", "jepa-rldp": "_obs_normalizer._normalizer.running_mean",
+		"jepa-hilp": "_sf.Fs.0.bias", "tdjepa": "_psi_mlp_encoder.net.5.bias",
+		"tdjepa-symmetric": "_phi_mlp_encoder.net.1.bias",
+	}
+	for layout, whole := range wholeCheckpoints(t) {
+		name, raw := tensorOf[layout], whole[weightsFileName].Data
+		good, err := readSafetensors(bytes.NewReader(raw), int64(len(raw)), func(string) bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loadAny(whole, layout); err != nil || good[name].count() < 2 {
+			t.Fatalf("%s: %v, %d elements of %q", layout, err, good[name].count(), name)
+		}
+		shape, quoted := good[name].Shape, fmt.Sprintf("%stensor %q", weights, name)
+		with := func(x Tensor) []byte {
+			tensors := maps.Clone(good)
+			tensors[name] = x
+			return encodeWeights(t, tensors)
+		}
+		missing := maps.Clone(good)
+		delete(missing, name)
+		unknown := maps.Clone(good)
+		unknown["_world.0.weight"] = good[name]
+		longer := slices.Clone(shape)
+		longer[len(shape)-1]++
+		nan := slices.Clone(good[name].float32s())
+		nan[1] = float32(math.NaN())
+		wrongType := bytes.Replace(raw, fmt.Appendf(nil, `"%s":{"dtype":"F32"`, name),
+			fmt.Appendf(nil, `"%s":{"dtype":"I32"`, name), 1)
 
-		files[weightsFileName].Data = raw[:len(raw)/2]
-		_, err = loadAny(files, c.checkpoint)
-		wantError(t, c.checkpoint, err, "copy the file again")
+		text, without := string(whole[CheckpointFileName].Data), regexp.MustCompile(`"norm_z": (true|1),`)
+		for damage, c := range map[string]struct{ config, weights, want string }{
+			"empty weights":     {text, "", weights + "truncated (0 bytes, want at least 8); copy the file again"},
+			"truncated header":  {text, string(raw[:100]), "; copy the file again"},
+			"truncated weights": {text, string(raw[:len(raw)-1]), "; copy the file again"},
+			"missing tensor": {text, string(encodeWeights(t, missing)),
+				fmt.Sprintf("%s is missing, want one of shape %v; ", quoted, shape)},
+			"unknown tensor": {text, string(encodeWeights(t, unknown)),
+				weights + `unknown tensor "_world.0.weight", which no network here has; remove it`},
+			"shape": {text, string(with(Tensor{Shape: longer, F32: make([]float32, elements(longer))})),
+				fmt.Sprintf("%s has shape %v, want %v; copy all files of one model", quoted, longer, shape)},
+			"dtype": {text, string(wrongType), quoted + `: dtype "I32" is not supported; save it as F32`},
+			"NaN": {text, string(with(Tensor{Shape: shape, F32: nan})),
+				quoted + ": element 1 is not finite (NaN); use another checkpoint"},
+			"truncated config": {text[:len(text)/2], string(raw), "malformed JSON: unexpected EOF; copy the file again"},
+			"unknown key": {strings.Replace(text, "{", `{"colour": 1, `, 1), string(raw),
+				config + `unknown key "colour" (known: `},
+			"missing key": {without.ReplaceAllString(text, ""), string(raw),
+				config + "archi: missing keys: norm_z; copy the file again"},
+			"type of a key": {strings.Replace(text, `"hidden_dim": `, `"hidden_dim": "wide", "x": `, 1), string(raw),
+				`hidden_dim: "wide", want an integer`},
+		} {
+			files := maps.Clone(whole)
+			files[CheckpointFileName] = &fstest.MapFile{Data: []byte(c.config)}
+			files[weightsFileName] = &fstest.MapFile{Data: []byte(c.weights)}
+			_, err := loadAny(files, layout)
+			wantError(t, layout+": "+damage, err, c.want)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package tflite
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -92,7 +91,9 @@ func (a *Architecture) setGroups(sizes map[string]int, normalised map[string]boo
 			return fmt.Errorf("%s: obs_normalizer has no group %q, which a network reads", CheckpointFileName, name)
 		}
 		a.Groups = append(a.Groups, Group{name, size, norm})
-		a.Obs += size
+		if a.Obs += size; size < 1 || a.Obs > maxWidth {
+			return nil // Validate names the size
+		}
 	}
 	return nil
 }
@@ -229,7 +230,7 @@ func boolean(set *bool) func(json.RawMessage) error {
 		case "false", "0":
 			*set = false
 		default:
-			return errors.New("want true or false")
+			return fmt.Errorf("%s, want true or false", excerpt(raw))
 		}
 		return nil
 	}

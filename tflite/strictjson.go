@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -72,7 +73,7 @@ func malformed(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("malformed JSON: %w", err)
+	return fmt.Errorf("malformed JSON: %w; copy the file again", err)
 }
 
 // fields maps each key of an object to the destination of its value: a pointer, the
@@ -103,7 +104,7 @@ func decodeObject(raw []byte, want fields) error {
 	}
 	maps.DeleteFunc(left, func(key string, _ any) bool { return strings.HasSuffix(key, "?") })
 	if len(left) > 0 {
-		return fmt.Errorf("missing keys: %s", joinKeys(left))
+		return fmt.Errorf("missing keys: %s; copy the file again", joinKeys(left))
 	}
 	return nil
 }
@@ -118,7 +119,34 @@ func decodeValue(value json.RawMessage, into any) error {
 	if bytes.Equal(value, []byte("null")) {
 		return errors.New("null, want a value")
 	}
-	return json.Unmarshal(value, into)
+	err := json.Unmarshal(value, into)
+	if other := new(json.UnmarshalTypeError); errors.As(err, &other) {
+		return fmt.Errorf("%s, want %s", excerpt(value), wanted(other.Type.Kind()))
+	}
+	return err
+}
+
+// excerpt is the beginning of a value.
+func excerpt(value json.RawMessage) string {
+	if len(value) > 40 {
+		return string(value[:40]) + "..."
+	}
+	return string(value)
+}
+
+// wanted names a type of JSON.
+func wanted(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Int, reflect.Int64:
+		return "an integer"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a text"
+	}
+	return "a list"
 }
 
 func joinKeys(of fields) string {

@@ -51,21 +51,21 @@ func checkShapes(want map[string][]int, tensors map[string]Tensor) error {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		t, ok := tensors[name]
 		if !ok {
-			return fmt.Errorf("tensor %q is missing; export the model again", name)
+			return fmt.Errorf("tensor %q is missing, want one of shape %v; export the model again", name, want[name])
 		}
 		if !slices.Equal(t.Shape, want[name]) {
-			return fmt.Errorf("tensor %q has shape %v, want %v", name, t.Shape, want[name])
+			return fmt.Errorf("tensor %q has shape %v, want %v; copy all files of one model", name, t.Shape, want[name])
 		}
 		if n := elements(t.Shape); n != t.count() {
 			return fmt.Errorf("tensor %q has %d elements, its shape %v has %d", name, t.count(), t.Shape, n)
 		}
 		if i, ok := t.finite(); !ok {
-			return fmt.Errorf("tensor %q: element %d is not finite", name, i)
+			return fmt.Errorf("tensor %q: element %d is not finite (%g); use another checkpoint", name, i, t.float32s()[i])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		if _, ok := want[name]; !ok {
-			return fmt.Errorf("unknown tensor %q", name)
+			return fmt.Errorf("unknown tensor %q, which no network here has; remove it if nothing but training uses it", name)
 		}
 	}
 	return nil

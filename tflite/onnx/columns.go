@@ -14,9 +14,6 @@ type column struct {
 	unit         bool // before that, each row is scaled to the norm √d
 }
 
-// maxColumns is more than any network reads.
-const maxColumns = 1 << 17
-
 // columns returns the columns of a tensor that selects, joins and normalises columns of inputs.
 func (m *model) columns(name string) ([]column, error) {
 	all, ok := m.known[name]
@@ -25,8 +22,9 @@ func (m *model) columns(name string) ([]column, error) {
 		if all, err = m.findColumns(name); err != nil {
 			return nil, err
 		}
-		if len(all) > maxColumns {
-			return nil, fmt.Errorf("the tensor %q has more than %d columns", name, maxColumns)
+		if m.total += len(all); len(all) > maxColumns || m.total > maxKnown {
+			return nil, fmt.Errorf("the tensor %q has more than %d columns, or all tensors more than %d",
+				name, maxColumns, maxKnown)
 		}
 		m.known[name] = all
 	}
@@ -35,10 +33,6 @@ func (m *model) columns(name string) ([]column, error) {
 
 func (m *model) findColumns(name string) ([]column, error) {
 	if i := slices.IndexFunc(m.inputs, func(in input) bool { return in.name == name }); i >= 0 {
-		if m.inputs[i].width < 1 || m.inputs[i].width > maxColumns {
-			return nil, fmt.Errorf("the width of the input %q is not fixed, or above %d (%d)",
-				name, maxColumns, m.inputs[i].width)
-		}
 		all := make([]column, m.inputs[i].width)
 		for k := range all {
 			all[k] = column{input: name, index: k, scale: 1}
@@ -158,8 +152,8 @@ func (m *model) gathered(n *node) ([]column, error) {
 
 // batchNorm is BatchNormalization(x, scale, bias, mean, var) with constants.
 func (m *model) batchNorm(n *node) ([]column, error) {
-	if len(n.inputs) != 5 {
-		return nil, n.unexpected("5 inputs")
+	if len(n.inputs) != 5 || n.numbers["training_mode"] != 0 {
+		return nil, n.unexpected("5 inputs, and training_mode 0")
 	}
 	all, err := m.columns(n.inputs[0])
 	if err != nil {
@@ -238,8 +232,9 @@ func (m *model) sphere(name string) (x string, size float64, ok bool) {
 	if len(c) != 1 || d == nil {
 		return "", 0, false
 	}
-	if d.op == "LpNormalization" && (d.numbers["p"] == 0 || d.numbers["p"] == 2) {
-		return d.inputs[0], c[0], true
+	if p, given := d.numbers["p"]; d.op == "LpNormalization" && (!given || p == 2) {
+		axis, given := d.numbers["axis"]
+		return d.inputs[0], c[0], !given || isLastAxis(axis)
 	}
 	if d.op != "Div" || len(d.inputs) != 2 {
 		return "", 0, false
@@ -248,39 +243,87 @@ func (m *model) sphere(name string) (x string, size float64, ok bool) {
 	return d.inputs[0], c[0], ok && of == m.original(d.inputs[0])
 }
 
+// smallestNorm limits a norm from below without effect on a network: PyTorch uses 1e-12.
+const smallestNorm = 1e-6
+
 // norm recognises ‖x‖ of each row, perhaps repeated over the columns and limited from below.
 func (m *model) norm(name string) (x string, ok bool) {
 	for n := m.producer(name); n != nil; n = m.producer(n.inputs[0]) {
 		switch n.op {
-		case "Expand", "Clip":
-		case "Max": // of the norm and a constant, in any order
-			if x, _, ok := m.withConstant(n, "Max"); ok {
-				n = &node{inputs: []string{x}}
+		case "Expand":
+		case "Clip":
+			if low, high := m.limits(n); !(low <= smallestNorm) || !math.IsInf(high, 1) {
+				return "", false
 			}
+		case "Max": // of the norm and a constant, in any order
+			x, c, ok := m.withConstant(n, "Max")
+			if !ok || len(c) == 0 || slices.Max(c) > smallestNorm {
+				return "", false
+			}
+			n = &node{inputs: []string{x}}
 		case "ReduceL2":
-			return m.original(n.inputs[0]), true
+			return m.original(n.inputs[0]), m.overColumns(n)
 		case "Sqrt":
 			sum := m.producer(n.inputs[0])
-			if sum == nil || sum.op != "ReduceSum" && sum.op != "ReduceSumSquare" {
+			switch {
+			case sum == nil || !m.overColumns(sum):
 				return "", false
-			}
-			if sum.op == "ReduceSumSquare" {
+			case sum.op == "ReduceSumSquare":
 				return m.original(sum.inputs[0]), true
+			case sum.op == "ReduceSum":
+				return m.square(sum.inputs[0])
 			}
-			square := m.producer(sum.inputs[0])
-			if square == nil || square.op != "Mul" && square.op != "Pow" ||
-				square.op == "Mul" && m.original(square.inputs[0]) != m.original(square.inputs[1]) {
-				return "", false
-			}
-			return m.original(square.inputs[0]), true
-		default:
 			return "", false
-		}
-		if len(n.inputs) == 0 {
+		default:
 			return "", false
 		}
 	}
 	return "", false
+}
+
+// square recognises x².
+func (m *model) square(name string) (x string, ok bool) {
+	n := m.producer(name)
+	if n == nil || n.op != "Mul" && n.op != "Pow" {
+		return "", false
+	}
+	x = m.original(n.inputs[0])
+	if n.op == "Mul" {
+		return x, x == m.original(n.inputs[1])
+	}
+	c := m.constants[m.original(n.inputs[1])].values
+	return x, len(c) == 1 && c[0] == 2
+}
+
+// overColumns reports whether a reduction is over the columns, and keeps their dimension. The axes are an
+// attribute or, in later operator sets, an input.
+func (m *model) overColumns(n *node) bool {
+	axes := n.lists["axes"]
+	if len(n.inputs) > 1 {
+		axes = nil
+		for _, v := range m.constants[m.original(n.inputs[1])].values {
+			axes = append(axes, int(v))
+		}
+	}
+	keep, given := n.numbers["keepdims"]
+	return len(axes) == 1 && isLastAxis(float64(axes[0])) && (!given || keep == 1)
+}
+
+// limits are those of Clip: inputs or, in early operator sets, attributes. Limits that are not constant are NaN.
+func (m *model) limits(n *node) (low, high float64) {
+	limit := func(i int, name string, none float64) float64 {
+		if v, given := n.numbers[name]; given {
+			return v
+		}
+		if i >= len(n.inputs) || n.inputs[i] == "" {
+			return none
+		}
+		if c := m.constants[m.original(n.inputs[i])].values; len(c) == 1 {
+			return c[0]
+		}
+		return math.NaN()
+	}
+	return limit(1, "min", math.Inf(-1)), limit(2, "max", math.Inf(1))
 }
 
 // original is the name of a tensor behind Identity.

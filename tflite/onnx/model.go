@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,16 @@ type model struct {
 	outputs   []string
 	nodes     []*node
 	known     map[string][]column // results of columns
+	total     int                 // columns in known
+	layers    map[string]*node    // the linear layer of each weight matrix
 }
+
+// Limits, so that a damaged graph cannot exhaust the memory. A network of public models has up to 500 nodes.
+const (
+	maxParts   = 1 << 14 // nodes, constants, inputs and other parts of a graph
+	maxColumns = 1 << 15 // of a tensor: those of an observation and of z have up to 1 << 14 in a bundle
+	maxKnown   = 1 << 20 // columns of all tensors
+)
 
 // input is an input of a graph, [n, width].
 type input struct {
@@ -54,6 +64,7 @@ func readModel(path string) (*model, error) {
 	}
 	m := &model{
 		producers: make(map[string]*node), constants: make(map[string]tensor), known: make(map[string][]column),
+		layers: make(map[string]*node),
 	}
 	found := false
 	err = wire.EachField(raw, func(field protowire.Number, graph []byte, _ uint64) error {
@@ -63,11 +74,13 @@ func readModel(path string) (*model, error) {
 		found = true
 		return m.readGraph(graph, filepath.Dir(path))
 	})
-	if err == nil && !found {
-		err = errors.New("no graph: not an ONNX model")
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, errors.New("cut short or damaged; copy the file again")
+	case err != nil:
 		return nil, err
+	case !found:
+		return nil, errors.New("no graph: not an ONNX model; give the .onnx file itself")
 	}
 	// Inputs may list the constants too.
 	m.inputs = slices.DeleteFunc(m.inputs, func(in input) bool { _, ok := m.constants[in.name]; return ok })
@@ -79,9 +92,17 @@ func readModel(path string) (*model, error) {
 func (m *model) validate() error {
 	defined := map[string]bool{"": true} // "" is an input that is left out
 	for _, in := range m.inputs {
+		if in.width < 1 || in.width > maxColumns {
+			return fmt.Errorf("the input %q has the width %d, want a fixed one of 1 to %d; export it with a fixed width",
+				in.name, in.width, maxColumns)
+		}
 		defined[in.name] = true
 	}
-	for name := range m.constants {
+	for name, t := range m.constants {
+		if i := slices.IndexFunc(t.values, func(x float64) bool { return x-x != 0 }); i >= 0 && len(t.dims) > 0 {
+			return fmt.Errorf("the constant %q is not finite (element %d is %g); export another checkpoint",
+				name, i, t.values[i])
+		}
 		defined[name] = true
 	}
 	for _, n := range m.nodes {
@@ -105,10 +126,14 @@ func (m *model) validate() error {
 }
 
 func (m *model) readGraph(graph []byte, dir string) error {
+	parts, files := 0, &weightFiles{dir: dir, left: make(map[string]int64)}
 	return wire.EachField(graph, func(field protowire.Number, value []byte, _ uint64) error {
+		if parts++; parts > maxParts {
+			return fmt.Errorf("more than %d nodes, constants and inputs: not a network of tflite/FORMAT.md", maxParts)
+		}
 		switch field {
 		case 1:
-			n, err := readNode(value, dir)
+			n, err := readNode(value, files)
 			if err != nil {
 				return err
 			}
@@ -121,7 +146,7 @@ func (m *model) readGraph(graph []byte, dir string) error {
 				m.producers[output] = n
 			}
 		case 5:
-			name, t, err := readTensor(value, dir)
+			name, t, err := readTensor(value, files)
 			m.constants[name] = t
 			return err
 		case 11:
@@ -137,7 +162,7 @@ func (m *model) readGraph(graph []byte, dir string) error {
 	})
 }
 
-func readNode(raw []byte, dir string) (*node, error) {
+func readNode(raw []byte, files *weightFiles) (*node, error) {
 	n := &node{numbers: make(map[string]float64), lists: make(map[string][]int)}
 	err := wire.EachField(raw, func(field protowire.Number, value []byte, _ uint64) error {
 		switch field {
@@ -150,7 +175,7 @@ func readNode(raw []byte, dir string) (*node, error) {
 		case 4:
 			n.op = string(value)
 		case 5:
-			return n.readAttribute(value, dir)
+			return n.readAttribute(value, files)
 		}
 		return nil
 	})
@@ -160,7 +185,7 @@ func readNode(raw []byte, dir string) (*node, error) {
 	return n, nil
 }
 
-func (n *node) readAttribute(raw []byte, dir string) error {
+func (n *node) readAttribute(raw []byte, files *weightFiles) error {
 	var name string
 	return wire.EachField(raw, func(field protowire.Number, value []byte, number uint64) error {
 		switch field {
@@ -177,62 +202,71 @@ func (n *node) readAttribute(raw []byte, dir string) error {
 				n.value = &tensor{values: []float64{n.numbers[name]}}
 			}
 		case 5:
-			_, t, err := readTensor(value, dir)
+			_, t, err := readTensor(value, files)
 			n.value = &t
 			return err
 		case 8:
-			n.lists[name] = append(n.lists[name], integersOf(value, number)...)
+			list, err := appendIntegers(n.lists[name], value, number)
+			n.lists[name] = list
 			if name == "value_ints" {
-				n.value = &tensor{dims: []int{len(n.lists[name])}}
-				for _, x := range n.lists[name] {
+				n.value = &tensor{dims: []int{len(list)}}
+				for _, x := range list {
 					n.value.values = append(n.value.values, float64(x))
 				}
 			}
+			return err
 		}
 		return nil
 	})
 }
 
-// integersOf parses a repeated integer, packed or one at a time.
-func integersOf(packed []byte, single uint64) []int {
+// appendIntegers parses a repeated integer, packed or one at a time. Those of a graph are sizes and columns.
+func appendIntegers(all []int, packed []byte, single uint64) ([]int, error) {
 	if packed == nil {
-		return []int{int(int64(single))}
+		all = append(all, int(int64(single)))
 	}
-	var all []int
-	for len(packed) > 0 {
+	for len(packed) > 0 && len(all) <= maxColumns {
 		v, n := protowire.ConsumeVarint(packed)
 		if n < 0 {
-			return all
+			return all, protowire.ParseError(n)
 		}
 		all, packed = append(all, int(int64(v))), packed[n:]
 	}
-	return all
+	if len(all) > maxColumns {
+		return all, fmt.Errorf("a list of more than %d integers", maxColumns)
+	}
+	return all, nil
 }
 
-// readTensor parses a TensorProto. Data in another file of the folder is read too.
-func readTensor(raw []byte, dir string) (name string, t tensor, err error) {
+// weightFiles reads data that are not in the model, from files of its folder.
+type weightFiles struct {
+	dir  string
+	left map[string]int64 // of each file, bytes that were not read; a byte is not read twice
+}
+
+// readTensor parses a TensorProto.
+func readTensor(raw []byte, files *weightFiles) (name string, t tensor, err error) {
 	var kind dtype
 	var data []byte
+	var integers []int
 	external := make(map[string]string)
-	err = wire.EachField(raw, func(field protowire.Number, value []byte, number uint64) error {
+	err = wire.EachField(raw, func(field protowire.Number, value []byte, number uint64) (err error) {
 		switch field {
 		case 1:
-			t.dims = append(t.dims, integersOf(value, number)...)
+			t.dims, err = appendIntegers(t.dims, value, number)
 		case 2:
 			kind = dtype(number)
 		case 4: // float_data, packed
 			data = append(data, value...)
 		case 7: // int64_data
-			for _, x := range integersOf(value, number) {
-				data = binary.LittleEndian.AppendUint64(data, uint64(x))
-			}
+			integers, err = appendIntegers(integers, value, number)
 		case 8:
 			name = string(value)
 		case 9:
 			data = value
 		case 13:
 			var key, text string
-			err := wire.EachField(value, func(field protowire.Number, part []byte, _ uint64) error {
+			err = wire.EachField(value, func(field protowire.Number, part []byte, _ uint64) error {
 				switch field {
 				case 1:
 					key = string(part)
@@ -242,12 +276,14 @@ func readTensor(raw []byte, dir string) (name string, t tensor, err error) {
 				return nil
 			})
 			external[key] = text
-			return err
 		}
-		return nil
+		return err
 	})
+	for _, x := range integers {
+		data = binary.LittleEndian.AppendUint64(data, uint64(x))
+	}
 	if err == nil && len(external) > 0 {
-		data, err = readExternal(dir, external)
+		data, err = files.read(external)
 	}
 	if err == nil {
 		t.values, err = decodeValues(kind, data, t.dims)
@@ -258,24 +294,31 @@ func readTensor(raw []byte, dir string) (name string, t tensor, err error) {
 	return name, t, err
 }
 
-// readExternal reads the data of a tensor from another file.
-func readExternal(dir string, entries map[string]string) ([]byte, error) {
+// read reads the data of a tensor.
+func (w *weightFiles) read(entries map[string]string) ([]byte, error) {
 	location := entries["location"]
 	if !filepath.IsLocal(location) {
 		return nil, fmt.Errorf("its data is outside of the model's folder (%q)", location)
 	}
 	offset, failed := strconv.ParseInt("0"+entries["offset"], 10, 64)
 	length, err := strconv.ParseInt("0"+entries["length"], 10, 64)
-	if err := errors.Join(failed, err); err != nil || length > maxBytes {
+	if err := errors.Join(failed, err); err != nil {
 		return nil, fmt.Errorf("its data has the offset %q and the length %q", entries["offset"], entries["length"])
 	}
-	f, size, err := regular.Open(filepath.Join(dir, location))
+	f, size, err := regular.Open(filepath.Join(w.dir, location))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	if offset > size || length > size-offset {
-		return nil, fmt.Errorf("%s has %d bytes, the model needs more; copy it again", location, size)
+		return nil, fmt.Errorf("%s has %d bytes, want %d from byte %d; copy it again", location, size, length, offset)
+	}
+	left, known := w.left[location]
+	if !known {
+		left = size
+	}
+	if w.left[location] = left - length; length > left {
+		return nil, fmt.Errorf("%s has %d bytes, but all tensors read more; export the model again", location, size)
 	}
 	data := make([]byte, length)
 	_, err = f.ReadAt(data, offset)
@@ -285,7 +328,8 @@ func readExternal(dir string, entries map[string]string) ([]byte, error) {
 func decodeValues(kind dtype, data []byte, dims []int) ([]float64, error) {
 	size := map[dtype]int{float32Type: 4, float64Type: 8, int64Type: 8}[kind]
 	if size == 0 {
-		return nil, fmt.Errorf("its type (%d of TensorProto.DataType) is not supported; use float32", kind)
+		return nil, fmt.Errorf("type %d of TensorProto.DataType, want 1 (float32), 7 (int64) or 11 (float64); "+
+			"export the model in float32", kind)
 	}
 	count := len(data) / size
 	for _, d := range dims {

@@ -46,28 +46,33 @@ func (m *model) linear(name string) (x string, l dense, err error) {
 	if n == nil {
 		return "", l, fmt.Errorf("the tensor %q is an input or a constant, want a linear layer", name)
 	}
-	var weight tensor
+	var matrix string
 	transposed := true // [in, out]
 	switch {
 	case n.op == "Gemm" && len(n.inputs) >= 2 && n.one("alpha") && n.one("beta") && n.numbers["transA"] == 0:
-		x, weight, transposed = n.inputs[0], m.constants[m.original(n.inputs[1])], n.numbers["transB"] == 0
+		x, matrix, transposed = n.inputs[0], m.original(n.inputs[1]), n.numbers["transB"] == 0
 		if len(n.inputs) == 3 {
 			l.bias = m.constants[m.original(n.inputs[2])].values
 		}
 	case n.op == "MatMul" && len(n.inputs) == 2:
-		x, weight = n.inputs[0], m.constants[m.original(n.inputs[1])]
+		x, matrix = n.inputs[0], m.original(n.inputs[1])
 	case n.op == "Add" && len(n.inputs) == 2:
 		for i, other := range []string{n.inputs[1], n.inputs[0]} {
 			product := m.producer(other)
 			if bias := m.constants[m.original(n.inputs[i])].values; bias != nil && product != nil && product.op == "MatMul" {
 				l.bias = bias
-				x, weight = product.inputs[0], m.constants[m.original(product.inputs[1])]
+				x, matrix = product.inputs[0], m.original(product.inputs[1])
 			}
 		}
 	}
+	weight := m.constants[matrix]
 	if len(weight.dims) != 2 || len(weight.values) == 0 {
 		return "", l, n.unexpected("a linear layer (Gemm, or MatMul and Add) with constant weights")
 	}
+	if other := m.layers[matrix]; other != nil && other != n {
+		return "", l, n.unexpected(fmt.Sprintf("other weights than those of node %q", other.name))
+	}
+	m.layers[matrix] = n
 	l.out, l.in, l.weight = weight.dims[0], weight.dims[1], weight.values
 	if transposed {
 		l.in, l.out = weight.dims[0], weight.dims[1]
@@ -136,22 +141,17 @@ func (m *model) layerNorm(name string) (x string, l *layerNorm, ok bool) {
 // isMean reports whether a tensor is the mean of the rows of x.
 func (m *model) isMean(name, x string) bool {
 	n := m.producer(name)
-	return n != nil && n.op == "ReduceMean" && m.original(n.inputs[0]) == m.original(x)
+	return n != nil && n.op == "ReduceMean" && m.overColumns(n) && m.original(n.inputs[0]) == m.original(x)
 }
 
 // isVariance reports whether a tensor is the mean square of the rows of x.
 func (m *model) isVariance(name, x string) bool {
 	n := m.producer(name)
-	if n == nil || n.op != "ReduceMean" {
+	if n == nil || n.op != "ReduceMean" || !m.overColumns(n) {
 		return false
 	}
-	square := m.producer(n.inputs[0])
-	if square == nil || len(square.inputs) != 2 || m.original(square.inputs[0]) != m.original(x) {
-		return false
-	}
-	c := m.constants[m.original(square.inputs[1])].values
-	return square.op == "Mul" && m.original(square.inputs[1]) == m.original(x) ||
-		square.op == "Pow" && len(c) == 1 && c[0] == 2
+	of, ok := m.square(n.inputs[0])
+	return ok && of == m.original(x)
 }
 
 // withConstant recognises an operation of x and a constant, in any order.
@@ -303,6 +303,9 @@ func (m *model) policy() (t tower, err error) {
 		return t, err
 	}
 	if n := m.producer(name); n != nil && n.op == "Clip" { // of a truncated distribution, to [-1, 1]
+		if low, high := m.limits(n); !(low <= -0.999 && high >= 0.999) {
+			return t, n.unexpected("the limits -1 and 1")
+		}
 		name = n.inputs[0]
 	}
 	inner, ok := m.under(name, "Tanh")

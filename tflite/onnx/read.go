@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -87,6 +88,21 @@ func (g *Graphs) assemble(t tower, b features, normZ bool) error {
 	g.addSequence("_actor.embed_s", t.left, t.residual)
 	g.addSequence("_actor.embed_z", t.right, t.residual)
 	g.addSequence("_actor.policy", t.trunk, t.residual)
+	return g.checkShapes()
+}
+
+// checkShapes checks that each layer fits the layers before it.
+func (g *Graphs) checkShapes() error {
+	if err := g.Manifest.Architecture.Validate(); err != nil {
+		return err
+	}
+	want := g.Manifest.Architecture.Tensors()
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if shape := g.Tensors[name].Shape; !slices.Equal(shape, want[name]) {
+			return fmt.Errorf("the layers do not fit: tensor %q of FORMAT.md has the shape %v, want %v; export the model again",
+				name, shape, want[name])
+		}
+	}
 	return nil
 }
 
