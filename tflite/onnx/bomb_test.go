@@ -55,8 +55,9 @@ func TestRead_RefusesBombsBeforeItAllocates(t *testing.T) {
 	wide.output("b", wide.input("obs", rows, 3), rows, 3)
 
 	reread := new(graph) // tensors that all read one file
-	for range 4000 {
-		reread.constants = wire.AppendMessage(reread.constants, 5, externalTensor("weights"))
+	for i := range 4000 {
+		location := strings.Repeat("./", i) + "weights"
+		reread.constants = wire.AppendMessage(reread.constants, 5, externalTensor(location))
 	}
 
 	indices := bytes.Repeat([]byte{1}, 4<<20)

@@ -300,6 +300,7 @@ func (w *weightFiles) read(entries map[string]string) ([]byte, error) {
 	if !filepath.IsLocal(location) {
 		return nil, fmt.Errorf("its data is outside of the model's folder (%q)", location)
 	}
+	location = filepath.Clean(location) // one name of a file, for left
 	offset, failed := strconv.ParseInt("0"+entries["offset"], 10, 64)
 	length, err := strconv.ParseInt("0"+entries["length"], 10, 64)
 	if err := errors.Join(failed, err); err != nil {
