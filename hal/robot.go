@@ -88,9 +88,9 @@ type Warner interface {
 	Warning() error
 }
 
-// LabelInput is implemented by robots and devices with buttons for labels. Presses moves the presses up to the last Sense to dst
-// and returns their number; it takes no time. The control process passes them to the operator's device in the host
-// process, and does nothing else with them.
+// LabelInput is implemented by robots and devices with buttons for labels. Presses moves the presses up to the last
+// Sense to dst and returns their number; it takes no time. The control process passes them to the operator's device in
+// the host process, and does nothing else with them.
 type LabelInput interface {
 	Presses(dst []Press) int
 }

@@ -114,9 +114,9 @@ func (s *sharedWeights) next(out, in int) *kernel.Matrix {
 
 func aligned(n int) int { return (n + 63) &^ 63 }
 
-// Share moves the packed weights into f, an empty file of memfd_create(2) that allows sealing, which it seals, and uses
-// them from there: another process that has the file (OpenShared) adds no second copy. Call it before the bundle is used
-// elsewhere. The mapping stays until the process ends.
+// Share moves the packed weights into f, an empty file of memfd_create(2) that allows sealing, which it seals, and
+// uses them from there: another process that has the file (OpenShared) adds no second copy. Call it before the bundle
+// is used elsewhere. The mapping stays until the process ends.
 func (b *Bundle) Share(f *os.File) error {
 	if err := b.share(f); err != nil {
 		return fmt.Errorf("tflite: sharing the weights: %w", err)

@@ -66,7 +66,8 @@ const patience = 3000
 // startSDK starts the robot. newest returns its counts so far, end those after its end.
 func startSDK(t *testing.T, python string, c unitree.Config) (newest, end func() sdkCounts) {
 	t.Helper()
-	sdk := exec.CommandContext(t.Context(), python, "../../scripts/unitree_sdk.py", c.Model, "--domain", fmt.Sprint(c.Domain))
+	sdk := exec.CommandContext(t.Context(), python,
+		"../../scripts/unitree_sdk.py", c.Model, "--domain", fmt.Sprint(c.Domain))
 	sdk.Stderr = os.Stderr
 	out, err1 := sdk.StdoutPipe()
 	in, err2 := sdk.StdinPipe()

@@ -73,8 +73,8 @@ func takeHost(userName string) (*hostProcess, error) {
 }
 
 // spawnHost starts the host process, which waits for its configuration. It inherits the standard files, the segment,
-// the lifeline, the crash file, its socket of the tasks and the file of the weights. It inherits no descriptor of a device, because none is
-// open yet. The control thread makes no system call on any of these files.
+// the lifeline, the crash file, its socket of the tasks and the file of the weights. It inherits no descriptor of a
+// device, because none is open yet. The control thread makes no system call on any of these files.
 func spawnHost(userName string) (*hostProcess, error) {
 	attributes, err := userAttributes(userName)
 	if err != nil {

@@ -57,8 +57,8 @@ func OpenModel(bundle string) (Model, error) {
 	return NativeModel{b}, err
 }
 
-// OpenSharedModel opens a model whose weights another process shares (tflite.Bundle.Share): a native one in the file, or
-// a SavedModel in a directory if the file is empty.
+// OpenSharedModel opens a model whose weights another process shares (tflite.Bundle.Share): a native one in the file,
+// or a SavedModel in a directory if the file is empty.
 func OpenSharedModel(weights *os.File, bundle string) (Model, error) {
 	b, err := tflite.OpenShared(weights)
 	if err != nil {

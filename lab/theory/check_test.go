@@ -36,7 +36,9 @@ func TestCheck_ClaimsHoldAndControlsFail(t *testing.T) {
 			t.Errorf("the control holds: %s: %v", c.Text, c.Measured)
 		}
 	}
-	for _, group := range []string{"coverage", "misspecified", "regret", "bound", "worst task", "fixed horizon", "control"} {
+	for _, group := range []string{
+		"coverage", "misspecified", "regret", "bound", "worst task", "fixed horizon", "control",
+	} {
 		if groups[group] == 0 {
 			t.Errorf("no claim about %s", group)
 		}

@@ -611,7 +611,8 @@ func TestServer_WaitsForItsAddressInANamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert := conn.ConnectionState().PeerCertificates[0]
-	if err := cert.VerifyHostname("192.168.7.5"); err != nil || authority.Fingerprint(cert.Raw) != s.Pairing().Fingerprint {
+	err = cert.VerifyHostname("192.168.7.5")
+	if err != nil || authority.Fingerprint(cert.Raw) != s.Pairing().Fingerprint {
 		t.Error(err)
 	}
 	_ = conn.Close()
