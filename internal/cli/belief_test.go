@@ -79,9 +79,11 @@ func TestRun_ContinuesFromTheBeliefOfAKilledRun(t *testing.T) {
 func TestRun_RefusesABeliefOfAnotherSettingUnlessFresh(t *testing.T) {
 	t.Parallel()
 	dir, bundle := t.TempDir(), randomBundle(t)
-	if out, err := program(t, append(taughtRun(dir, bundle), "run.duration_s=0.3")...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	taught := program(t, append(taughtRun(dir, bundle), "run.duration_s=0")...)
+	rigtest.Must(t, taught.Start())
+	awaitLast(t, dir, 1) // a belief without labels is not set aside
+	rigtest.Must(t, taught.Process.Signal(os.Interrupt))
+	_ = taught.Wait()
 	store := taskstore.Store{State: dir}
 	before, err := os.ReadFile(store.Path(taskstore.Last))
 	rigtest.Must(t, err)

@@ -464,7 +464,7 @@ func (h *Process) StartSaver() (end func()) {
 		h.saver.run()
 	}()
 	return func() {
-		close(h.saver.newest)
+		close(h.saver.ended)
 		<-done
 		last, _, err := h.Link.NewestState()
 		if err := errors.Join(err, h.saver.finish(last)); err != nil {

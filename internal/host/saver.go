@@ -24,18 +24,27 @@ type beliefSaver struct {
 	belief   *posterior.Belief // scratch
 	steps    *link.HostSteps
 	newest   chan savedState // capacity 1
-	offered  uint64          // State.Switches of the newest state
+	ended    chan struct{}   // closed at the end of the run
 	wanted   atomic.Uint64   // save the next belief from this tick on; 0: none
+	retry    uint64          // ticks from a failed save to the next
+	switches uint64          // State.Switches of the state that was saved last
 	failed   bool            // the last save
 	events   chan flightlog.Event
 }
 
+// retrySaveS is the time from a failed save to the next, s.
+const retrySaveS = 1
+
 // savedState is what a save needs of a controller.State.
 type savedState struct {
+	next     uint64 // the first tick that it does not include
 	belief   []float64
 	noise    controller.NoiseState
-	until    uint64 // the first tick that it does not include
-	switched bool   // the run switched to another task
+	switches uint64
+}
+
+func newSavedState(s *controller.State) savedState {
+	return savedState{s.Next, slices.Clone(s.Belief), s.Noise, s.Switches}
 }
 
 // openBeliefSaver returns nil if the configuration saves no belief.
@@ -57,7 +66,8 @@ func (h *Process) openBeliefSaver() (*beliefSaver, error) {
 	}
 	k := &beliefSaver{
 		keeper: keeper, template: h.taskTemplate(), belief: belief, steps: &h.Link.Steps,
-		newest: make(chan savedState, 1), events: h.Planner.Events,
+		newest: make(chan savedState, 1), ended: make(chan struct{}), events: h.Planner.Events,
+		retry: setup.Periods(retrySaveS, h.Config.Spec.Period),
 	}
 	if h.Config.Fresh {
 		keeper.Switch()
@@ -86,36 +96,47 @@ func (k *beliefSaver) Offer(s *controller.State, due bool) {
 	if learnt {
 		k.wanted.CompareAndSwap(wanted, 0)
 	}
-	switched := s.Switches != k.offered
-	k.offered = s.Switches
 	select { // only this goroutine sends, so there is room then
-	case replaced := <-k.newest:
-		switched = switched || replaced.switched
+	case <-k.newest:
 	default:
 	}
-	k.newest <- savedState{slices.Clone(s.Belief), s.Noise, s.Next, switched}
+	k.newest <- newSavedState(s)
 }
 
-// run saves until newest is closed.
+// run saves until ended is closed. The planner may then still offer a state: newest stays open.
 func (k *beliefSaver) run() {
-	for state := range k.newest {
-		err := k.save(state)
-		if err != nil && !k.failed {
-			record.Offer(k.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
+	for {
+		select {
+		case state := <-k.newest:
+			k.saveOrRetry(state)
+		case <-k.ended:
+			return
 		}
-		k.failed = err != nil
 	}
+}
+
+// saveOrRetry saves a state or requests a later save. It reports the first of several failures.
+func (k *beliefSaver) saveOrRetry(s savedState) {
+	err := k.save(s)
+	if err != nil {
+		k.wanted.CompareAndSwap(0, s.next+k.retry)
+	}
+	if err != nil && !k.failed {
+		record.Offer(k.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
+	}
+	k.failed = err != nil
 }
 
 func (k *beliefSaver) save(s savedState) error {
 	k.steps.Note(link.BeliefSave, true)
 	defer k.steps.Note(link.BeliefSave, false)
-	if s.switched {
+	if s.switches != k.switches {
 		k.keeper.Switch()
+		k.switches = s.switches
 	}
 	err := k.belief.Restore(s.belief)
 	if err == nil {
-		err = k.keeper.Save(k.template.task(taskstore.Last, k.belief, s.noise, s.until))
+		err = k.keeper.Save(k.template.task(taskstore.Last, k.belief, s.noise, s.next))
 	}
 	if err != nil {
 		return fmt.Errorf("run.state_dir: the belief is not saved: %w; "+
@@ -131,7 +152,7 @@ func (k *beliefSaver) finish(last *controller.State) error {
 	}
 	var err error
 	if last != nil {
-		err = k.save(savedState{last.Belief, last.Noise, last.Next, last.Switches != k.offered})
+		err = k.save(newSavedState(last))
 	}
 	return errors.Join(err, k.keeper.Close())
 }

@@ -6,29 +6,38 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/flightlog"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
+	"optibfm/posterior"
 )
 
-func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
-	const d = 3
+const saverDim = 3
+
+// newSaver returns a saver, its folder and a belief for it.
+func newSaver(t *testing.T) (*beliefSaver, taskstore.Store, *posterior.Belief) {
+	t.Helper()
 	file := configs.Default()
 	file.Controller = controller.DefaultConfig()
 	store := taskstore.Store{State: t.TempDir()}
-	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: d}, 1)
+	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: saverDim}, 1)
 	rigtest.Must(t, err)
 	words, err := link.OpenWords(segment)
 	rigtest.Must(t, err)
-	belief, err := file.Controller.NewBelief(d)
+	belief, err := file.Controller.NewBelief(saverDim)
 	rigtest.Must(t, err)
 	keeper, err := store.Lock()
 	rigtest.Must(t, err)
-	saver := &beliefSaver{
-		keeper: keeper, template: taskTemplate{file: file, model: "model", robot: "robot"}, belief: belief.Clone(),
-		steps: &words.Steps, newest: make(chan savedState, 1),
-	}
-	state := controller.NewState(controller.Shape{Obs: 1, Action: 1, Latent: d})
+	return &beliefSaver{
+		keeper: keeper, template: taskTemplate{file: file, model: "model", robot: "robot"}, belief: belief.Clone(), steps: &words.Steps,
+		newest: make(chan savedState, 1), ended: make(chan struct{}), retry: 10, events: make(chan flightlog.Event, 4),
+	}, store, belief
+}
+
+func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
+	saver, store, belief := newSaver(t)
+	state := controller.NewState(controller.Shape{Obs: 1, Action: 1, Latent: saverDim})
 	offer := func(label float64, switches uint64) uint64 {
 		rigtest.Must(t, belief.Update([]float64{1, 2, 3}, label, 1))
 		belief.State(state.Belief)
@@ -57,6 +66,44 @@ func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 			t.Errorf("%s is another belief", name)
 		}
 	}
+}
+
+func TestBeliefSaver_RetriesAFailedSave(t *testing.T) {
+	saver, store, belief := newSaver(t)
+	state := controller.NewState(controller.Shape{Obs: 1, Action: 1, Latent: saverDim})
+	belief.State(state.Belief)
+	offer := func(next uint64) int {
+		state.Next = next
+		saver.Offer(state, false)
+		return len(saver.newest)
+	}
+	last := store.Path(taskstore.Last)
+	rigtest.Must(t, os.MkdirAll(last+"/obstacle", 0o700))
+	saver.Learnt(4)
+	for _, next := range []uint64{5, 15} { // the label, and the first retry
+		if offer(next) != 1 {
+			t.Fatalf("no save at tick %d", next)
+		}
+		saver.saveOrRetry(<-saver.newest)
+		if offer(next+saver.retry-1) != 0 {
+			t.Fatalf("a save before tick %d", next+saver.retry)
+		}
+	}
+	if n := len(saver.events); n != 1 {
+		t.Errorf("%d events of two failures in a row", n)
+	}
+	rigtest.Must(t, os.RemoveAll(last))
+	offer(25)
+	saver.saveOrRetry(<-saver.newest)
+	if _, err := store.Load(taskstore.Last); err != nil || offer(1000) != 0 {
+		t.Errorf("not saved, or saved again without a label: %v", err)
+	}
+	close(saver.ended)
+	saver.run() // ends
+	saver.Learnt(2000)
+	offer(2001) // a planner that was late: neither panics nor waits
+	offer(2002)
+	rigtest.Must(t, saver.finish(nil))
 }
 
 func TestBeliefSaver_FreshRunSavesItsFirstBelief(t *testing.T) {

@@ -81,6 +81,9 @@ func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
+	if s.Fresh && task.Unlabelled() {
+		return "", nil
+	}
 	if s.Fresh {
 		return "the belief of earlier runs is set aside as the task " + taskstore.Previous, nil
 	}

@@ -82,10 +82,14 @@ func (k *Keeper) Save(t Task) (err error) {
 	return errors.Join(remove(k.store.oldPath(Last)), k.store.finishSwitch())
 }
 
-// beginSwitch renames the file of Last. Until there is another one, find returns the renamed file.
+// beginSwitch renames the file of Last. Until there is another one, find returns the renamed file. A belief without
+// labels does not replace Previous, which may be the only copy of many labels.
 func (s Store) beginSwitch() error {
 	if err := s.finishSwitch(); err != nil {
 		return err
+	}
+	if last, err := s.Load(Last); err == nil && last.Unlabelled() {
+		return nil
 	}
 	if exists(s.Path(Last)) {
 		if err := remove(s.oldPath(Last)); err != nil {

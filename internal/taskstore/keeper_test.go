@@ -270,6 +270,39 @@ func TestKeeper_AStaleFileOfTheVersionBeforeNeverReturns(t *testing.T) {
 	}
 }
 
+func TestKeeper_KeepsPreviousForABeliefWithoutLabels(t *testing.T) {
+	store := Store{State: t.TempDir()}
+	keeper, err := store.Lock()
+	must(t, err)
+	defer keeper.Close()
+	save := func(note string, labelled bool) {
+		task := newTask(t, Last, true)
+		task.Note = note
+		if !labelled {
+			task.Belief.Belief.Reset()
+		}
+		keeper.Switch()
+		must(t, keeper.Save(task))
+	}
+	for _, run := range []struct {
+		note     string
+		labelled bool
+		previous string // after it
+	}{
+		{"taught", true, ""}, {"fresh", false, "taught"}, {"fresh again", false, "taught"},
+		{"new task", true, "taught"}, {"third", false, "new task"},
+	} {
+		save(run.note, run.labelled)
+		previous, err := store.Load(Previous)
+		if run.previous == "" && !errors.Is(err, fs.ErrNotExist) || previous.Note != run.previous {
+			t.Errorf("%s: previous is %q, %v; want %q", run.note, previous.Note, err, run.previous)
+		}
+		if last, err := store.Load(Last); err != nil || last.Note != run.note {
+			t.Errorf("%s: last is %q, %v", run.note, last.Note, err)
+		}
+	}
+}
+
 func TestKeeper_FailedSaveKeepsTheOldTask(t *testing.T) {
 	store := newState(t)
 	keeper, err := store.Lock()

@@ -16,7 +16,7 @@ import (
 // The names of the tasks that a run writes itself.
 const (
 	Last     = "last"     // the newest belief: the next run starts from it
-	Previous = "previous" // the last one before a switch of the task, a new task or a fresh run
+	Previous = "previous" // the last one with labels before a switch of the task, a new task or a fresh run
 )
 
 // Task is a task embedding with its origin.
@@ -73,6 +73,9 @@ type SavedBelief struct {
 
 // Labels returns the number of labels in the belief.
 func (b SavedBelief) Labels() uint64 { return b.Noise.Labels }
+
+// Unlabelled reports whether a belief has no label, so that nothing is lost with it.
+func (t Task) Unlabelled() bool { return t.Belief != nil && t.Belief.Belief.Weight() == 0 }
 
 const maxNote = 1000 // bytes
 
