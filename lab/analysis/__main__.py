@@ -48,21 +48,22 @@ def write(experiments: Path, out: Path, paths: list[Path]) -> None:
             pictures["theory"] = figures.draw_theory(curves, section["figure"])
         elif "x" in section.get("figure", {}) and (svg := figures.draw(results, section)):
             pictures[section["id"]] = svg
-    announced, changed = ([t for t in results.trials if t.experiment == name] for name in ("learnt", "relearn"))
-    if announced:
-        other["learnt"] = page.grid(learnt.announcements(announced), learnt.HEAD_LEARNT)
-        if svg := learnt.draw(announced):
+    of = {section["id"]: [[t for t in results.trials if t.experiment == name]
+                          for name in section.get("experiments", [section["id"]])] for section in shown}
+    announced, changed = of["learnt"], sum(of["relearn"], [])
+    if rows := sum((learnt.announcements(trials) for trials in announced), []):
+        other["learnt"] = page.grid(rows, learnt.HEAD_LEARNT)
+        if svg := learnt.draw(announced[0]):
             pictures["learnt"] = svg
-    if announced and changed:
+    if changed:
         protocol = yaml.safe_load((experiments / "relearn.yaml").read_text())
         becomes = {e["name"]: e["becomes"] for e in protocol["environments"]}
-        other["relearn"] = page.grid(learnt.changes(changed, announced, becomes), learnt.HEAD_CHANGES)
-    unchanged, taught = ([t for t in results.trials if t.experiment == name] for name in ("unchanged", "minutes"))
+        other["relearn"] = page.grid(learnt.changes(changed, announced[0], becomes), learnt.HEAD_CHANGES)
     if diagnosed := [t for t in results.trials if t.experiment == "stuck"]:
         other["stuck"] = page.grid(stuck.causes(results, diagnosed), stuck.HEAD)
-    if unchanged:
+    if unchanged := sum(of["unchanged"], []):
         other["unchanged"] = page.grid(learnt.calls(unchanged), learnt.HEAD_CALLS)
-    if taught:
+    if taught := sum(of["minutes"], []):
         other["minutes"] = page.grid(learnt.minutes(taught), learnt.HEAD_MINUTES)
     pages = page.markdown(results, shown, judgements, page.read_notes(experiments / "notes.md"), set(pictures), other)
     (out / "results").mkdir(parents=True, exist_ok=True)

@@ -21,37 +21,50 @@ class Shares:
 
     def __init__(self, trials: list[Trial]):
         returns = defaultdict(list)
+        self.same: dict[tuple, list[float]] = {}  # returns of the oracle from the same starts
         for t in trials:
             if t.method == "oracle":
-                returns[t.env, t.task] += _values(t, "return")
+                returns[t.env, t.model, t.task] += _values(t, "return")
+                self.same[t.env, t.model, t.task, t.seed] = _values(t, "return")
         self.oracle = {key: np.mean(values) for key, values in returns.items()}
 
     def of(self, t: Trial, task: str = "") -> np.ndarray:
         """Returns the share of each episode, [episodes]."""
-        key = t.env, task or t.task
+        key = t.env, t.model, task or t.task
         if key not in self.oracle:
-            raise ResultsError(f"{t.experiment}: {key[0]}: {key[1]}: no trial of the oracle; add the method oracle")
+            raise ResultsError(f"{t.experiment}: {t.env}: {key[2]}: no trial of the oracle; add the method oracle")
         return np.array(_values(t, "return")) / self.oracle[key]
+
+    def after(self, t: Trial, step: float) -> float | None:
+        """Returns the share of the episodes that begin after a step, None without one: of the oracle's return in the
+        same episodes or, without these, of its mean."""
+        own, first = _values(t, "return"), math.ceil(step / _steps(t))
+        same = self.same.get((t.env, t.model, t.task, t.seed), [])[first:len(own)]
+        if not own[first:]:
+            return None
+        if len(same) == len(own) - first and sum(same) > 0:
+            return sum(own[first:]) / sum(same)
+        return self.of(t)[first:].mean()
 
 
 def announcements(trials: list[Trial]) -> list[list[str]]:
-    """Returns a row of texts for each combination of settings: see HEAD_LEARNT."""
+    """Returns a row of texts for each robot and combination of settings: see HEAD_LEARNT."""
     shares, rows = Shares(trials), []
-    for settings, of in _by_settings(trials):
-        reached = {id(t): shares.of(t)[-(len(t.curves["return"]) // 4):].mean() >= LEARNT for t in of}
+    for robot, settings, of in _by_robot(trials):
+        reached = {id(t): shares.of(t)[-(len(t.curves["return"]) // 4 or 1):].mean() >= LEARNT for t in of}
         announced = [(t, x) for t in of for x, value in t.curves.get("learnt", []) if value == 1]
         found = {id(t) for t, _ in announced}
-        later = [after.mean() for t, x in announced if (after := shares.of(t)[math.ceil(x / _steps(t)):]).size]
+        later = [share for t, x in announced if (share := shares.after(t, x)) is not None]
         first = {id(t): (t, x) for t, x in reversed(announced)}
         rows.append([
-            settings, len(of), sum(reached.values()), sum(reached[key] for key in found),
-            len(later), sum(share < LEARNT for share in later),
+            robot, len(of[0].curves["return"]), settings, len(of), sum(reached.values()),
+            sum(reached[key] for key in found), len(later), sum(share < LEARNT for share in later),
             f"{np.median([_labels(t, x) for t, x in first.values()]):.0f}" if first else "–"])
     return rows
 
 
-HEAD_LEARNT = ["labels", "runs", f"runs that reach {LEARNT}", "of these announced", "announcements", "of these wrong",
-               "labels at the first (median)"]
+HEAD_LEARNT = ["robot", "episodes", "labels", "runs", f"runs that reach {LEARNT}", "of these announced",
+               "announcements", "of these wrong", "labels at the first (median)"]
 
 
 def changes(trials: list[Trial], oracles: list[Trial], becomes: dict[str, str]) -> list[list[str]]:
@@ -74,16 +87,16 @@ HEAD_CHANGES = ["labels", "tasks", "runs", f"first task: reach {LEARNT}", "label
 
 
 def calls(trials: list[Trial]) -> list[list[str]]:
-    """Returns a row of texts for each robot and combination of settings: see HEAD_CALLS. The task never changes."""
-    rows = []
-    for settings, of_settings in _by_settings(trials):
-        for env in sorted({t.env for t in of_settings}):
-            of = [t for t in of_settings if t.env == env]
-            rows.append([settings, env, len(of), sum("changed" in t.curves for t in of)])
-    return rows
+    """Returns a row of texts for each robot and combination of settings, and one for all: see HEAD_CALLS. The task
+    never changes."""
+    rows = [[robot, settings, len(of), sum("changed" in t.curves for t in of)]
+            for robot, settings, of in _by_robot(trials)]
+    runs, called = (sum(column) for column in list(zip(*rows))[2:])
+    limit = stats.beta.ppf(0.975, called + 1, runs - called) if called < runs else 1  # Clopper & Pearson (1934)
+    return [*rows, ["all", "", runs, f"{called} ({called / runs:.1%}, at most {limit:.1%})"]]
 
 
-HEAD_CALLS = ["labels", "robot", "runs", "runs that call a change"]
+HEAD_CALLS = ["robot", "labels", "runs", "runs that call a change"]
 WELL = 0.4  # skill, less its standard error, from which the page says "predicts you well"
 
 
@@ -91,18 +104,16 @@ def minutes(trials: list[Trial], of: int = 10) -> list[list[str]]:
     """Returns a row of texts for each robot, combination of settings and minute of trials that last so many: what the
     page says at its end, and the share of its last episode. See HEAD_MINUTES."""
     shares, rows = Shares(trials), []
-    for settings, of_settings in _by_settings(trials):
-        for env in sorted({t.env for t in of_settings}):
-            runs = [t for t in of_settings if t.env == env]
-            for minute in range(1, of + 1):
-                said = [_said(t, shares.of(t), minute / of) for t in runs]
-                learnt = [share for *_, share, announced in said if announced]
-                bounds = [(low, high) for skill, low, high, *_ in said if skill > 0 and high > 0]
-                rows.append([
-                    env, settings, minute, sum(s[0] <= 0 for s in said), sum(0 < s[0] < WELL for s in said),
-                    sum(s[0] >= WELL for s in said),
-                    "{:.2f} to {:.2f}".format(*np.mean(bounds, axis=0)) if bounds else "–",
-                    f"{np.mean([s[3] for s in said]):.2f}", len(learnt), sum(share < LEARNT for share in learnt)])
+    for robot, settings, runs in _by_robot(trials):
+        for minute in range(1, of + 1):
+            said = [_said(t, shares.of(t), minute / of) for t in runs]
+            learnt = [share for *_, share, announced in said if announced]
+            bounds = [(low, high) for skill, low, high, *_ in said if skill > 0 and high > 0]
+            rows.append([
+                robot, settings, minute, sum(s[0] <= 0 for s in said), sum(0 < s[0] < WELL for s in said),
+                sum(s[0] >= WELL for s in said),
+                "{:.2f} to {:.2f}".format(*np.mean(bounds, axis=0)) if bounds else "–",
+                f"{np.mean([s[3] for s in said]):.2f}", len(learnt), sum(share < LEARNT for share in learnt)])
     return rows
 
 
@@ -163,6 +174,13 @@ def _by_settings(trials: list[Trial]) -> Iterator[tuple[str, list[Trial]]]:
         if t.method != "oracle":
             groups[describe({k: v for k, v in t.params.items() if k not in SETTINGS})].append(t)
     yield from sorted(groups.items(), key=lambda item: len(item[0]))
+
+
+def _by_robot(trials: list[Trial]) -> list[tuple[str, str, list[Trial]]]:
+    """Returns robot, settings and trials of each combination, by robot."""
+    groups = [(t[0].env, settings, t) for settings, of in _by_settings(trials)
+              for robot in sorted({t.env for t in of}) if (t := [t for t in of if t.env == robot])]
+    return sorted(groups, key=lambda group: group[0])
 
 
 def _values(t: Trial, measure: str) -> list[float]:

@@ -600,7 +600,16 @@ class TestLearnt(Folder):
         silent = self.trial(2, [9] * 8)
         late = self.trial(3, [9] * 8, learnt=[(79, 1)])  # no episode follows
         (found,) = learnt.announcements(self.read(oracle, right, wrong, silent, late))
-        self.assertEqual(found[1:], [4, 3, 2, 2, 1, "15"])  # labels at steps 35, 25, 79: 15, 10, 35
+        self.assertEqual(found, ["rover", 8, "", 4, 3, 2, 2, 1, "15"])  # labels at steps 35, 25, 79: 15, 10, 35
+
+    def test_later_episodes_are_compared_with_the_oracle_from_the_same_starts(self):
+        trials = self.read(self.trial(0, [10, 10, 10, 10, 1, 1, 10, 10], "oracle"), self.trial(1, [10] * 8, "oracle"),
+                           self.trial(0, [9, 9, 9, 9, 0.9, 0.9, 9, 9], learnt=[(35, 1)]))
+        shares, (own,) = learnt.Shares(trials), [t for t in trials if t.method == "thompson"]
+        self.assertAlmostEqual(shares.after(own, 35), 0.9)
+        self.assertIsNone(shares.after(own, 79))
+        own.seed += 1000  # an oracle with these starts was not run
+        self.assertAlmostEqual(shares.after(own, 35), 4.95 / 8.875)
 
     def test_counts_the_labels_until_a_changed_task_is_learnt(self):
         spin, walk = (self.trial(0, [value] * 8, "oracle") for value in (10, 20))
@@ -613,7 +622,8 @@ class TestLearnt(Folder):
 
     def test_counts_the_runs_that_call_a_change(self):
         trials = self.read(self.trial(0, [1] * 8, changed=[(20, 9.0), (60, 8.5)]), self.trial(1, [1] * 8))
-        self.assertEqual([row[1:] for row in learnt.calls(trials)], [["rover", 2, 1]])
+        self.assertEqual([row[1:] for row in learnt.calls(trials)], [
+            ["", 2, 1], ["", 2, "1 (50.0%, at most 98.7%)"]])
 
     def test_compares_what_the_page_says_with_the_episode(self):
         said = {"skill": [(1, -0.1), (2, 0.3), (5, 0.6)], "known": [(0, 0.5), (3, 0.6)],
