@@ -32,8 +32,11 @@ type Worlds struct {
 // ErrPython is wrapped by the error of an interpreter that cannot serve the environments.
 var ErrPython = errors.New("eval: python")
 
-// bridgeTimeoutMS is far above any step of a simulator, also on a busy machine.
-const bridgeTimeoutMS = 60_000
+// bridgeTimeoutMS is far above any step of a simulator, startTimeoutMS far above its start, also on a busy machine.
+const (
+	bridgeTimeoutMS = 60_000
+	startTimeoutMS  = 600_000
+)
 
 func (w Worlds) python() string {
 	if w.Python == "" {
@@ -73,7 +76,7 @@ func (w Worlds) Open(ctx context.Context, env, task string) (Simulator, error) {
 	}
 	return bridge.Dial(ctx, bridge.Config{
 		Command: []string{w.python(), w.script(env), env}, Task: task, Mode: bridge.Lockstep, Output: w.Output,
-		TimeoutMs: bridgeTimeoutMS,
+		TimeoutMs: bridgeTimeoutMS, StartTimeoutMs: startTimeoutMS,
 	})
 }
 
