@@ -18,12 +18,12 @@ func newJitterCommand() *cobra.Command {
 		Long: `Measure how late this machine wakes the bare control loop.
 
 With --config, the whole program (optibfm run) alternates with it in turns of
---slice seconds under that configuration: it writes its log, plans in every tick and gets its labels from a
-simulated operator. The loop then has the configuration's period, priority and
-processors. The command refuses robots that may have actuators, because opening
-and halting a robot writes to its outputs: measure its loop with the simulated
-rover (the error gives the command). The program runs as the same user and
-without a control socket.
+--slice seconds under that configuration: it writes its log, plans in every tick
+and gets its labels from a simulated operator. The loop then has the
+configuration's period, priority and processors. The command refuses robots that
+may have actuators, because opening and halting a robot writes to its outputs:
+measure its loop with the simulated rover (the error gives the command). The
+program runs as the same user and without a control socket.
 
 "missed" counts the ticks that the loop skipped. --hog starts processes that each
 keep one processor busy.`,
