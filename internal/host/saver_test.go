@@ -30,7 +30,8 @@ func newSaver(t *testing.T) (*beliefSaver, taskstore.Store, *posterior.Belief) {
 	keeper, err := store.Lock()
 	rigtest.Must(t, err)
 	return &beliefSaver{
-		keeper: keeper, template: taskTemplate{file: file, model: "model", robot: "robot"}, belief: belief.Clone(), steps: &words.Steps,
+		keeper: keeper, template: taskTemplate{file: file, model: "model", robot: "robot"},
+		belief: belief.Clone(), steps: &words.Steps,
 		newest: make(chan savedState, 1), ended: make(chan struct{}), retry: 10, events: make(chan flightlog.Event, 4),
 	}, store, belief
 }
