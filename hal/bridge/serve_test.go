@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,11 +164,22 @@ func TestServe_HaltLatchesOnBothSides(t *testing.T) {
 	}
 }
 
+// remoteStop is a robot whose stop input another goroutine presses.
+type remoteStop struct {
+	*haltest.Stoppable
+	pressed atomic.Bool
+}
+
+func (r *remoteStop) Sense(obs []float32) (int64, error) {
+	r.Pressed = r.pressed.Load()
+	return r.Stoppable.Sense(obs)
+}
+
 // TestServe_StopInputHaltsTheRobot has an emergency stop at the robot, which the protocol does not carry.
 func TestServe_StopInputHaltsTheRobot(t *testing.T) {
 	for _, mode := range []string{Lockstep, Free} {
 		s := serve(t, 1, 1)
-		robot := haltest.NewStoppable(haltest.Spec(1, 1))
+		robot := &remoteStop{Stoppable: haltest.NewStoppable(haltest.Spec(1, 1))}
 		robot.Observe = func(int, []float32) error {
 			robot.Now = monotonic()
 			return nil
@@ -178,7 +190,7 @@ func TestServe_StopInputHaltsTheRobot(t *testing.T) {
 		obs := make([]float32, 1)
 		sense := func(pressed bool) {
 			t.Helper()
-			robot.Pressed = pressed
+			robot.pressed.Store(pressed)
 			_, err := r.Sense(obs)
 			check(t, err)
 			if mode == Lockstep { // a second Sense without a step asks the server
