@@ -5,6 +5,7 @@ import argparse
 import csv
 import gc
 import sys
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -50,8 +51,8 @@ def write(experiments: Path, out: Path, paths: list[Path]) -> None:
             pictures[section["id"]] = svg
     of = {section["id"]: [[t for t in results.trials if t.experiment == name]
                           for name in section.get("experiments", [section["id"]])] for section in shown}
-    announced, changed = of["learnt"], sum(of["relearn"], [])
-    if rows := sum((learnt.announcements(trials) for trials in announced), []):
+    announced, changed = of["learnt"], list(chain(*of["relearn"]))
+    if rows := list(chain(*(learnt.announcements(trials) for trials in announced))):
         other["learnt"] = page.grid(rows, learnt.HEAD_LEARNT)
         if svg := learnt.draw(announced[0]):
             pictures["learnt"] = svg
@@ -61,9 +62,9 @@ def write(experiments: Path, out: Path, paths: list[Path]) -> None:
         other["relearn"] = page.grid(learnt.changes(changed, announced[0], becomes), learnt.HEAD_CHANGES)
     if diagnosed := [t for t in results.trials if t.experiment == "stuck"]:
         other["stuck"] = page.grid(stuck.causes(results, diagnosed), stuck.HEAD)
-    if unchanged := sum(of["unchanged"], []):
+    if unchanged := list(chain(*of["unchanged"])):
         other["unchanged"] = page.grid(learnt.calls(unchanged), learnt.HEAD_CALLS)
-    if taught := sum(of["minutes"], []):
+    if taught := list(chain(*of["minutes"])):
         other["minutes"] = page.grid(learnt.minutes(taught), learnt.HEAD_MINUTES)
     pages = page.markdown(results, shown, judgements, page.read_notes(experiments / "notes.md"), set(pictures), other)
     (out / "results").mkdir(parents=True, exist_ok=True)
