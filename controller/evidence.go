@@ -82,7 +82,7 @@ func (e Evidence) Judgement(known Interval) string {
 // A belief with labels of a few kinds of states alone fits them better than one with labels of all states, because no
 // reward is exactly linear in the features. Therefore the new belief must also surpass the former one with less
 // weight, which fits as closely and begins from the former task. A state of a new kind has a wide prediction under
-// all of them and is no evidence. After a real change, an empty belief predicts better than one that begins from the
+// all of them and is not evidence. After a real change, an empty belief predicts better than one that begins from the
 // former task.
 type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn

@@ -26,7 +26,8 @@ func roundWeights(tensors map[string]Tensor) error {
 		rounded := make([]float16.Float16, t.count())
 		for i, x := range t.float32s() {
 			if !(x >= -maxHalf && x <= maxHalf) {
-				return fmt.Errorf("tensor %q: element %d (%g) is outside float16 (±%d); use --weights float32", name, i, x, maxHalf)
+				return fmt.Errorf("tensor %q: element %d (%g) is outside float16 (±%d); use --weights float32",
+					name, i, x, maxHalf)
 			}
 			rounded[i] = float16.Fromfloat32(x)
 		}

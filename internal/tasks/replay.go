@@ -51,7 +51,7 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 	result, err := flightlog.Follow(log, func(t *controller.Tick, _ *posterior.Belief) {
 		last, until = t.SenseAt, t.Index+1
 		if t.Flags.Has(controller.FlagSwitched) || t.Flags.Has(controller.FlagChanged) && m.Control.Gate.Relearn {
-			// The log does not have the sessions of the other task; some labels of the present one are no more.
+			// The log does not have the sessions of the other task; some labels of the present one were removed.
 			lineage.Before = nil
 		}
 		if visit != nil {

@@ -165,7 +165,7 @@ func (w workplace) merge(first, second string) (t taskstore.Task, k controller.C
 				"model.warm_start, its run began the task again, or its log has a switch of the task); teach it again", name)
 		}
 	}
-	entries, err := w.store.List() // damaged files are no obstacle
+	entries, err := w.store.List() // find skips damaged files
 	if err != nil {
 		return t, k, err
 	}

@@ -36,7 +36,7 @@ type Options struct {
 	Stop func(by string, first bool)
 
 	// Authority is the file of the robot's certificate authority. The server
-	// makes it where there is none. Empty: the run has an authority of its own.
+	// makes it where there is none. Empty: each run makes another.
 	Authority string
 
 	// Pictures of the robot; nil: none.
