@@ -9,9 +9,24 @@
 // posterior). The controller follows a z that is either good or informative
 // under this belief.
 //
+// Robot, model and operator are interfaces. A program without a clock, such as a
+// test, runs them like this (errors left out):
+//
+//	planner, err := controller.NewPlanner(cfg, model)
+//	agent, err := controller.NewAgent(cfg, controller.Parts{
+//		Robot: robot, Source: operator, Model: model, Plans: controller.NewLockstep(planner),
+//	})
+//	err = agent.Arm(0) // an operator's act: before it the robot does not move
+//	tick := controller.NewTick(agent.Shape())
+//	for i := range ticks {
+//		tick.Index, tick.Elapsed, tick.Flags = i, min(i, 1), 0
+//		err = agent.Step(tick) // senses, learns from labels, acts, and fills tick
+//	}
+//	err = agent.Halt(controller.FaultNone)
+//
 // The package has no clock, no I/O and no goroutine. Package rtloop has the
 // clock, robot and source do the I/O, and the caller of Step chooses the
-// thread.
+// thread. Package simulate runs a simulator's episodes.
 //
 // # A tick
 //
