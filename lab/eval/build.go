@@ -37,7 +37,8 @@ func (r *trialRun) buildAgent(bundle *tflite.Bundle) (agent *controller.Agent, e
 		return nil, err
 	}
 	agent, err = controller.NewAgent(r.config, controller.Parts{
-		Robot: r.robot, Source: r.source, Model: r.network, Plans: r.plans,
+		Robot: r.robot, Source: r.source, Model: r.network, Plans: r.plans, Assembler: r.observe,
+		Safety: controller.Safety{Simulated: true},
 	})
 	if err != nil {
 		return nil, err

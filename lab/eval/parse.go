@@ -305,16 +305,26 @@ func (f FamilySettings) of(m Method) Settings {
 }
 
 // Environments lists the names of the environments.
-func Environments() []string { return []string{Rover, Walker, Cheetah, Quadruped, AntMaze} }
+func Environments() []string {
+	return []string{
+		Rover, Walker, Cheetah, Quadruped, AntMaze, Go2, Go2Exact, Go2Estimated, Go2ExactEstimated,
+	}
+}
 
 func environmentTasks() map[string][]string {
-	return map[string][]string{
+	tasks := map[string][]string{
 		Rover:     roverTasks(),
 		Walker:    {"stand", "walk", "run", "flip", "speedup", "slowdown", "speedup_upright", "slowdown_upright"},
 		Cheetah:   {"walk", "run", "walk_backward", "run_backward"},
 		Quadruped: {"stand", "walk", "run", "jump"},
 		AntMaze:   {"task1", "task2", "task3", "task4", "task5"},
 	}
+	for env := range go2s {
+		tasks[env] = []string{
+			"stand", "walk_forward", "walk_backward", "walk_left", "walk_right", "turn_left", "turn_right", "crouch", "trot",
+		}
+	}
+	return tasks
 }
 
 func roverTasks() (names []string) {

@@ -57,8 +57,8 @@ type Run struct {
 
 // Environment is a robot with tasks and the models that were trained for it.
 type Environment struct {
-	// Name is rover (built in) or, through the bridge, walker, cheetah, quadruped (dm_control) or
-	// antmaze (ogbench).
+	// Name is rover (built in) or, through the bridge, walker, cheetah, quadruped (dm_control),
+	// antmaze (ogbench) or one of the variants of go2.
 	Name string `yaml:"name"`
 	// Tasks to infer.
 	Tasks []string `yaml:"tasks"`
@@ -107,6 +107,11 @@ const (
 	Cheetah   = "cheetah"
 	Quadruped = "quadruped"
 	AntMaze   = "antmaze"
+
+	Go2               = "go2"
+	Go2Exact          = "go2_exact"
+	Go2Estimated      = "go2_estimated"
+	Go2ExactEstimated = "go2_exact_estimated"
 )
 
 // EmbeddedRover as a bundle is the rover's model in the program.

@@ -48,7 +48,7 @@ const (
 // A trial always has the same rows, except for MeasureHz.
 type Row struct {
 	Experiment string // name of the protocol's experiment
-	Env        string // "walker", "cheetah", "quadruped", "antmaze", "rover"
+	Env        string // "walker", "cheetah", "quadruped", "antmaze", "rover", "go2"
 	Task       string // such as "walk"
 	Bundle     string // path of the model as in the protocol
 	BFMSeed    int    // seed of the model's training, from the protocol

@@ -20,6 +20,7 @@ type trialRun struct {
 	library *library
 	robot   *meter
 	network tflite.Evaluator
+	observe *controller.Assembler // nil: the model reads the robot's readings
 	config  controller.Config
 	plans   controller.Plans
 	source  rewardsrc.Source
@@ -39,7 +40,14 @@ func runTrial(
 	if err != nil {
 		return nil, err
 	}
-	if err := controller.CheckChannels(robot.Spec(), bundle.Observation, bundle.Action); err != nil {
+	observed := robot.Spec()
+	if r.observe, err = newAssembler(t.Env, bundle, observed); err != nil {
+		return nil, err
+	}
+	if r.observe != nil {
+		observed = r.observe.Spec()
+	}
+	if err := controller.CheckChannels(observed, bundle.Observation, bundle.Action); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Model.Bundle, err)
 	}
 	if r.network, err = bundle.NewNetwork(); err != nil {
@@ -47,6 +55,10 @@ func runTrial(
 	}
 	if err := r.modifyReward(bundle); err != nil {
 		return nil, err
+	}
+	if r.observe != nil && (r.robot.reward != nil || t.Method == LoLA) {
+		return nil, fmt.Errorf("eval: %s: lola, nonlinearity and rewards of a protocol read the robot's readings, "+
+			"but the model reads groups; use the simulator's rewards", t.Model.Bundle)
 	}
 	if t.Method == Collected {
 		if r.inferred, err = r.collect(ctx, bundle); err != nil {

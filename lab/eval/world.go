@@ -23,7 +23,7 @@ type Worlds struct {
 	// Python is the interpreter, default python3.
 	Python string
 	// Bridge is the script that serves the robots, default scripts/dmc_bridge.py,
-	// and scripts/maze_bridge.py for [AntMaze].
+	// scripts/maze_bridge.py for [AntMaze] and scripts/go2_bridge.py for the variants of [Go2].
 	Bridge string
 	// Output receives what the interpreter prints.
 	Output io.Writer
@@ -52,7 +52,22 @@ func (w Worlds) script(env string) string {
 	case env == AntMaze:
 		return "scripts/maze_bridge.py"
 	}
+	if _, ok := go2s[env]; ok {
+		return "scripts/go2_bridge.py"
+	}
 	return "scripts/dmc_bridge.py"
+}
+
+// command starts the server of an environment.
+func (w Worlds) command(env string) []string {
+	variant, ok := go2s[env]
+	switch {
+	case !ok:
+		return []string{w.python(), w.script(env), env}
+	case variant.exact:
+		return []string{w.python(), w.script(env), go2Task, "--exact"}
+	}
+	return []string{w.python(), w.script(env), go2Task}
 }
 
 // Check reports, before any trial, whether an environment can be opened.
@@ -74,10 +89,14 @@ func (w Worlds) Open(ctx context.Context, env, task string) (Simulator, error) {
 		cfg.Task = task
 		return rover.New(cfg)
 	}
-	return bridge.Dial(ctx, bridge.Config{
-		Command: []string{w.python(), w.script(env), env}, Task: task, Mode: bridge.Lockstep, Output: w.Output,
+	robot, err := bridge.Dial(ctx, bridge.Config{
+		Command: w.command(env), Task: task, Mode: bridge.Lockstep, Output: w.Output,
 		TimeoutMs: bridgeTimeoutMS, StartTimeoutMs: startTimeoutMS,
 	})
+	if err != nil || !go2s[env].estimated {
+		return robot, err
+	}
+	return newEstimated(robot)
 }
 
 func closeSimulator(r Simulator) error {
