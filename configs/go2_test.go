@@ -123,3 +123,32 @@ func TestGo2_PhiReadsTheBaseAndThePolicyDoesNot(t *testing.T) {
 		t.Errorf("the actor reads what a robot does not measure (%v)", model.Architecture.Actor.Inputs)
 	}
 }
+
+// The driver of a G1 has what all networks of BFM-Zero read: phi and psi are evaluated on the robot.
+func TestG1Robot_DriverHasAllGroupsOfBFMZero(t *testing.T) {
+	f, err := Load("g1-robot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := []tflite.Group{
+		{Name: "state", Size: 64}, {Name: "privileged_state", Size: 463}, {Name: "last_action", Size: 29},
+		{Name: "history_actor", Size: 372},
+	}
+	driver := sections.Get[unitree.Config](f.Robot.Sections)
+	for _, estimates := range []bool{true, false} {
+		driver.BodyEstimates = estimates
+		spec, err := driver.Describe(f.Loop.Period())
+		if err != nil {
+			t.Fatal(err)
+		}
+		assembler, err := controller.NewAssembler(f.Model.Groups, groups, spec)
+		switch {
+		case !estimates && !errors.Is(err, controller.ErrConfig):
+			t.Errorf("without body_estimates: %v", err)
+		case estimates && err != nil:
+			t.Error(err)
+		case estimates && len(assembler.Spec().Obs) != 64+463+29+372:
+			t.Errorf("%d elements", len(assembler.Spec().Obs))
+		}
+	}
+}

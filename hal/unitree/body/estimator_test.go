@@ -1,6 +1,7 @@
 package body
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/fnv"
 	"math"
@@ -77,13 +78,15 @@ func (e *errors) rms() (velocity, height float64) {
 	return math.Sqrt(e.velocity / e.count), math.Sqrt(e.height / e.count)
 }
 
-// scenes are those of the recording, and what part of each counts.
-var scenes = []struct {
+// scene is a part of the recording.
+type scene struct {
 	name, of         string
 	from, to         int // ticks
 	untilFall        bool
 	velocity, height float64 // limits of the rms error, m/s, m
-}{
+}
+
+var scenes = []scene{
 	{"stand", "stand", 25, math.MaxInt, true, 0.03, 0.01},
 	{"walk", "walk", 25, math.MaxInt, true, 0.08, 0.015},
 	{"slip", "slip", 25, math.MaxInt, true, 0.13, 0.015},
@@ -92,40 +95,53 @@ var scenes = []struct {
 	{"lying", "fall", 4 * second, math.MaxInt, false, 0.05, 0.02},
 }
 
-// The recording is that of scripts/record_legged.py; OPTIBFM_TEST_LEGGED names a larger one.
+// recording is that of scripts/record_legged.py; OPTIBFM_TEST_LEGGED names a larger one.
+func recording(t *testing.T) npz.Archive {
+	t.Helper()
+	return open(t, cmp.Or(os.Getenv("OPTIBFM_TEST_LEGGED"), "testdata/go2.npz"))
+}
+
+// followed are the errors of all robots of a scene, and the robot with the worst ones.
+type followed struct {
+	all        errors
+	worst      float64 // m/s rms
+	worstRobot int
+}
+
+func follow(t *testing.T, file npz.Archive, s scene, start func() follower) (f followed) {
+	t.Helper()
+	for i, r := range recorded(t, file, s.of) {
+		var one errors
+		e := start()
+		for k := range min(len(r.readings), s.to) {
+			if s.untilFall && r.fallen(k) {
+				break
+			}
+			e.Update(sample(r.readings[k]), int64(k)*tick)
+			if k >= s.from {
+				one.add(e.Velocity(), e.Height(), r.truth[k])
+			}
+		}
+		if v, _ := one.rms(); v > f.worst {
+			f.worst, f.worstRobot = v, i
+		}
+		a := &f.all
+		f.all = errors{a.velocity + one.velocity, a.height + one.height, a.count + one.count, max(a.worst, one.worst)}
+	}
+	return f
+}
+
 // docs/estimator.md has the errors that this test logs.
 func TestEstimator_FollowsASimulatedGo2(t *testing.T) {
-	path := os.Getenv("OPTIBFM_TEST_LEGGED")
-	if path == "" {
-		path = "testdata/go2.npz"
-	}
-	file := open(t, path)
-	for _, scene := range scenes {
-		var all errors
-		worst, worstRobot := 0.0, 0
-		for i, r := range recorded(t, file, scene.of) {
-			var one errors
-			e := legged.NewEstimator(Go2())
-			for k := range min(len(r.readings), scene.to) {
-				if scene.untilFall && r.fallen(k) {
-					break
-				}
-				e.Update(sample(r.readings[k]), int64(k)*tick)
-				if k >= scene.from {
-					one.add(e.Velocity(), e.Height(), r.truth[k])
-				}
-			}
-			if v, _ := one.rms(); v > worst {
-				worst, worstRobot = v, i
-			}
-			all = errors{all.velocity + one.velocity, all.height + one.height, all.count + one.count, max(all.worst, one.worst)}
-		}
-		velocity, height := all.rms()
+	file := recording(t)
+	for _, s := range scenes {
+		f := follow(t, file, s, func() follower { return legged.NewEstimator(Go2()) })
+		velocity, height := f.all.rms()
 		t.Logf("%-6s %6.0f ticks: %.3f m/s, %.4f m; the worst robot (%d): %.3f m/s; the worst tick: %.2f m/s",
-			scene.name, all.count, velocity, height, worstRobot, worst, all.worst)
-		if !(velocity < scene.velocity && height < scene.height) {
+			s.name, f.all.count, velocity, height, f.worstRobot, f.worst, f.all.worst)
+		if !(velocity < s.velocity && height < s.height) {
 			t.Errorf("%s: rms errors %.3f m/s and %.4f m, want less than %g and %g",
-				scene.name, velocity, height, scene.velocity, scene.height)
+				s.name, velocity, height, s.velocity, s.height)
 		}
 	}
 }
