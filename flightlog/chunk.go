@@ -196,19 +196,33 @@ func (c *openChunk) encode(out *records, offset uint64) (mcap.ChunkIndex, error)
 		MessageIndexOffsets: make(map[uint16]uint64, numChannels), Compression: format,
 		CompressedSize: uint64(len(packed)), UncompressedSize: uint64(len(body)),
 	}
-	for i, entries := range c.index {
-		if len(entries) == 0 {
-			continue
-		}
-		closed.MessageIndexOffsets[uint16(i+1)] = offset + uint64(out.buf.Len()-before)
-		index := mcap.MessageIndex{ChannelID: uint16(i + 1)}
-		for _, e := range entries {
-			index.Add(e.Timestamp, e.Offset)
-		}
-		if err := out.WriteMessageIndex(&index); err != nil {
-			return mcap.ChunkIndex{}, fmt.Errorf("encoding an index: %w", err)
-		}
+	err := out.writeIndexes(&c.index, func(channel uint16, at int) {
+		closed.MessageIndexOffsets[channel] = offset + uint64(at-before)
+	})
+	if err != nil {
+		return mcap.ChunkIndex{}, err
 	}
 	closed.MessageIndexLength = uint64(out.buf.Len() - end)
 	return closed, nil
+}
+
+// writeIndexes appends the message indexes of a chunk. It calls placed, which may be nil, with the channel and the
+// offset in the buffer of each.
+func (r *records) writeIndexes(index *[numChannels][]mcap.MessageIndexEntry, placed func(channel uint16, at int)) error {
+	for i, entries := range index {
+		if len(entries) == 0 {
+			continue
+		}
+		m := mcap.MessageIndex{ChannelID: uint16(i + 1)}
+		if placed != nil {
+			placed(m.ChannelID, r.buf.Len())
+		}
+		for _, e := range entries {
+			m.Add(e.Timestamp, e.Offset)
+		}
+		if err := r.WriteMessageIndex(&m); err != nil {
+			return fmt.Errorf("encoding an index: %w", err)
+		}
+	}
+	return nil
 }

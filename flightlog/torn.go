@@ -16,8 +16,8 @@ import (
 // closed log, or in a complete record.
 
 // torn reports whether the rest of the file from an offset on is a cut, and describes
-// it. due holds the message indexes that may follow.
-func (w *walker) torn(at int64, due map[uint16][]byte) (reason string, torn bool, err error) {
+// it. indexes are the message indexes that must follow.
+func (w *walker) torn(at int64, indexes []byte) (reason string, torn bool, err error) {
 	end, err := w.endOfContent(at)
 	if err != nil || end == at {
 		return "no record, only zeros", true, err
@@ -25,6 +25,10 @@ func (w *walker) torn(at int64, due map[uint16][]byte) (reason string, torn bool
 	head, err := w.bytes(at, min(end, at+recordLead+chunkFields))
 	if err != nil {
 		return "", false, err
+	}
+	if len(indexes) > 0 {
+		got, err := w.bytes(at, end)
+		return "the message indexes of a chunk are cut off", bytes.HasPrefix(indexes, got), err
 	}
 	op := mcap.OpCode(head[0])
 	if len(head) < recordLead {
@@ -38,24 +42,12 @@ func (w *walker) torn(at int64, due map[uint16][]byte) (reason string, torn bool
 	switch op {
 	case mcap.OpChunk:
 		return reason, beginsChunk(head[recordLead:], int64(length)), nil
-	case mcap.OpMessageIndex:
-		got, err := w.bytes(at, end)
-		return reason, beginsAny(got, due), err
 	case mcap.OpDataEnd:
 		return reason, length == dataEndLength-recordLead, nil
 	case mcap.OpMessage:
 		return reason, !w.ours(), nil
 	}
 	return reason, op < mcap.OpMessage && len(w.parts) == 0 || op == mcap.OpMetadata || op == mcap.OpAttachment, nil
-}
-
-func beginsAny(b []byte, of map[uint16][]byte) bool {
-	for _, whole := range of {
-		if bytes.HasPrefix(whole, b) {
-			return true
-		}
-	}
-	return false
 }
 
 // endOfContent returns the offset of the zeros at the end of the file.

@@ -28,18 +28,15 @@ var firstRecord = int64(len(mcap.Magic))
 // If they agree, the walker reads only the leads of the records. Otherwise it checks
 // chunks by their checksums, message indexes by their chunks, the preamble by its
 // checksum, and the sequence numbers of messages, which show missing and repeated
-// blocks. After a damaged part it searches for the next whole chunk.
+// blocks. After a damaged part it continues at the next whole chunk.
 type walker struct {
 	*Reader
 	limit  int64 // end of the data section if a footer states it, else of the file
 	closed bool  // the file ends with the magic of a closed log
 	strict bool  // the checksums do not cover the log
 
-	due  map[uint16][]byte // message index records that must follow the last chunk
-	next map[uint16]uint32 // sequence number of the next message, by channel
-	// resumed holds the channels with messages since the last damaged part, nil
-	// without one. The first message there may have any later number.
-	resumed map[uint16]bool
+	indexes []byte // message indexes that must follow the last chunk
+	next    [numChannels]uint32
 }
 
 // walk finds the parts of the file.
@@ -55,7 +52,7 @@ func (r *Reader) walk() error {
 		}
 		return fmt.Errorf("%w: it does not begin like an MCAP file", ErrNotALog)
 	}
-	w := walker{Reader: r, limit: r.size, strict: true, next: make(map[uint16]uint32)}
+	w := walker{Reader: r, limit: r.size, strict: true}
 	if err := w.readFooter(); err != nil {
 		return err
 	}
@@ -156,14 +153,10 @@ func isLead(b []byte, op mcap.OpCode, length int) bool {
 func (w *walker) run() error {
 	at := firstRecord
 	for at < w.limit {
-		op, length, err := w.lead(at)
-		if err == nil && op == mcap.OpDataEnd && length == dataEndLength-recordLead && w.limit == w.size {
+		next, err := w.step(at)
+		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err == nil {
-			err = w.take(op, at, length)
-		}
-		next := at + recordLead + length
 		if err != nil {
 			if next, err = w.pass(at, err); err != nil {
 				return err
@@ -172,6 +165,28 @@ func (w *walker) run() error {
 		at = next
 	}
 	return w.finish(at)
+}
+
+// step reads what is at an offset and returns the offset after it, io.EOF at the end of the data section.
+func (w *walker) step(at int64) (next int64, err error) {
+	if n := int64(len(w.indexes)); n > 0 {
+		got, err := w.bytes(at, min(at+n, w.limit))
+		if err == nil && !bytes.Equal(got, w.indexes) {
+			err = damaged("a message index does not agree with its chunk")
+		}
+		if err == nil {
+			w.indexes = nil
+		}
+		return at + n, err
+	}
+	op, length, err := w.lead(at)
+	if err != nil {
+		return 0, err
+	}
+	if op == mcap.OpDataEnd && length == dataEndLength-recordLead && w.limit == w.size {
+		return at, io.EOF
+	}
+	return at + recordLead + length, w.take(op, at, length)
 }
 
 // lead reads the opcode and the length of the record at an offset.
@@ -198,9 +213,6 @@ func damaged(format string, args ...any) error {
 // take reads the record at an offset. An error other than DamageError is an error of the
 // disk or ErrVersion.
 func (w *walker) take(op mcap.OpCode, at, length int64) error {
-	if op != mcap.OpMessageIndex && len(w.due) > 0 {
-		return damaged("message indexes are missing")
-	}
 	switch op {
 	case mcap.OpChunk:
 		return w.takeChunk(part{op: op, offset: at, length: length})
@@ -208,7 +220,10 @@ func (w *walker) take(op mcap.OpCode, at, length int64) error {
 		w.parts = append(w.parts, part{op: op, offset: at, length: length})
 		return nil
 	case mcap.OpMessageIndex:
-		return w.takeIndex(at, length)
+		if w.strict && w.ours() {
+			return damaged("a message index without its chunk")
+		}
+		return nil
 	case mcap.OpHeader:
 		if at != firstRecord {
 			return damaged("a second header")
@@ -250,102 +265,66 @@ func (w *walker) takeChunk(p part) error {
 		w.parts = append(w.parts, p)
 		return nil
 	}
-	if w.due, err = indexRecords(content); err != nil {
+	records, err := newRecords()
+	if err == nil {
+		err = records.writeIndexes(&content.index, nil)
+	}
+	if err != nil {
 		return err
 	}
-	end := p.offset + recordLead + p.length
-	gap := false
-	for id, c := range content {
-		if c.first < w.next[id] {
-			w.damage(p.offset, end, errors.New("a block of the file occurs twice"))
+	w.indexes = records.buf.Bytes()
+	missing := false
+	for i, entries := range content.index {
+		switch first := content.first[i]; {
+		case len(entries) == 0:
+		case first < w.next[i]:
+			w.damage(p.offset, p.offset+recordLead+p.length, errors.New("a block of the file occurs twice"))
 			return nil
+		default:
+			missing = missing || first > w.next[i]
+			w.next[i] = first + uint32(len(entries))
 		}
-		gap = gap || c.first > w.next[id] && (w.resumed == nil || w.resumed[id])
 	}
-	if gap {
+	if missing && len(w.Damage()) == 0 {
 		w.damage(p.offset, p.offset, errors.New("a block of the file is missing"))
-	}
-	for id, c := range content {
-		w.next[id] = c.first + uint32(len(c.index.Entries()))
-		if w.resumed != nil {
-			w.resumed[id] = true
-		}
 	}
 	w.parts = append(w.parts, p)
 	return nil
 }
 
-// takeIndex compares a message index with the chunk before it.
-func (w *walker) takeIndex(at, length int64) error {
-	if !w.strict || !w.ours() {
-		return nil
-	}
-	for id, want := range w.due {
-		if int64(len(want)) != recordLead+length {
-			continue
-		}
-		got, err := w.bytes(at, at+recordLead+length)
-		if err != nil {
-			return err
-		}
-		if bytes.Equal(got, want) {
-			delete(w.due, id)
-			return nil
-		}
-	}
-	return damaged("a message index does not agree with its chunk")
+// content holds the messages of a chunk by channel.
+type content struct {
+	first [numChannels]uint32 // sequence numbers
+	index [numChannels][]mcap.MessageIndexEntry
 }
 
-// surveyed holds the messages of a channel in a chunk.
-type surveyed struct {
-	first uint32 // sequence number
-	index mcap.MessageIndex
-}
-
-// survey lists the messages of a chunk by channel; ok is false if the chunk is
-// malformed.
-func survey(body []byte) (found map[uint16]*surveyed, ok bool) {
+// survey lists the messages of a chunk. ok is false if the chunk is malformed.
+func survey(body []byte) (found content, ok bool) {
 	const fields = 2 + 4 + 8 // of a message, up to its log time
-	found = make(map[uint16]*surveyed)
 	for at := 0; at < len(body); {
 		record := body[at:]
 		if len(record) < recordLead {
-			return nil, false
+			return found, false
 		}
 		length := binary.LittleEndian.Uint64(record[1:])
 		if length > uint64(len(record)-recordLead) {
-			return nil, false
+			return found, false
 		}
 		if mcap.OpCode(record[0]) == mcap.OpMessage && length >= fields {
 			message := record[recordLead:]
-			id := binary.LittleEndian.Uint16(message)
-			c := found[id]
-			if c == nil {
-				c = &surveyed{first: binary.LittleEndian.Uint32(message[2:]), index: mcap.MessageIndex{ChannelID: id}}
-				found[id] = c
+			i := int(binary.LittleEndian.Uint16(message)) - 1
+			if i < 0 || i >= numChannels {
+				return found, false
 			}
-			c.index.Add(binary.LittleEndian.Uint64(message[6:]), uint64(at))
+			if len(found.index[i]) == 0 {
+				found.first[i] = binary.LittleEndian.Uint32(message[2:])
+			}
+			entry := mcap.MessageIndexEntry{Timestamp: binary.LittleEndian.Uint64(message[6:]), Offset: uint64(at)}
+			found.index[i] = append(found.index[i], entry)
 		}
 		at += recordLead + int(length)
 	}
 	return found, true
-}
-
-// indexRecords returns the message index records that follow a chunk.
-func indexRecords(content map[uint16]*surveyed) (map[uint16][]byte, error) {
-	records, err := newRecords()
-	if err != nil {
-		return nil, err
-	}
-	due := make(map[uint16][]byte, len(content))
-	for id, c := range content {
-		records.buf.Reset()
-		if err := records.WriteMessageIndex(&c.index); err != nil {
-			return nil, err
-		}
-		due[id] = bytes.Clone(records.buf.Bytes())
-	}
-	return due, nil
 }
 
 // pass records a damaged or cut place and returns the offset at which the walk
@@ -355,14 +334,14 @@ func (w *walker) pass(at int64, cause error) (next int64, err error) {
 	if !errors.As(cause, &damage) {
 		return 0, cause
 	}
-	due := w.due
-	w.due = nil
+	indexes := w.indexes
+	w.indexes = nil
 	next, found, err := w.findChunk(at)
 	if err != nil {
 		return 0, err
 	}
 	if !found && !w.closed {
-		if reason, torn, err := w.torn(at, due); torn || err != nil {
+		if reason, torn, err := w.torn(at, indexes); torn || err != nil {
 			w.cut = &Cut{Offset: at, Bytes: w.size - at, Reason: reason}
 			return w.limit, err
 		}
@@ -374,7 +353,6 @@ func (w *walker) pass(at int64, cause error) (next int64, err error) {
 // damage records damaged bytes. The records after them are a separate part.
 func (w *walker) damage(from, to int64, cause error) {
 	w.parts = append(w.parts, part{offset: from, damage: &DamageError{Offset: from, End: to, Err: cause}})
-	w.resumed = make(map[uint16]bool)
 }
 
 // findChunk searches for a whole chunk from an offset on. Without one it returns the
@@ -430,7 +408,7 @@ func (w *walker) finish(at int64) error {
 	if !w.strict {
 		return nil
 	}
-	if len(w.due) > 0 {
+	if len(w.indexes) > 0 {
 		w.damage(at, at, errors.New("message indexes are missing"))
 	}
 	agrees, _, err := w.dataAgrees(at)
