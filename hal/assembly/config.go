@@ -24,9 +24,6 @@ type Config struct {
 	// the circuit of the emergency stop is closed. A 0 or an unreadable input
 	// counts as pressed. Empty: none.
 	StopInput string `yaml:"stop_input"`
-	// History is the number of ticks in an observation, the oldest first.
-	// 0: 1.
-	History int `yaml:"history" rule:"[0, inf)"`
 	// Observation lists what fills the model's observation, in its order.
 	Observation []composite.Observation `yaml:"observation"`
 	// Action lists what the model's action drives, in its order.
@@ -111,7 +108,7 @@ func (d Device) Part() composite.Part {
 // describe returns the robot's description without its devices.
 func (c Config) describe(period time.Duration) composite.Config {
 	return composite.Config{
-		Name: c.Name, Period: period, History: c.History, Odometry: c.Odometry, StopInput: c.StopInput,
+		Name: c.Name, Period: period, Odometry: c.Odometry, StopInput: c.StopInput,
 		Observation: c.Observation, Action: c.Action,
 	}
 }

@@ -10,7 +10,6 @@ import (
 type Config struct {
 	Name     string // of the robot
 	Period   time.Duration
-	History  int // ticks in an observation; 0 is 1
 	Odometry Odometry
 	// StopInput is a device's input, above 0.5 while the emergency stop's normally closed circuit is closed.
 	// Empty: none.
@@ -24,7 +23,7 @@ type Config struct {
 //	scale * (the source, in Unit) + offset
 //
 // A source is DEVICE.INPUT; odometry.SIGNAL, see [Odometry]; or action.NAME,
-// the previous action.
+// the latest command of an action, after all limits.
 type Observation struct {
 	// Name in the model.
 	Name string `yaml:"name"`
@@ -33,8 +32,6 @@ type Observation struct {
 	Unit string `yaml:"unit"`
 	// From is the source.
 	From string `yaml:"from"`
-	// PreviousAction, in place of from, is the name of an action: its latest command, after all limits.
-	PreviousAction string `yaml:"previous_action"`
 	// Scale multiplies. 0: 1.
 	Scale float64 `yaml:"scale" rule:"finite"`
 	// Offset is added after scale.
@@ -82,7 +79,7 @@ type Action struct {
 	MeasuredScale float64 `yaml:"measured_scale" rule:"finite"`
 	// MeasuredOffset is added after measured_scale.
 	MeasuredOffset float64 `yaml:"measured_offset" rule:"finite"`
-	// Default is the value of previous_action from arming until the first action, within the limits.
+	// Default is a typical value, within the limits. It is the failsafe value of an action that a stop holds.
 	Default float64 `yaml:"default" rule:"finite"`
 	// Halt is what a stop does. hold: the actuator stays where it is; its driver must be able to hold it, as
 	// those of servos and CAN motors that follow positions. failsafe: Halt commands failsafe. Empty: hold where

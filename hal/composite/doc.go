@@ -13,7 +13,6 @@
 //	        pca9685: {bus: /dev/i2c-1, channels: [{name: left, pin: 0}, {name: right, pin: 1}]}
 //	    observation:
 //	      - {name: yaw_rate, unit: rad/s, from: imu.gyro_z}
-//	      - {name: last_left, previous_action: left_wheel}
 //	    action:
 //	      - {name: left_wheel, to: base.left, scale: 500, offset: 1500, min: -1, max: 1}
 //	      - {name: right_wheel, to: base.right, scale: -500, offset: 1500, min: -1, max: 1}
@@ -28,8 +27,10 @@
 //
 // # History
 //
-// With history k the observation has the elements of k ticks, the oldest tick first. The channels are named
-// NAME@-2, NAME@-1, NAME. Ticks in which sensing failed are omitted. At the start, all k are the first tick.
+// A model that reads earlier ticks or its previous action has observation groups: model.groups, of which the
+// controller keeps the history. The source action.NAME is the latest command in its unit: after Act the action,
+// after Arm the first command, after Disarm the disarmed values, after Halt the failsafe values. Held positions keep
+// theirs.
 //
 // # A tick
 //
@@ -57,9 +58,6 @@
 // waits to be armed: New, Disarm, and Arm before it arms the devices, command it. A [hal.FailsafeHolder] is
 // halted instead and has the failsafe output. The packages of the devices state whether outputs are effective
 // while a device is not armed.
-//
-// The previous action, as a source, is the latest command in its unit: after Act the action, after Arm the
-// default, after Disarm the disarmed values, after Halt the failsafe values. Held positions keep theirs.
 //
 // # Adding a driver
 //

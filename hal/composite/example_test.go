@@ -34,7 +34,7 @@ func Example() {
 		Name: "cart", Period: 20 * time.Millisecond,
 		Observation: []composite.Observation{
 			{Name: "yaw_rate", Unit: "deg/s", From: "imu.gyro_z"},
-			{Name: "last_left", PreviousAction: "left_wheel"},
+			{Name: "last_left", From: "action.left_wheel"},
 		},
 		Action: []composite.Action{
 			{Name: "left_wheel", To: "base.left", Scale: 500, Offset: 1500, Min: -1, Max: 1},

@@ -24,8 +24,6 @@ type Robot struct {
 	measuring []int
 	values    []float64 // of all sources
 	last      []float64 // the latest command, a value for each action
-	frames    []float32 // the observation: History ticks, the oldest first
-	filled    bool      // frames has an observation
 	sensed    bool      // the latest Sense succeeded
 	acted     bool      // since Arm
 	errs      []error   // scratch
@@ -95,7 +93,6 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 		pressed: w.stop >= 0,
 		values:  make([]float64, w.sources),
 		last:    make([]float64, len(w.acts)),
-		frames:  make([]float32, len(w.spec.Obs)),
 	}
 	for i, d := range devices {
 		if d.Stale < 0 || d.FrozenTicks < 0 {
@@ -184,15 +181,15 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 	return made
 }
 
-// Spec describes the channels. With a history, NAME@-2 is NAME two ticks ago.
+// Spec describes the channels.
 func (r *Robot) Spec() hal.Spec { return r.spec }
 
 // Sense reads all devices one after the other, the one of the stop input first, and returns the time of the
 // oldest of their samples. It ends at the first device that fails, is stale or frozen, or returns a number that
 // is not finite: a blocked bus costs a tick one timeout, and not one for each device.
 func (r *Robot) Sense(obs []float32) (at int64, err error) {
-	if len(obs) != len(r.frames) {
-		return 0, fmt.Errorf("composite: sense: obs has the wrong length (%d, not %d)", len(obs), len(r.frames))
+	if len(obs) != len(r.senses) {
+		return 0, fmt.Errorf("composite: sense: obs has the wrong length (%d, not %d)", len(obs), len(r.senses))
 	}
 	r.sensed = false
 	for _, i := range r.order {
@@ -205,10 +202,9 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if at, err = r.oldest(); err != nil {
 		return 0, err
 	}
-	if err := r.observe(at); err != nil {
+	if err := r.observe(obs, at); err != nil {
 		return 0, err
 	}
-	copy(obs, r.frames)
 	r.sensed = true
 	if !r.halted && !r.acted {
 		r.rebase()
@@ -296,31 +292,18 @@ func (d *device) read() error {
 	return nil
 }
 
-// observe appends the newest tick to the observation.
-func (r *Robot) observe(at int64) error {
+// observe computes the observation.
+func (r *Robot) observe(obs []float32, at int64) error {
 	if r.odometry >= 0 {
 		r.reckon.step(at, r.values, r.values[r.odometry:][:len(odometrySignals)])
-	}
-	n := len(r.senses)
-	newest := r.frames[len(r.frames)-n:]
-	if r.filled {
-		copy(r.frames, r.frames[n:])
 	}
 	for i, l := range r.senses {
 		v := l.of(r.values)
 		if !(math.Abs(v) <= math.MaxFloat32) {
-			r.filled = false
 			return errTooLarge
 		}
-		newest[i] = float32(v)
+		obs[i] = float32(v)
 	}
-	if r.filled {
-		return nil
-	}
-	for i := 0; i < len(r.frames)-n; i += n {
-		copy(r.frames[i:], newest)
-	}
-	r.filled = true
 	return nil
 }
 
@@ -381,9 +364,6 @@ func (r *Robot) Arm() error {
 			}
 		}
 		return errors.Join(err, r.Halt())
-	}
-	for i, a := range r.acts {
-		r.values[r.action+i] = a.start
 	}
 	r.halted = false
 	return nil

@@ -94,12 +94,12 @@ func newBench() *bench {
 			{Name: "yaw_rate", Unit: "deg/s", From: "imu.gyro_z"},
 			{Name: "up", Unit: "g", From: "imu.accel_z", Invert: true},
 			{Name: "speed", From: "base.left_speed", Scale: 0.5, Offset: 1, Min: -9, Max: 9},
-			{Name: "last_left", PreviousAction: "left_wheel"},
+			{Name: "last_left", From: "action.left_wheel"},
 		},
 		Action: []Action{
 			{
 				Name: "left_wheel", To: "base.left", Scale: 500, Offset: 1500, Min: -1, Max: 1,
-				Default: 0.25, Failsafe: -0.5, Disarmed: 0.5,
+				Failsafe: -0.5, Disarmed: 0.5,
 			},
 			{Name: "right_wheel", To: "base.right", Scale: 500, Offset: 1500, Invert: true, Min: -1, Max: 1},
 		},
@@ -177,7 +177,7 @@ func TestRobot_ActAppliesScaleAndOffset(t *testing.T) {
 	}
 }
 
-func TestRobot_PreviousActionIsLatestCommand(t *testing.T) {
+func TestRobot_ActionAsSourceIsLatestCommand(t *testing.T) {
 	b := newBench().open(t)
 	last := func(when string, want float32) {
 		t.Helper()
@@ -187,7 +187,7 @@ func TestRobot_PreviousActionIsLatestCommand(t *testing.T) {
 	}
 	last("opened", 0.5) // the disarmed value
 	must(t, b.robot.Arm())
-	last("armed", 0.25) // the default
+	last("armed", 0.5)
 	must(t, b.robot.Act([]float32{0.75, 0}))
 	last("after an action", 0.75)
 	if err := b.robot.Act([]float32{2, 0}); err == nil {
@@ -271,34 +271,6 @@ func TestRobot_ActFailsUnlessArmed(t *testing.T) {
 		must(t, b.robot.Act([]float32{0, 0}))
 		must(t, stop())
 		refused(name)
-	}
-}
-
-func TestRobot_HistoryHasOldestTickFirst(t *testing.T) {
-	b := newBench()
-	b.cfg.Observation = b.cfg.Observation[2:3]
-	b.cfg.History = 3
-	b.open(t)
-	var got []string
-	for _, c := range b.robot.Spec().Obs {
-		got = append(got, c.Name)
-	}
-	if fmt.Sprint(got) != "[speed@-2 speed@-1 speed]" {
-		t.Errorf("channels %v", got)
-	}
-	for i, want := range [][]float64{{1, 1, 1}, {1, 1, 1.5}, {1, 1.5, 2}, {1.5, 2, 2.5}} {
-		b.base.sample[0] = float64(i)
-		if got := wide(b.sense(t)); !near(got, want) {
-			t.Errorf("tick %d: %v, want %v", i, got, want)
-		}
-	}
-	b.base.readErr = hal.ErrBus
-	if _, err := b.robot.Sense(b.obs); err == nil {
-		t.Error("no error")
-	}
-	b.base.readErr = nil
-	if got, want := wide(b.sense(t)), []float64{2, 2.5, 2.5}; !near(got, want) {
-		t.Errorf("after a tick that failed: %v, want %v", got, want)
 	}
 }
 
@@ -513,7 +485,6 @@ func TestRobot_ClosesDevicesInReverseOrder(t *testing.T) {
 
 func TestRobot_SenseAndActDoNotAllocate(t *testing.T) {
 	b := newBench()
-	b.cfg.History = 3
 	b.cfg.Odometry = Odometry{Left: "action.left_wheel", Right: "base.left_speed", Scale: 1, YawRate: "imu.gyro_z"}
 	b.open(t)
 	b.imu.log, b.base.log = nil, nil
@@ -541,7 +512,6 @@ func TestRobot_SenseAndActDoNotAllocate(t *testing.T) {
 func BenchmarkTick(b *testing.B) {
 	bench := newBench()
 	bench.imu.log, bench.base.log = nil, nil
-	bench.cfg.History = 4
 	robot, err := New(bench.cfg, func() int64 { return bench.clock }, bench.devices...)
 	if err != nil {
 		b.Fatal(err)
@@ -549,7 +519,7 @@ func BenchmarkTick(b *testing.B) {
 	if err := robot.Arm(); err != nil {
 		b.Fatal(err)
 	}
-	obs, action := make([]float32, 16), []float32{0.1, 0.2}
+	obs, action := make([]float32, 4), []float32{0.1, 0.2}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := robot.Sense(obs); err != nil {
@@ -563,7 +533,7 @@ func BenchmarkTick(b *testing.B) {
 
 func TestRobot_ActKeepsLimitsBeyondFloat32(t *testing.T) {
 	b := newBench()
-	b.cfg.Action[0].Max, b.cfg.Action[0].Disarmed, b.cfg.Action[0].Default = 0.1, 0, 0
+	b.cfg.Action[0].Max, b.cfg.Action[0].Disarmed = 0.1, 0
 	b.open(t)
 	must(t, b.robot.Arm())
 	must(t, b.robot.Act([]float32{float32(0.1), 0})) // slightly more than 0.1

@@ -43,13 +43,13 @@ type line struct {
 
 // drive converts an action to a device's output.
 type drive struct {
-	device, output            int
-	gain, offset              float64
-	low, high, step           float64 // step: the largest change in a period
-	start, failsafe, disarmed float64
-	holds                     bool   // Halt commands hal.Hold in place of failsafe
-	measured                  line   // where the actuator is, in the action's unit
-	sensor                    string // the name of its source; empty: nothing measures it
+	device, output     int
+	gain, offset       float64
+	low, high, step    float64 // step: the largest change in a period
+	failsafe, disarmed float64
+	holds              bool   // Halt commands hal.Hold in place of failsafe
+	measured           line   // where the actuator is, in the action's unit
+	sensor             string // the name of its source; empty: nothing measures it
 }
 
 // Spec checks a configuration against the parts of a robot and describes the robot. It opens nothing. The error
@@ -213,53 +213,25 @@ func (w *wirer) observations() {
 		w.out.senses = append(w.out.senses, w.observation(fmt.Sprintf("observation[%d]", i), o))
 	}
 	w.out.spec = hal.Spec{Name: w.cfg.Name, Period: w.cfg.Period}
-	history := w.cfg.history()
-	if most := hal.MaxChannels; history < 1 || history*len(w.cfg.Observation) > most {
-		w.wrong("history", "out of range (%d); set 1 or more, with at most %d numbers in total", w.cfg.History, most)
-		return
+	for _, o := range w.cfg.Observation {
+		w.out.spec.Obs = append(w.out.spec.Obs, hal.Channel{Name: o.Name, Unit: o.Unit, Min: o.Min, Max: o.Max})
 	}
-	for age := history - 1; age >= 0; age-- {
-		for _, o := range w.cfg.Observation {
-			c := hal.Channel{Name: historyName(o.Name, age), Unit: o.Unit, Min: o.Min, Max: o.Max}
-			w.out.spec.Obs = append(w.out.spec.Obs, c)
-		}
-	}
-}
-
-func (c Config) history() int {
-	if c.History == 0 {
-		return 1
-	}
-	return c.History
-}
-
-// historyName returns the name of a channel age ticks ago.
-func historyName(name string, age int) string {
-	if age == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s@-%d", name, age)
 }
 
 func (w *wirer) observation(key string, o Observation) line {
-	if (o.From == "") == (o.PreviousAction == "") {
-		w.wrong(key, "%q has no source, or two; set either from or previous_action", o.Name)
+	if o.From == "" {
+		w.wrong(key, "%q has no source; set from", o.Name)
 		return line{}
 	}
-	from := o.From
-	if from == "" {
-		key, from = key+".previous_action", actionSource+"."+o.PreviousAction
-	} else {
-		key += ".from"
-	}
-	source, signal, err := w.source(from)
+	key += ".from"
+	source, signal, err := w.source(o.From)
 	if err != nil {
 		w.wrong(key, "%w", err)
 		return line{}
 	}
 	gain, err := conversion(signal.Unit, o.Unit, o.Scale)
 	if err != nil {
-		w.wrong(key, "%q from %s: %w", o.Name, from, err)
+		w.wrong(key, "%q from %s: %w", o.Name, o.From, err)
 	}
 	if o.Invert {
 		gain = -gain
@@ -331,7 +303,7 @@ func (w *wirer) act(key string, a Action, driven []map[string]string) drive {
 	d := drive{
 		device: device, output: output, gain: gain, offset: a.Offset,
 		low: a.Min, high: a.Max, step: w.step(a),
-		start: a.Default, failsafe: a.Failsafe, disarmed: a.Disarmed,
+		failsafe: a.Failsafe, disarmed: a.Disarmed,
 	}
 	if err := w.measurePosition(&d, a, signal); err != nil {
 		w.wrong(key+".measured", "%w", err)

@@ -46,14 +46,10 @@ var wiringMistakes = []struct {
 		`imu has no input of this name ("giro_z"): it has gyro_z, accel_z`,
 		func(b *bench) { b.cfg.Observation[0].From = "imu.giro_z" },
 	},
+	{`observation[3]: "last_left" has no source`, func(b *bench) { b.cfg.Observation[3].From = "" }},
 	{
-		`observation[0]: "yaw_rate" has no source, or two`,
-		func(b *bench) { b.cfg.Observation[0].PreviousAction = "left_wheel" },
-	},
-	{`observation[3]: "last_left" has no source, or two`, func(b *bench) { b.cfg.Observation[3].PreviousAction = "" }},
-	{
-		`observation[3].previous_action: action has no input of this name`,
-		func(b *bench) { b.cfg.Observation[3].PreviousAction = "wheel" },
+		`observation[3].from: action has no input of this name`,
+		func(b *bench) { b.cfg.Observation[3].From = "action.wheel" },
 	},
 	{`observation[0].from: there is no odometry`, func(b *bench) { b.cfg.Observation[0].From = "odometry.x" }},
 	{`(rad/s is a turn rate, m is a length)`, func(b *bench) { b.cfg.Observation[0].Unit = "m" }},
@@ -65,8 +61,6 @@ var wiringMistakes = []struct {
 	},
 	{`observation[2].from: a number is not finite`, func(b *bench) { b.cfg.Observation[2].Offset = math.Inf(1) }},
 	{`have the same name ("up")`, func(b *bench) { b.cfg.Observation[0].Name = "up" }},
-	{`history: out of range (-1)`, func(b *bench) { b.cfg.History = -1 }},
-	{`history: out of range (300)`, func(b *bench) { b.cfg.History = 300 }},
 	{`action[0].to: not an output ("left")`, func(b *bench) { b.cfg.Action[0].To = "left" }},
 	{`action[0].to: there is no device of this name ("bass")`, func(b *bench) { b.cfg.Action[0].To = "bass.left" }},
 	{
