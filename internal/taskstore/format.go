@@ -14,11 +14,11 @@ import (
 	"optibfm/posterior"
 )
 
-// ErrDamaged is wrapped by the error for a file that is not a complete task, ErrVersion by that for a file of which
-// another version of this program must read or convert the content.
+// ErrDamaged is wrapped by the error for a file that is not a complete task, ErrVersion by that for a file that
+// another version of this program wrote.
 var (
 	ErrDamaged = errors.New("damaged file")
-	ErrVersion = errors.New("file of another version")
+	ErrVersion = errors.New("file of another version of the program")
 )
 
 const (
@@ -102,8 +102,6 @@ func parse(data []byte) (t Task, err error) {
 	}
 	t, body := h.Task, data[line+1:len(data)-checkLen]
 	switch {
-	case h.Format != format:
-		t, err = convert(h, body)
 	case h.Belief != nil:
 		t.Belief, err = h.Belief.restore(body)
 	case len(body) > 0:
@@ -121,22 +119,16 @@ func parseHeader(data []byte) (line int, h header, err error) {
 	if line < 0 || len(data) < line+1+checkLen {
 		return 0, h, fmt.Errorf("incomplete header (%d bytes)", len(data))
 	}
-	var found struct {
-		Format string `json:"format"`
-	}
-	if err := json.Unmarshal(data[:line], &found); err != nil {
+	if err := json.Unmarshal(data[:line], &struct {
+		Format *string `json:"format"`
+	}{&h.Format}); err != nil {
 		return 0, h, fmt.Errorf("header: %w", err)
 	}
-	switch found.Format {
-	case format, oldTask:
-		err = json.Unmarshal(data[:line], &h)
-	case oldBelief:
-		h, err = parseOldBelief(data[:line])
-	default:
-		err = fmt.Errorf("%w: format %.40q, want %q; if it is newer, use its version; if it is older, %s",
-			ErrVersion, found.Format, format, olderFix)
+	if h.Format != format {
+		return 0, h, fmt.Errorf("header: %w: format %.40q, want %q; use the version that wrote it",
+			ErrVersion, h.Format, format)
 	}
-	if err != nil {
+	if err := json.Unmarshal(data[:line], &h); err != nil {
 		return 0, h, fmt.Errorf("header: %w", err)
 	}
 	return line, h, nil

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockName is the file that a run locks. The version before locks the same file.
+// lockName is the file that a run locks.
 const lockName = "belief.lock"
 
 // ErrLocked is wrapped by the error of Lock if another process has locked the folder.
@@ -79,7 +79,7 @@ func (k *Keeper) Save(t Task) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(remove(k.store.oldPath(Last)), k.store.finishSwitch())
+	return k.store.finishSwitch()
 }
 
 // beginSwitch renames the file of Last. Until there is another one, find returns the renamed file. A belief without
@@ -91,12 +91,7 @@ func (s Store) beginSwitch() error {
 	if last, err := s.Load(Last); err == nil && last.Unlabelled() {
 		return nil
 	}
-	if exists(s.Path(Last)) {
-		if err := remove(s.oldPath(Last)); err != nil {
-			return err
-		}
-	}
-	err := rename(s.find(Last), s.switching())
+	err := rename(s.Path(Last), s.switching())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -112,10 +107,7 @@ func (s Store) finishSwitch() error {
 	if s.find(Last) == from {
 		return rename(from, s.Path(Last))
 	}
-	if err := rename(from, s.Path(Previous)); err != nil {
-		return err
-	}
-	return remove(s.oldPath(Previous))
+	return rename(from, s.Path(Previous))
 }
 
 // Close unlocks the folder.

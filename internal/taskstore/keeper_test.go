@@ -126,14 +126,13 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 // kills kills writers of a folder and checks that no label of the two tasks is lost.
-func kills(t *testing.T, next func() Store) {
+func kills(t *testing.T, store Store) {
 	n := 100
 	if testing.Short() {
 		n = 20
 	}
 	written, inSwitch := 0, 0
 	for kill := range n {
-		store := next()
 		line := killAfter(t, store, time.Duration(rand.IntN(10_000))*time.Microsecond)
 		if _, err := store.Load(Last); err != nil {
 			t.Fatalf("after kill %d: %v", kill, err)
@@ -163,51 +162,7 @@ func kills(t *testing.T, next func() Store) {
 
 func TestKeeper_SurvivesKillAtAnyMoment(t *testing.T) {
 	store := newState(t)
-	kills(t, func() Store { return store })
-}
-
-func TestKeeper_SurvivesKillWhileItConverts(t *testing.T) {
-	one, two := oldState(t)
-	kills(t, func() Store {
-		store := Store{State: t.TempDir()}
-		must(t, os.WriteFile(store.oldPath(Last), one, 0o600))
-		must(t, os.WriteFile(store.oldPath(Previous), two, 0o600))
-		return store
-	})
-}
-
-// oldState returns the files of the version before, as tasks with the notes one and two.
-func oldState(t *testing.T) (one, two []byte) {
-	t.Helper()
-	task := oldFile(t, "task1")
-	return change(t, task, `"note":"slow"`, `"note":"one"`), change(t, task, `"note":"slow"`, `"note":"two"`)
-}
-
-func TestKeeper_ConvertsTheFilesOfTheVersionBefore(t *testing.T) {
-	store := Store{Dir: t.TempDir(), State: t.TempDir()}
-	must(t, os.WriteFile(store.oldPath(Last), oldFile(t, "belief2"), 0o600))
-	must(t, os.WriteFile(store.oldPath(Previous), oldFile(t, "belief2-exact"), 0o600))
-	entries, err := store.Heads()
-	must(t, err)
-	if len(entries) != 2 || entries[0].Name != Last || entries[1].Name != Previous || entries[0].Task.ModelHash != "abc" {
-		t.Fatalf("entries %+v", entries)
-	}
-	last, err := store.Load(Last)
-	must(t, err)
-	keeper, err := store.Lock()
-	must(t, err)
-	defer keeper.Close()
-	must(t, keeper.Save(last))
-	keeper.Switch()
-	must(t, keeper.Save(newTask(t, Last, true)))
-	files, err := os.ReadDir(store.State)
-	must(t, err)
-	if len(files) != 3 { // with the lock
-		t.Errorf("files %v", files)
-	}
-	if previous, err := store.Load(Previous); err != nil || previous.Belief.Belief.Hash() != oldHashes["belief2"] {
-		t.Errorf("previous: %v", err)
-	}
+	kills(t, store)
 }
 
 // TestStore_FindsTheTasksInEachStateOfASwitch builds the folders that a kill after each step leaves.
@@ -241,13 +196,8 @@ func TestStore_FindsTheTasksInEachStateOfASwitch(t *testing.T) {
 	}
 }
 
-func TestKeeper_AStaleFileOfTheVersionBeforeNeverReturns(t *testing.T) {
+func TestKeeper_AFailedSwitchKeepsTheLastTask(t *testing.T) {
 	store := newState(t)
-	one, _ := oldState(t)
-	must(t, os.WriteFile(store.oldPath(Last), one, 0o600)) // killed before its removal
-	if got, err := store.Load(Last); err != nil || got.Belief.Labels() != 1 {
-		t.Errorf("the older file wins: %v", err)
-	}
 	keeper, err := store.Lock()
 	must(t, err)
 	defer keeper.Close()

@@ -40,17 +40,11 @@ func (s Store) Path(name string) string {
 // paths returns the paths that the file of a task can have, the newest first.
 func (s Store) paths(name string) []string {
 	paths := []string{s.Path(name)}
-	if s.ownedByRun(name) {
-		paths = append(paths, s.oldPath(name))
-		if name == Last {
-			paths = append(paths, s.switching())
-		}
+	if name == Last && s.ownedByRun(name) {
+		paths = append(paths, s.switching())
 	}
 	return paths
 }
-
-// oldPath is the path of the file that the version before wrote.
-func (s Store) oldPath(name string) string { return filepath.Join(s.State, oldFiles[name]) }
 
 // switching is the path of Last while a switch makes it Previous.
 func (s Store) switching() string { return unfinished(s.Path(Previous)) }
