@@ -411,7 +411,6 @@ func TestManifest_KeepsGroups(t *testing.T) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	for _, c := range []struct{ from, to, words string }{
-		{`"version": 2`, `"version": 1`, "need version 2"},
 		{`"name": "state"`, `"name": "stat"`, `f.inputs: group "state" is unknown`},
 		{`"name": "state"`, `"name": "last_action"`, `"last_action" is empty or occurs twice`},
 		{`"size": 4`, `"size": 5`, "the groups have 10 elements, obs is 9"},

@@ -9,7 +9,7 @@ import (
 
 const (
 	formatName    = "optibfm-bundle"
-	formatVersion = 2 // written; version 1, which has no prior, is also read
+	formatVersion = 2
 )
 
 // Manifest describes a bundle, in bfm.json.
@@ -127,21 +127,15 @@ func parseManifest(raw []byte) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFormat(format, version, formatName, m.Prior); err != nil {
+	if err := checkFormat(format, version, formatName); err != nil {
 		return nil, err
-	}
-	if version == 1 && (len(a.Groups) > 0 || a.Residual() || a.Encoder != nil) {
-		return nil, errors.New("architecture: groups, an encoder and residual networks need version 2 (found version 1)")
 	}
 	return m, m.Validate()
 }
 
-func checkFormat(format string, version int, want string, prior *Prior) error {
-	if format != want || version < 1 || version > formatVersion {
-		return fmt.Errorf("format %q version %d, want %q version 1 to %d", format, version, want, formatVersion)
-	}
-	if version == 1 && prior != nil {
-		return errors.New("a prior needs version 2 (found version 1)")
+func checkFormat(format string, version int, want string) error {
+	if format != want || version != formatVersion {
+		return fmt.Errorf("format %q version %d, want %q version %d", format, version, want, formatVersion)
 	}
 	return nil
 }

@@ -169,23 +169,6 @@ func TestSavePrior_FailureLeavesAValidBundle(t *testing.T) {
 	}
 }
 
-func TestLoad_ReadsVersion1WithoutAPrior(t *testing.T) {
-	m, tensors := tiny()
-	fsys := files(t, m, encodeWeights(t, tensors))
-	older := func(fsys fstest.MapFS) {
-		text := fsys[manifestFileName].Data
-		fsys[manifestFileName].Data = bytes.Replace(text, []byte(`"version": 2`), []byte(`"version": 1`), 1)
-	}
-	older(fsys)
-	if b, err := Load(fsys); err != nil || b.Prior != nil {
-		t.Errorf("%v", err)
-	}
-	fsys = withPriorFile(t, tinyPrior(), encodeWeights(t, priorTensors(tinyPrior())))
-	older(fsys)
-	_, err := Load(fsys)
-	wantError(t, "version 1 with a prior", err, "needs version 2")
-}
-
 func TestLoad_RejectsDamagedPrior(t *testing.T) {
 	described := func(change func(p *Prior)) fstest.MapFS {
 		p := tinyPrior()

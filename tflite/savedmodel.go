@@ -297,7 +297,7 @@ func parseSavedManifest(raw []byte) (*SavedModel, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if err := checkFormat(format, version, savedFormatName, m.Prior); err != nil {
+	if err := checkFormat(format, version, savedFormatName); err != nil {
 		return nil, "", err
 	}
 	// The path must not leave the bundle.

@@ -121,7 +121,7 @@ def write_bundle(folder, arch, tensors) -> None:
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     weights = struct.pack("<Q", len(text)) + text + data
-    manifest = {"format": "optibfm-bundle", "version": 1, "name": "random", "architecture": arch, "layernorm_eps": 1e-5,
+    manifest = {"format": "optibfm-bundle", "version": 2, "name": "random", "architecture": arch, "layernorm_eps": 1e-5,
                 "gamma": 0.98, "observation": [], "action": [], "weights_sha256": hashlib.sha256(weights).hexdigest(),
                 "provenance": {"source": "random numbers"}}
     folder.mkdir(parents=True, exist_ok=True)
