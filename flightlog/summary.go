@@ -8,17 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"optibfm/controller"
-	"optibfm/rewardsrc"
 )
 
 // Summary is the summary of a run.
 type Summary struct {
-	Ticks    uint64        // records of ticks
-	Skipped  uint64        // periods that the loop skipped because it was late
-	Dropped  uint64        // periods without a record that the loop did not skip
+	Counts
 	Duration time.Duration // from the first to the last tick, on the robot's clock
 	Armed    uint64        // ticks in which the robot followed the policy
 	Moving   uint64        // ticks in which it moved to its start or rest pose
@@ -29,12 +24,8 @@ type Summary struct {
 	Evidence controller.Evidence
 	Known    controller.Interval
 
-	Presses  uint64                        // messages on /label
-	Labels   map[controller.Outcome]uint64 // outcomes, from the ticks
-	Undone   uint64                        // applied undos, which are in Labels too
-	Asked    uint64                        // requests opened
-	Answered uint64
-	Expired  uint64
+	Presses uint64                        // messages on /label
+	Labels  map[controller.Outcome]uint64 // outcomes, from the ticks; undos too
 
 	Episodes []Episode                   // of simulators, if there were rewards
 	Faults   map[controller.Fault]uint64 // stops, by their first cause
@@ -70,16 +61,12 @@ type Episode struct {
 	Labels uint64  // applied in it
 }
 
-// longestDuration is the largest value of the histograms, ns.
-const longestDuration = int64(time.Hour)
-
 // tally collects a Summary.
 type tally struct {
 	Summary
+	counter     Counter
 	first, last int64
-	lastIndex   uint64
 	fault       controller.Fault // of the last tick
-	late, busy  *hdrhistogram.Histogram
 }
 
 func newTally() *tally {
@@ -88,8 +75,7 @@ func newTally() *tally {
 			Labels: make(map[controller.Outcome]uint64),
 			Faults: make(map[controller.Fault]uint64),
 		},
-		late: hdrhistogram.New(1, longestDuration, 3),
-		busy: hdrhistogram.New(1, longestDuration, 3),
+		counter: NewCounter(),
 	}
 }
 
@@ -100,7 +86,7 @@ func (s *tally) add(r *Record) {
 	case r.Label != nil:
 		s.Presses++
 	case r.Request != nil:
-		s.addRequest(r.Request)
+		s.counter.AddRequest(*r.Request)
 	case r.Event != nil:
 		s.addEvent(r.Event)
 	}
@@ -135,28 +121,14 @@ func (s *tally) addEvent(e *Event) {
 	}
 }
 
-func (s *tally) addRequest(r *rewardsrc.Request) {
-	switch r.State {
-	case rewardsrc.Open:
-		s.Asked++
-	case rewardsrc.Answered:
-		s.Answered++
-	case rewardsrc.Expired:
-		s.Expired++
-	}
-}
-
 func (s *tally) addTick(t *controller.Tick) {
-	s.Dropped += missingBefore(t, s.lastIndex, s.Ticks > 0)
-	s.lastIndex = t.Index
-	if s.Ticks == 0 {
+	if s.counter.Ticks == 0 {
 		s.first = sampleTime(t)
+		s.counter.Dropped = missingBefore(t, 0, false)
+		s.counter.Skipped = max(t.Elapsed, 1) - 1
 	}
+	s.counter.AddTick(t)
 	s.last = sampleTime(t)
-	s.Ticks++
-	if t.Elapsed > 1 {
-		s.Skipped += t.Elapsed - 1
-	}
 	if t.Flags.Has(controller.FlagArmed) {
 		s.Armed++
 	}
@@ -176,20 +148,12 @@ func (s *tally) addTick(t *controller.Tick) {
 	s.Evidence, s.Known = t.Evidence, t.Known
 	applied := s.addLabels(t)
 	s.addToEpisode(t, applied)
-	record(s.late, t.Wake-t.Deadline)
-	record(s.busy, t.Done-t.Wake)
 }
 
 func (s *tally) addLabels(t *controller.Tick) (applied uint64) {
 	for _, a := range t.Labels[:t.NumLabels] {
 		s.Labels[a.Outcome]++
-		if a.Outcome != controller.Applied {
-			continue
-		}
-		switch {
-		case a.Kind == rewardsrc.Undo:
-			s.Undone++
-		case a.Kind.Teaches():
+		if s.counter.AddLabel(&a) {
 			applied++
 		}
 	}
@@ -211,22 +175,13 @@ func (s *tally) addToEpisode(t *controller.Tick, labels uint64) {
 	}
 }
 
-func record(h *hdrhistogram.Histogram, ns int64) {
-	_ = h.RecordValue(min(max(ns, 0), longestDuration)) // min and max keep it in range
-}
-
 // summary returns the Summary. Timing in lockstep is meaningless and stays 0.
 func (s *tally) summary(clock Clock) Summary {
-	s.Duration = time.Duration(s.last - s.first)
+	s.Counts, s.Duration = s.counter.Counts, time.Duration(s.last-s.first)
 	if !clock.Simulated && s.Ticks > 0 {
-		s.Late, s.Busy = percentiles(s.late), percentiles(s.busy)
+		s.Late, s.Busy = s.counter.Late(), s.counter.Busy()
 	}
 	return s.Summary
-}
-
-func percentiles(h *hdrhistogram.Histogram) Percentiles {
-	at := func(q float64) time.Duration { return time.Duration(h.ValueAtQuantile(q)) }
-	return Percentiles{P50: at(50), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max())}
 }
 
 // Summarise reads the whole log. It skips damaged parts and returns them.

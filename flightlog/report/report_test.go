@@ -175,7 +175,7 @@ func TestWrite_AcceptsLogsWithoutTicksOrSnapshots(t *testing.T) {
 }
 
 func TestVerdict_ShowsTheFirstDifference(t *testing.T) {
-	c := &collected{summary: flightlog.Summary{Ticks: 9}}
+	c := &collected{summary: flightlog.Summary{Counts: flightlog.Counts{Ticks: 9}}}
 	b := &believed{result: flightlog.Result{
 		Verified: 9, Differing: 2, First: &flightlog.Difference{Tick: 4, Field: "hash", Logged: "a", Computed: "b"},
 	}}

@@ -158,7 +158,7 @@ func (r *Recorder) Switch(s flightlog.Snapshot, at int64) {
 
 // Request records a request.
 func (r *Recorder) Request(q rewardsrc.Request) {
-	r.Statistics.request(q)
+	r.Statistics.AddRequest(q)
 	if r.Log != nil {
 		r.check(r.Log.WriteRequest(q))
 	}

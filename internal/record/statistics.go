@@ -2,22 +2,16 @@ package record
 
 import (
 	"slices"
-	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/rewardsrc"
 )
 
-// Statistics counts the events of a run. The screen, the summary and the JSON output read it. flightlog computes
-// the summary of a log from its records.
+// Statistics counts the events of a run. The screen, the summary and the JSON output read it.
 type Statistics struct {
-	Ticks   uint64 // records seen
-	armed   uint64 // of these, with the robot armed
-	Skipped uint64 // periods that the loop skipped
-	Dropped uint64 // periods without a record
+	flightlog.Counter
 
 	Episodes  uint64    // finished episodes
 	Returns   []float64 // their returns; beyond maxReturns the first and the newest ones
@@ -25,60 +19,40 @@ type Statistics struct {
 	rewarded  uint64    // armed ticks with a reward
 	rewardSum float64
 
-	Asked, Answered, Expired uint64
-	Applied, Undone, Refused uint64 // of the run; Last.Counted has the labels in the belief
-	FirstBad                 string // reason of the first refused label
+	Applied, Refused uint64 // labels of the run; Last.Counted has those in the belief
+	FirstBad         string // reason of the first refused label
 
 	Replans uint64
 	MaxAge  uint64 // of z, ticks
 	Limited uint64
 	BadObs  uint64
 
-	Lateness *hdrhistogram.Histogram // of the wake-up, 100 ns
-	Duration *hdrhistogram.Histogram // of a tick, 100 ns
-	Age      *hdrhistogram.Histogram // of the newest sample at the wake-up, 100 ns; meaningless in simulated time
+	Age *hdrhistogram.Histogram // of the newest sample at the wake-up, ns; meaningless in simulated time
 
-	Last    controller.Tick // a copy of the newest tick
-	hasLast bool
+	Last controller.Tick // a copy of the newest tick
 }
-
-const histogramUnit = 100 // ns
 
 // NewStatistics returns empty statistics of a robot's ticks.
 func NewStatistics(shape controller.Shape) *Statistics {
-	const second = 1e9 / histogramUnit
 	return &Statistics{
-		Lateness: hdrhistogram.New(1, 60*second, 3),
-		Duration: hdrhistogram.New(1, 60*second, 3),
-		Age:      hdrhistogram.New(1, 60*second, 3),
-		Last:     *controller.NewTick(shape),
+		Counter: flightlog.NewCounter(), Age: flightlog.NewHistogram(), Last: *controller.NewTick(shape),
 	}
 }
 
 // Add counts a tick without its labels. It does not keep t.
 func (y *Statistics) Add(t *controller.Tick) {
-	if y.hasLast {
-		y.Skipped += max(t.Elapsed, 1) - 1
-		if gap := t.Index - y.Last.Index; gap > t.Elapsed {
-			y.Dropped += gap - t.Elapsed
-		}
-	}
-	y.Ticks++
+	y.AddTick(t)
 	y.addReward(t)
 	if t.Flags.Has(controller.FlagArmed) {
-		y.armed++
 		y.MaxAge = max(y.MaxAge, t.Index-t.PlanConfirmed)
 	}
 	count(&y.Replans, t.Flags.Has(controller.FlagReplanned))
 	count(&y.Limited, t.Flags.Has(controller.FlagLimited))
 	count(&y.BadObs, t.Flags.Has(controller.FlagBadObs))
-	record(y.Lateness, t.Wake-t.Deadline)
-	record(y.Duration, t.Done-t.Wake)
 	if t.SenseAt != 0 {
-		record(y.Age, t.Wake-t.SenseAt)
+		flightlog.RecordDuration(y.Age, t.Wake-t.SenseAt)
 	}
 	y.Last.CopyFrom(t)
-	y.hasLast = true
 }
 
 func count(n *uint64, yes bool) {
@@ -87,14 +61,9 @@ func count(n *uint64, yes bool) {
 	}
 }
 
-func record(h *hdrhistogram.Histogram, ns int64) {
-	v := min(max(ns/histogramUnit, 0), h.HighestTrackableValue())
-	_ = h.RecordValue(v) // within range by the line above
-}
-
 // Micros returns a quantile of a histogram in microseconds.
 func Micros(h *hdrhistogram.Histogram, percent float64) float64 {
-	return float64(h.ValueAtPercentile(percent)) * histogramUnit / 1000
+	return float64(h.ValueAtPercentile(percent)) / 1000
 }
 
 func (y *Statistics) addReward(t *controller.Tick) {
@@ -127,13 +96,8 @@ func (y *Statistics) addReturn(r float64) {
 
 // addLabel counts what a tick did with a label.
 func (y *Statistics) addLabel(l *controller.AppliedLabel) {
-	switch {
-	case l.Outcome == controller.Applied && l.Kind == rewardsrc.Undo:
-		y.Undone++
-	case l.Outcome == controller.Applied && l.Kind.Teaches():
-		y.Applied++
-	case l.Outcome == controller.Applied: // rewardsrc.Keep
-	case l.Outcome != controller.ClosedRequest:
+	count(&y.Applied, y.AddLabel(l))
+	if l.Outcome != controller.Applied && l.Outcome != controller.ClosedRequest {
 		y.refuse(l.Outcome.String())
 	}
 }
@@ -143,18 +107,6 @@ func (y *Statistics) refuse(why string) {
 	y.Refused++
 	if y.FirstBad == "" {
 		y.FirstBad = why
-	}
-}
-
-// request counts a request or its end.
-func (y *Statistics) request(r rewardsrc.Request) {
-	switch r.State {
-	case rewardsrc.Open:
-		y.Asked++
-	case rewardsrc.Answered:
-		y.Answered++
-	case rewardsrc.Expired:
-		y.Expired++
 	}
 }
 
@@ -170,13 +122,6 @@ func (y *Statistics) AverageReward() float64 {
 func (y *Statistics) Timing() flightlog.Timing {
 	return flightlog.Timing{
 		At: y.Last.Done, Ticks: y.Ticks, Skipped: y.Skipped,
-		Late: percentiles(y.Lateness), Busy: percentiles(y.Duration),
+		Late: y.Late(), Busy: y.Busy(),
 	}
-}
-
-func percentiles(h *hdrhistogram.Histogram) flightlog.Percentiles {
-	at := func(percent float64) time.Duration {
-		return time.Duration(h.ValueAtPercentile(percent)) * histogramUnit
-	}
-	return flightlog.Percentiles{P50: at(50), P99: at(99), P999: at(99.9), Max: at(100)}
 }
