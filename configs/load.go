@@ -18,7 +18,7 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/keys"
 	"optibfm/internal/redact"
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 //go:embed *.yaml
@@ -104,7 +104,7 @@ func Load(nameOrPath string, set ...string) (File, error) {
 }
 
 func readFile(name string) ([]byte, error) {
-	f, _, err := regular.Open(name)
+	f, _, err := safefile.Open(name)
 	if err != nil {
 		return nil, err
 	}

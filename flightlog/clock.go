@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // wallOffset is the wall clock minus the time since boot, in ns, when the program started.
@@ -37,7 +37,7 @@ func clockSynchronised() bool {
 // do not have this.
 func (l *logFile) dated() bool {
 	const preamble = 256 << 10 // at most
-	f, _, err := regular.Open(l.path)
+	f, _, err := safefile.Open(l.path)
 	if err != nil {
 		return false
 	}

@@ -24,7 +24,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogpb"
 	"optibfm/hal"
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/rewardsrc"
 )
 
@@ -158,7 +158,7 @@ type part struct {
 func Open(path string) (*Reader, error) { return openFile(path, NewReader) }
 
 func openFile(path string, read func(io.ReaderAt, int64) (*Reader, error)) (*Reader, error) {
-	f, size, err := regular.Open(path)
+	f, size, err := safefile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog.Open: %w", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/foxglove/mcap/go/mcap"
+
+	"optibfm/internal/safefile"
 )
 
 // ErrSameFile is returned by Recover if output and input are the same file.
@@ -56,7 +58,7 @@ func Recover(in, out string) (Recovered, error) {
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = syncDir(filepath.Dir(out))
+		err = safefile.SyncDir(filepath.Dir(out))
 	}
 	if err != nil {
 		_ = os.Remove(out) // an incomplete copy; the input still exists

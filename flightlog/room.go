@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // ErrNoRoom is returned by MakeRoom if the disk stays too full.
@@ -154,7 +154,7 @@ func gigabytes(n int64) float64 { return float64(n) / 1e9 }
 // open opens pictures or a marked log with its lock, and returns nil for any other file and for one
 // that a Writer has open.
 func (l *logFile) open() (*os.File, error) {
-	f, _, err := regular.Open(l.path)
+	f, _, err := safefile.Open(l.path)
 	if errors.Is(err, os.ErrNotExist) || l.pictures && errors.Is(err, os.ErrPermission) {
 		return nil, nil // another process removed it, or it is another user's
 	}
@@ -276,6 +276,6 @@ func Replayed(path string) bool {
 	if err != nil {
 		return false
 	}
-	text, err := regular.Read(markPath(path), 1<<10)
+	text, err := safefile.Read(markPath(path), 1<<10)
 	return err == nil && string(text) == markText(info)
 }

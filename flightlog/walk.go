@@ -10,7 +10,7 @@ import (
 
 	"github.com/foxglove/mcap/go/mcap"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // Lengths of the records at the end of a log.
@@ -47,7 +47,7 @@ func (r *Reader) walk() error {
 	}
 	var magic [8]byte
 	if _, err := r.src.ReadAt(magic[:], 0); err != nil || !bytes.Equal(magic[:], mcap.Magic) {
-		if instead := regular.Instead(magic[:]); instead != "" {
+		if instead := safefile.Instead(magic[:]); instead != "" {
 			return fmt.Errorf("%w: %s", ErrNotALog, instead)
 		}
 		return fmt.Errorf("%w: it does not begin like an MCAP file", ErrNotALog)

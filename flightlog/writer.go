@@ -16,6 +16,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogpb"
+	"optibfm/internal/safefile"
 	"optibfm/rewardsrc"
 )
 
@@ -120,7 +121,7 @@ func Create(path string, meta Metadata, opts Options) (*Writer, error) {
 	}
 	w, err := newWriter(path, namedFile{f, path}, meta, logChannels, opts)
 	if err == nil && !opts.NoSync {
-		err = syncDir(filepath.Dir(path))
+		err = safefile.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = f.Close()
@@ -140,18 +141,6 @@ func createLocked(path string, mode os.FileMode) (*os.File, error) {
 		return nil, errors.Join(err, f.Close(), os.Remove(path))
 	}
 	return f, nil
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("making the log's name durable: %w", err)
-	}
-	defer func() { _ = d.Close() }()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("making the log's name durable: %w", err)
-	}
-	return nil
 }
 
 func newWriter(path string, f file, meta Metadata, channels channelSet, opts Options) (*Writer, error) {

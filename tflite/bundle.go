@@ -10,7 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/internal/shell"
 )
 
@@ -50,7 +50,7 @@ func Load(fsys fs.FS) (*Bundle, error) {
 }
 
 func load(fsys fs.FS) (*Bundle, error) {
-	text, err := regular.ReadFile(fsys, manifestFileName, maxHeaderBytes)
+	text, err := safefile.ReadFile(fsys, manifestFileName, maxHeaderBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func load(fsys fs.FS) (*Bundle, error) {
 // ErrNoCovariance; the other methods work. For a bundle of a SavedModel it returns ErrSavedModel;
 // use LoadSavedModel.
 func LoadDir(dir string) (*Bundle, error) {
-	b, err := loadAny(regular.Dir(dir), filepath.Base(filepath.Clean(dir)))
+	b, err := loadAny(safefile.Dir(dir), filepath.Base(filepath.Clean(dir)))
 	if err != nil {
 		return nil, fmt.Errorf("tflite: %s: %w", dir, err)
 	}
@@ -107,7 +107,7 @@ func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 // loadTensors reads the weights' file, without the tensors to skip, and returns its sha256. If a
 // damaged file can be read to its end, it also returns the sha256.
 func loadTensors(fsys fs.FS, skip func(name string) bool) (tensors map[string]Tensor, hash string, err error) {
-	f, size, err := regular.OpenIn(fsys, weightsFileName, maxWeightsBytes)
+	f, size, err := safefile.OpenIn(fsys, weightsFileName, maxWeightsBytes)
 	if err != nil {
 		return nil, "", err
 	}
@@ -134,13 +134,13 @@ func loadCheckpoint(fsys fs.FS, name string) (*Bundle, error) {
 // readCheckpoint reads a checkpoint.
 func readCheckpoint(fsys fs.FS, name string) (m Manifest, tensors map[string]Tensor, hash string, err error) {
 	m = Manifest{Name: name, LayerNormEps: 1e-5}
-	text, err := regular.ReadFile(fsys, CheckpointFileName, maxHeaderBytes)
+	text, err := safefile.ReadFile(fsys, CheckpointFileName, maxHeaderBytes)
 	if err != nil {
 		return m, nil, "", err
 	}
 	var initKwargs []byte
 	if _, err := fs.Stat(fsys, initFileName); !errors.Is(err, fs.ErrNotExist) {
-		if initKwargs, err = regular.ReadFile(fsys, initFileName, maxHeaderBytes); err != nil {
+		if initKwargs, err = safefile.ReadFile(fsys, initFileName, maxHeaderBytes); err != nil {
 			return m, nil, "", err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 func TestLoadDir_RejectsIrregularFiles(t *testing.T) {
@@ -46,7 +46,7 @@ func TestLoadDir_RejectsIrregularFiles(t *testing.T) {
 				}()
 				select {
 				case err := <-errs:
-					if !errors.Is(err, regular.ErrNotRegular) || !strings.Contains(err.Error(), dir) ||
+					if !errors.Is(err, safefile.ErrNotRegular) || !strings.Contains(err.Error(), dir) ||
 						!strings.Contains(err.Error(), file) {
 						t.Errorf("%v, want ErrNotRegular", err)
 					}

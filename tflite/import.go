@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // ImportOptions are the values of a bundle that a checkpoint does not have.
@@ -25,7 +25,7 @@ type ImportOptions struct {
 // float64, over observations [n, O] of the training data, with the checkpoint's B. n must be
 // at least d. Where rewards are fitted to B itself (FORMAT.md), cov_b is 1.
 func Import(checkpointDir string, observations []float32, outDir string, o ImportOptions) error {
-	m, tensors, hash, err := readCheckpoint(regular.Dir(checkpointDir), filepath.Base(filepath.Clean(checkpointDir)))
+	m, tensors, hash, err := readCheckpoint(safefile.Dir(checkpointDir), filepath.Base(filepath.Clean(checkpointDir)))
 	if err != nil {
 		return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // Tensors of a prior. The residuals' are missing without residuals.
@@ -182,7 +182,7 @@ func (p *Prior) read(fsys fs.FS, obs, d int) error {
 	}
 	largest := int64(d + maxResiduals)
 	row := 16*(largest+4*maxFactors+2) + 4*maxExamples
-	raw, err := regular.ReadFile(fsys, priorFileName, maxHeaderBytes+largest*row)
+	raw, err := safefile.ReadFile(fsys, priorFileName, maxHeaderBytes+largest*row)
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, priorFix)
 	}
@@ -260,7 +260,7 @@ func savePrior(dir string, p Prior) error {
 		return err
 	}
 	p.Hash = hashOf(raw.Bytes())
-	text, err := regular.ReadFile(regular.Dir(dir), manifestFileName, maxHeaderBytes)
+	text, err := safefile.ReadFile(safefile.Dir(dir), manifestFileName, maxHeaderBytes)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func replaceFiles(dir string, files []namedContent) (err error) {
 
 // copyBundle copies the files of a bundle, without its prior, into a directory.
 func copyBundle(into, from string) error {
-	text, err := regular.ReadFile(regular.Dir(from), manifestFileName, maxHeaderBytes)
+	text, err := safefile.ReadFile(safefile.Dir(from), manifestFileName, maxHeaderBytes)
 	if err != nil {
 		return err
 	}
@@ -335,7 +335,7 @@ func copyBundle(into, from string) error {
 		}
 		return errors.Join(manifest, copySavedModel(filepath.Join(into, folder), filepath.Join(from, folder)))
 	}
-	weights, size, err := regular.Open(filepath.Join(from, weightsFileName))
+	weights, size, err := safefile.Open(filepath.Join(from, weightsFileName))
 	if err != nil {
 		return err
 	}

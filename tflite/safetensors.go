@@ -16,7 +16,7 @@ import (
 
 	"github.com/x448/float16"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // Limits of a safetensors file, so that a damaged one cannot exhaust the memory.
@@ -179,7 +179,7 @@ func readHeader(r io.Reader, size int64) ([]byte, error) {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint64(length[:])
-	if instead := regular.Instead(length[:]); instead != "" {
+	if instead := safefile.Instead(length[:]); instead != "" {
 		return nil, errors.New(instead)
 	}
 	if string(length[:4]) == "PK\x03\x04" {

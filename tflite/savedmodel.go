@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 const (
@@ -89,7 +89,7 @@ func LoadSavedModel(dir string) (*SavedModel, error) {
 }
 
 func loadSavedModel(dir string) (*SavedModel, error) {
-	text, err := regular.ReadFile(regular.Dir(dir), manifestFileName, maxHeaderBytes)
+	text, err := safefile.ReadFile(safefile.Dir(dir), manifestFileName, maxHeaderBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func loadSavedModel(dir string) (*SavedModel, error) {
 	if err := m.Verify(); err != nil {
 		return nil, err
 	}
-	return m, m.Prior.read(regular.Dir(dir), m.Sizes.Obs, m.Sizes.Latent)
+	return m, m.Prior.read(safefile.Dir(dir), m.Sizes.Obs, m.Sizes.Latent)
 }
 
 // Verify compares the files in m.Dir with m.Hash. A program that lets a library read the
@@ -206,7 +206,7 @@ func walkSavedModel(dir string, visit func(name string) error) error {
 func HashSavedModel(dir string) (string, error) {
 	all := sha256.New()
 	err := walkSavedModel(dir, func(name string) error {
-		f, size, err := regular.Open(filepath.Join(dir, filepath.FromSlash(name)))
+		f, size, err := safefile.Open(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			return err
 		}
@@ -223,7 +223,7 @@ func HashSavedModel(dir string) (string, error) {
 
 func copySavedModel(into, from string) error {
 	return walkSavedModel(from, func(name string) error {
-		content, size, err := regular.Open(filepath.Join(from, filepath.FromSlash(name)))
+		content, size, err := safefile.Open(filepath.Join(from, filepath.FromSlash(name)))
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // encoding/json accepts duplicate keys, ignores the case of keys and leaves missing ones
@@ -20,7 +20,7 @@ import (
 
 // eachKey calls visit for every key of a JSON object, in the order of the text.
 func eachKey(raw []byte, visit func(key string, value json.RawMessage) error) error {
-	if instead := regular.Instead(raw[:min(len(raw), 64)]); instead != "" {
+	if instead := safefile.Instead(raw[:min(len(raw), 64)]); instead != "" {
 		return errors.New(instead)
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))

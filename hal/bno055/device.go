@@ -12,7 +12,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/i2cbus"
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // Registers of page 0; section 4.2.1.
@@ -381,7 +381,7 @@ func (d *Device) Faults() hal.Faults { return d.conn.Faults() }
 func (c Config) profile() (*Profile, error) {
 	text := c.Calibration
 	if c.CalibrationFile != "" {
-		content, err := regular.Read(c.CalibrationFile, 4<<10)
+		content, err := safefile.Read(c.CalibrationFile, 4<<10)
 		if err != nil {
 			return nil, fmt.Errorf("bno055: calibration_file: %w", err)
 		}

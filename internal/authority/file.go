@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 const (
@@ -36,7 +36,7 @@ func Open(path string, hosts []string, now time.Time) (*Authority, error) {
 	if a, err = New(hosts, now); err != nil {
 		return nil, err
 	}
-	if err = a.write(path, os.Link); errors.Is(err, fs.ErrExist) {
+	if err = a.write(path, safefile.Create); errors.Is(err, fs.ErrExist) {
 		return Load(path) // another run was faster
 	}
 	return a, err
@@ -48,12 +48,12 @@ func Renew(path string, hosts []string, now time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, a.write(path, os.Rename)
+	return a, a.write(path, safefile.Replace)
 }
 
 // Load reads the authority of a file. The file must belong to this user, and no other user may read it.
 func Load(path string) (*Authority, error) {
-	f, size, err := regular.Open(path)
+	f, size, err := safefile.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -117,9 +117,8 @@ func parse(data []byte) (*Authority, error) {
 	return &Authority{root: root, issuer: issuer, key: key}, nil
 }
 
-// write writes the file. place gives it its name: os.Link only if there is none, os.Rename in any case. If write
-// returns nil, the file is on disk, complete.
-func (a *Authority) write(path string, place func(from, to string) error) error {
+// write writes the file with safefile.Create or safefile.Replace.
+func (a *Authority) write(path string, place func(string, fs.FileMode, func(io.Writer) error) error) error {
 	der, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
 		return err
@@ -132,26 +131,13 @@ func (a *Authority) write(path string, place func(from, to string) error) error 
 			return err
 		}
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".authority-*") // mode 0600
-	if err != nil {
+	return place(path, 0o600, func(w io.Writer) error {
+		_, err := text.WriteTo(w)
 		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text.Bytes())
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := place(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	})
 }
 
 // Remove removes the file and its key.
@@ -159,15 +145,7 @@ func Remove(path string) error {
 	if err := os.Remove(path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return safefile.SyncDir(filepath.Dir(path))
 }
 
 // PEM returns the root certificate in PEM.

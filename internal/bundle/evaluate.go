@@ -10,7 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/npz"
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
 )
@@ -86,7 +86,7 @@ func readArray[T float32 | float64](flag, text string, into *[]T) error {
 	raw := []byte(text)
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		var err error
-		if raw, err = regular.Read(path, maxArray); err != nil {
+		if raw, err = safefile.Read(path, maxArray); err != nil {
 			return fmt.Errorf("--%s: %w", flag, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // The keys of a bundle's provenance that describe the download.
@@ -77,7 +77,7 @@ const maxCardBytes = 1 << 20
 
 // licenceOf reads the licence of a model card: the key license of the YAML that begins README.md.
 func licenceOf(root, _ string) string {
-	card, err := regular.ReadFile(regular.Dir(root), "README.md", maxCardBytes)
+	card, err := safefile.ReadFile(safefile.Dir(root), "README.md", maxCardBytes)
 	if err != nil || !bytes.HasPrefix(card, []byte("---")) {
 		return ""
 	}
@@ -93,7 +93,7 @@ func licenceOf(root, _ string) string {
 // revisionOf reads the commit that `hf download --local-dir` notes for each file.
 func revisionOf(root, relative string) string {
 	note := filepath.Join(".cache", "huggingface", "download", relative+".metadata")
-	text, err := regular.ReadFile(regular.Dir(root), note, maxCardBytes)
+	text, err := safefile.ReadFile(safefile.Dir(root), note, maxCardBytes)
 	if err != nil {
 		return ""
 	}

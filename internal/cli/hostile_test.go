@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"optibfm/internal/regular"
 	"optibfm/internal/rigtest"
+	"optibfm/internal/safefile"
 )
 
 // programOutput runs a command of the program and returns its output. A command that hangs fails the test.
@@ -52,7 +52,7 @@ func TestCommands_RefuseFilesThatAreNotRegular(t *testing.T) {
 		t.Run(strings.Join(args[:2], " "), func(t *testing.T) {
 			t.Parallel()
 			out, err := programOutput(t, args...)
-			if err == nil || !strings.Contains(out, regular.ErrNotRegular.Error()) {
+			if err == nil || !strings.Contains(out, safefile.ErrNotRegular.Error()) {
 				t.Errorf("optibfm %s: %v: %s", strings.Join(args, " "), err, out)
 			}
 		})

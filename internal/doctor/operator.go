@@ -11,7 +11,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
@@ -104,7 +104,7 @@ func (d *doctor) checkConsole() finding {
 		if file == "" {
 			continue
 		}
-		if _, err := regular.Read(file, web.MaxPEM); err != nil {
+		if _, err := safefile.Read(file, web.MaxPEM); err != nil {
 			return fail("let this user read the file", "%v", err)
 		}
 	}

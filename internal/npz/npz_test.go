@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 func encode(t testing.TB, arrays Archive) []byte {
@@ -287,7 +287,7 @@ func TestReadFile_RefusesFilesThatAreNotRegular(t *testing.T) {
 		}()
 		select {
 		case err := <-errs:
-			if !errors.Is(err, regular.ErrNotRegular) {
+			if !errors.Is(err, safefile.ErrNotRegular) {
 				t.Errorf("%s: %v, want ErrNotRegular", path, err)
 			}
 		case <-time.After(30 * time.Second): // a guard against a hang

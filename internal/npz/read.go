@@ -15,7 +15,7 @@ import (
 	"github.com/sbinet/npyio/npy"
 	"github.com/x448/float16"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // A damaged or hostile file cannot exhaust the memory: these are the limits of
@@ -50,7 +50,7 @@ func (u unsupported) Error() string {
 // ReadFile reads every array of the named file. An array of another type than numbers or booleans is
 // an error only where Get or Shaped asks for it.
 func ReadFile(path string) (Archive, error) {
-	f, size, err := regular.Open(path)
+	f, size, err := safefile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("npz: %w", err)
 	}
@@ -67,7 +67,7 @@ func Read(r io.ReaderAt, size int64) (Archive, error) {
 	z, err := zip.NewReader(r, size)
 	start := make([]byte, 64)
 	n, _ := r.ReadAt(start, 0)
-	if instead := regular.Instead(start[:n]); err != nil && instead != "" {
+	if instead := safefile.Instead(start[:n]); err != nil && instead != "" {
 		return nil, fmt.Errorf("npz: %s", instead)
 	}
 	if err != nil {

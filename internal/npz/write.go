@@ -2,48 +2,26 @@ package npz
 
 import (
 	"archive/zip"
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"optibfm/internal/safefile"
 )
 
 // WriteFile writes the arrays to the named file, compressed. It replaces the file
 // atomically.
-func WriteFile(path string, arrays Archive) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".npz-*")
+func WriteFile(path string, arrays Archive) error {
+	err := safefile.Replace(path, 0o640, func(w io.Writer) error { return Write(w, arrays) })
 	if err != nil {
 		return fmt.Errorf("npz: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("npz: %w", errors.Join(err, f.Close(), os.Remove(f.Name())))
-		}
-	}()
-	buffered := bufio.NewWriterSize(f, 1<<16)
-	if err := Write(buffered, arrays); err != nil {
-		return err
-	}
-	if err := buffered.Flush(); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o640); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return f.Close()
+	return nil
 }
 
 // Write writes the arrays as an archive, sorted by name: the same arrays give

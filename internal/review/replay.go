@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/goccy/go-yaml"
 
@@ -13,6 +11,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/flightlog/report"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/safefile"
 	"optibfm/internal/shell"
 )
 
@@ -102,30 +101,19 @@ func replayError(path string, r flightlog.Result) error {
 	return err
 }
 
-// writePage writes the page of a log to a temporary file beside page, then renames it:
-// an existing page stays until the new one is complete.
+// writePage writes the page of a log. An existing page stays until the new one is complete.
 func writePage(out io.Writer, log string, r *flightlog.Reader, o Options) error {
 	page := o.Page
-	file, err := os.CreateTemp(filepath.Dir(page), ".report-*.html")
-	if err != nil {
-		return fmt.Errorf("replay: --html: %w", err)
-	}
-	defer func() { _ = os.Remove(file.Name()) }() // fails after the rename
 	var labelling *report.Labelling
 	if o.Label != nil {
 		l := o.Label(log)
 		labelling = &l
 	}
-	made, err := report.Write(file, r, log, labelling)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Chmod(file.Name(), 0o640)
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), page)
-	}
+	var made report.Made
+	err := safefile.Replace(page, 0o640, func(w io.Writer) (err error) {
+		made, err = report.Write(w, r, log, labelling)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("replay: --html: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"optibfm/configs"
 	"optibfm/flightlog"
 	"optibfm/internal/decimal"
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/internal/sections"
 )
 
@@ -81,7 +81,7 @@ func scaleOf(o configs.Operator) scale {
 
 // readMoments reads the rows with a label, in the order of the file, and the number of rows without one.
 func readMoments(path string, s scale) (rows []labelled, empty int, err error) {
-	data, err := regular.Read(path, maxMoments)
+	data, err := safefile.Read(path, maxMoments)
 	if err != nil {
 		return nil, 0, err
 	}

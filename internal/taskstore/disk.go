@@ -7,15 +7,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // read reads a regular file. The error wraps ErrDamaged for another kind of file and for a too large one, and
 // fs.ErrNotExist for a missing one.
 func read(path string) ([]byte, error) {
-	data, err := regular.Read(path, maxFile)
+	data, err := safefile.Read(path, maxFile)
 	var failed *fs.PathError
-	if err != nil && (!errors.As(err, &failed) || errors.Is(err, regular.ErrNotRegular)) {
+	if err != nil && (!errors.As(err, &failed) || errors.Is(err, safefile.ErrNotRegular)) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return data, err
@@ -38,7 +38,7 @@ func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(to))
+	return safefile.SyncDir(filepath.Dir(to))
 }
 
 func writeDurably(path string, data []byte) error { return writeFile(path, data, os.O_TRUNC) }
@@ -49,7 +49,7 @@ func createDurably(path string, data []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		_ = os.Remove(path) // incomplete
 	}
-	return errors.Join(err, syncDir(filepath.Dir(path)))
+	return errors.Join(err, safefile.SyncDir(filepath.Dir(path)))
 }
 
 func writeFile(path string, data []byte, how int) error {
@@ -70,13 +70,4 @@ func remove(path string) error {
 		return err
 	}
 	return nil
-}
-
-// syncDir makes the names of a folder durable.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/posterior"
 )
 
@@ -163,7 +163,7 @@ func (h beliefHeader) restore(body []byte) (*SavedBelief, error) {
 
 // readHead returns a task without its belief. It reads only the first line of the file.
 func readHead(name, path string) (t Task, err error) {
-	f, size, err := regular.Open(path)
+	f, size, err := safefile.Open(path)
 	if err != nil {
 		return t, err
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/safefile"
 )
 
 const suffix = ".task"
@@ -255,7 +257,7 @@ func (s Store) Delete(name string) error {
 		for _, path := range s.paths(name) {
 			err = cmp.Or(err, remove(path))
 		}
-		return errors.Join(err, syncDir(dir))
+		return errors.Join(err, safefile.SyncDir(dir))
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.missing(name)

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/simulate/oracle"
 )
 
@@ -38,7 +38,7 @@ var errNotAll = errors.New("restore all states (docs/experiments.md), or label o
 
 // readKept reads the oracles of a record. A missing file is an error that wraps fs.ErrNotExist.
 func readKept(path string) (kept keptOracles, err error) {
-	text, err := regular.Read(path, maxOracle)
+	text, err := safefile.Read(path, maxOracle)
 	if err != nil {
 		return kept, fmt.Errorf("eval: oracles of all states: %w", err)
 	}
@@ -165,7 +165,7 @@ func (k *keptOracles) set(o keptOracle) {
 }
 
 func hashFile(path string) (string, error) {
-	f, _, err := regular.Open(path)
+	f, _, err := safefile.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("eval: states: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/hal/rover"
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 )
@@ -250,7 +250,7 @@ const maxOracle = 64 << 20
 
 // readOracle reads {TASK: z} or {"z": {TASK: z}, ...}. A missing file is the error otherwise.
 func readOracle(path, task string, otherwise error) ([]float64, error) {
-	text, err := regular.Read(path, maxOracle)
+	text, err := safefile.Read(path, maxOracle)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, otherwise
 	}

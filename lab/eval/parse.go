@@ -10,7 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal/rover"
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // maxTrials catches a misplaced zero.
@@ -18,7 +18,7 @@ const maxTrials = 1_000_000
 
 // Load reads a protocol file.
 func Load(path string) (Protocol, error) {
-	f, _, err := regular.Open(path)
+	f, _, err := safefile.Open(path)
 	if err != nil {
 		return Protocol{}, fmt.Errorf("eval: protocol: %w", err)
 	}

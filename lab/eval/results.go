@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,7 +83,7 @@ func openLocked(path string) (*os.File, error) {
 			return nil, fmt.Errorf("%w: %w", ErrResults, err)
 		}
 		if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-			return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrResults, path, regular.ErrNotRegular), f.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrResults, path, safefile.ErrNotRegular), f.Close())
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			err = fmt.Errorf("%w: %s: another run writes to it (%w); wait for its end, or give another file with --out",
@@ -232,7 +232,7 @@ func (r *Results) Finish() error {
 
 // ReadFile reads the rows of the named file.
 func ReadFile(path string) ([]Row, error) {
-	f, _, err := regular.Open(path)
+	f, _, err := safefile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrResults, err)
 	}
@@ -245,25 +245,15 @@ func ReadFile(path string) ([]Row, error) {
 }
 
 // WriteFile writes a results file with sorted trials. It replaces path in one step or not at all.
-func WriteFile(path string, rows []Row) (err error) {
+func WriteFile(path string, rows []Row) error {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, compareTrials)
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrResults, err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.WriteString(header)
-	err = errors.Join(err, WriteRows(f, rows), f.Chmod(0o644), f.Sync(), f.Close())
+	err := safefile.Replace(path, 0o644, func(w io.Writer) error {
+		_, err := io.WriteString(w, header)
+		return errors.Join(err, WriteRows(w, rows))
+	})
 	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrResults, path, err)
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("%w: %w", ErrResults, err)
 	}
 	return nil
 }

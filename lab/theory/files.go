@@ -1,12 +1,12 @@
 package theory
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+
+	"optibfm/internal/safefile"
 )
 
 // WriteFiles writes theory.csv and theory_curves.csv to a folder, which it makes if
@@ -18,18 +18,9 @@ func (r Report) WriteFiles(dir string) error {
 	for name, write := range map[string]func(io.Writer) error{
 		"theory.csv": r.WriteClaims, "theory_curves.csv": r.WriteCurves,
 	} {
-		if err := writeFile(filepath.Join(dir, name), write); err != nil {
+		if err := safefile.Replace(filepath.Join(dir, name), 0o644, write); err != nil {
 			return fmt.Errorf("theory: %w", err)
 		}
 	}
 	return nil
-}
-
-func writeFile(path string, write func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	buffered := bufio.NewWriter(file)
-	return errors.Join(write(buffered), buffered.Flush(), file.Close())
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"optibfm/internal/authority"
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // rootPath is where the page has the root certificate. Phones take its last part as the name of a file.
@@ -161,11 +161,11 @@ const MaxPEM = 1 << 20
 
 // readPair is tls.LoadX509KeyPair for regular files.
 func readPair(certFile, keyFile string) (tls.Certificate, error) {
-	cert, err := regular.Read(certFile, MaxPEM)
+	cert, err := safefile.Read(certFile, MaxPEM)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	key, err := regular.Read(keyFile, MaxPEM)
+	key, err := safefile.Read(keyFile, MaxPEM)
 	if err != nil {
 		return tls.Certificate{}, err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/tflite/internal/wire"
 )
 
@@ -58,7 +58,7 @@ type tensor struct {
 
 // readModel reads a graph.
 func readModel(path string) (*model, error) {
-	raw, err := regular.Read(path, maxBytes)
+	raw, err := safefile.Read(path, maxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -306,7 +306,7 @@ func (w *weightFiles) read(entries map[string]string) ([]byte, error) {
 	if err := errors.Join(failed, err); err != nil {
 		return nil, fmt.Errorf("its data has the offset %q and the length %q", entries["offset"], entries["length"])
 	}
-	f, size, err := regular.Open(filepath.Join(w.dir, location))
+	f, size, err := safefile.Open(filepath.Join(w.dir, location))
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 	"optibfm/tflite"
 )
 
@@ -47,7 +47,7 @@ type inputTensors struct{ obs, z, action tensor }
 // on the CPU. Phi, Act, Psi and Search allocate on Go's heap only if the number
 // of candidates changes.
 func LoadSavedModel(saved tflite.SavedModel, c Config, n int) (Model, error) {
-	graph, _, err := regular.Open(filepath.Join(saved.Dir, tflite.SavedModelFileName))
+	graph, _, err := safefile.Open(filepath.Join(saved.Dir, tflite.SavedModelFileName))
 	if err != nil {
 		return nil, fmt.Errorf("tensorflow: %w; use the directory of a SavedModel", err)
 	}

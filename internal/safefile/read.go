@@ -1,8 +1,11 @@
-// Package regular reads regular files and nothing else.
+// Package safefile reads regular files and replaces files in one step.
 //
 // Opening a named pipe waits for a writer, and reading a device may never end. This package refuses
 // both. It reads at most the size that a file has when it is opened.
-package regular
+//
+// A write goes to a new file, which is synced and then takes the place of the old one. If the process
+// or the power fails at any moment, the old or the new file remains, complete.
+package safefile
 
 import (
 	"errors"

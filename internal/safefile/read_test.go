@@ -1,4 +1,4 @@
-package regular_test
+package safefile_test
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"optibfm/internal/regular"
+	"optibfm/internal/safefile"
 )
 
 // within fails if f does not return: a guard against a hang.
@@ -35,7 +35,7 @@ func TestInstead_RecognisesPointersAndPages(t *testing.T) {
 		"version ": "git-lfs", "<!DOCTYPE html>": "web page", "<!DOCTYP": "web page", "\n <html>": "web page",
 		"PK\x03\x04": "", "{\"a\": 1}": "", "": "", "versions": "",
 	} {
-		if got := regular.Instead([]byte(start)); (got == "") != (want == "") || !strings.Contains(got, want) {
+		if got := safefile.Instead([]byte(start)); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%q: %s", start, got)
 		}
 	}
@@ -54,17 +54,17 @@ func TestOpen_RefusesAllButRegularFiles(t *testing.T) {
 	defer listener.Close()
 	for _, path := range []string{pipe, link, "/dev/zero", dir} {
 		err := within(t, func() error {
-			_, _, err := regular.Open(path)
+			_, _, err := safefile.Open(path)
 			return err
 		})
-		if !errors.Is(err, regular.ErrNotRegular) || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, safefile.ErrNotRegular) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v, want ErrNotRegular", path, err)
 		}
 	}
-	if _, _, err := regular.Open(socket); err == nil { // the kernel refuses
+	if _, _, err := safefile.Open(socket); err == nil { // the kernel refuses
 		t.Error("Open accepts a socket")
 	}
-	if _, _, err := regular.Open(filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := safefile.Open(filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nothing: %v, want ErrNotExist", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestOpen_FollowsLinksToRegularFiles(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, []byte("text"), 0o600), os.Symlink("file", link)); err != nil {
 		t.Fatal(err)
 	}
-	f, size, err := regular.Open(link)
+	f, size, err := safefile.Open(link)
 	if err != nil || size != 4 {
 		t.Fatalf("size %d, %v", size, err)
 	}
@@ -87,21 +87,21 @@ func TestReadFile_IsBoundedByTheLimitAndTheSizeAtOpening(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	systems := map[string]fs.FS{"dir": regular.Dir(dir), "map": fstest.MapFS{"file": {Data: []byte("text")}}}
+	systems := map[string]fs.FS{"dir": safefile.Dir(dir), "map": fstest.MapFS{"file": {Data: []byte("text")}}}
 	for name, fsys := range systems {
-		if content, err := regular.ReadFile(fsys, "file", 4); string(content) != "text" || err != nil {
+		if content, err := safefile.ReadFile(fsys, "file", 4); string(content) != "text" || err != nil {
 			t.Errorf("%s: %q, %v", name, content, err)
 		}
-		_, err := regular.ReadFile(fsys, "file", 3)
+		_, err := safefile.ReadFile(fsys, "file", 3)
 		if err == nil || !strings.Contains(err.Error(), "4 bytes, at most 3") {
 			t.Errorf("%s: %v, want an error about the size", name, err)
 		}
 	}
-	if _, err := regular.ReadFile(regular.Dir(dir), "../file", 4); !errors.Is(err, fs.ErrInvalid) {
+	if _, err := safefile.ReadFile(safefile.Dir(dir), "../file", 4); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("%v, want ErrInvalid", err)
 	}
 	// The size of a file in /proc is 0 with any content.
-	if content, err := regular.ReadFile(regular.Dir("/proc/self"), "maps", 1<<20); len(content) != 0 || err != nil {
+	if content, err := safefile.ReadFile(safefile.Dir("/proc/self"), "maps", 1<<20); len(content) != 0 || err != nil {
 		t.Errorf("%d bytes, %v, want none", len(content), err)
 	}
 }

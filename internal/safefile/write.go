@@ -1,0 +1,55 @@
+package safefile
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Replace calls write with a new file in the folder of path, which then takes the place of path. If
+// Replace returns nil, the new file is on disk. After an error of write the old one is unchanged.
+func Replace(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	return place(path, mode, write, os.Rename)
+}
+
+// Create is Replace for a path without a file. If there is one, the error wraps fs.ErrExist. The file
+// system must have hard links.
+func Create(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	return place(path, mode, write, os.Link)
+}
+
+func place(path string, mode fs.FileMode, write func(io.Writer) error, name func(from, to string) error) error {
+	dir, base := filepath.Split(path)
+	dir = filepath.Clean(dir)
+	f, err := os.CreateTemp(dir, "."+base+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails after a rename
+	buffered := bufio.NewWriterSize(f, 1<<16)
+	if err = write(buffered); err == nil {
+		err = buffered.Flush()
+	}
+	if err == nil {
+		err = errors.Join(f.Chmod(mode), f.Sync())
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := name(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(dir)
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

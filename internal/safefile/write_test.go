@@ -1,0 +1,49 @@
+package safefile_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"optibfm/internal/safefile"
+)
+
+func TestReplace_KeepsTheOldFileAfterAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	text := func(s string, err error) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, failed := io.WriteString(w, s)
+			return errors.Join(failed, err)
+		}
+	}
+	full := errors.New("full")
+	for _, step := range []struct {
+		name string
+		do   func() error
+		want string
+		err  error
+	}{
+		{"create", func() error { return safefile.Create(path, 0o640, text("one", nil)) }, "one", nil},
+		{"create again", func() error { return safefile.Create(path, 0o640, text("two", nil)) }, "one", fs.ErrExist},
+		{"replace", func() error { return safefile.Replace(path, 0o640, text("three", nil)) }, "three", nil},
+		{"fail", func() error { return safefile.Replace(path, 0o640, text("four", full)) }, "three", full},
+	} {
+		if err := step.do(); !errors.Is(err, step.err) {
+			t.Errorf("%s: %v, want %v", step.name, err, step.err)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil || string(content) != step.want {
+			t.Errorf("%s: found %q, %v, want %q", step.name, content, err, step.want)
+		}
+	}
+	files, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	if info, err := files[0].Info(); err != nil || info.Mode() != 0o640 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
