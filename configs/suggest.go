@@ -20,6 +20,7 @@ var formerKeys = map[string]string{
 	"controller.robust":                      "remove it: mistakes weigh less with controller.noise.estimate",
 	"operator.scripted.drift.std_per_minute": "use operator.scripted.drift.minute_std",
 	"operator.web.mode":                      "use operator.label_mode (sparse is now any)",
+	"robot.composite.history":                "use model.groups",
 }
 
 // unknownKey is the message about a path. Its first unknown key is key, at keyPath.
