@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -159,7 +157,7 @@ func TestPredictions_CountTheNewestLabels(t *testing.T) {
 	var all []float64
 	for range 300 {
 		e := 4 * (random.Float64() - 0.5)
-		p.add(e, 0)
+		p.add(e)
 		all = append(all, e)
 		want := Predicted{}
 		for _, e := range all[max(0, len(all)-10):] {
@@ -174,7 +172,7 @@ func TestPredictions_CountTheNewestLabels(t *testing.T) {
 			t.Fatalf("after %d labels: %+v, want %+v", len(all), got, want)
 		}
 	}
-	if p.add(nan, 0); p.summary().Last != 0 {
+	if p.add(nan); p.summary().Last != 0 {
 		t.Error("a NaN was predicted")
 	}
 }
@@ -222,96 +220,6 @@ func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
 	if off := NewProficiency(GateConfig{}, testPeriod); off.Advance(long) {
 		t.Error("off, but learnt")
 	}
-}
-
-func TestLearner_ForgetsUnpredictedLabelsAsEarlierPrograms(t *testing.T) {
-	forgetsUnpredictedLabels(t, false, 1)
-	forgetsUnpredictedLabels(t, true, 5) // one label of five counts
-}
-
-// forgetsUnpredictedLabels gives a label every so many ticks.
-func forgetsUnpredictedLabels(t *testing.T, relearn bool, every uint64) {
-	t.Helper()
-	cfg := PersonConfig()
-	cfg.Gate.StopWhenLearnt, cfg.Gate.Relearn = true, relearn
-	cfg.Rho, cfg.Offset, cfg.Noise.Freedom = 0.999, 0, 0
-	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	random := rand.New(rand.NewPCG(8, 2))
-	naive := naiveBelief(rigLatent, cfg.priorPrecision())
-	const old, kept, undone = 40, 7, 43
-	for i := range uint64(old + kept) {
-		phi, z := gaussian(random, rigLatent), 1.0
-		if i >= old {
-			z = -30
-		}
-		l.Advance(1)
-		l.Observe(i*every, 0, phi, nil)
-		if got := l.Apply(value(i+1, i*every, z*phi[0]), 0); got.Outcome != Applied {
-			t.Fatal(got.Outcome)
-		}
-		if i >= old && i != undone {
-			naive.add(phi, z*phi[0], math.Pow(cfg.Rho, float64(old+kept-1-i)))
-		}
-	}
-	undo := rewardsrc.Label{ID: 99, Kind: rewardsrc.Undo, Undoes: undone + 1}
-	if got := l.Apply(undo, 0); got.Outcome != Applied {
-		t.Fatal(got.Outcome)
-	}
-	if got := l.Noise().Labels; got != old+kept-1 {
-		t.Errorf("%d labels before the change, want %d", got, old+kept-1)
-	}
-	l.ForgetUnpredicted()
-	if got := l.Noise().Labels; got != kept-1 {
-		t.Errorf("%d labels after the change, want %d", got, kept-1)
-	}
-	mean := make([]float64, rigLatent)
-	l.belief.Mean(mean)
-	for i, want := range naive.mean() {
-		if math.Abs(mean[i]-want) > 1e-9 {
-			t.Errorf("mean[%d] is %g, want %g", i, mean[i], want)
-		}
-	}
-	if got := l.Predicted(); got != (Predicted{}) {
-		t.Errorf("predicted %+v after the change, want none", got)
-	}
-	old1 := l.Apply(rewardsrc.Label{ID: 100, Kind: rewardsrc.Undo, Undoes: old - 5}, 0)
-	if old1.Outcome != NothingToUndo {
-		t.Errorf("the undo of a forgotten label: %v", old1.Outcome)
-	}
-	if n := testing.AllocsPerRun(10, l.ForgetUnpredicted); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-// normalEquations solves regularised least squares with the normal equations.
-type normalEquations struct {
-	v *mat.SymDense
-	b *mat.VecDense
-}
-
-func naiveBelief(d int, lambda float64) *normalEquations {
-	n := &normalEquations{mat.NewSymDense(d, nil), mat.NewVecDense(d, nil)}
-	for i := range d {
-		n.v.SetSym(i, i, lambda)
-	}
-	return n
-}
-
-func (n *normalEquations) add(phi []float64, reward, weight float64) {
-	x := mat.NewVecDense(len(phi), phi)
-	n.v.SymRankOne(n.v, weight, x)
-	n.b.AddScaledVec(n.b, weight*reward, x)
-}
-
-func (n *normalEquations) mean() []float64 {
-	var z mat.VecDense
-	if err := z.SolveVec(n.v, n.b); err != nil {
-		panic(err) // λ is positive
-	}
-	return z.RawVector().Data
 }
 
 func TestAgent_StopsAskingUntilLabelsContradict(t *testing.T) {

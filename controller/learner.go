@@ -272,29 +272,6 @@ func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisa
 // Relearn. With Relearn, it counts labels half a second apart. An undo does not change it.
 func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
 
-// ForgetUnpredicted forgets all labels before the first of the recent ones that was not predicted. Programs up to
-// format 6 of the log did so in the tick after FlagContradicted. Only replay calls it.
-func (l *Learner) ForgetUnpredicted() {
-	l.belief.Reset()
-	l.noise.state = NoiseState{}
-	l.unsettled = SettlingTicks
-	first := l.predictions.first()
-	l.predictions = predictions{}
-	for i := undoable - 1; i >= 0; i-- {
-		e := l.ledger.recent(i)
-		if e.order < first || !e.active {
-			e.active = false
-			continue
-		}
-		l.age(e)
-		e.weight = e.full
-		if e.active = l.belief.Update(e.phi, e.reward, e.full) == nil; e.active {
-			l.noise.state.Labels++
-		}
-	}
-	l.reaction.restart(l.belief)
-}
-
 // features writes the belief's features of φ [d] and an observation [O] to dst [Belief.Dim]. Without an
 // observation the residuals are 0.
 func (l *Learner) features(dst, phi []float64, obs []float32) {
@@ -467,7 +444,7 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 	}
 	l.considerMoments(a)
 	if counts {
-		l.predictions.add(surprise/l.Sigma(), l.ledger.added)
+		l.predictions.add(surprise / l.Sigma())
 		l.counted = a.About
 	}
 	l.noise.add(surprise)

@@ -25,9 +25,8 @@ const (
 
 // predictions holds which of the newest labels the belief predicted before it learnt them.
 type predictions struct {
-	recent uint32               // bit i: of the label i counted labels ago
-	count  uint32               // labels, at most recentLabels
-	order  [recentLabels]uint64 // of these labels among all in the ledger
+	recent uint32 // bit i: of the label i counted labels ago
+	count  uint32 // labels, at most recentLabels
 }
 
 // Predicted tells how many of the newest labels, at most ten, the belief predicted to within 1.5 standard
@@ -43,10 +42,8 @@ func (p *predictions) summary() Predicted {
 	return Predicted{Labels: uint32(bits.OnesCount32(p.recent)), Of: p.count, Last: p.recent & 1}
 }
 
-// add notes a label with an error in standard deviations of its prediction, and its order.
-func (p *predictions) add(deviations float64, order uint64) {
-	copy(p.order[1:], p.order[:])
-	p.order[0] = order
+// add notes a label with an error in standard deviations of its prediction.
+func (p *predictions) add(deviations float64) {
 	p.recent <<= 1
 	if math.Abs(deviations) <= predictedWithin {
 		p.recent |= 1
@@ -91,15 +88,6 @@ func (p *Proficiency) Advance(t *Tick) (learnt bool) {
 		p.learnt, p.held = true, 0
 	}
 	return p.learnt
-}
-
-// first returns the order of the first of the recent labels that was not predicted, MaxUint64 for none.
-func (p *predictions) first() uint64 {
-	i := bits.Len32(^p.recent&(1<<p.count-1)) - 1
-	if i < 0 {
-		return math.MaxUint64
-	}
-	return p.order[i]
 }
 
 // Learnt returns the newest decision.

@@ -150,7 +150,7 @@ const (
 	FlagUnreachable         // the operator could not be reached: no request was opened
 	FlagStopped             // a stop is latched, see Fault; with FlagArmed: since this tick
 	FlagExplore             // Config.Explore changed Z
-	FlagContradicted        // only in logs up to format 6: the next tick called Learner.ForgetUnpredicted
+	_                       // unused
 	FlagLearnt              // the task is learnt, see Proficiency: from the next tick on the robot does not ask
 	FlagSwitched            // Agent.SwitchTask replaced the belief before this tick
 	FlagHeld                // an earlier request is open and Config.Gate.Pause holds the robot: its state teaches nothing

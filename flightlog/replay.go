@@ -438,20 +438,16 @@ func (p *replay) switchTask(t *controller.Tick) error {
 	return p.restore(s, t.Index)
 }
 
-// forgetTask repeats that the robot began a task again, or forgot it, after the tick before. After a gap the replay
+// forgetTask repeats that the robot began a task again after the tick before. After a gap the replay
 // does not know the labels that the robot kept.
 func (p *replay) forgetTask(t *controller.Tick) {
-	changed, contradicted := p.before.Has(controller.FlagChanged), p.before.Has(controller.FlagContradicted)
+	changed := p.before.Has(controller.FlagChanged)
 	p.before = t.Flags
-	switch {
-	case changed:
-		p.learner.Relearn(t.Index)
-		p.progress.Resume(false)
-	case contradicted:
-		p.learner.ForgetUnpredicted()
-	default:
+	if !changed {
 		return
 	}
+	p.learner.Relearn(t.Index)
+	p.progress.Resume(false)
 	if p.synced && len(p.missing) > 0 {
 		p.lose(t.Index, 0, "the task was forgotten, and the newest labels are not known")
 	}

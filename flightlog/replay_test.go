@@ -195,17 +195,6 @@ func TestVerify_BeginsATaskAgainOnlyOnceAcrossAGap(t *testing.T) {
 	sameVector(t, result.Z, z, 0)
 }
 
-func TestVerify_ForgetsUnpredictedLabelsOfEarlierFormats(t *testing.T) {
-	cfg := simulationConfig()
-	cfg.Gate.StopWhenLearnt, cfg.Gate.Relearn, cfg.Sigma = true, true, 0.3
-	run := simulation{cfg: cfg, ticks: 1000, every: 5000, turn: 400, format: 6, forgets: 700}
-	path, _ := run.run(t)
-	result := verify(t, path)
-	if !result.OK() || len(result.Summary.Changed) != 1 || result.Summary.Changed[0] < run.forgets {
-		t.Errorf("got %v, forgot after %v", result.First, result.Summary.Changed)
-	}
-}
-
 func TestVerify_FindsAChangedFeatureOrWeight(t *testing.T) {
 	weight := false
 	for name, c := range map[string]struct {

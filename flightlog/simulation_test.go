@@ -28,8 +28,6 @@ type simulation struct {
 	warm    bool                     // the belief holds a label at the start
 	turn    uint64                   // from this tick on the task is the opposite one; 0: never
 	keeps   uint64                   // so many ticks after the task changed the operator keeps the former one; 0: never
-	format  int                      // of the log; 0: FormatVersion
-	forgets uint64                   // after this tick labels are forgotten as up to format 6; 0: never
 	another uint64                   // before this tick the run switches to a saved task; 0: never
 	spoil   func(s *Snapshot)        // changes the snapshot of that switch in the log; without a Task it is missing
 }
@@ -44,7 +42,7 @@ func simulationConfig() controller.Config {
 func (s simulation) run(t *testing.T) (path string, z []float64) {
 	t.Helper()
 	meta := testMetadata(testShape)
-	meta.Control, meta.Format = s.cfg, s.format
+	meta.Control = s.cfg
 	w, path := create(t, meta, Options{NoSync: true})
 	learner, err := controller.NewLearner(s.cfg, testShape.Latent, meta.Robot.Period)
 	must(t, err)
@@ -108,9 +106,7 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 		r.another, r.changed = 0, false
 		r.switchTask(tick)
 	}
-	if r.changed && r.format == 6 {
-		r.learner.ForgetUnpredicted()
-	} else if r.changed {
+	if r.changed {
 		r.learner.Relearn(index)
 		r.learnt.Resume(false)
 	}
@@ -154,15 +150,8 @@ func (r *simulatedRun) step(index, elapsed uint64) {
 	}
 }
 
-// judge decides whether the task has changed, as programs of the log's format do.
+// judge decides whether the task has changed.
 func (r *simulatedRun) judge(tick *controller.Tick) {
-	if r.format == 6 {
-		if r.changed = r.forgets > 0 && tick.Index >= r.forgets; r.changed {
-			tick.Flags |= controller.FlagContradicted
-			r.forgets = 0
-		}
-		return
-	}
 	if r.changed = r.learner.Changed(); r.changed {
 		tick.Flags |= controller.FlagChanged
 	}

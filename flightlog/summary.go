@@ -135,7 +135,7 @@ func (s *tally) addTick(t *controller.Tick) {
 	if t.ToPose() {
 		s.Moving++
 	}
-	if t.Flags.Has(controller.FlagChanged) || t.Flags.Has(controller.FlagContradicted) {
+	if t.Flags.Has(controller.FlagChanged) {
 		s.Changed = append(s.Changed, t.Index)
 	}
 	if kept(t) {

@@ -20,13 +20,13 @@ func TestSummary_StopsHaveTheirNumber(t *testing.T) {
 	}
 }
 
-func TestSummary_NamesTheTicksAfterWhichLabelsWereForgotten(t *testing.T) {
+func TestSummary_NamesTheTicksAfterWhichTheTaskBeganAgain(t *testing.T) {
 	s := newTally()
 	tick := controller.NewTick(testShape)
 	for i := range uint64(9) {
 		tick.Index, tick.Flags = i, 0
 		if i%4 == 2 {
-			tick.Flags = controller.FlagContradicted
+			tick.Flags = controller.FlagChanged
 		}
 		s.addTick(tick)
 	}
