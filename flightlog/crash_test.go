@@ -259,29 +259,6 @@ func TestReader_CutHasOffsetAndLastTick(t *testing.T) {
 	}
 }
 
-func TestReader_ReadsChunksAroundADamagedOne(t *testing.T) {
-	log, durable := smallLog(t, 60, Options{})
-	log[durable[16]+500] ^= 0x40 // in the chunk of label 27
-	r, err := NewReader(bytes.NewReader(log), int64(len(log)))
-	must(t, err)
-	var damage []error
-	found := make(map[uint64]bool)
-	for record, err := range r.Records() {
-		var at *DamageError
-		if errors.As(err, &at) && errors.Is(err, ErrDamaged) {
-			damage = append(damage, err)
-			continue
-		}
-		must(t, err)
-		if record.Label != nil {
-			found[record.Label.ID] = true
-		}
-	}
-	if len(damage) != 1 || found[27] || !found[16] || !found[38] {
-		t.Fatalf("damage %v, labels %v", damage, found)
-	}
-}
-
 func TestOpen_RefusesOtherFiles(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "text": "hello, this is not a log", "magic only": "\x89MCAP0\r\n",
