@@ -154,7 +154,7 @@ func (w *walker) run() error {
 	at := firstRecord
 	for at < w.limit {
 		next, err := w.step(at)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, errDataEnd) {
 			break
 		}
 		if err != nil {
@@ -167,7 +167,10 @@ func (w *walker) run() error {
 	return w.finish(at)
 }
 
-// step reads what is at an offset and returns the offset after it, io.EOF at the end of the data section.
+// errDataEnd is returned by step at the record that ends the data section.
+var errDataEnd = errors.New("end of the data section")
+
+// step reads what is at an offset and returns the offset after it.
 func (w *walker) step(at int64) (next int64, err error) {
 	if n := int64(len(w.indexes)); n > 0 {
 		got, err := w.bytes(at, min(at+n, w.limit))
@@ -184,7 +187,7 @@ func (w *walker) step(at int64) (next int64, err error) {
 		return 0, err
 	}
 	if op == mcap.OpDataEnd && length == dataEndLength-recordLead && w.limit == w.size {
-		return at, io.EOF
+		return at, errDataEnd
 	}
 	return at + recordLead + length, w.take(op, at, length)
 }
@@ -273,7 +276,7 @@ func (w *walker) takeChunk(p part) error {
 		return err
 	}
 	w.indexes = records.buf.Bytes()
-	missing := false
+	missing, next := false, w.next
 	for i, entries := range content.index {
 		switch first := content.first[i]; {
 		case len(entries) == 0:
@@ -282,9 +285,10 @@ func (w *walker) takeChunk(p part) error {
 			return nil
 		default:
 			missing = missing || first > w.next[i]
-			w.next[i] = first + uint32(len(entries))
+			next[i] = first + uint32(len(entries))
 		}
 	}
+	w.next = next
 	if missing && len(w.Damage()) == 0 {
 		w.damage(p.offset, p.offset, errors.New("a block of the file is missing"))
 	}
