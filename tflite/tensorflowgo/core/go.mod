@@ -4,4 +4,4 @@ go 1.26
 
 require github.com/wamuir/graft v0.10.0
 
-require google.golang.org/protobuf v1.36.10 // indirect
+require google.golang.org/protobuf v1.36.12 // indirect
