@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"html"
+	"image"
 	"slices"
 	"strings"
 	"testing"
@@ -86,8 +87,8 @@ func compareRows(t *testing.T, got, want map[string]string) {
 
 func TestPage_IsDrawnInLightAndDark(t *testing.T) {
 	page, _ := pageOf(t, simulated().write(t))
-	for _, dark := range []bool{false, true} {
-		picture := browsertest.Picture(t, page, "--window-size=1280,1400", browsertest.Theme(dark))
+	for _, theme := range []string{"light", "dark"} {
+		picture := browsertest.Picture(t, page, image.Pt(1280, 1400), theme)
 		colours := make(map[[4]uint32]int)
 		for y := 300; y < 1400; y += 2 {
 			for x := 60; x < 900; x += 2 {
@@ -96,7 +97,7 @@ func TestPage_IsDrawnInLightAndDark(t *testing.T) {
 			}
 		}
 		if len(colours) < 200 {
-			t.Errorf("dark %v: the plots have %d colours", dark, len(colours))
+			t.Errorf("%s: the plots have %d colours", theme, len(colours))
 		}
 	}
 }

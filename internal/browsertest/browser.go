@@ -1,147 +1,223 @@
 //go:build linux
 
-// Package browsertest opens pages in a headless browser without a network.
+// Package browsertest opens pages in a headless Chromium, which it drives over the Chrome DevTools
+// Protocol.
 //
-// It skips tests without Chromium or user namespaces, and with -short.
+// All pages of a test program share a process, and one without a network has the pages of [Load]. It
+// ends with the test program. Tests are skipped without Chromium, without user namespaces where the
+// page must have no network, and with -short.
 package browsertest
 
 import (
-	"bytes"
-	"context"
+	"bufio"
+	"cmp"
 	"encoding/json"
-	"html"
-	"image"
-	_ "image/png" // of screenshots
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
-// find returns a browser that runs without a network, "" if there is none.
-var find = sync.OnceValue(func() string {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			continue
-		}
-		profile, err := os.MkdirTemp("", "browser")
-		if err != nil {
-			continue
-		}
-		defer func() { _ = os.RemoveAll(profile) }()
-		if _, err := command(context.Background(), path, profile, "--dump-dom", "about:blank").Output(); err == nil {
-			return path
-		}
-	}
-	return ""
-})
+// Browser is a running Chromium. Several goroutines may use it.
+type Browser struct {
+	to *os.File // messages end with a zero byte
 
-// command runs a browser in a network namespace without devices.
-func command(ctx context.Context, path, profile string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, path, append([]string{
-		"--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage",
-		"--virtual-time-budget=6000", "--enable-logging=stderr", "--user-data-dir=" + profile,
-	}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	return cmd
+	mu      sync.Mutex
+	next    int
+	waiting map[int]chan message
+	pages   map[string]*Page // by session
+	ended   bool
 }
 
-var pageError = regexp.MustCompile(`(?m)^.*CONSOLE.*(Uncaught|Refused|Error).*$`)
+// message is an answer or an event of the protocol.
+type message struct {
+	ID        int
+	SessionID string
+	Method    string
+	Params    json.RawMessage
+	Result    json.RawMessage
+	Error     *struct{ Message string }
+}
 
-// Open opens a page with a fragment in its address and returns the output of the
-// browser. The test fails if the page logs an error.
-func Open(t *testing.T, page []byte, fragment string, args ...string) []byte {
+// answerTime limits a call, which takes milliseconds on a quiet machine.
+const answerTime = time.Minute
+
+var errEnded = errors.New("browsertest: the browser ended")
+
+var (
+	shared   = sync.OnceValues(func() (*Browser, error) { return start(false, "", "--ignore-certificate-errors") })
+	isolated = sync.OnceValues(func() (*Browser, error) { return start(true, "") })
+)
+
+// Shared returns a browser that accepts any certificate.
+func Shared(t testing.TB) *Browser {
+	t.Helper()
+	return need(t, shared)
+}
+
+// Own starts the browser of a user. The home folder has the certificates that it trusts; "" has none.
+func Own(t testing.TB, home string, flags ...string) *Browser {
+	t.Helper()
+	b := need(t, func() (*Browser, error) { return start(false, home, flags...) })
+	t.Cleanup(func() { _ = b.call("", "Browser.close", nil, nil) })
+	return b
+}
+
+func need(t testing.TB, start func() (*Browser, error)) *Browser {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a browser")
 	}
-	browser := find()
-	if browser == "" {
-		t.Skip("no browser without a network: install chromium and allow user namespaces")
-	}
-	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, page, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := command(t.Context(), browser, t.TempDir(), append(args, "file://"+path+"#"+fragment)...)
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	out, err := cmd.Output()
-	if found := pageError.FindAllString(log.String(), -1); found != nil {
-		t.Errorf("the page logs %s", strings.Join(found, "\n"))
-	}
+	b, err := start()
 	if err != nil {
-		t.Fatalf("%s: %v: %s", browser, err, log.String())
+		t.Skipf("no browser: install chromium, and allow user namespaces: %v", err)
 	}
-	return out
+	return b
 }
 
-// DOM returns the page after its scripts ran.
-func DOM(t *testing.T, page []byte, fragment string, args ...string) []byte {
-	t.Helper()
-	return Open(t, page, fragment, append(args, "--dump-dom")...)
-}
-
-// Drive runs a script in the page when the page is ready, and decodes the JSON of its return value.
-func Drive(t *testing.T, page []byte, fragment, size, script string, result any) {
-	t.Helper()
-	driver := `<script>setTimeout(() => {
-		const drive = () => { ` + script + ` };
-		document.body.dataset.driven = JSON.stringify(drive());
-	}, 1000)</script></body>`
-	immediate := `<head><script>window.requestAnimationFrame = (draw) => draw();</script>`
-	page = bytes.Replace(Unguarded(page), []byte("<head>"), []byte(immediate), 1)
-	page = bytes.Replace(page, []byte("</body>"), []byte(driver), 1)
-	text := Attribute(t, DOM(t, page, fragment, "--window-size="+size), "data-driven")
-	if err := json.Unmarshal([]byte(text), result); err != nil {
-		t.Fatalf("the page returned %q: %v", text, err)
+func find() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
 	}
+	return "", errors.New("neither Chromium nor Chrome is in PATH")
 }
 
-// Picture returns a screenshot of the page.
-func Picture(t *testing.T, page []byte, args ...string) image.Image {
-	t.Helper()
-	shot := filepath.Join(t.TempDir(), "shot.png")
-	Open(t, page, "", append(args, "--screenshot="+shot)...)
-	content, err := os.ReadFile(shot)
+// start starts a browser that ends when this process does. The shell then removes its profile, which is
+// also its home by default.
+func start(isolate bool, home string, flags ...string) (*Browser, error) {
+	path, err := find()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	picture, _, err := image.Decode(bytes.NewReader(content))
+	profile, err := os.MkdirTemp("", "browsertest")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return picture
+	in, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	from, out, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"-c", `"$@"; rm -rf -- "$0"`, profile, path,
+		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir=" + profile}, flags...)
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Env = append(os.Environ(), "HOME="+cmp.Or(home, profile))
+	cmd.ExtraFiles = []*os.File{in, out} // descriptors 3 and 4
+	if isolate {
+		cmd.SysProcAttr = &syscall.SysProcAttr{ // a network namespace without devices
+			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+	}
+	err = cmd.Start()
+	_, _ = in.Close(), out.Close()
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(profile))
+	}
+	b := &Browser{to: to, waiting: map[int]chan message{}, pages: map[string]*Page{}}
+	go func() {
+		b.listen(from)
+		_ = cmd.Wait()
+	}()
+	if err := b.call("", "Browser.getVersion", nil, nil); err != nil {
+		_ = to.Close()
+		return nil, err
+	}
+	return b, nil
 }
 
-// Theme returns the browser flag for a light or a dark page.
-func Theme(dark bool) string {
-	if dark {
-		return "--blink-settings=preferredColorScheme=0"
+// listen receives messages until the browser ends.
+func (b *Browser) listen(from *os.File) {
+	defer from.Close()
+	for received := bufio.NewReader(from); ; {
+		text, err := received.ReadBytes(0)
+		if err != nil {
+			break
+		}
+		var m message
+		if err := json.Unmarshal(text[:len(text)-1], &m); err == nil {
+			b.receive(m)
+		}
 	}
-	return "--blink-settings=preferredColorScheme=1"
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	for _, waiting := range b.waiting {
+		close(waiting)
+	}
 }
 
-// Unguarded removes the content security policy of a page, so that a test can add scripts.
-func Unguarded(page []byte) []byte {
-	return regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`).ReplaceAll(page, nil)
+func (b *Browser) receive(m message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if waiting := b.waiting[m.ID]; waiting != nil {
+		delete(b.waiting, m.ID)
+		waiting <- m
+		return
+	}
+	p := b.pages[m.SessionID]
+	if p == nil {
+		return
+	}
+	violation := m.Method == "Log.entryAdded" && strings.Contains(string(m.Params), "Content Security")
+	switch {
+	case m.Method == "Runtime.exceptionThrown" || violation:
+		p.faults = append(p.faults, string(m.Params))
+	case m.Method == "Emulation.virtualTimeBudgetExpired":
+		close(p.passed)
+	}
 }
 
-// Attribute returns the value of the first attribute with a name.
-func Attribute(t *testing.T, dom []byte, name string) string {
-	t.Helper()
-	found := regexp.MustCompile(regexp.QuoteMeta(name) + `="([^"]*)"`).FindSubmatch(dom)
-	if found == nil {
-		t.Fatalf("the page has no %s", name)
+// call calls a method of the protocol. result may be nil.
+func (b *Browser) call(session, method string, params, result any) error {
+	answer := make(chan message, 1)
+	b.mu.Lock()
+	if b.ended {
+		b.mu.Unlock()
+		return errEnded
 	}
-	return html.UnescapeString(string(found[1]))
+	b.next++
+	b.waiting[b.next] = answer
+	request := map[string]any{"id": b.next, "method": method}
+	if params != nil {
+		request["params"] = params
+	}
+	if session != "" {
+		request["sessionId"] = session
+	}
+	text, err := json.Marshal(request)
+	if err == nil {
+		_, err = b.to.Write(append(text, 0))
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case m, ok := <-answer:
+		if !ok {
+			return errEnded
+		}
+		if m.Error != nil {
+			return fmt.Errorf("browsertest: %s: %s", method, m.Error.Message)
+		}
+		if result == nil {
+			return nil
+		}
+		return json.Unmarshal(m.Result, result)
+	case <-time.After(answerTime):
+		return fmt.Errorf("browsertest: %s: no answer", method)
+	}
 }

@@ -3,31 +3,34 @@
 package browsertest
 
 import (
+	"image"
 	"image/color"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 )
 
-func TestOpen_RunsScriptsAndAppliesThemes(t *testing.T) {
-	page := []byte(`<meta charset="utf-8">
-		<style>body { background: #fff } @media (prefers-color-scheme: dark) { body { background: #123456 } }</style>
-		<body><script>document.body.dataset.seen = location.hash + " \"<>";</script></body>`)
+func TestLoad_RunsScriptsWithTheFragment(t *testing.T) {
+	page := []byte(`<meta charset="utf-8"><body><script>
+		document.body.dataset.seen = location.hash + " \"<>";
+	</script></body>`)
 	if got := Attribute(t, DOM(t, page, "a=1"), "data-seen"); got != `#a=1 "<>` {
 		t.Errorf("fragment %q", got)
 	}
-	for _, c := range []struct {
-		dark bool
-		want color.RGBA
-	}{{false, color.RGBA{255, 255, 255, 255}}, {true, color.RGBA{0x12, 0x34, 0x56, 255}}} {
-		r, g, b, _ := Picture(t, page, "--window-size=200,200", Theme(c.dark)).At(100, 100).RGBA()
-		if got := (color.RGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 255}); got != c.want {
-			t.Errorf("dark %v: %v, want %v", c.dark, got, c.want)
+}
+
+func TestPicture_AppliesThemes(t *testing.T) {
+	page := []byte(`<style>body { background: #fff } @media (prefers-color-scheme: dark) { body { background: #123456 } }
+		</style><body></body>`)
+	for theme, want := range map[string]color.RGBA{"light": {255, 255, 255, 255}, "dark": {0x12, 0x34, 0x56, 255}} {
+		r, g, b, _ := Picture(t, page, image.Pt(200, 200), theme).At(100, 100).RGBA()
+		if got := (color.RGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 255}); got != want {
+			t.Errorf("%s: %v, want %v", theme, got, want)
 		}
 	}
 }
 
-func TestOpen_HasNoNetwork(t *testing.T) {
+func TestLoad_HasNoNetwork(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the browser reached a server")
 	}))
@@ -37,14 +40,40 @@ func TestOpen_HasNoNetwork(t *testing.T) {
 		image.onerror = () => { document.body.dataset.network = "none"; };
 		image.src = "` + server.URL + `/x.png";
 	</script></body>`)
-	if got := Attribute(t, DOM(t, page, ""), "data-network"); got != "none" {
-		t.Errorf("network %s", got)
+	Load(t, page, "", image.Pt(200, 200)).Until("document.body.dataset.network", "none")
+}
+
+// failed counts the errors of a test.
+type failed struct {
+	testing.TB
+	errors int
+}
+
+func (f *failed) Errorf(string, ...any) { f.errors++ }
+
+func TestPage_ReportsErrorsAndViolations(t *testing.T) {
+	for name, page := range map[string]string{
+		"error": `<script>undefined.x</script>`,
+		"violation": `<meta http-equiv="Content-Security-Policy" content="default-src 'none'"><body><script>0</script>
+			</body>`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &failed{TB: t}
+			t.Cleanup(func() {
+				if f.errors == 0 {
+					t.Error("not reported")
+				}
+			})
+			need(t, isolated).Page(f, image.Pt(200, 200)).open([]byte(page), "")
+		})
 	}
 }
 
-func TestUnguarded_RemovesThePolicy(t *testing.T) {
-	page := []byte(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'"><body></body>`)
-	if got := string(Unguarded(page)); got != "<body></body>" {
-		t.Errorf("got %s", got)
+func TestDrive_RunsScriptsInSpiteOfThePolicy(t *testing.T) {
+	page := []byte(`<meta http-equiv="Content-Security-Policy" content="default-src 'none'"><body>
+		<script>setTimeout(() => { window.seen = 1; }, 900);</script></body>`)
+	var got int
+	if Drive(t, page, "", "200,200", "return window.seen;", &got); got != 1 {
+		t.Errorf("got %d", got)
 	}
 }

@@ -8,13 +8,18 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"optibfm/internal/rigtest"
 )
 
-// loadProcesses is the number of processes that compete for the processors.
-const loadProcesses = 8
+const (
+	loadProcesses = 8 // that compete for the processors
+	pressInterval = 500 * time.Millisecond
+)
 
 // TestRun_SurvivesLoad is a measurement: OPTIBFM_LOAD_RUNS runs of OPTIBFM_LOAD_SECONDS
 // (default 120), in sequence, at normal priority, next to OPTIBFM_LOAD_PROCESSES busy
@@ -52,7 +57,7 @@ func runUnderLoad(t *testing.T, length time.Duration) {
 		" --set log.dir=" + t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	output := newPairingReader()
+	output := &rigtest.SyncBuffer{}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", strings.Fields(args)...)
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), actAsProgram+"=1")
@@ -60,9 +65,10 @@ func runUnderLoad(t *testing.T, length time.Duration) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	watched := make(chan error, 1)
-	go func() { watched <- labelInBrowser(ctx, output) }()
 	begun := time.Now()
+	person := rigtest.PairPhone(t, output)
+	var labelling sync.WaitGroup
+	labelling.Go(func() { person.PressAgain(ctx, pressInterval) })
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	over := time.After(length)
@@ -82,8 +88,9 @@ func runUnderLoad(t *testing.T, length time.Duration) {
 		}
 	}
 	cancel()
+	labelling.Wait()
 	t.Logf("load average: %.1f", loads)
-	t.Logf("error: %v; the console: %v; the output:\n%s", err, <-watched, output)
+	t.Logf("error: %v; the output:\n%s", err, output)
 	if err != nil {
 		t.Errorf("it failed: %v", err)
 	}

@@ -1,10 +1,7 @@
 package web
 
 import (
-	"bufio"
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,17 +13,13 @@ import (
 	"math"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
+	"optibfm/internal/browsertest"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/frames"
 )
@@ -36,289 +29,37 @@ var (
 	live     = flag.String("live", "", "address of a run's console, with its code, to take docs/console.png of")
 )
 
-// chrome is a headless browser, driven over the Chrome DevTools Protocol.
-type chrome struct {
-	t    testing.TB
-	conn *websocket.Conn
-
-	mu      sync.Mutex
-	next    int
-	waiting map[int]chan cdpAnswer
-	faults  []string // exceptions and console errors
-}
-
-type cdpAnswer struct {
-	ID     int             `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  *struct {
-		Message string `json:"message"`
-	} `json:"error"`
-}
-
-// findChrome returns the path of a browser, "" for none.
-func findChrome() string {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	return ""
-}
-
-// startChrome starts a browser that accepts any certificate, or skips the test without one.
-func startChrome(t testing.TB) *chrome {
-	t.Helper()
-	return startChromeAs(t, t.TempDir(), "--ignore-certificate-errors")
-}
-
-// startChromeAs starts the browser of a user, whose folder has the certificates that it trusts.
-func startChromeAs(t testing.TB, home string, flags ...string) *chrome {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("a browser takes seconds to start")
-	}
-	path := findChrome()
-	if path == "" {
-		t.Skip("no Chromium or Chrome in PATH: install one (apt-get install chromium) to test the page in a browser")
-	}
-	cmd := exec.Command(path, append(flags,
-		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-		"--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "about:blank")...)
-	cmd.Env = append(os.Environ(), "HOME="+home)
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Skipf("%s does not start: %v", path, err)
-	}
-	address := make(chan string, 1)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		lines := bufio.NewScanner(stderr)
-		for lines.Scan() {
-			if _, ws, ok := strings.Cut(lines.Text(), "DevTools listening on "); ok {
-				address <- strings.TrimSpace(ws)
-			}
-		}
-	}()
-	c := &chrome{t: t, waiting: map[int]chan cdpAnswer{}}
-	t.Cleanup(func() {
-		if c.conn != nil {
-			_, _ = c.try("", "Browser.close", nil) // with all of its processes
-			_ = c.conn.CloseNow()
-		}
-		time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
-		<-ended
-		_ = cmd.Wait()
-	})
-	select {
-	case ws := <-address:
-		if c.conn, _, err = websocket.Dial(t.Context(), ws, nil); err != nil {
-			t.Fatal(err)
-		}
-	case <-ended:
-		t.Skipf("%s ended at once", path)
-	case <-time.After(60 * time.Second):
-		_ = cmd.Process.Kill()
-		t.Fatalf("%s did not come up", path)
-	}
-	c.conn.SetReadLimit(64 << 20)
-	go c.listen()
-	return c
-}
-
-func (c *chrome) listen() {
-	for {
-		_, data, err := c.conn.Read(context.Background())
-		if err != nil {
-			return
-		}
-		var a cdpAnswer
-		if json.Unmarshal(data, &a) != nil {
-			continue
-		}
-		c.mu.Lock()
-		violation := a.Method == "Log.entryAdded" && strings.Contains(string(a.Params), "Content Security")
-		if a.Method == "Runtime.exceptionThrown" || violation {
-			c.faults = append(c.faults, string(a.Params))
-		}
-		waiting := c.waiting[a.ID]
-		delete(c.waiting, a.ID)
-		c.mu.Unlock()
-		if waiting != nil {
-			waiting <- a
-		}
-	}
-}
-
-func (c *chrome) try(session, method string, params any) (json.RawMessage, error) {
-	c.mu.Lock()
-	c.next++
-	id, answer := c.next, make(chan cdpAnswer, 1)
-	c.waiting[id] = answer
-	c.mu.Unlock()
-	request := map[string]any{"id": id, "method": method}
-	if params != nil {
-		request["params"] = params
-	}
-	if session != "" {
-		request["sessionId"] = session
-	}
-	if err := c.conn.Write(context.Background(), websocket.MessageText, marshal(request)); err != nil {
-		return nil, err
-	}
-	select {
-	case a := <-answer:
-		if a.Error != nil {
-			return nil, fmt.Errorf("%s: %s", method, a.Error.Message)
-		}
-		return a.Result, nil
-	case <-time.After(30 * time.Second):
-		return nil, fmt.Errorf("%s: no answer", method)
-	}
-}
-
-// page is a tab with separate cookies.
-type page struct {
-	*chrome
-	session string
-}
-
-type size struct{ width, height int }
-
 var (
-	phone  = size{390, 844}
-	laptop = size{1280, 800}
+	phone  = image.Pt(390, 844)
+	laptop = image.Pt(1280, 800)
 
-	smallPhones = []size{{320, 568}, {360, 640}, {375, 667}, {390, 660}}
+	smallPhones = []image.Point{{320, 568}, {360, 640}, {375, 667}, {390, 660}}
 )
 
-func (c *chrome) page(at size) *page {
-	c.t.Helper()
-	p := &page{chrome: c}
-	var made struct{ BrowserContextID, TargetID, SessionID string }
-	p.do("Target.createBrowserContext", nil, &made)
-	p.do("Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": made.BrowserContextID}, &made)
-	p.do("Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true}, &made)
-	p.session = made.SessionID
-	for _, domain := range []string{"Page", "Runtime", "Log"} {
-		p.do(domain+".enable", nil, nil)
-	}
-	p.resize(at)
+// openPage opens a tab of a browser that accepts any certificate.
+func openPage(t testing.TB, at image.Point) *browsertest.Page {
+	t.Helper()
+	return browsertest.Shared(t).Page(t, at)
+}
+
+// openConsole opens the console and waits until it is connected.
+func openConsole(t testing.TB, d *drive, at image.Point) *browsertest.Page {
+	t.Helper()
+	p := openPage(t, at)
+	p.Open(d.Pairing().URL)
+	p.UntilText("link", `\d ms`)
 	return p
 }
 
-func (p *page) resize(at size) {
-	p.t.Helper()
-	p.do("Emulation.setDeviceMetricsOverride", map[string]any{
-		"width": at.width, "height": at.height, "deviceScaleFactor": 1, "mobile": at.width < 600,
-	}, nil)
-}
-
-func (p *page) theme(name string) {
-	p.t.Helper()
-	feature := map[string]string{"name": "prefers-color-scheme", "value": name}
-	p.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{feature}}, nil)
-}
-
-func (p *page) do(method string, params, result any) {
-	p.t.Helper()
-	raw, err := p.try(p.session, method, params)
-	if err == nil && result != nil {
-		err = json.Unmarshal(raw, result)
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-func (p *page) open(url string) {
-	p.t.Helper()
-	p.do("Page.navigate", map[string]any{"url": url}, nil)
-}
-
-// eval evaluates an expression to a string.
-func (p *page) eval(expression string) string {
-	p.t.Helper()
-	var r struct {
-		Result           struct{ Value any }
-		ExceptionDetails any
-	}
-	p.do("Runtime.evaluate", map[string]any{"expression": "String(" + expression + ")", "awaitPromise": true}, &r)
-	if r.ExceptionDetails != nil {
-		p.t.Fatalf("%s: %v", expression, r.ExceptionDetails)
-	}
-	return fmt.Sprint(r.Result.Value)
-}
-
-// until waits for an expression to match.
-func (p *page) until(expression, pattern string) string {
-	p.t.Helper()
-	want := regexp.MustCompile(pattern)
-	var got string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if got = p.eval(expression); want.MatchString(got) {
-			return got
-		}
-	}
-	p.t.Fatalf("%s is %q, want %s", expression, got, pattern)
-	return ""
-}
-
-func (p *page) untilText(id, pattern string) string {
-	p.t.Helper()
-	return p.until("document.getElementById('"+id+"')?.innerText", pattern)
-}
-
-// touchPoint is where a finger is.
-type touchPoint struct {
-	X float64 `json:"x"`
-	Y float64 `json:"y"`
-}
-
-// tap touches the middle of an element, where it must be on top.
-func (p *page) tap(id string) {
-	p.t.Helper()
-	var at touchPoint
-	where := p.eval(`JSON.stringify((() => {
-		const e = document.getElementById('` + id + `'), r = e.getBoundingClientRect();
-		const x = r.x + r.width / 2, y = r.y + r.height / 2;
-		return e.contains(document.elementFromPoint(x, y)) ? { x, y } : {}; })())`)
-	if err := json.Unmarshal([]byte(where), &at); err != nil || at.X == 0 {
-		p.t.Fatalf("%s cannot be touched (%s)", id, where)
-	}
-	p.do("Input.dispatchTouchEvent", map[string]any{"type": "touchStart", "touchPoints": []any{at}}, nil)
-	p.do("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}}, nil)
-}
-
-// key presses a key of the keyboard.
-func (p *page) key(text string) {
-	p.t.Helper()
-	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": text, "text": text}, nil)
-	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": text}, nil)
-}
-
 // picture writes a screenshot if the flag asks for it.
-func (p *page) picture(name string) {
-	p.t.Helper()
+func picture(t testing.TB, p *browsertest.Page, name string) {
+	t.Helper()
 	if *pictures == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), p.screenshot(), 0o644); err != nil {
-		p.t.Fatal(err)
+	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), p.Screenshot(), 0o644); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// screenshot is a PNG of the page.
-func (p *page) screenshot() []byte {
-	p.t.Helper()
-	var shot struct{ Data []byte }
-	p.do("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
-	return shot.Data
 }
 
 // drive plays a robot and its recorder: it shows a view 20 times a second,
@@ -472,19 +213,18 @@ func openForBrowser(t testing.TB, change func(*Config, *Options)) (*drive, chan 
 }
 
 func TestPage_PairLabelUndoStop(t *testing.T) {
-	c := startChrome(t)
 	d, stopped := openForBrowser(t, nil)
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.until("document.body?.dataset.view", "console")
-	p.until("location.hash", "^$") // the code is not kept in the address
-	p.untilText("link", `\d ms`)
-	p.untilText("robot", "rover")
-	p.picture("phone")
+	p := openPage(t, phone)
+	p.Open(d.Pairing().URL)
+	p.Until("document.body?.dataset.view", "console")
+	p.Until("location.hash", "^$") // the code is not kept in the address
+	p.UntilText("link", `\d ms`)
+	p.UntilText("robot", "rover")
+	picture(t, p, "phone")
 
 	labelOnPage(t, d, p)
 
-	p.tap("stop")
+	p.Tap("stop")
 	select {
 	case by := <-stopped:
 		if by != "device 1" {
@@ -493,13 +233,13 @@ func TestPage_PairLabelUndoStop(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("STOP did not arrive")
 	}
-	p.untilText("banner", "STOP was pressed on device 1")
-	p.untilText("banner", "the halt is NOT confirmed") // while the control process says nothing
+	p.UntilText("banner", "STOP was pressed on device 1")
+	p.UntilText("banner", "the halt is NOT confirmed") // while the control process says nothing
 
 	labelStoppedRobot(t, d, p)
 
-	p.tap("stop")
-	p.untilText("banner", "STOP was pressed on device 1")
+	p.Tap("stop")
+	p.UntilText("banner", "STOP was pressed on device 1")
 	d.end()
 	d.End(Ending{
 		Why: "STOP was pressed on device 1", Failed: true,
@@ -508,55 +248,54 @@ func TestPage_PairLabelUndoStop(t *testing.T) {
 	if err := d.Halt(); err != nil {
 		t.Fatal(err)
 	}
-	p.untilText("banner", "The run is over")
-	p.untilText("stop-text", "The run is over")
-	p.untilText("detail", "task save NAME .* --from logs/")
-	p.until("document.getElementById('banner').dataset.tone", "bad")
-	p.untilText("armed", "check it")
-	p.picture("phone-stopped")
-	c.mustBeHealthy()
+	p.UntilText("banner", "The run is over")
+	p.UntilText("stop-text", "The run is over")
+	p.UntilText("detail", "task save NAME .* --from logs/")
+	p.Until("document.getElementById('banner').dataset.tone", "bad")
+	p.UntilText("armed", "check it")
+	picture(t, p, "phone-stopped")
 }
 
 // labelOnPage answers requests, labels unasked and takes a label back.
-func labelOnPage(t *testing.T, d *drive, p *page) {
+func labelOnPage(t *testing.T, d *drive, p *browsertest.Page) {
 	t.Helper()
 	d.ask(1, 6*time.Second)
-	p.untilText("question", `How was it 0\.\d s ago`)
+	p.UntilText("question", `How was it 0\.\d s ago`)
 	time.Sleep(300 * time.Millisecond)
-	p.picture("phone-asked")
-	p.tap("good")
+	picture(t, p, "phone-asked")
+	p.Tap("good")
 	if l := d.next(t); l.Request != 1 || l.Value != 1 || rewardsrc.Monotonic()-l.At > int64(10*time.Second) {
 		t.Errorf("label %+v, want +1 on request 1", l)
 	}
-	p.untilText("presses", `Good\s+counted · \d+ ms`)
-	p.untilText("question", "No question")
+	p.UntilText("presses", `Good\s+counted · \d+ ms`)
+	p.UntilText("question", "No question")
 
-	p.tap("bad")
+	p.Tap("bad")
 	if l := d.next(t); l.Request != 0 || l.Value != -1 {
 		t.Errorf("label %+v, want an unasked -1", l)
 	}
-	p.tap("undo")
+	p.Tap("undo")
 	if l := d.next(t); l.Kind != rewardsrc.Undo {
 		t.Errorf("label %+v, want an undo", l)
 	}
 	compareOnPage(t, d, p)
-	p.tap("cant")
-	p.untilText("presses", `nothing is asked\s+does NOT count`)
+	p.Tap("cant")
+	p.UntilText("presses", `nothing is asked\s+does NOT count`)
 
 	d.ask(2, 60*time.Second)
-	p.untilText("question", "How was it")
+	p.UntilText("question", "How was it")
 	time.Sleep(200 * time.Millisecond)
-	p.tap("cant")
+	p.Tap("cant")
 	if l := d.next(t); l.Kind != rewardsrc.CantTell || l.Request != 2 {
 		t.Errorf("label %+v, want can't tell on request 2", l)
 	}
 }
 
 // compareOnPage presses better, worse and goal while a request is open, with the finger and with the keyboard.
-func compareOnPage(t *testing.T, d *drive, p *page) {
+func compareOnPage(t *testing.T, d *drive, p *browsertest.Page) {
 	t.Helper()
 	d.ask(5, 60*time.Second)
-	p.untilText("question", "How was it")
+	p.UntilText("question", "How was it")
 	for _, c := range []struct {
 		id, key, words string
 		want           rewardsrc.Label
@@ -565,94 +304,79 @@ func compareOnPage(t *testing.T, d *drive, p *page) {
 		{"worse", "<", "Worse", rewardsrc.Label{Kind: rewardsrc.Comparison, Value: -0.5}},
 		{"goal", "g", "This is it", rewardsrc.Label{Kind: rewardsrc.Goal, Value: 1}},
 	} {
-		for _, press := range []func(){func() { p.tap(c.id) }, func() { p.key(c.key) }} {
+		for _, press := range []func(){func() { p.Tap(c.id) }, func() { p.Key(c.key) }} {
 			press()
 			if l := d.next(t); l.Kind != c.want.Kind || l.Value != c.want.Value || l.Request != 0 {
 				t.Errorf("%s: label %+v, want %+v", c.id, l, c.want)
 			}
-			p.untilText("presses", "^"+c.words+`\s+counted · \d+ ms`)
+			p.UntilText("presses", "^"+c.words+`\s+counted · \d+ ms`)
 			time.Sleep(300 * time.Millisecond) // the refractory time
 		}
 	}
-	p.key("+")
+	p.Key("+")
 	if l := d.next(t); l.Request != 5 || l.Value != 1 {
 		t.Errorf("label %+v, want +1 on request 5", l)
 	}
-	p.untilText("question", "No question")
+	p.UntilText("question", "No question")
 }
 
 // labelStoppedRobot checks which presses count while the robot is stopped, and
 // after its reset.
-func labelStoppedRobot(t *testing.T, d *drive, p *page) {
+func labelStoppedRobot(t *testing.T, d *drive, p *browsertest.Page) {
 	t.Helper()
 	d.stops("operator's stop") // and holds it, until it is reset
-	p.untilText("banner", "The robot is stopped: operator's stop")
-	p.untilText("stop-text", "^Stopped$")
-	p.untilText("detail", "The robot is stopped: presses do not count. Undo works.")
-	p.tap("good")
-	p.untilText("presses", `the robot was stopped\s+does NOT count`)
-	p.tap("undo")
+	p.UntilText("banner", "The robot is stopped: operator's stop")
+	p.UntilText("stop-text", "^Stopped$")
+	p.UntilText("detail", "The robot is stopped: presses do not count. Undo works.")
+	p.Tap("good")
+	p.UntilText("presses", `the robot was stopped\s+does NOT count`)
+	p.Tap("undo")
 	if l := d.next(t); l.Kind != rewardsrc.Undo {
 		t.Errorf("label %+v while the robot is stopped, want an undo", l)
 	}
 	d.ask(3, 60*time.Second) // about a moment before the stop
-	p.untilText("question", "How was it")
-	p.untilText("detail", "only the answer to this question counts")
+	p.UntilText("question", "How was it")
+	p.UntilText("detail", "only the answer to this question counts")
 	time.Sleep(200 * time.Millisecond)
-	p.tap("bad")
+	p.Tap("bad")
 	if l := d.next(t); l.Request != 3 || l.Value != -1 {
 		t.Errorf("label %+v, want -1 on request 3", l)
 	}
 	d.stops("")
-	p.untilText("stop-text", "^STOP$")
-	p.until("document.getElementById('banner').hidden", "true")
-	p.tap("good")
+	p.UntilText("stop-text", "^STOP$")
+	p.Until("document.getElementById('banner').hidden", "true")
+	p.Tap("good")
 	if l := d.next(t); l.Kind != rewardsrc.Value {
 		t.Errorf("label %+v after a reset, want good", l)
 	}
 }
 
-// mustBeHealthy fails if a page threw an error or violated its security policy.
-func (c *chrome) mustBeHealthy() {
-	c.t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, fault := range c.faults {
-		c.t.Errorf("the page: %s", fault)
-	}
-}
-
 func TestPage_ShowsLostConnection(t *testing.T) {
-	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
+	p := openConsole(t, d, phone)
 	d.setClosing(true) // refuses all browsers
 	for _, conn := range d.connections() {
 		_ = conn.transport.(socket).conn.CloseNow()
 	}
-	p.untilText("banner", "Connection lost")
-	p.tap("good")
-	p.untilText("presses", `Good · not connected\s+LOST`)
-	p.untilText("banner", "open the one on its terminal") // its address may have changed
-	p.picture("phone-lost")
+	p.UntilText("banner", "Connection lost")
+	p.Tap("good")
+	p.UntilText("presses", `Good · not connected\s+LOST`)
+	p.UntilText("banner", "open the one on its terminal") // its address may have changed
+	picture(t, p, "phone-lost")
 	d.setClosing(false)
-	p.untilText("link", `\d ms`)
-	p.until("document.getElementById('banner').hidden", "true")
+	p.UntilText("link", `\d ms`)
+	p.Until("document.getElementById('banner').hidden", "true")
 	select {
 	case l := <-d.labels:
 		t.Errorf("the lost press came late: %+v", l)
 	case <-time.After(500 * time.Millisecond):
 	}
-	p.tap("good")
+	p.Tap("good")
 	d.next(t)
-	c.mustBeHealthy()
 }
 
 // Safari refuses the WebSocket of a page whose certificate it does not trust.
 func TestPage_UsesAnEventStreamWhereTheSocketIsRefused(t *testing.T) {
-	c := startChrome(t)
 	pictures := newAlbum()
 	d, stopped := openForBrowser(t, func(_ *Config, o *Options) { o.Pictures = pictures })
 	refused := make(chan string, 64)
@@ -665,30 +389,30 @@ func TestPage_UsesAnEventStreamWhereTheSocketIsRefused(t *testing.T) {
 		return true
 	})
 	outer.Start()
-	p := c.page(phone)
-	p.open(outer.URL + "/#" + token(d.Pairing().URL))
-	p.untilText("link", `\d ms`)
+	p := openPage(t, phone)
+	p.Open(outer.URL + "/#" + token(d.Pairing().URL))
+	p.UntilText("link", `\d ms`)
 	if path := <-refused; path != "/socket" {
 		t.Errorf("the browser tried %s first", path)
 	}
-	p.tap("menu")
-	p.untilText("facts", "event stream")
-	p.picture("phone-stream")
-	p.tap("close")
+	p.Tap("menu")
+	p.UntilText("facts", "event stream")
+	picture(t, p, "phone-stream")
+	p.Tap("close")
 	pictures.add(shot(t, color.White))
-	p.until("document.getElementById('picture').width", "^64$")
+	p.Until("document.getElementById('picture').width", "^64$")
 	labelOnPage(t, d, p)
-	p.tap("stop")
+	p.Tap("stop")
 	for range 2 { // a message and /stop
 		if by := <-stopped; by != "device 1" {
 			t.Errorf("stopped by %q", by)
 		}
 	}
-	p.untilText("banner", "STOP was pressed on device 1")
+	p.UntilText("banner", "STOP was pressed on device 1")
 
 	outer.CloseClientConnections()
-	p.untilText("banner", "STOP was pressed|Connection lost")
-	p.untilText("link", `\d ms`)
+	p.UntilText("banner", "STOP was pressed|Connection lost")
+	p.UntilText("link", `\d ms`)
 	if len(refused) == 0 {
 		t.Error("the page did not try the socket again")
 	}
@@ -697,8 +421,7 @@ func TestPage_UsesAnEventStreamWhereTheSocketIsRefused(t *testing.T) {
 	if err := d.Halt(); err != nil {
 		t.Fatal(err)
 	}
-	p.untilText("banner", "The run is over: a fault")
-	c.mustBeHealthy()
+	p.UntilText("banner", "The run is over: a fault")
 }
 
 func (s *Server) setClosing(closing bool) {
@@ -717,90 +440,82 @@ func (s *Server) connections() (all []*client) {
 }
 
 func TestPage_SecondDeviceTakesOver(t *testing.T) {
-	c := startChrome(t)
 	d, _ := openForBrowser(t, func(c *Config, _ *Options) { c.TLS = TLSSelfSigned })
-	stranger := c.page(phone)
-	stranger.open(base(d.Server) + "/#wrong")
-	stranger.untilText("pair-error", "not valid")
-	stranger.picture("phone-pairing")
+	stranger := openPage(t, phone)
+	stranger.Open(base(d.Server) + "/#wrong")
+	stranger.UntilText("pair-error", "not valid")
+	picture(t, stranger, "phone-pairing")
 
-	first := c.page(laptop)
-	first.open(d.Pairing().URL)
-	first.untilText("link", `\d ms`)
-	second := c.page(phone)
-	second.open(d.Pairing().URL)
-	second.untilText("seat-text", "device 1 labels")
-	second.tap("good")
-	second.untilText("presses", `another device labels\s+does NOT count`)
-	second.tap("take")
-	first.untilText("seat-text", "device 2 wants to label")
-	first.picture("laptop-asked-to-hand-over")
-	first.tap("give")
-	first.untilText("seat-text", "device 2 labels")
-	second.until("document.getElementById('seat').hidden", "true")
-	second.tap("good")
+	first := openConsole(t, d, laptop)
+	second := openPage(t, phone)
+	second.Open(d.Pairing().URL)
+	second.UntilText("seat-text", "device 1 labels")
+	second.Tap("good")
+	second.UntilText("presses", `another device labels\s+does NOT count`)
+	second.Tap("take")
+	first.UntilText("seat-text", "device 2 wants to label")
+	picture(t, first, "laptop-asked-to-hand-over")
+	first.Tap("give")
+	first.UntilText("seat-text", "device 2 labels")
+	second.Until("document.getElementById('seat').hidden", "true")
+	second.Tap("good")
 	d.next(t)
-	c.mustBeHealthy()
 }
 
 func TestPage_FitsScreens(t *testing.T) {
-	c := startChrome(t)
 	d, _ := openForBrowser(t, func(_ *Config, o *Options) { o.Tasks = &shelf{} })
-	p := c.page(laptop)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
+	p := openConsole(t, d, laptop)
 	d.ask(1, 30*time.Second)
-	p.untilText("question", "How was it")
-	for _, at := range []size{phone, laptop} {
+	p.UntilText("question", "How was it")
+	for _, at := range []image.Point{phone, laptop} {
 		for _, theme := range []string{"dark", "light"} {
-			p.resize(at)
-			p.theme(theme)
+			p.Resize(at)
+			p.Theme(theme)
 			time.Sleep(400 * time.Millisecond)
-			p.picture(fmt.Sprintf("%d-%s", at.width, theme))
+			picture(t, p, fmt.Sprintf("%d-%s", at.X, theme))
 		}
-		if got := p.eval("document.documentElement.scrollWidth"); got != fmt.Sprint(at.width) {
-			t.Errorf("at %d px the page is %s px wide: %s", at.width, got, p.eval(`
+		if got := p.Eval("document.documentElement.scrollWidth"); got != fmt.Sprint(at.X) {
+			t.Errorf("at %d px the page is %s px wide: %s", at.X, got, p.Eval(`
 				[...document.querySelectorAll('body *')].filter((e) =>
 					e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.tagName + '#' + e.id)`))
 		}
 		for _, id := range []string{"good", "bad", "worse", "better", "goal", "cant", "undo", "stop", "menu"} {
-			box := p.eval(`(() => {
+			box := p.Eval(`(() => {
 				const r = document.getElementById('` + id + `').getBoundingClientRect();
 				return r.width >= 54 && r.height >= 64 && r.top >= 0 &&
 					r.bottom <= innerHeight && r.right <= innerWidth;
 			})()`)
 			if box != "true" {
-				t.Errorf("at %dx%d the button %s is smaller than 54 x 64 px or out of sight", at.width, at.height, id)
+				t.Errorf("at %dx%d the button %s is smaller than 54 x 64 px or out of sight", at.X, at.Y, id)
 			}
 		}
 	}
-	for at, ids := range map[size][]string{phone: {"task-menu"}, laptop: {"task-new", "task-save", "task-load"}} {
-		p.resize(at)
+	for at, ids := range map[image.Point][]string{phone: {"task-menu"}, laptop: {"task-new", "task-save", "task-load"}} {
+		p.Resize(at)
 		for _, id := range ids {
-			if p.eval(inSight+fmt.Sprintf("('%s', 54, 64)", id)) != "true" {
-				t.Errorf("at %d px the button %s is out of sight", at.width, id)
+			if p.Eval(inSight+fmt.Sprintf("('%s', 54, 64)", id)) != "true" {
+				t.Errorf("at %d px the button %s is out of sight", at.X, id)
 			}
 		}
 	}
 	for _, id := range []string{"worse", "better", "goal"} {
-		if smaller := p.eval(`(() => {
+		if smaller := p.Eval(`(() => {
 			const [a, b] = ['` + id + `', 'good'].map((id) => document.getElementById(id).getBoundingClientRect());
 			return a.width < b.width && a.height < b.height;
 		})()`); smaller != "true" {
 			t.Errorf("the button %s is not smaller than good", id)
 		}
 	}
-	unnamed := p.eval(`[...document.querySelectorAll('button, input, canvas, [role=img]')].filter((e) =>
+	unnamed := p.Eval(`[...document.querySelectorAll('button, input, canvas, [role=img]')].filter((e) =>
 		!(e.ariaLabel || e.innerText || e.labels?.length || e.closest('[hidden], dialog'))).map((e) => e.id)`)
 	if unnamed != "" {
 		t.Errorf("a screen reader has no name for: %s", unnamed)
 	}
-	p.tap("menu")
-	p.until("document.getElementById('settings').open", "true")
-	p.tap("invite-watch")
-	p.untilText("invite-url", base(d.Server)+"/#")
-	p.picture("laptop-settings")
-	c.mustBeHealthy()
+	p.Tap("menu")
+	p.Until("document.getElementById('settings').open", "true")
+	p.Tap("invite-watch")
+	p.UntilText("invite-url", base(d.Server)+"/#")
+	picture(t, p, "laptop-settings")
 }
 
 // inSight evaluates to whether all of an element of at least so many pixels is on the screen and on top.
@@ -826,14 +541,11 @@ func (bright) Problem() string { return "" }
 
 func TestPage_SmallPhonesShowThePictureWhileAsking(t *testing.T) {
 	album := newAlbum()
-	c := startChrome(t)
 	d, _ := openForBrowser(t, func(_ *Config, o *Options) { o.Pictures, o.Tasks = bright{album}, &shelf{} })
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
+	p := openConsole(t, d, phone)
 	request := uint64(0)
 	for _, s := range smallPhones {
-		p.resize(s)
+		p.Resize(s)
 		for _, asks := range []bool{false, true} {
 			at := "picture"
 			album.add(shot(t, color.RGBA{0x30, 0x60, 0x90, 255}))
@@ -843,84 +555,80 @@ func TestPage_SmallPhonesShowThePictureWhileAsking(t *testing.T) {
 			} else {
 				d.do <- func() { d.Ask(rewardsrc.Request{ID: request - 1, State: rewardsrc.Expired}) }
 			}
-			p.until("document.getElementById('then').hidden", fmt.Sprint(!asks))
-			p.until("document.getElementById('"+at+"').width", "^64$") // it is drawn
+			p.Until("document.getElementById('then').hidden", fmt.Sprint(!asks))
+			p.Until("document.getElementById('"+at+"').width", "^64$") // it is drawn
 			for _, theme := range []string{"light", "dark"} {
-				p.theme(theme)
-				p.picture(fmt.Sprintf("small-%dx%d-%s-%v", s.width, s.height, theme, asks))
+				p.Theme(theme)
+				picture(t, p, fmt.Sprintf("small-%dx%d-%s-%v", s.X, s.Y, theme, asks))
 			}
-			where := fmt.Sprintf("%d x %d, asks %v", s.width, s.height, asks)
-			if share := p.eval(shownHeight + "('" + at + "') / innerHeight >= 0.4"); share != "true" {
-				t.Errorf("%s: the picture has %s of the height", where, p.eval(shownHeight+"('"+at+"') / innerHeight"))
+			where := fmt.Sprintf("%d x %d, asks %v", s.X, s.Y, asks)
+			if share := p.Eval(shownHeight + "('" + at + "') / innerHeight >= 0.4"); share != "true" {
+				t.Errorf("%s: the picture has %s of the height", where, p.Eval(shownHeight+"('"+at+"') / innerHeight"))
 			}
 			for id, height := range map[string]int{
 				"good": 56, "bad": 56, "stop": 52, "menu": 44, "question": 14, "learning": 20, "tally": 12, "task": 12,
 				"worse": 44, "better": 44, "goal": 44, "cant": 44, "undo": 44, "task-menu": 44, "presses": 14,
 			} {
 				width := min(height, 44)
-				if seen := p.eval(inSight + fmt.Sprintf("('%s', %d, %d)", id, width, height)); seen != "true" {
+				if seen := p.Eval(inSight + fmt.Sprintf("('%s', %d, %d)", id, width, height)); seen != "true" {
 					t.Errorf("%s: %s is smaller than %d px, cut or covered: %s", where, id, height,
-						p.eval("JSON.stringify(document.getElementById('"+id+"').getBoundingClientRect())"))
+						p.Eval("JSON.stringify(document.getElementById('"+id+"').getBoundingClientRect())"))
 				}
 			}
-			if wrong := p.eval(stopInSight + fmt.Sprintf("('#stop', %d, %d)", s.width, s.height)); wrong != "" {
+			if wrong := p.Eval(stopInSight + fmt.Sprintf("('#stop', %d, %d)", s.X, s.Y)); wrong != "" {
 				t.Errorf("%s: STOP: %s", where, wrong)
 			}
 		}
 	}
-	c.mustBeHealthy()
 }
 
 func TestPage_TellsANewPersonWhatToDo(t *testing.T) {
-	c := startChrome(t)
 	ideas := []string{"stand up: good while the head is high", "walk: good while it walks"}
 	s := open(t, func(_ *Config, o *Options) {
 		o.About = About{Robot: "walker", Strategy: "thompson", Suggestions: ideas}
 	})
 	waiting := View{Tick: 1, Mode: "disarmed", Waiting: true}
 	s.Show(waiting)
-	p := c.page(size{320, 568})
-	p.open(s.Pairing().URL)
-	p.untilText("question", "^Press any key or the Good button to start\\.$")
-	p.untilText("detail", "^This press is not a label\\.$")
-	p.untilText("task", "^waits for your first press$")
-	p.untilText("learnt", "^It knows nothing of the task yet\\.$")
-	p.untilText("ideas", "(?s)keep to one rule.*stand up: good while the head is high\\s+walk: good")
-	p.picture("small-320x568-start")
+	p := openPage(t, smallPhones[0])
+	p.Open(s.Pairing().URL)
+	p.UntilText("question", "^Press any key or the Good button to start\\.$")
+	p.UntilText("detail", "^This press is not a label\\.$")
+	p.UntilText("task", "^waits for your first press$")
+	p.UntilText("learnt", "^It knows nothing of the task yet\\.$")
+	p.UntilText("ideas", "(?s)keep to one rule.*stand up: good while the head is high\\s+walk: good")
+	picture(t, p, "small-320x568-start")
 	for _, symbol := range []string{"thompson", "κ", "D-gap", "log det", "ẑ", "Hz"} {
-		if seen := p.eval("document.body.innerText.includes('" + symbol + "')"); seen != "false" {
+		if seen := p.Eval("document.body.innerText.includes('" + symbol + "')"); seen != "false" {
 			t.Errorf("the first screen has %q", symbol)
 		}
 	}
-	p.key(" ") // STOP starts nothing
-	p.key("x")
-	p.until("document.querySelector('#presses').innerText", "^Good")
-	if n := p.eval("document.querySelector('#presses').children.length"); n != "1" {
+	p.Key(" ") // STOP starts nothing
+	p.Key("x")
+	p.Until("document.querySelector('#presses').innerText", "^Good")
+	if n := p.Eval("document.querySelector('#presses').children.length"); n != "1" {
 		t.Errorf("%s presses, want one", n)
 	}
 	waiting.Waiting, waiting.Mode, waiting.Labels, waiting.Tick = false, "armed", 1, 2
 	s.Show(waiting)
-	p.untilText("task", "^learns from your labels$")
-	p.untilText("tally", "^1 label$")
-	p.until("document.getElementById('ideas').hidden", "true")
-	p.eval("document.getElementById('details').open = true")
-	p.until("document.getElementById('ideas').hidden", "false")
-	p.until("document.querySelector('.charts').innerText",
+	p.UntilText("task", "^learns from your labels$")
+	p.UntilText("tally", "^1 label$")
+	p.Until("document.getElementById('ideas').hidden", "true")
+	p.Eval("document.getElementById('details').open = true")
+	p.Until("document.getElementById('ideas').hidden", "false")
+	p.Until("document.querySelector('.charts').innerText",
 		"(?s)Worth of a label now.*D-gap.*Knowledge from labels.*log det V")
-	c.mustBeHealthy()
 }
 
 func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
-	c := startChrome(t)
 	s := open(t, nil)
 	v := View{Tick: 1, Mode: "armed", Labels: 3, PredictedOf: 3, Judged: "too early to tell", Keepable: true}
 	s.Show(v)
-	p := c.page(phone)
-	p.open(s.Pairing().URL)
-	p.untilText("learnt", "^It seems that the task changed")
+	p := openPage(t, phone)
+	p.Open(s.Pairing().URL)
+	p.UntilText("learnt", "^It seems that the task changed")
 	const hidden = "document.getElementById('keep-task').hidden"
-	p.until(hidden, "false")
-	p.tap("keep-task")
+	p.Until(hidden, "false")
+	p.Tap("keep-task")
 	var got [1]rewardsrc.Label
 	for s.Poll(got[:]) == 0 {
 		time.Sleep(time.Millisecond)
@@ -930,36 +638,31 @@ func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
 	}
 	v.Tick, v.Keepable = 2, false
 	s.Show(v)
-	p.until(hidden, "true")
-	p.untilText("learnt", "^Too early to tell.$")
+	p.Until(hidden, "true")
+	p.UntilText("learnt", "^Too early to tell.$")
 	v.Tick, v.Judged = 3, "better than guessing, reaches 55–100 %"
 	s.Show(v)
-	p.untilText("learnt", "^Better than guessing, reaches 55–100 %.$")
+	p.UntilText("learnt", "^Better than guessing, reaches 55–100 %.$")
 	v.Tick, v.Keepable = 4, true
 	s.Show(v)
-	p.until(hidden, "false")
+	p.Until(hidden, "false")
 	s.End(Ending{Why: "the time is over"})
-	p.until(hidden, "true")
-	p.untilText("learnt", "^Better")
-	c.mustBeHealthy()
+	p.Until(hidden, "true")
+	p.UntilText("learnt", "^Better")
 }
 
 func TestPage_StrikesOutAnUndonePress(t *testing.T) {
-	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
-	p.tap("good")
+	p := openConsole(t, d, phone)
+	p.Tap("good")
 	first := d.next(t)
-	p.untilText("presses", `^Good\s+counted`)
-	p.tap("undo")
+	p.UntilText("presses", `^Good\s+counted`)
+	p.Tap("undo")
 	d.next(t)
 	d.do <- func() { d.Undone(first.ID) }
-	p.until("document.querySelector('#presses [data-status=undone] del')?.innerText", "^Good$")
-	p.until("document.querySelector('#presses li').innerText", `^Undo · Good\s+counted`)
-	p.picture("phone-undone")
-	c.mustBeHealthy()
+	p.Until("document.querySelector('#presses [data-status=undone] del')?.innerText", "^Good$")
+	p.Until("document.querySelector('#presses li').innerText", `^Undo · Good\s+counted`)
+	picture(t, p, "phone-undone")
 }
 
 // stopInSight evaluates to what is wrong with where a STOP button is; "" is right.
@@ -977,14 +680,11 @@ const stopInSight = `((id, innerWidth, innerHeight) => {
 })`
 
 func TestPage_StopIsAlwaysVisible(t *testing.T) {
-	c := startChrome(t)
 	d, _ := openForBrowser(t, func(_ *Config, o *Options) {
 		o.Tasks = &shelf{names: strings.Fields(strings.Repeat("walk ", 9))}
 	})
-	p := c.page(laptop)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
-	sizes := []size{
+	p := openConsole(t, d, laptop)
+	sizes := []image.Point{
 		{390, 844}, {844, 390}, {320, 568}, {568, 320}, {1440, 900},
 		{260, 563}, {563, 260}, {213, 379}, {379, 213}, {960, 600}, // the same, the browser's zoom being 150 %
 	}
@@ -993,52 +693,48 @@ func TestPage_StopIsAlwaysVisible(t *testing.T) {
 		name string
 		show func()
 	}{
-		{"nothing", func() { p.untilText("question", "No question") }},
+		{"nothing", func() { p.UntilText("question", "No question") }},
 		{"a request", func() {
 			d.ask(1, 10*time.Minute)
-			p.untilText("question", "How was it")
+			p.UntilText("question", "How was it")
 		}},
 		{"a request and a long notice", func() {
 			d.stops(long)
-			p.untilText("banner", "beyond a limit")
+			p.UntilText("banner", "beyond a limit")
 		}},
 	} {
 		scene.show()
 		for _, at := range sizes {
-			p.resize(at)
+			p.Resize(at)
 			for _, text := range []string{"100%", "150%"} {
-				p.eval("document.documentElement.style.fontSize = '" + text + "'")
-				where := fmt.Sprintf("%d x %d, text %s, %s", at.width, at.height, text, scene.name)
-				if wrong := p.eval(stopInSight + fmt.Sprintf("('#stop', %d, %d)", at.width, at.height)); wrong != "" {
+				p.Eval("document.documentElement.style.fontSize = '" + text + "'")
+				where := fmt.Sprintf("%d x %d, text %s, %s", at.X, at.Y, text, scene.name)
+				if wrong := p.Eval(stopInSight + fmt.Sprintf("('#stop', %d, %d)", at.X, at.Y)); wrong != "" {
 					t.Errorf("%s: %s", where, wrong)
 				}
-				picture := fmt.Sprintf("stop-%dx%d-%s-%s", at.width, at.height, strings.Trim(text, "%"), scene.name)
-				p.picture(strings.ReplaceAll(picture, " ", "-"))
-				p.eval("document.getElementById('settings').showModal()")
-				inDialog := fmt.Sprintf("('#settings .stop', %d, %d)", at.width, at.height)
-				if wrong := p.eval(stopInSight + inDialog); wrong != "" {
+				name := fmt.Sprintf("stop-%dx%d-%s-%s", at.X, at.Y, strings.Trim(text, "%"), scene.name)
+				picture(t, p, strings.ReplaceAll(name, " ", "-"))
+				p.Eval("document.getElementById('settings').showModal()")
+				inDialog := fmt.Sprintf("('#settings .stop', %d, %d)", at.X, at.Y)
+				if wrong := p.Eval(stopInSight + inDialog); wrong != "" {
 					t.Errorf("%s: in the settings: %s", where, wrong)
 				}
-				p.eval("document.getElementById('settings').close()")
-				p.eval("document.getElementById('tasks').showModal()")
-				inDialog = fmt.Sprintf("('#tasks .stop', %d, %d)", at.width, at.height)
-				if wrong := p.eval(stopInSight + inDialog); wrong != "" {
+				p.Eval("document.getElementById('settings').close()")
+				p.Eval("document.getElementById('tasks').showModal()")
+				inDialog = fmt.Sprintf("('#tasks .stop', %d, %d)", at.X, at.Y)
+				if wrong := p.Eval(stopInSight + inDialog); wrong != "" {
 					t.Errorf("%s: in the tasks: %s", where, wrong)
 				}
-				p.eval("document.getElementById('tasks').close()")
+				p.Eval("document.getElementById('tasks').close()")
 			}
 		}
 	}
-	c.mustBeHealthy()
 }
 
 func TestPage_SavesLoadsAndBeginsTasks(t *testing.T) {
-	c := startChrome(t)
 	kept := &shelf{others: []SavedTask{{"run", "dm_control cheetah", true}, {"walk", "", true}}}
 	d, stopped := openForBrowser(t, func(_ *Config, o *Options) { o.Tasks = kept })
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
+	p := openConsole(t, d, phone)
 	wantCalls := func(want ...string) {
 		t.Helper()
 		kept.mu.Lock()
@@ -1048,64 +744,57 @@ func TestPage_SavesLoadsAndBeginsTasks(t *testing.T) {
 		}
 	}
 	type save struct{ name, says string }
-	p.tap("task-menu")
-	p.untilText("task-none", "No task of this robot’s model is saved")
-	p.untilText("task-list", "dm_control cheetah: another model\\s+run\\s+Unknown robot: another model\\s+walk")
-	p.until("document.querySelectorAll('#task-list button').length", "0") // none that it cannot follow
+	p.Tap("task-menu")
+	p.UntilText("task-none", "No task of this robot’s model is saved")
+	p.UntilText("task-list", "dm_control cheetah: another model\\s+run\\s+Unknown robot: another model\\s+walk")
+	p.Until("document.querySelectorAll('#task-list button').length", "0") // none that it cannot follow
 	for _, s := range []save{{"a b", ""}, {"gentle-turn", "Saved as gentle-turn"}} {
-		p.eval("document.getElementById('task-name').value = '" + s.name + "'")
-		p.eval("document.getElementById('task-form').requestSubmit()")
-		p.untilText("task-name-error", map[bool]string{true: "Use letters", false: "^$"}[s.says == ""])
-		p.untilText("task-note", s.says)
+		p.Eval("document.getElementById('task-name').value = '" + s.name + "'")
+		p.Eval("document.getElementById('task-form').requestSubmit()")
+		p.UntilText("task-name-error", map[bool]string{true: "Use letters", false: "^$"}[s.says == ""])
+		p.UntilText("task-note", s.says)
 	}
-	p.eval("document.getElementById('task-name').value = 'run'")
-	p.eval("document.getElementById('task-form').requestSubmit()")
-	p.untilText("task-effect", "dm_control cheetah has a task of this name")
-	p.eval("document.getElementById('task-no').click()")
-	p.picture("phone-tasks")
+	p.Eval("document.getElementById('task-name').value = 'run'")
+	p.Eval("document.getElementById('task-form').requestSubmit()")
+	p.UntilText("task-effect", "dm_control cheetah has a task of this name")
+	p.Eval("document.getElementById('task-no').click()")
+	picture(t, p, "phone-tasks")
 	wantCalls("save gentle-turn")
-	p.eval("document.querySelector('#task-list button').click()")
-	p.untilText("task-effect", "Keep clear") // the robot is armed
-	p.eval("document.getElementById('task-no').click()")
+	p.Eval("document.querySelector('#task-list button').click()")
+	p.UntilText("task-effect", "Keep clear") // the robot is armed
+	p.Eval("document.getElementById('task-no').click()")
 	wantCalls("save gentle-turn")
-	p.eval("document.querySelector('#task-list button').click()")
-	p.tap("task-yes")
-	p.untilText("banner", "follows the task gentle-turn")
-	p.tap("task-menu")
-	p.tap("task-begin")
-	p.tap("task-yes")
-	p.untilText("banner", "A new task begins")
+	p.Eval("document.querySelector('#task-list button').click()")
+	p.Tap("task-yes")
+	p.UntilText("banner", "follows the task gentle-turn")
+	p.Tap("task-menu")
+	p.Tap("task-begin")
+	p.Tap("task-yes")
+	p.UntilText("banner", "A new task begins")
 	wantCalls("save gentle-turn", "load gentle-turn", "new")
-	p.tap("task-menu")
-	p.eval("document.querySelector('#tasks .stop').click()")
+	p.Tap("task-menu")
+	p.Eval("document.querySelector('#tasks .stop').click()")
 	<-stopped
-	c.mustBeHealthy()
 }
 
 func TestPage_SpaceIsStop(t *testing.T) {
-	c := startChrome(t)
 	d, stopped := openForBrowser(t, nil)
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
-	press := func(focus, key string) {
-		p.eval("document.getElementById('" + focus + "').focus()")
-		for _, kind := range []string{"keyDown", "keyUp"} {
-			p.do("Input.dispatchKeyEvent", map[string]any{"type": kind, "text": key, "key": key, "code": "Space"}, nil)
-		}
+	p := openConsole(t, d, phone)
+	press := func(focus string) {
+		p.Eval("document.getElementById('" + focus + "').focus()")
+		p.Key(" ")
 	}
 	for _, focus := range []string{"good", "stop", "undo"} {
-		press(focus, " ")
+		press(focus)
 		select {
 		case <-stopped:
 		case <-time.After(20 * time.Second):
 			t.Fatalf("focus on %s: no STOP", focus)
 		}
 	}
-	p.until("document.getElementById('presses').children.length", "^0$") // Good labelled nothing
-	press("menu", " ")                                                   // another button
-	p.until("document.getElementById('settings').open", "true")
-	c.mustBeHealthy()
+	p.Until("document.getElementById('presses').children.length", "^0$") // Good labelled nothing
+	press("menu")                                                        // another button
+	p.Until("document.getElementById('settings').open", "true")
 }
 
 // contrast is the contrast ratio of the text of an element and its background (WCAG 2).
@@ -1122,32 +811,26 @@ const contrast = `(() => {
 })()`
 
 func TestPage_IdleButtonsAreReadable(t *testing.T) {
-	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
-	p.until("document.getElementById('cant').dataset.idle", "true")
-	p.until("document.getElementById('link').role === null", "true") // its number is not spoken at each change
+	p := openConsole(t, d, phone)
+	p.Until("document.getElementById('cant').dataset.idle", "true")
+	p.Until("document.getElementById('link').role === null", "true") // its number is not spoken at each change
 	for _, theme := range []string{"light", "dark"} {
-		p.theme(theme)
-		p.until(contrast+" >= 4.5", "true")
-		p.picture("phone-idle-" + theme)
+		p.Theme(theme)
+		p.Until(contrast+" >= 4.5", "true")
+		picture(t, p, "phone-idle-"+theme)
 	}
-	c.mustBeHealthy()
 }
 
 func TestPage_StatesEffectOfStop(t *testing.T) {
-	c := startChrome(t)
 	for ends, want := range map[bool]string{
 		true: "Halts the robot and ends the run.", false: "Halts the robot until an operator resets it.",
 	} {
 		d, _ := openForBrowser(t, func(_ *Config, o *Options) { o.About.StopEndsRun = ends })
-		p := c.page(phone)
-		p.open(d.Pairing().URL)
-		p.untilText("stop-effect", "^"+want+"$")
+		p := openPage(t, phone)
+		p.Open(d.Pairing().URL)
+		p.UntilText("stop-effect", "^"+want+"$")
 	}
-	c.mustBeHealthy()
 }
 
 // upright tells, from the picture of the moment to label, whether the walker stands: its head is near the upper edge.
@@ -1167,57 +850,55 @@ func TestPage_LabelsARun(t *testing.T) {
 	if *live == "" {
 		t.Skip("needs a run: -live ADDRESS")
 	}
-	c := startChrome(t)
-	p := c.page(laptop)
-	p.theme("dark")
-	p.open(*live)
-	p.untilText("link", `\d ms`)
-	p.do("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": true}, nil)
-	p.picture("live-start")
-	p.tap("good")     // starts the robot
+	p := openPage(t, laptop)
+	p.Theme("dark")
+	p.Open(*live)
+	p.UntilText("link", `\d ms`)
+	p.Do("Emulation.setTouchEmulationEnabled", map[string]any{"enabled": true}, nil)
+	picture(t, p, "live-start")
+	p.Tap("good")     // starts the robot
 	asked := func() { // and its moment is on the screen
 		t.Helper()
-		p.until("document.getElementById('request').dataset.open", "true")
-		p.until("document.getElementById('then').hidden", "false")
-		p.until("document.getElementById('then').dataset.marked", "true")
+		p.Until("document.getElementById('request').dataset.open", "true")
+		p.Until("document.getElementById('then').hidden", "false")
+		p.Until("document.getElementById('then').dataset.marked", "true")
 	}
 	judge := func() {
 		t.Helper()
 		asked()
 		button := "bad"
-		if p.eval(upright) == "true" {
+		if p.Eval(upright) == "true" {
 			button = "good"
 		}
-		p.tap(button)
-		p.until("document.querySelector('#presses li').dataset.status", "^counted$")
+		p.Tap(button)
+		p.Until("document.querySelector('#presses li').dataset.status", "^counted$")
 	}
 	for range 12 {
 		judge()
 	}
 	asked()
-	shots := [][]byte{p.screenshot()}
-	p.theme("light")
-	p.resize(phone)
+	shots := [][]byte{p.Screenshot()}
+	p.Theme("light")
+	p.Resize(phone)
 	judge()
 	asked()
-	shots = append(shots, p.screenshot())
+	shots = append(shots, p.Screenshot())
 	for _, at := range smallPhones {
-		p.resize(at)
+		p.Resize(at)
 		judge()
 		asked()
-		p.picture(fmt.Sprintf("live-%dx%d", at.width, at.height))
+		picture(t, p, fmt.Sprintf("live-%dx%d", at.X, at.Y))
 	}
 	if *pictures != "" {
 		sideBySide(t, filepath.Join(*pictures, "console.png"), shots)
 	}
-	c.mustBeHealthy()
 }
 
 // sideBySide writes a picture of pictures.
 func sideBySide(t *testing.T, path string, shots [][]byte) {
 	t.Helper()
 	const margin = 28
-	all := image.NewRGBA(image.Rect(0, 0, laptop.width+phone.width+3*margin, phone.height+2*margin))
+	all := image.NewRGBA(image.Rect(0, 0, laptop.X+phone.X+3*margin, phone.Y+2*margin))
 	draw.Draw(all, all.Bounds(), image.NewUniform(color.RGBA{0x78, 0x82, 0x8e, 0xff}), image.Point{}, draw.Src)
 	left := margin
 	for _, shot := range shots {
@@ -1260,82 +941,64 @@ func colourOf(id string) string {
 func TestPage_ShowsTheMomentToLabel(t *testing.T) {
 	red, green := color.RGBA{255, 0, 0, 255}, color.RGBA{0, 255, 0, 255}
 	album := newAlbum()
-	c := startChrome(t)
 	d, _ := openForBrowser(t, func(_ *Config, o *Options) {
 		o.Pictures, o.About.Credit, o.About.RecordView = album, Credit{DelayMS: 200, WidthMS: 400}, true
 	})
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("picture-note", "the camera is dark")
+	p := openPage(t, phone)
+	p.Open(d.Pairing().URL)
+	p.UntilText("picture-note", "the camera is dark")
 	album.add(shot(t, red))
-	p.until(colourOf("picture"), "red")
-	p.until("document.getElementById('recorded').checkVisibility()", "true")
+	p.Until(colourOf("picture"), "red")
+	p.Until("document.getElementById('recorded').checkVisibility()", "true")
 	album.add(shot(t, red)) // near the moment, also on a busy computer
 	d.ask(1, 20*time.Second)
-	p.untilText("moment-note", `Label this: \d\.\d s ago`)
+	p.UntilText("moment-note", `Label this: \d\.\d s ago`)
 	album.add(shot(t, green))
-	p.until(colourOf("picture"), "green")
-	p.until(colourOf("moment"), "red")
-	p.picture("phone-moment")
-	p.tap("good")
+	p.Until(colourOf("picture"), "green")
+	p.Until(colourOf("moment"), "red")
+	picture(t, p, "phone-moment")
+	p.Tap("good")
 	d.next(t)
-	p.until("document.getElementById('then').hidden", "true")
+	p.Until("document.getElementById('then').hidden", "true")
 
 	album.add(shot(t, green))
 	time.Sleep(300 * time.Millisecond) // the credited time ends before the press
-	p.tap("bad")
+	p.Tap("bad")
 	d.next(t)
-	p.untilText("moment-note", `Bad counts for this, 0\.2 s to 0\.6 s before the press`)
-	p.until(colourOf("moment"), "green")
-	c.mustBeHealthy()
+	p.UntilText("moment-note", `Bad counts for this, 0\.2 s to 0\.6 s before the press`)
+	p.Until(colourOf("moment"), "green")
 }
 
 func TestPage_DrawsARobotWithAPosition(t *testing.T) {
-	c := startChrome(t)
 	d, _ := openForBrowser(t, nil)
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
-	p.until("document.getElementById('pictures').hidden", "true")
+	p := openConsole(t, d, phone)
+	p.Until("document.getElementById('pictures').hidden", "true")
 	d.pose(0, 0)
-	p.until("document.getElementById('pictures').hidden", "false")
+	p.Until("document.getElementById('pictures').hidden", "false")
 	middle := `(() => { const c = document.getElementById('picture');
 		return c.getContext('2d').getImageData(c.width / 2 - 8, c.height / 2, 1, 1).data.join(); })()`
-	at := p.until(middle, `^\d+,`)
+	at := p.Until(middle, `^\d+,`)
 	d.pose(0.9, -0.9)
-	p.until(middle+" !== '"+at+"'", "true")
-	c.mustBeHealthy()
+	p.Until(middle+" !== '"+at+"'", "true")
 }
 
 func TestPage_SliderLabelsWhileHeld(t *testing.T) {
-	c := startChrome(t)
 	d, _ := openForBrowser(t, func(c *Config, o *Options) { o.Mode, c.SampleMS = Continuous, 100 })
-	p := c.page(phone)
-	p.open(d.Pairing().URL)
-	p.untilText("link", `\d ms`)
-	touch := func(kind string, fraction float64) {
-		points := []any{}
-		if kind != "touchEnd" {
-			var at touchPoint
-			where := p.eval(fmt.Sprintf(`JSON.stringify((() => {
-				const r = document.getElementById('slider').getBoundingClientRect();
-				return { x: r.x + r.width * %g, y: r.y + r.height / 2 };
-			})())`, fraction))
-			if err := json.Unmarshal([]byte(where), &at); err != nil {
-				t.Fatal(err)
-			}
-			points = append(points, at)
-		}
-		p.do("Input.dispatchTouchEvent", map[string]any{"type": kind, "touchPoints": points}, nil)
+	p := openConsole(t, d, phone)
+	at := func(fraction float64) string {
+		return fmt.Sprintf(`(() => {
+			const r = document.getElementById('slider').getBoundingClientRect();
+			return { x: r.x + r.width * %g, y: r.y + r.height / 2 };
+		})()`, fraction)
 	}
-	touch("touchStart", 0.5)
-	touch("touchMove", 0.95)
+	p.Touch("touchStart", at(0.5))
+	p.Touch("touchMove", at(0.95))
 	var last rewardsrc.Label
 	for range 5 {
 		last = d.next(t)
 	}
-	p.picture("phone-slider")
-	touch("touchEnd", 0)
+	picture(t, p, "phone-slider")
+	p.Touch("touchEnd", "")
 	if last.Value < 0.7 || last.Value > 1 {
 		t.Errorf("value %g with the thumb near good, want about 0.9", last.Value)
 	}
@@ -1347,5 +1010,4 @@ func TestPage_SliderLabelsWhileHeld(t *testing.T) {
 	if n := len(d.labels); n > 0 {
 		t.Errorf("%d labels came after the slider was let go", n)
 	}
-	c.mustBeHealthy()
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"optibfm/internal/browsertest"
 )
 
 // certutil makes the folder of a user who trusts a root certificate in Chromium.
@@ -42,51 +44,38 @@ func certutil(t *testing.T, root []byte) (home string) {
 	return home
 }
 
-// visit opens an address and returns the error that the browser shows, or "".
-func (p *page) visit(url string) string {
-	p.t.Helper()
-	var result struct{ ErrorText string }
-	p.do("Page.navigate", map[string]any{"url": url}, &result)
-	return result.ErrorText
-}
-
 func TestPage_WarnsUntilTheRootIsTrusted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authority.pem")
 	d, stopped := openForBrowser(t, func(c *Config, o *Options) { c.TLS, o.Authority = TLSSelfSigned, file })
 	t.Run("a stranger", func(t *testing.T) {
-		p := startChromeAs(t, t.TempDir()).page(phone)
-		if got := p.visit(d.Pairing().URL); got != "net::ERR_CERT_AUTHORITY_INVALID" {
+		p := browsertest.Own(t, "").Page(t, phone)
+		if got := p.Open(d.Pairing().URL); got != "net::ERR_CERT_AUTHORITY_INVALID" {
 			t.Errorf("without the root: %q", got)
 		}
 	})
 	t.Run("after the warning", func(t *testing.T) {
-		c := startChrome(t)
-		p := c.page(phone)
-		p.visit(d.Pairing().URL)
-		p.untilText("link", `\d ms`)
-		p.tap("menu")
-		p.eval("document.querySelector('#settings .trust').click()")
-		p.untilText("trust-sha", "^"+d.Pairing().Root+"$")
-		p.picture("phone-trust")
-		c.mustBeHealthy()
+		p := openConsole(t, d, phone)
+		p.Tap("menu")
+		p.Eval("document.querySelector('#settings .trust').click()")
+		p.UntilText("trust-sha", "^"+d.Pairing().Root+"$")
+		picture(t, p, "phone-trust")
 	})
 	t.Run("with the root", func(t *testing.T) {
 		root, _ := get(t, insecure(t), "", base(d.Server)+rootPath)
-		c := startChromeAs(t, certutil(t, root), "--host-resolver-rules=MAP evil.example 127.0.0.1")
-		p := c.page(laptop)
+		flag := "--host-resolver-rules=MAP evil.example 127.0.0.1"
+		p := browsertest.Own(t, certutil(t, root), flag).Page(t, laptop)
 		byName := strings.Replace(base(d.Server), "127.0.0.1", "localhost", 1)
 		for _, address := range []string{byName, d.Pairing().URL} {
-			if got := p.visit(address); got != "" {
+			if got := p.Open(address); got != "" {
 				t.Errorf("%s with the root: %s", address, got)
 			}
 		}
-		p.untilText("link", `\d ms`)
-		p.tap("stop")
+		p.UntilText("link", `\d ms`)
+		p.Tap("stop")
 		<-stopped
-		if got := p.visit(imitate(t, file, "evil.example")); !strings.HasPrefix(got, "net::ERR_CERT") {
+		if got := p.Open(imitate(t, file, "evil.example")); !strings.HasPrefix(got, "net::ERR_CERT") {
 			t.Errorf("the stolen key imitates a site of the internet: %q", got)
 		}
-		c.mustBeHealthy()
 	})
 }
 
