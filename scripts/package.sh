@@ -31,7 +31,7 @@ CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false \
 CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" \
   -o "$work/optibfm-unitree" ./cmd/optibfm-unitree
 # Shell completion, from a program for this computer. It completes the name of that program.
-CGO_ENABLED=0 go build -buildvcs=false -o "$work/native/optibfm" ./cmd/optibfm
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$work/native/optibfm" ./cmd/optibfm
 mkdir "$work/completion"
 for shell in bash zsh fish; do
   "$work/native/optibfm" completion "$shell" >"$work/completion/$shell"
