@@ -138,7 +138,7 @@ func (d *Device) setHaltGoals(failsafe []float64, armed bool) error {
 	for i, v := range failsafe {
 		s := &d.servos[i]
 		if math.IsInf(v, 0) || math.IsNaN(v) && s.mode.goal != regGoalPosition {
-			return d.errNotFinite
+			return d.bus.ErrNotFinite
 		}
 		holds = holds || math.IsNaN(v) && !s.held
 	}

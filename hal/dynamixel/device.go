@@ -27,7 +27,7 @@ type Device struct {
 	readAt   int64  // time of the latest Read since Arm; 0: none
 	data     []byte // payload of a sync write
 
-	errTripped, errNotFinite error
+	errTripped error
 }
 
 // servo is the driver's state of one servo.
@@ -60,11 +60,10 @@ func Open(ctx context.Context, c Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.bus.Port.Interrupt(ctx)()
-	if err := d.probeAll(); err != nil {
-		_ = d.Close()
+	if err := d.bus.Probe(ctx, d.probe, c.timeout); err != nil {
 		return nil, err
 	}
+	d.makeSignals()
 	return d, nil
 }
 
@@ -87,7 +86,6 @@ func newDevice(c Config) (*Device, error) {
 		servos: make([]servo, n), data: make([]byte, 0, n*(1+4)),
 		errTripped: fmt.Errorf("dynamixel: %s: %w (silence longer than deadman_ms, servos may have stopped); arm again",
 			c.Port.Path, hal.ErrDevice),
-		errNotFinite: fmt.Errorf("dynamixel: %s: output not finite", c.Port.Path),
 	}
 	members := make([]servobus.Servo, n)
 	for i, config := range c.Servos {
@@ -108,25 +106,6 @@ func newDevice(c Config) (*Device, error) {
 
 // prefix begins the errors about a servo.
 func (s *servo) prefix() string { return fmt.Sprintf("dynamixel: %q (ID %d)", s.Name, s.ID) }
-
-// probeAll probes every servo, and sets the timeout that they need.
-func (d *Device) probeAll() error {
-	var slowest time.Duration
-	for i := range d.servos {
-		delay, err := d.probe(i)
-		if err != nil {
-			return err
-		}
-		slowest = max(slowest, delay)
-	}
-	timeout, err := d.config.timeout(slowest)
-	if err != nil {
-		return err
-	}
-	d.bus.SetTimeout(timeout)
-	d.makeSignals()
-	return nil
-}
 
 // probe finds servo i, checks its setup and reads its limits.
 func (d *Device) probe(i int) (returnDelay time.Duration, err error) {
@@ -313,10 +292,8 @@ func (d *Device) Write(outputs []float64) error {
 
 // setGoals converts outputs to the servos' units, within their limits.
 func (d *Device) setGoals(outputs []float64) error {
-	for _, v := range outputs {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return d.errNotFinite
-		}
+	if err := d.bus.CheckFinite(outputs); err != nil {
+		return err
 	}
 	for i, v := range outputs {
 		d.servos[i].setGoal(v)

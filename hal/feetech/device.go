@@ -60,8 +60,6 @@ type Device struct {
 	armed   bool   // since Arm: Write also sends positions
 	data    []byte // payload of a sync write
 	readAt  int64  // time of the latest Read
-
-	errNotFinite error
 }
 
 // servo is the driver's state of one servo.
@@ -87,9 +85,7 @@ func Open(ctx context.Context, c Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer d.bus.Port.Interrupt(ctx)()
-	if err := d.probeAll(); err != nil {
-		_ = d.Close()
+	if err := d.bus.Probe(ctx, d.probe, c.timeout); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -108,7 +104,6 @@ func newDevice(c Config) (*Device, error) {
 	d := &Device{
 		config: c, inputs: c.Inputs(), outputs: c.Outputs(),
 		servos: make([]servo, n), data: make([]byte, 0, n*(1+goalSize)),
-		errNotFinite: fmt.Errorf("feetech: %s: output not finite", c.Port.Path),
 	}
 	members := make([]servobus.Servo, n)
 	for i, config := range c.Servos {
@@ -128,24 +123,6 @@ func newDevice(c Config) (*Device, error) {
 
 // prefix begins the errors about a servo.
 func (s *servo) prefix() string { return fmt.Sprintf("feetech: %q (ID %d)", s.Name, s.ID) }
-
-// probeAll probes every servo, and sets the timeout that they need.
-func (d *Device) probeAll() error {
-	var slowest time.Duration
-	for i := range d.servos {
-		delay, err := d.probe(i)
-		if err != nil {
-			return err
-		}
-		slowest = max(slowest, delay)
-	}
-	timeout, err := d.config.timeout(slowest)
-	if err != nil {
-		return err
-	}
-	d.bus.SetTimeout(timeout)
-	return nil
-}
 
 // probe finds servo i, checks its setup and reads its limits.
 func (d *Device) probe(i int) (returnDelay time.Duration, err error) {
@@ -316,10 +293,8 @@ func (d *Device) Write(outputs []float64) error {
 
 // setGoals converts outputs to steps, within the servos' limits.
 func (d *Device) setGoals(outputs []float64) error {
-	for _, v := range outputs {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return d.errNotFinite
-		}
+	if err := d.bus.CheckFinite(outputs); err != nil {
+		return err
 	}
 	for i, v := range outputs {
 		d.servos[i].setGoal(v)
@@ -464,7 +439,7 @@ func (d *Device) Halt(failsafe []float64) error {
 func (d *Device) setHaltGoals(failsafe []float64, armed bool) error {
 	for i, v := range failsafe {
 		if math.IsInf(v, 0) || math.IsNaN(v) && d.servos[i].wheel {
-			return d.errNotFinite
+			return d.bus.ErrNotFinite
 		}
 	}
 	recent := d.recent(monotonic.Now())

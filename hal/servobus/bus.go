@@ -1,8 +1,10 @@
 package servobus
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -52,8 +54,9 @@ const rxSize = 4096
 
 // Bus is a chain of servos on a port. Only one thread may use it. Servos are numbered as given to New.
 type Bus struct {
-	Port   *serial.Port
-	Faults hal.Faults
+	Port         *serial.Port
+	Faults       hal.Faults
+	ErrNotFinite error // of an output
 
 	driver   string
 	protocol Protocol
@@ -99,7 +102,8 @@ func New(driver string, port *serial.Port, protocol Protocol, servos []Servo) *B
 	n := len(servos)
 	b := &Bus{
 		Port: port, driver: driver, protocol: protocol,
-		members: make([]member, n), order: make([]int, n), pending: make([]int, 0, n),
+		ErrNotFinite: fmt.Errorf("%s: %s: output not finite", driver, port.Config().Path),
+		members:      make([]member, n), order: make([]int, n), pending: make([]int, 0, n),
 		data: make([]byte, 0, n*(1+MaxBlock)), tx: make([]byte, 0, 2*n*(1+MaxBlock)+64), rx: make([]byte, rxSize),
 	}
 	for i, s := range servos {
@@ -111,6 +115,42 @@ func New(driver string, port *serial.Port, protocol Protocol, servos []Servo) *B
 		}
 	}
 	return b
+}
+
+// Probe probes every servo and sets the timeout that the longest return delay needs. It ends with ctx. After an
+// error it closes the port.
+func (b *Bus) Probe(ctx context.Context, probe func(i int) (returnDelay time.Duration, err error),
+	timeout func(returnDelay time.Duration) (time.Duration, error)) (err error) {
+	defer b.Port.Interrupt(ctx)()
+	defer func() {
+		if err != nil {
+			_ = b.Port.Close()
+		}
+	}()
+	var slowest time.Duration
+	for i := range b.members {
+		delay, err := probe(i)
+		if err != nil {
+			return err
+		}
+		slowest = max(slowest, delay)
+	}
+	limit, err := timeout(slowest)
+	if err != nil {
+		return err
+	}
+	b.timeout = limit
+	return nil
+}
+
+// CheckFinite returns ErrNotFinite if an output is not finite.
+func (b *Bus) CheckFinite(outputs []float64) error {
+	for _, v := range outputs {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return b.ErrNotFinite
+		}
+	}
+	return nil
 }
 
 // Timeout returns the time limit of one transaction.
