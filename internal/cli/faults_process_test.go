@@ -263,6 +263,7 @@ func (r *attendedRun) spoilNow() {
 // TestRun_HoldsAStopUntilResetAndArm tests the faults of docs/hazards.md that need two
 // processes and that an operator can clear.
 func TestRun_HoldsAStopUntilResetAndArm(t *testing.T) {
+	t.Parallel()
 	for _, f := range []struct {
 		name   string
 		set    []string
@@ -293,6 +294,7 @@ func TestRun_HoldsAStopUntilResetAndArm(t *testing.T) {
 			func(*attendedRun) {}, controller.FaultOperator},
 	} {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			r := runAttended(t, "", f.set...)
 			r.arm()
 			sent := time.Now()
@@ -384,6 +386,7 @@ func TestRun_ReportsOneCauseEverywhere(t *testing.T) {
 
 // TestRun_EndsAfterAFaultOfTheHost tests faults that a reset cannot clear.
 func TestRun_EndsAfterAFaultOfTheHost(t *testing.T) {
+	t.Parallel()
 	kill := func(r *attendedRun) { r.kill(hostOf(r.t, r.cmd), syscall.SIGKILL) }
 	for _, f := range []struct {
 		name, spoil string
@@ -395,6 +398,7 @@ func TestRun_EndsAfterAFaultOfTheHost(t *testing.T) {
 		{"any other goroutine of the host panics", "any other goroutine panics", (*attendedRun).spoilNow},
 	} {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			r := runAttended(t, f.spoil)
 			r.arm()
 			sent := time.Now()
@@ -415,6 +419,7 @@ func TestRun_EndsAfterAFaultOfTheHost(t *testing.T) {
 }
 
 func TestRun_DeadmanHaltsWhileTheControlProcessIsStopped(t *testing.T) {
+	t.Parallel()
 	r := runAttended(t, "", "robot.bridge.deadman_ms=1000", "loop.max_missed_ticks=200")
 	r.arm()
 	stopped := time.Now()
@@ -460,6 +465,7 @@ func TestRun_SignalEndsAHeldRunWithTheRobotHalted(t *testing.T) {
 }
 
 func TestRun_KeepsMovingThroughNuisances(t *testing.T) {
+	t.Parallel()
 	for _, f := range []struct {
 		name, spoil string
 		inject      func(*attendedRun)
@@ -483,6 +489,7 @@ func TestRun_KeepsMovingThroughNuisances(t *testing.T) {
 		}},
 	} {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			r := runAttended(t, f.spoil)
 			r.arm()
 			f.inject(r)
@@ -496,6 +503,7 @@ func TestRun_KeepsMovingOnAFullDisk(t *testing.T) {
 	if err := exec.Command("unshare", "-Urm", "true").Run(); err != nil {
 		t.Skipf("no namespaces: %v", err)
 	}
+	t.Parallel()
 	w, set := serveWatched(t)
 	disk := t.TempDir()
 	inner := program(t, append(set, "log.dir="+disk, "log.flush_ms=20", "log.min_free_gb=0")...)
@@ -526,6 +534,7 @@ func exe(t *testing.T) string {
 }
 
 func TestSocket_RefusesTheHostAndItsChildren(t *testing.T) {
+	t.Parallel()
 	r := runAttended(t, "host tries to arm")
 	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		text := r.output.String()

@@ -25,6 +25,7 @@ func haltProgram(set []string, args ...string) *exec.Cmd {
 }
 
 func TestHalt_StopsDevicesWithoutADeadmanAfterAKill(t *testing.T) {
+	t.Parallel()
 	const devices = "robot.composite.devices"
 	w := rigtest.NewWagon(t)
 	w.Set = append(w.Set, rigtest.LongTimeouts(2*time.Second)...)
@@ -69,6 +70,7 @@ func TestHalt_StopsDevicesWithoutADeadmanAfterAKill(t *testing.T) {
 }
 
 func TestRun_OpensNoDeviceOfARobotThatIsHeld(t *testing.T) {
+	t.Parallel()
 	w := rigtest.NewWagon(t)
 	path := filepath.Join(t.TempDir(), "s")
 	held, err := control.Listen(configs.Safety{Socket: path})
@@ -84,6 +86,7 @@ func TestRun_OpensNoDeviceOfARobotThatIsHeld(t *testing.T) {
 }
 
 func TestHalt_RefusesWhileAControlProcessHoldsTheRobot(t *testing.T) {
+	t.Parallel()
 	r := runAttended(t, "")
 	r.arm()
 	out, err := haltProgram([]string{
@@ -100,6 +103,7 @@ func TestHalt_RefusesWhileAControlProcessHoldsTheRobot(t *testing.T) {
 }
 
 func TestHalt_HaltsARobotBehindTheBridge(t *testing.T) {
+	t.Parallel()
 	w, set := serveWatched(t)
 	halts := func() int { w.mu.Lock(); defer w.mu.Unlock(); return w.Halts }
 	before := halts()

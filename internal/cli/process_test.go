@@ -73,12 +73,12 @@ func TestMain(m *testing.M) {
 }
 
 // program returns the command `optibfm run` with these overrides, a log folder and an
-// untrained model.
+// untrained model. It does not lock its memory, which takes most of the processor time of a short run.
 func program(t *testing.T, set ...string) *exec.Cmd {
 	t.Helper()
 	args := []string{"run", "--plain"}
 	for _, s := range append([]string{
-		"log.dir=" + t.TempDir(), "model.bundle=" + randomBundle(t), "loop.posture=warn",
+		"log.dir=" + t.TempDir(), "model.bundle=" + randomBundle(t), "loop.posture=warn", "loop.lock_memory=false",
 		"loop.max_missed_ticks=-1", "controller.max_plan_age_ticks=1000",
 	}, set...) {
 		args = append(args, "--set", s)

@@ -2,6 +2,7 @@
 package testturns
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +25,10 @@ func Run(m *testing.M) int {
 	}
 	defer turn.Close() // the next package
 	preferThreads()
+	if err := flag.Set("test.parallel", "6"); err != nil { // they mostly wait; -parallel overrides it
+		fmt.Fprintln(os.Stderr, "test:", err)
+		return 1
+	}
 	return m.Run()
 }
 
