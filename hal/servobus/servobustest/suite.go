@@ -385,7 +385,7 @@ func tickAllocations(t *testing.T, start func(*testing.T) Rig) {
 
 func failureAllocations(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
-	d := open(t, r, Settings{})
+	d := open(t, r, Settings{TimeoutMs: 200}) // which 24 transactions wait for
 	r.Miss(2, -1)
 	in, out := make([]float64, samples), make([]float64, servos)
 	n := testing.AllocsPerRun(2, func() {
