@@ -68,15 +68,6 @@ func (a *album) Next(ctx context.Context, at int64) (frames.Frame, error) {
 
 func (a *album) Problem() string { return "the camera is dark" }
 
-func dialFrames(t *testing.T, s *Server, cookie string) (*websocket.Conn, *http.Response, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
-	return websocket.Dial(ctx, base(s)+"/frames", &websocket.DialOptions{
-		HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}},
-	})
-}
-
 func TestServer_SendsFramesWithTheirAge(t *testing.T) {
 	const second = int64(1e9)
 	pictures := newAlbum()
@@ -93,7 +84,7 @@ func TestServer_SendsFramesWithTheirAge(t *testing.T) {
 	if got := b.until("the problem", func(st state) bool { return st.Picture != "" }); got.Picture != pictures.Problem() {
 		t.Error(got.Picture)
 	}
-	conn, _, err := dialFrames(t, s, cookie)
+	conn, _, err := connect(t, s, "/frames", cookie)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,12 +117,12 @@ func (a *album) watchersNow() int {
 
 func TestServer_SendsFramesToPairedDevicesOnly(t *testing.T) {
 	s := open(t, func(_ *Config, o *Options) { o.Pictures = newAlbum() })
-	if _, answer, err := dialFrames(t, s, "optibfm=guess"); err == nil || answer.StatusCode != http.StatusUnauthorized {
+	if _, answer, err := connect(t, s, "/frames", "optibfm=guess"); err == nil || answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("%v, %v", answer, err)
 	}
 	s = open(t, nil)
 	_, cookie := pairedBrowser(t, s)
-	if _, answer, err := dialFrames(t, s, cookie); err == nil || answer.StatusCode != http.StatusNotFound {
+	if _, answer, err := connect(t, s, "/frames", cookie); err == nil || answer.StatusCode != http.StatusNotFound {
 		t.Errorf("without pictures: %v, %v", answer, err)
 	}
 }

@@ -135,8 +135,7 @@ func TestServer_LimitsBrowsers(t *testing.T) {
 	for range maxClients {
 		dial(t, s, cookie)
 	}
-	header := http.Header{"Origin": {base(s)}, "Cookie": {cookie}}
-	_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: header})
+	_, answer, err := connect(t, s, "/socket", cookie)
 	if err == nil || answer == nil || answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("browser %d: %v, want 503", maxClients+1, err)
 	}

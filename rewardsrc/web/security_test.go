@@ -253,8 +253,7 @@ func TestServer_RefusesUnpairedDevice(t *testing.T) {
 	for name, cookie := range map[string]string{
 		"none": "", "a guess": "optibfm=" + strings.Repeat("A", 22), "an empty one": "optibfm=",
 	} {
-		header := http.Header{"Origin": {base(s)}, "Cookie": {cookie}}
-		_, answer, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{HTTPHeader: header})
+		_, answer, err := connect(t, s, "/socket", cookie)
 		if err == nil || answer == nil || answer.StatusCode != http.StatusUnauthorized {
 			t.Errorf("cookie: %s: %v, want 401", name, err)
 		}

@@ -98,13 +98,21 @@ type browser struct {
 	begun   time.Time    // of its clock
 }
 
+// connect opens a socket of a device.
+func connect(t testing.TB, s *Server, path, cookie string) (*websocket.Conn, *http.Response, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	return websocket.Dial(ctx, base(s)+path, &websocket.DialOptions{
+		HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}},
+	})
+}
+
 func dial(t testing.TB, s *Server, cookie string) *browser {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	conn, answer, err := websocket.Dial(ctx, base(s)+"/socket", &websocket.DialOptions{
-		HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}},
-	})
+	conn, answer, err := connect(t, s, "/socket", cookie)
 	if err != nil {
 		t.Fatalf("%v (%v)", err, answer)
 	}
