@@ -5,10 +5,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"sync"
 
 	"optibfm/internal/safefile"
 	"optibfm/internal/shell"
@@ -42,14 +44,14 @@ type Bundle struct {
 // Load reads and verifies a bundle in fsys's root: bfm.json, model.safetensors and, if it
 // has a prior, prior.safetensors. For an embedded bundle, use embed.FS with fs.Sub.
 func Load(fsys fs.FS) (*Bundle, error) {
-	b, err := load(fsys)
+	b, err := load(fsys, &packing{})
 	if err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
 	return b, nil
 }
 
-func load(fsys fs.FS) (*Bundle, error) {
+func load(fsys fs.FS, packed *packing) (*Bundle, error) {
 	text, err := safefile.ReadFile(fsys, manifestFileName, maxHeaderBytes)
 	if err != nil {
 		return nil, err
@@ -61,7 +63,7 @@ func load(fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", manifestFileName, err)
 	}
-	tensors, hash, err := loadTensors(fsys, func(string) bool { return false })
+	tensors, hash, err := loadTensors(fsys, reading{memory: packed.to.tensor})
 	if hash != "" && hash != described.Hash {
 		return nil, fmt.Errorf("%s: sha256 is %s, want %s (%s); copy the bundle again",
 			weightsFileName, hash, described.Hash, manifestFileName)
@@ -69,7 +71,7 @@ func load(fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := build(described.Manifest, tensors, hash, true)
+	b, err := build(described.Manifest, tensors, hash, true, packed)
 	if err != nil {
 		return nil, err
 	}
@@ -82,19 +84,20 @@ func load(fsys fs.FS) (*Bundle, error) {
 // ErrNoCovariance; the other methods work. For a bundle of a SavedModel it returns ErrSavedModel;
 // use LoadSavedModel.
 func LoadDir(dir string) (*Bundle, error) {
-	b, err := loadAny(safefile.Dir(dir), filepath.Base(filepath.Clean(dir)))
+	b, err := loadAny(safefile.Dir(dir), dir, &packing{})
 	if err != nil {
 		return nil, fmt.Errorf("tflite: %s: %w", dir, err)
 	}
 	return b, nil
 }
 
-func loadAny(fsys fs.FS, name string) (*Bundle, error) {
+func loadAny(fsys fs.FS, dir string, packed *packing) (*Bundle, error) {
+	name := filepath.Base(filepath.Clean(dir))
 	if _, err := fs.Stat(fsys, manifestFileName); !errors.Is(err, fs.ErrNotExist) {
-		return load(fsys)
+		return load(fsys, packed)
 	}
 	if _, err := fs.Stat(fsys, CheckpointFileName); !errors.Is(err, fs.ErrNotExist) {
-		return loadCheckpoint(fsys, name)
+		return loadCheckpoint(fsys, name, packed)
 	}
 	if _, err := fs.Stat(fsys, SavedModelFileName); err == nil {
 		return nil, fmt.Errorf("this is a SavedModel; make a bundle with optibfm model import %s --out BUNDLE",
@@ -104,31 +107,51 @@ func loadAny(fsys fs.FS, name string) (*Bundle, error) {
 		manifestFileName, CheckpointFileName)
 }
 
-// loadTensors reads the weights' file, without the tensors to skip, and returns its sha256. If a
-// damaged file can be read to its end, it also returns the sha256.
-func loadTensors(fsys fs.FS, skip func(name string) bool) (tensors map[string]Tensor, hash string, err error) {
+// loadTensors reads the weights' file and returns its sha256. If a damaged file can be read to its end, it also
+// returns the sha256.
+func loadTensors(fsys fs.FS, o reading) (tensors map[string]Tensor, hash string, err error) {
 	f, size, err := safefile.OpenIn(fsys, weightsFileName, maxWeightsBytes)
 	if err != nil {
 		return nil, "", err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	content := io.TeeReader(io.LimitReader(f, size), sum)
-	if tensors, err = readSafetensors(content, size, skip); err != nil {
+	content := &hashingReader{io.LimitReader(f, size), sha256.New()}
+	if tensors, err = readSafetensors(content, size, o); err != nil {
 		err = fmt.Errorf("%s: %w", weightsFileName, err)
 	}
 	if _, rest := io.Copy(io.Discard, content); rest != nil {
 		return nil, "", errors.Join(err, rest)
 	}
-	return tensors, hex.EncodeToString(sum.Sum(nil)), err
+	return tensors, hex.EncodeToString(content.sum.Sum(nil)), err
 }
 
-func loadCheckpoint(fsys fs.FS, name string) (*Bundle, error) {
+// hashingReader hashes what is read. It hashes large reads beside the reading of what follows.
+type hashingReader struct {
+	r   io.Reader
+	sum hash.Hash
+}
+
+func (h *hashingReader) Read(p []byte) (n int, err error) {
+	const piece = 1 << 20
+	var hashing sync.WaitGroup
+	for n < len(p) && err == nil {
+		var k int
+		k, err = h.r.Read(p[n:min(n+piece, len(p))])
+		hashing.Wait()
+		part := p[n : n+k]
+		hashing.Go(func() { h.sum.Write(part) })
+		n += k
+	}
+	hashing.Wait()
+	return n, err
+}
+
+func loadCheckpoint(fsys fs.FS, name string, packed *packing) (*Bundle, error) {
 	m, tensors, hash, err := readCheckpoint(fsys, name)
 	if err != nil {
 		return nil, err
 	}
-	return build(m, tensors, hash, false)
+	return build(m, tensors, hash, false, packed)
 }
 
 // readCheckpoint reads a checkpoint.
@@ -149,7 +172,7 @@ func readCheckpoint(fsys fs.FS, name string) (m Manifest, tensors map[string]Ten
 		return m, nil, "", err
 	}
 	m.Architecture = l.Architecture
-	file, hash, err := loadTensors(fsys, l.skips)
+	file, hash, err := loadTensors(fsys, reading{skip: l.skips})
 	if err != nil {
 		return m, nil, hash, err
 	}
@@ -165,7 +188,7 @@ func New(m Manifest, tensors map[string]Tensor) (*Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
-	b, err := build(m, maps.Clone(tensors), hash, true)
+	b, err := build(m, maps.Clone(tensors), hash, true, &packing{})
 	if err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)
 	}
@@ -194,7 +217,9 @@ func check(m Manifest, tensors map[string]Tensor) (hash string, err error) {
 }
 
 // build makes a bundle. It deletes packed weights from the map.
-func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*Bundle, error) {
+func build(
+	m Manifest, tensors map[string]Tensor, hash string, needCov bool, packed *packing,
+) (*Bundle, error) {
 	if err := checkTensors(m.Architecture, tensors, needCov); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
@@ -208,7 +233,6 @@ func build(m Manifest, tensors map[string]Tensor, hash string, needCov bool) (*B
 		}
 	}
 	var err error
-	packed := &packing{}
 	if b.weights, err = newWeights(m, tensors, packed); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}

@@ -369,7 +369,7 @@ func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
 		_, err := loadAny(fstest.MapFS{
 			CheckpointFileName: {Data: []byte(bfmZeroConfig)}, initFileName: {Data: []byte(bfmZeroInit)},
 			weightsFileName: {Data: encodeWeights(t, tensors)},
-		}, "g1")
+		}, "g1", &packing{})
 		if c.words == "" && err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if c.words != "" {
@@ -381,7 +381,7 @@ func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
 		_, err := loadAny(fstest.MapFS{
 			CheckpointFileName: {Data: []byte(bfmZeroConfig)}, initFileName: {Data: []byte(bfmZeroInit)},
 			weightsFileName: {Data: whole[:size]},
-		}, "g1")
+		}, "g1", &packing{})
 		wantError(t, fmt.Sprint("truncated to ", size), err, "copy the file again")
 	}
 }
@@ -462,7 +462,7 @@ func TestReadSafetensors_SkipsOtherTypes(t *testing.T) {
 		`"_critic.i":{"dtype":"I32","shape":[1],"data_offsets":[4,8]},`+
 		`"_critic.b":{"dtype":"BOOL","shape":[2],"data_offsets":[8,10]},`+
 		`"_critic.u":{"dtype":"U8","shape":[1],"data_offsets":[10,11]}}`, "12345678901")
-	tensors, err := readSafetensors(bytes.NewReader(raw), int64(len(raw)), layout{}.skips)
+	tensors, err := readSafetensors(bytes.NewReader(raw), int64(len(raw)), reading{skip: layout{}.skips})
 	if err != nil || len(tensors) != 1 {
 		t.Errorf("%v, %v", tensors, err)
 	}
@@ -607,7 +607,7 @@ func FuzzBundleNeverPanics(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b, err := build(m.Manifest, tensors, "", true)
+		b, err := build(m.Manifest, tensors, "", true, &packing{})
 		if err != nil {
 			return
 		}

@@ -17,7 +17,7 @@
 // may share a Bundle; each needs its own Network, which shares the weights and has its own scratch
 // memory. A bundle may also be a TensorFlow SavedModel of any architecture: this package reads and
 // verifies it (LoadSavedModel) and checks its results (Probe); package tensorflow evaluates it.
-// Bundle.Share and OpenShared let two processes use one copy of the weights.
+// LoadShared and OpenShared let two processes use one copy of the weights.
 //
 //	bundle, err := tflite.LoadDir("models/walker")
 //	network, err := bundle.NewNetwork()

@@ -35,7 +35,7 @@ func Import(checkpointDir string, observations []float32, outDir string, o Impor
 		}
 	}
 	if _, ok := tensors[covName]; !ok {
-		b, err := build(m, maps.Clone(tensors), hash, false)
+		b, err := build(m, maps.Clone(tensors), hash, false, &packing{})
 		if err != nil {
 			return fmt.Errorf("tflite: %s: %w", checkpointDir, err)
 		}

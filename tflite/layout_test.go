@@ -104,12 +104,12 @@ func TestParseCheckpoint_NamesDamageOfEachLayout(t *testing.T) {
 		if !changed {
 			t.Errorf("%s: %q does not occur", c.checkpoint, c.from)
 		}
-		_, err := loadAny(files, c.checkpoint)
+		_, err := loadAny(files, c.checkpoint, &packing{})
 		wantError(t, c.checkpoint+": "+c.to, err, c.words)
 	}
 	files := checkpointFiles(t, "tdjepa")
 	delete(files, initFileName)
-	_, err := loadAny(files, "tdjepa")
+	_, err := loadAny(files, "tdjepa", &packing{})
 	wantError(t, "no "+initFileName, err, initFileName+" is missing")
 }
 
@@ -177,11 +177,11 @@ func TestLoadDir_NamesDamageOfEachLayout(t *testing.T) {
 	}
 	for layout, whole := range wholeCheckpoints(t) {
 		name, raw := tensorOf[layout], whole[weightsFileName].Data
-		good, err := readSafetensors(bytes.NewReader(raw), int64(len(raw)), func(string) bool { return false })
+		good, err := parseSafetensors(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := loadAny(whole, layout); err != nil || good[name].count() < 2 {
+		if _, err := loadAny(whole, layout, &packing{}); err != nil || good[name].count() < 2 {
 			t.Fatalf("%s: %v, %d elements of %q", layout, err, good[name].count(), name)
 		}
 		shape, quoted := good[name].Shape, fmt.Sprintf("%stensor %q", weights, name)
@@ -226,7 +226,7 @@ func TestLoadDir_NamesDamageOfEachLayout(t *testing.T) {
 			files := maps.Clone(whole)
 			files[CheckpointFileName] = &fstest.MapFile{Data: []byte(c.config)}
 			files[weightsFileName] = &fstest.MapFile{Data: []byte(c.weights)}
-			_, err := loadAny(files, layout)
+			_, err := loadAny(files, layout, &packing{})
 			wantError(t, layout+": "+damage, err, c.want)
 		}
 	}

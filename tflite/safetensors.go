@@ -117,13 +117,18 @@ func plainName(name string) string {
 
 // parseSafetensors is readSafetensors of all tensors of a file in memory.
 func parseSafetensors(raw []byte) (map[string]Tensor, error) {
-	return readSafetensors(bytes.NewReader(raw), int64(len(raw)), func(string) bool { return false })
+	return readSafetensors(bytes.NewReader(raw), int64(len(raw)), reading{})
+}
+
+// reading are the choices of readSafetensors.
+type reading struct {
+	skip   func(name string) bool // whether to leave a tensor out; nil: none
+	memory func(s span) []byte    // for the data of a tensor; nil, or a nil result: a new slice
 }
 
 // readSafetensors reads a safetensors file (https://github.com/huggingface/safetensors#format) of a
-// size from beginning to end, without the tensors for which skip returns true. As the format
-// requires, the tensors must cover the data without gap or overlap.
-func readSafetensors(r io.Reader, size int64, skip func(name string) bool) (map[string]Tensor, error) {
+// size from beginning to end. As the format requires, the tensors must cover the data without gap or overlap.
+func readSafetensors(r io.Reader, size int64, o reading) (map[string]Tensor, error) {
 	header, err := readHeader(r, size)
 	if err != nil {
 		return nil, err
@@ -157,13 +162,17 @@ func readSafetensors(r io.Reader, size int64, skip func(name string) bool) (map[
 	}
 	tensors := make(map[string]Tensor, len(spans))
 	for _, s := range spans {
-		if skip(s.name) {
+		if o.skip != nil && o.skip(s.name) {
 			if _, err := io.CopyN(io.Discard, r, s.stop-s.begin); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if tensors[s.name], err = readTensor(r, s); err != nil {
+		var memory []byte
+		if o.memory != nil {
+			memory = o.memory(s)
+		}
+		if tensors[s.name], err = readTensor(r, s, memory); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", s.name, err)
 		}
 	}
@@ -242,19 +251,19 @@ func checkCover(sorted []span, size int64) error {
 	return nil
 }
 
-func readTensor(r io.Reader, s span) (t Tensor, err error) {
+func readTensor(r io.Reader, s span, memory []byte) (t Tensor, err error) {
 	t.Shape = s.shape
 	n := int(s.stop-s.begin) / int(widths[s.dtype])
 	switch s.dtype {
 	case "F64":
-		t.F64, err = readElements[float64](r, n)
+		t.F64, err = readElements[float64](r, n, memory)
 	case "F32":
-		t.F32, err = readElements[float32](r, n)
+		t.F32, err = readElements[float32](r, n, memory)
 	case "F16":
-		t.F16, err = readElements[float16.Float16](r, n)
+		t.F16, err = readElements[float16.Float16](r, n, memory)
 	case "BF16":
 		var upper []uint16
-		upper, err = readElements[uint16](r, n)
+		upper, err = readElements[uint16](r, n, nil)
 		t.F32 = make([]float32, n)
 		for i, x := range upper {
 			t.F32[i] = math.Float32frombits(uint32(x) << 16)
@@ -265,20 +274,30 @@ func readTensor(r io.Reader, s span) (t Tensor, err error) {
 	return t, err
 }
 
-// readElements reads n numbers into their memory.
-func readElements[T float16.Float16 | uint16 | float32 | float64](r io.Reader, n int) ([]T, error) {
-	x := make([]T, n)
-	width := int(unsafe.Sizeof(*new(T)))
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), n*width)
+// readElements reads n numbers into memory, or into a new slice if that is nil.
+func readElements[T float16.Float16 | uint16 | float32 | float64](r io.Reader, n int, memory []byte) ([]T, error) {
+	var x []T
+	if memory != nil {
+		x = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(memory))), n)
+	} else {
+		x = make([]T, n)
+	}
+	raw := bytesOf(x)
 	if _, err := io.ReadFull(r, raw); err != nil {
 		return nil, err
 	}
+	width := int(unsafe.Sizeof(*new(T)))
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 { // the file is little-endian
 		for b := range slices.Chunk(raw, width) {
 			slices.Reverse(b)
 		}
 	}
 	return x, nil
+}
+
+// bytesOf returns the memory of numbers.
+func bytesOf[T any](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }
 
 // writeSafetensors writes the tensors by decreasing width of their elements, so that the data are

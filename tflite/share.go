@@ -2,12 +2,14 @@ package tflite
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"runtime/debug"
+	"unsafe"
 
 	"github.com/x448/float16"
 	"golang.org/x/sys/unix"
@@ -15,82 +17,274 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// seals make a memory file constant.
-const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK
-
-// packing makes the matrices of a bundle, or takes them from shared memory.
+// packing makes the matrices of a bundle, in memory of their own or in a file, or takes them from such a file.
 type packing struct {
-	matrices []*kernel.Matrix
-	folded   map[string]kernel.Folded // of split blocks
-	small    map[string]Tensor        // the tensors that are not packed
-	shared   *sharedWeights           // nil: pack
+	small map[string]Tensor // the tensors that are not packed
+	to    *sharedWriter     // nil: not to a file
+	from  *sharedWeights    // nil: not from a file
 }
 
 // columns packs the weights of the inputs from..to.
 func (k *packing) columns(u unpacked, from, to int) (m *kernel.Matrix) {
-	switch {
-	case k.isShared():
-		m = k.shared.next(u.out, to-from)
-	case u.w.F16 != nil:
-		m = packColumns(u.w.F16, u, from, to)
-	case u.half:
-		m = kernel.PackHalf(u.w.F32[from:], u.out, to-from, u.in)
-	default:
-		m = packColumns(u.w.float32s(), u, from, to)
+	if k.from != nil {
+		return k.from.next(u.out, to-from)
 	}
-	k.matrices = append(k.matrices, m)
+	memory := k.to.panels(kernel.RawBytes(u.out, to-from, u.half))
+	switch {
+	case u.w.F16 != nil:
+		m = packColumns(memory, u.w.F16, u, from, to)
+	case u.half:
+		m = kernel.PackHalfIn(memory, u.w.F32[from:], u.out, to-from, u.in)
+	default:
+		m = packColumns(memory, u.w.float32s(), u, from, to)
+	}
+	k.to.add(m)
 	return m
 }
 
-func packColumns[T float32 | float16.Float16](w []T, u unpacked, from, to int) *kernel.Matrix {
+func packColumns[T float32 | float16.Float16](memory []byte, w []T, u unpacked, from, to int) *kernel.Matrix {
 	if u.transposed {
-		return kernel.PackAs(w[from*u.out:], u.out, to-from, u.out, true)
+		return kernel.PackAs(memory, w[from*u.out:], u.out, to-from, u.out, true)
 	}
-	return kernel.PackAs(w[from:], u.out, to-from, u.in, false)
+	return kernel.PackAs(memory, w[from:], u.out, to-from, u.in, false)
 }
 
 // fold folds a LayerNorm into the following weights. name is unique.
 func (k *packing) fold(norm kernel.LayerNorm, name string, u unpacked, bias []float32) kernel.Folded {
-	if k.isShared() {
-		f := k.shared.Folded[name]
+	if k.from != nil {
+		f := k.from.Folded[name]
 		if len(f.Sums) != u.out || len(f.Bias) != u.out {
-			k.shared.short = true
+			k.from.short = true
 			f = foldedArrays{bias, bias}
 		}
 		return norm.RestoreFolded(f.Sums, f.Bias)
 	}
-	if k.folded == nil {
-		k.folded = map[string]kernel.Folded{}
+	folded := norm.Fold(u.w.F32, bias, u.half)
+	if k.to != nil {
+		sums, bias := folded.Arrays()
+		k.to.Folded[name] = foldedArrays{sums, bias}
 	}
-	k.folded[name] = norm.Fold(u.w.F32, bias, u.half)
-	return k.folded[name]
+	return folded
 }
 
-func (k *packing) isShared() bool { return k.shared != nil }
+// wide returns the weights as float32, [out, in], until the next call.
+func (k *packing) wide(u unpacked) []float32 {
+	wide := k.to.floats(u.out * u.in)
+	switch {
+	case !u.transposed && u.w.F16 != nil:
+		kernel.Widen(wide, u.w.F16)
+	case !u.transposed:
+		copy(wide, u.w.float32s())
+	case u.w.F16 != nil:
+		row := make([]float32, u.out)
+		for i := range u.in {
+			kernel.Widen(row, u.w.F16[i*u.out:][:u.out])
+			scatter(wide[i:], row, u.in)
+		}
+	default:
+		w := u.w.float32s()
+		for i := range u.in {
+			scatter(wide[i:], w[i*u.out:][:u.out], u.in)
+		}
+	}
+	return wide
+}
 
-// sharedWeights begin a file of Share: their length in 8 bytes, JSON, the small tensors as safetensors, then the packed
-// weights, each at a multiple of 64 bytes.
-type sharedWeights struct {
+// scatter writes elements stride apart.
+func scatter(to, from []float32, stride int) {
+	for i, x := range from {
+		to[i*stride] = x
+	}
+}
+
+// sharedLayout describes a file of LoadShared. The packed weights begin the file, each at a multiple of 64 bytes. Then
+// come the layout as JSON, the tensors that are not packed as safetensors, and a footer.
+type sharedLayout struct {
 	Manifest Manifest
 	Hash     string
 	Bytes    int
 	Float16  bool
 	Prior    *Prior
-	Small    int    // bytes of the small tensors
 	Halves   []bool // of each matrix: its weights are float16
 	Folded   map[string]foldedArrays
+}
 
+type foldedArrays struct{ Sums, Bias []float32 }
+
+// sharedFooter ends the file, little-endian.
+type sharedFooter struct {
+	Layout, Small uint64   // their bytes
+	Sum           [32]byte // sha256 of both
+}
+
+func aligned(n int) int { return (n + 63) &^ 63 }
+
+// seals make a memory file constant.
+const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK
+
+// LoadShared is LoadDir of a file system, with the packed weights in a file in memory, which is sealed: another process
+// that has the file (OpenShared) adds no second copy. dir names the model in errors. The mapping stays until the
+// process ends. Loading leaves no memory unused that a process would lock with mlockall(2).
+func LoadShared(fsys fs.FS, dir string) (b *Bundle, weights *os.File, err error) {
+	fd, err := unix.MemfdCreate("optibfm-weights", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, nil, fmt.Errorf("tflite: memfd_create: %w", err)
+	}
+	to := &sharedWriter{file: os.NewFile(uintptr(fd), "weights")}
+	to.Folded = map[string]foldedArrays{}
+	defer to.free()
+	packed := &packing{to: to}
+	if b, err = loadAny(fsys, dir, packed); err == nil {
+		err = to.finish(b, packed.small)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("tflite: %s: %w", dir, err), to.file.Close())
+	}
+	return b, to.file, nil
+}
+
+// sharedWriter writes the file of LoadShared. A nil one writes nothing and has no memory.
+type sharedWriter struct {
+	file *os.File
+	sharedLayout
+	matrices []*kernel.Matrix
+	end      int   // of the matrices in the file
+	err      error // the first one
+
+	// Memory outside the heap, of which the garbage collector would keep pages.
+	mapped    [][]byte
+	layer     []byte // the panels of a layer
+	wideLayer []byte // a layer as float32
+}
+
+// add writes a matrix. It has other memory after finish.
+func (w *sharedWriter) add(m *kernel.Matrix) {
+	if w == nil || w.err != nil {
+		return
+	}
+	_, w.err = w.file.WriteAt(m.Raw(), int64(w.end))
+	w.end += aligned(m.Bytes())
+	w.matrices = append(w.matrices, m)
+	w.Halves = append(w.Halves, m.Half())
+}
+
+// finish completes and seals the file, and lets the matrices use it.
+func (w *sharedWriter) finish(b *Bundle, small map[string]Tensor) error {
+	w.Manifest, w.Hash, w.Bytes, w.Float16, w.Prior = b.Manifest, b.Hash, b.Bytes, b.Float16, b.Prior
+	text, err := json.Marshal(w.sharedLayout)
+	end := bytes.NewBuffer(text)
+	if err := errors.Join(w.err, err, writeSafetensors(end, small)); err != nil {
+		return err
+	}
+	footer := sharedFooter{uint64(len(text)), uint64(end.Len() - len(text)), sha256.Sum256(end.Bytes())}
+	if err := binary.Write(end, binary.LittleEndian, footer); err != nil {
+		return err
+	}
+	if _, err := w.file.WriteAt(end.Bytes(), int64(w.end)); err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(w.file.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return fmt.Errorf("seals: %w", err)
+	}
+	raw, err := mapSealed(w.file)
+	if err != nil {
+		return err
+	}
+	for _, m := range w.matrices {
+		*m = *kernel.View(m.Out(), m.In(), m.Half(), raw[:m.Bytes()])
+		raw = raw[aligned(m.Bytes()):]
+	}
+	return nil
+}
+
+// tensor returns memory for a tensor of a bundle that is packed later, nil for another one.
+func (w *sharedWriter) tensor(s span) []byte {
+	if w == nil || !isLinear(s.name, s.shape) {
+		return nil
+	}
+	return w.allocate(int(s.stop - s.begin))
+}
+
+// allocate returns memory outside the heap, nil if there is none.
+func (w *sharedWriter) allocate(n int) []byte {
+	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil
+	}
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // fewer page faults
+	w.mapped = append(w.mapped, b)
+	return b
+}
+
+// release returns the memory of a packed tensor. Munmap refuses that of the heap.
+func (w *sharedWriter) release(t Tensor) {
+	if w != nil && t.F16 != nil {
+		_ = unix.Munmap(bytesOf(t.F16))
+	} else if w != nil && t.F32 != nil {
+		_ = unix.Munmap(bytesOf(t.F32))
+	}
+}
+
+// panels returns memory for the panels of a layer until the next call, or nil.
+func (w *sharedWriter) panels(n int) []byte {
+	if w == nil {
+		return nil
+	}
+	return w.resize(&w.layer, n)
+}
+
+// floats returns memory for n numbers until the next call.
+func (w *sharedWriter) floats(n int) []float32 {
+	if w != nil {
+		if b := w.resize(&w.wideLayer, 4*n); b != nil {
+			return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), n)
+		}
+	}
+	return make([]float32, n)
+}
+
+func (w *sharedWriter) resize(b *[]byte, n int) []byte {
+	if len(*b) < n {
+		*b = w.allocate(n)
+	}
+	return (*b)[:min(n, len(*b)):len(*b)]
+}
+
+// free releases all memory outside the heap.
+func (w *sharedWriter) free() {
+	for _, b := range w.mapped {
+		_ = unix.Munmap(b) // it may be released already
+	}
+}
+
+// mapSealed maps a sealed file to read.
+func mapSealed(f *os.File) ([]byte, error) {
+	found, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return nil, fmt.Errorf("seals: %w", err)
+	}
+	if found&seals != seals {
+		return nil, fmt.Errorf("the seals are %#x, want %#x", found, seals)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
+}
+
+// sharedWeights are the contents of a file of LoadShared.
+type sharedWeights struct {
+	sharedLayout
 	shapes map[string][]int
 	raw    []byte // the matrices that were not taken
 	made   int
 	short  bool // arrays are missing
 }
 
-type foldedArrays struct{ Sums, Bias []float32 }
-
 // shapeOf returns the sizes of a layer.
 func (p parts) shapeOf(name string) unpacked {
-	shape := p.shared.shapes[name]
+	shape := p.from.shapes[name]
 	if p.members == 1 {
 		return unpacked{out: shape[0], in: shape[1]}
 	}
@@ -101,9 +295,9 @@ func (p parts) shapeOf(name string) unpacked {
 func (s *sharedWeights) next(out, in int) *kernel.Matrix {
 	if s.made < len(s.Halves) {
 		half := s.Halves[s.made]
-		if size := kernel.RawBytes(out, in, half); size <= len(s.raw) {
+		if size := kernel.RawBytes(out, in, half); aligned(size) <= len(s.raw) {
 			m := kernel.View(out, in, half, s.raw[:size:size])
-			s.raw = s.raw[min(len(s.raw), aligned(size)):]
+			s.raw = s.raw[aligned(size):]
 			s.made++
 			return m
 		}
@@ -112,116 +306,66 @@ func (s *sharedWeights) next(out, in int) *kernel.Matrix {
 	return kernel.Pack(make([]float32, out*in), out, in, in)
 }
 
-func aligned(n int) int { return (n + 63) &^ 63 }
+var errShared = errors.New("the file is damaged")
 
-// Share moves the packed weights into f, an empty file of memfd_create(2) that allows sealing, which it seals, and
-// uses them from there: another process that has the file (OpenShared) adds no second copy. Call it before the bundle
-// is used elsewhere. The mapping stays until the process ends.
-func (b *Bundle) Share(f *os.File) error {
-	if err := b.share(f); err != nil {
-		return fmt.Errorf("tflite: sharing the weights: %w", err)
-	}
-	debug.FreeOSMemory() // of the weights on the heap
-	return nil
-}
-
-func (b *Bundle) share(f *os.File) error {
-	at, end, err := b.writeShared(f)
-	if err != nil {
-		return err
-	}
-	mapped, err := mapSealed(f, unix.F_ADD_SEALS)
-	if err != nil {
-		return err
-	}
-	changed := errors.New("another process changed the file") // it had the file before the seals
-	if len(mapped) != end {
-		return changed
-	}
-	for _, m := range b.weights.packing.matrices {
-		raw := mapped[at:][:m.Bytes()]
-		if !bytes.Equal(raw, m.Raw()) {
-			return changed
-		}
-		*m = *kernel.View(m.Out(), m.In(), m.Half(), raw)
-		at += aligned(len(raw))
-	}
-	return nil
-}
-
-// writeShared writes the file and returns where the matrices begin and end.
-func (b *Bundle) writeShared(f *os.File) (at, end int, err error) {
-	k := b.weights.packing
-	s := sharedWeights{
-		Manifest: b.Manifest, Hash: b.Hash, Bytes: b.Bytes, Float16: b.Float16, Prior: b.Prior,
-		Folded: map[string]foldedArrays{},
-	}
-	for _, m := range k.matrices {
-		s.Halves = append(s.Halves, m.Half())
-	}
-	for name, folded := range k.folded {
-		sums, bias := folded.Arrays()
-		s.Folded[name] = foldedArrays{sums, bias}
-	}
-	var small bytes.Buffer
-	if err := writeSafetensors(&small, k.small); err != nil {
-		return 0, 0, err
-	}
-	s.Small = small.Len()
-	text, err := json.Marshal(s)
-	if err != nil {
-		return 0, 0, err
-	}
-	head := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
-	head = append(append(head, text...), small.Bytes()...)
-	if _, err := f.WriteAt(head, 0); err != nil {
-		return 0, 0, err
-	}
-	at = aligned(len(head))
-	end = at
-	for _, m := range k.matrices {
-		if _, err := f.WriteAt(m.Raw(), int64(end)); err != nil {
-			return 0, 0, err
-		}
-		end += aligned(m.Bytes())
-	}
-	return at, end, f.Truncate(int64(end))
-}
-
-// mapSealed maps a file to read, after it has added or checked the seals.
-func mapSealed(f *os.File, command int) ([]byte, error) {
-	argument := seals
-	if command == unix.F_GET_SEALS {
-		argument = 0
-	}
-	found, err := unix.FcntlInt(f.Fd(), command, argument)
-	if err != nil {
-		return nil, fmt.Errorf("seals: %w", err)
-	}
-	if command == unix.F_GET_SEALS && found&seals != seals {
-		return nil, fmt.Errorf("the seals are %#x, want %#x", found, seals)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
-}
-
-// OpenShared returns the bundle in a file of Share. It returns nil if the file is empty.
+// OpenShared returns the bundle in a file of LoadShared.
 func OpenShared(f *os.File) (*Bundle, error) {
-	info, err := f.Stat()
-	if err == nil && info.Size() == 0 {
-		return nil, nil
-	}
-	var b *Bundle
-	if err == nil {
-		b, err = openShared(f)
-	}
+	b, err := openShared(f)
 	if err != nil {
 		return nil, fmt.Errorf("tflite: shared weights: %w", err)
 	}
 	return b, nil
+}
+
+func openShared(f *os.File) (*Bundle, error) {
+	raw, err := mapSealed(f)
+	if err != nil {
+		return nil, err
+	}
+	s := sharedWeights{}
+	small, err := s.parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bundle{Manifest: s.Manifest, Hash: s.Hash, Bytes: s.Bytes, Float16: s.Float16, Prior: s.Prior}
+	if b.weights, err = newWeights(s.Manifest, small, &packing{from: &s}); err != nil {
+		return nil, err
+	}
+	if s.short || s.made != len(s.Halves) || len(s.raw) != 0 {
+		return nil, errShared
+	}
+	return b, nil
+}
+
+// parse checks all but the packed weights. It returns the tensors that are not packed.
+func (s *sharedWeights) parse(raw []byte) (small map[string]Tensor, err error) {
+	var footer sharedFooter
+	at := len(raw) - binary.Size(footer)
+	if at < 0 {
+		return nil, errShared
+	}
+	if _, err := binary.Decode(raw[at:], binary.LittleEndian, &footer); err != nil {
+		return nil, err
+	}
+	if footer.Layout > uint64(at) || footer.Small > uint64(at)-footer.Layout {
+		return nil, errShared
+	}
+	begin := at - int(footer.Layout+footer.Small)
+	if begin%64 != 0 || sha256.Sum256(raw[begin:at]) != footer.Sum {
+		return nil, errShared
+	}
+	text := raw[begin:][:footer.Layout]
+	if err := json.Unmarshal(text, &s.sharedLayout); err != nil {
+		return nil, err
+	}
+	if small, err = parseSafetensors(raw[begin+len(text) : at]); err != nil {
+		return nil, err
+	}
+	if err := s.Manifest.Validate(); err != nil {
+		return nil, err
+	}
+	s.raw, s.shapes = raw[:begin], s.Manifest.Architecture.Tensors()
+	return small, checkSmall(s.shapes, small, s.Manifest.Architecture.Latent)
 }
 
 // checkSmall returns an error unless the tensors are those that are not packed.
@@ -236,44 +380,4 @@ func checkSmall(shapes map[string][]int, small map[string]Tensor, latent int) er
 		want[covName] = []int{latent, latent}
 	}
 	return checkShapes(want, small)
-}
-
-var errShared = errors.New("the file is damaged")
-
-func openShared(f *os.File) (*Bundle, error) {
-	raw, err := mapSealed(f, unix.F_GET_SEALS)
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) < 8 || binary.LittleEndian.Uint64(raw) > uint64(len(raw)-8) {
-		return nil, errShared
-	}
-	var s sharedWeights
-	text, rest := raw[8:][:binary.LittleEndian.Uint64(raw)], raw[8+binary.LittleEndian.Uint64(raw):]
-	if err := json.Unmarshal(text, &s); err != nil {
-		return nil, err
-	}
-	if s.Small < 0 || s.Small > len(rest) {
-		return nil, errShared
-	}
-	small, err := parseSafetensors(rest[:s.Small])
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Manifest.Validate(); err != nil {
-		return nil, err
-	}
-	s.raw = raw[min(len(raw), aligned(8+len(text)+s.Small)):]
-	s.shapes = s.Manifest.Architecture.Tensors()
-	if err := checkSmall(s.shapes, small, s.Manifest.Architecture.Latent); err != nil {
-		return nil, err
-	}
-	b := &Bundle{Manifest: s.Manifest, Hash: s.Hash, Bytes: s.Bytes, Float16: s.Float16, Prior: s.Prior}
-	if b.weights, err = newWeights(s.Manifest, small, &packing{shared: &s}); err != nil {
-		return nil, err
-	}
-	if s.short || s.made != len(s.Halves) || len(s.raw) != 0 {
-		return nil, errShared
-	}
-	return b, nil
 }

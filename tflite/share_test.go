@@ -1,8 +1,11 @@
 package tflite_test
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +28,7 @@ func sealableFile(t *testing.T) *os.File {
 }
 
 // shareable returns a model: simple or residual, in float16 or not.
-func shareable(t *testing.T, residual, half bool) *tflite.Bundle {
+func shareable(t *testing.T, residual, half bool) (tflite.Manifest, map[string]tflite.Tensor) {
 	t.Helper()
 	m := tflitetest.Manifest(small)
 	m.Architecture.F.Residual, m.Architecture.Actor.Residual = residual, residual
@@ -42,19 +45,33 @@ func shareable(t *testing.T, residual, half bool) *tflite.Bundle {
 		t.Fatal(err)
 	}
 	tensors["cov_b"] = tflite.Tensor{Shape: tensors["cov_b"].Shape, F64: cov}
-	if b, err = tflite.New(m, tensors); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return m, tensors
 }
 
-func TestShare_GivesBothProcessesTheSameResults(t *testing.T) {
+// loadShared loads a saved model with shared weights.
+func loadShared(t *testing.T, residual, half bool) (reference, b *tflite.Bundle, weights *os.File) {
+	t.Helper()
+	m, tensors := shareable(t, residual, half)
+	dir := filepath.Join(t.TempDir(), "model")
+	if err := tflite.Save(dir, m, tensors); err != nil {
+		t.Fatal(err)
+	}
+	reference, err := tflite.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, weights, err = tflite.LoadShared(os.DirFS(dir), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { weights.Close() })
+	return reference, b, weights
+}
+
+func TestLoadShared_GivesBothProcessesTheSameResults(t *testing.T) {
 	for _, residual := range []bool{false, true} {
 		for _, half := range []bool{false, true} {
-			reference, sharing, f := shareable(t, residual, half), shareable(t, residual, half), sealableFile(t)
-			if err := sharing.Share(f); err != nil {
-				t.Fatal(err)
-			}
+			reference, sharing, f := loadShared(t, residual, half)
 			opened, err := tflite.OpenShared(f)
 			if err != nil {
 				t.Fatal(err)
@@ -75,11 +92,45 @@ func TestShare_GivesBothProcessesTheSameResults(t *testing.T) {
 	}
 }
 
-func TestOpenShared_RefusesWhatIsNotShared(t *testing.T) {
-	whole := sealableFile(t)
-	if err := shareable(t, true, true).Share(whole); err != nil {
+func TestLoadShared_RefusesADamagedModel(t *testing.T) {
+	m, tensors := shareable(t, true, true)
+	dir := filepath.Join(t.TempDir(), "model")
+	if err := tflite.Save(dir, m, tensors); err != nil {
 		t.Fatal(err)
 	}
+	path := filepath.Join(dir, "model.safetensors")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[len(raw)-1] ^= 1
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, f, err := tflite.LoadShared(os.DirFS(dir), dir)
+	if b != nil || f != nil || err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "sha256") {
+		t.Errorf("got %v, %v, %v", b, f, err)
+	}
+}
+
+// footer are the bytes that end a shared file: two lengths and a sha256.
+const footer = 8 + 8 + sha256.Size
+
+// edited replaces text in the layout of a shared file, and corrects length and hash.
+func edited(content []byte, old, replacement string) []byte {
+	at := len(content) - footer
+	layout, small := binary.LittleEndian.Uint64(content[at:]), binary.LittleEndian.Uint64(content[at+8:])
+	begin := at - int(layout+small)
+	text := strings.Replace(string(content[begin:][:layout]), old, replacement, 1)
+	end := append([]byte(text), content[begin+int(layout):at]...)
+	sum := sha256.Sum256(end)
+	end = binary.LittleEndian.AppendUint64(end, uint64(len(text)))
+	end = binary.LittleEndian.AppendUint64(end, small)
+	return slices.Concat(content[:begin], end, sum[:])
+}
+
+func TestOpenShared_RefusesWhatIsNotShared(t *testing.T) {
+	_, _, whole := loadShared(t, true, true)
 	info, err := whole.Stat()
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +139,10 @@ func TestOpenShared_RefusesWhatIsNotShared(t *testing.T) {
 	if _, err := whole.ReadAt(content, 0); err != nil {
 		t.Fatal(err)
 	}
+	flipped := slices.Clone(content)
+	flipped[len(content)-footer-1] ^= 1
+	wrong := slices.Clone(content)
+	copy(wrong[len(content)-footer:], slices.Repeat([]byte{255}, 8))
 	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK
 	for name, c := range map[string]struct {
 		content []byte
@@ -96,13 +151,15 @@ func TestOpenShared_RefusesWhatIsNotShared(t *testing.T) {
 	}{
 		"not sealed":         {content, unix.F_SEAL_WRITE, "seals"},
 		"truncated":          {content[:len(content)-64], seals, "damaged"},
-		"longer":             {append(slices.Clone(content), make([]byte, 64)...), seals, "damaged"},
+		"without a matrix":   {content[64:], seals, "damaged"},
+		"longer":             {append(make([]byte, 64), content...), seals, "damaged"},
 		"a few bytes":        {content[:5], seals, "damaged"},
-		"a wrong length":     {append([]byte{255, 255, 255, 255, 255, 255, 255, 255}, content[8:]...), seals, "damaged"},
-		"another JSON value": {[]byte(strings.Replace(string(content), "Small", "small\"", 1)), seals, "invalid"},
-		"no small tensors":   {[]byte(strings.Replace(string(content), "Small", "Smalx", 1)), seals, "truncated"},
-		"no folded arrays":   {[]byte(strings.Replace(string(content), "Folded", "Foldex", 1)), seals, "damaged"},
-		"no matrices":        {[]byte(strings.Replace(string(content), "Halves", "Halvez", 1)), seals, "damaged"},
+		"a wrong length":     {wrong, seals, "damaged"},
+		"another layout":     {flipped, seals, "damaged"},
+		"another JSON value": {edited(content, "Halves\":[", "Halves\":[1,"), seals, "cannot unmarshal"},
+		"another size":       {edited(content, `"latent":`, `"latent":1`), seals, "shape"},
+		"no folded arrays":   {edited(content, "Folded", "Foldex"), seals, "damaged"},
+		"no matrices":        {edited(content, "Halves", "Halvez"), seals, "damaged"},
 	} {
 		f := sealableFile(t)
 		_, err := f.Write(c.content)
@@ -114,7 +171,7 @@ func TestOpenShared_RefusesWhatIsNotShared(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if b, err := tflite.OpenShared(sealableFile(t)); b != nil || err != nil {
-		t.Errorf("an empty file: %v, %v", b, err)
+	if same, err := tflite.OpenShared(whole); same == nil || err != nil {
+		t.Errorf("the whole file: %v", err)
 	}
 }

@@ -29,7 +29,6 @@ type weights struct {
 	reads       reads
 	cov         *covariance
 	widest      int // elements of the widest layer, observation or z
-	packing     *packing
 
 	// transposed returns the transposed weights for Gradient. The first call makes
 	// them.
@@ -87,7 +86,7 @@ func newWeights(m Manifest, tensors map[string]Tensor, packed *packing) (*weight
 		tensors: tensors, eps: m.LayerNormEps, members: 1, obs: a.actorWidth(), residual: a.Actor.Residual,
 		packing: packed,
 	}
-	w := &weights{packing: packed, b: p.backward(backwardName, a.B.HiddenLayers, a.B.Norm), reads: a.reads()}
+	w := &weights{b: p.backward(backwardName, a.B.HiddenLayers, a.B.Norm), reads: a.reads()}
 	if e := a.Encoder; e != nil {
 		encoder := p.backward(encoderName, e.HiddenLayers, e.Norm)
 		w.encoder = &encoder
@@ -174,16 +173,8 @@ type unpacked struct {
 	w          Tensor
 	out, in    int
 	transposed bool
-	half       bool // pack them as float16
-}
-
-// wide returns the weights as float32, [out, in], as a new slice.
-func (u unpacked) wide() []float32 {
-	w := u.w.float32s()
-	if u.transposed {
-		return transpose(w, u.in, u.out)
-	}
-	return slices.Clone(w)
+	half       bool   // pack them as float16
+	last       Tensor // of the file, which nothing needs after this layer
 }
 
 // halfHolds reports whether float16 can hold weights, [out, in], times the gains of their inputs.
@@ -199,27 +190,19 @@ func halfHolds(weights, gain []float32) bool {
 // weights takes the weights of a layer out of the tensors, for the last member of the ensemble.
 func (p parts) weights(name string) unpacked {
 	name += ".weight"
-	if p.isShared() {
+	if p.from != nil {
 		return p.shapeOf(name)
 	}
 	t := p.tensors[name]
+	u := unpacked{w: t, out: t.Shape[0], in: t.Shape[1], half: t.F16 != nil}
+	if p.members > 1 {
+		u = unpacked{w: t.of(p.member), in: t.Shape[1], out: t.Shape[2], transposed: true, half: t.F16 != nil}
+	}
 	if p.member == p.members-1 {
 		delete(p.tensors, name)
+		u.last = t
 	}
-	if p.members == 1 {
-		return unpacked{w: t, out: t.Shape[0], in: t.Shape[1], half: t.F16 != nil}
-	}
-	return unpacked{w: t.of(p.member), in: t.Shape[1], out: t.Shape[2], transposed: true, half: t.F16 != nil}
-}
-
-func transpose(w []float32, rows, columns int) []float32 {
-	t := make([]float32, len(w))
-	for r := range rows {
-		for c := range columns {
-			t[c*rows+r] = w[r*columns+c]
-		}
-	}
-	return t
+	return u
 }
 
 // bias copies the bias into memory with room for whole panels.
@@ -231,6 +214,7 @@ func (p parts) bias(name string, out int) []float32 {
 
 func (p parts) linear(name string, after activation, sparse bool) linear {
 	u := p.weights(name)
+	defer p.to.release(u.last)
 	return linear{w: p.columns(u, 0, u.in), bias: p.bias(name, u.out), after: after, sparse: sparse}
 }
 
@@ -252,8 +236,8 @@ func (p parts) splitLinear(name string, split int, after activation) splitLinear
 func (p parts) splitBlock(name string, split int, after activation, skip bool) splitLinear {
 	u, norm := p.weights(name+".mlp.1"), p.layerNorm(name+".mlp.0")
 	gain, _ := norm.Gain()
-	if !p.isShared() {
-		w := u.wide()
+	if p.from == nil {
+		w := p.wide(u)
 		u.w, u.transposed, u.half = Tensor{F32: w}, false, u.half && halfHolds(w, gain)
 	}
 	folded := p.fold(norm, fmt.Sprint(name, ".", p.member), u, p.bias(name+".mlp.1", u.out))
@@ -267,6 +251,7 @@ func (p parts) newSplitLinear(u unpacked, bias []float32, split int, after activ
 	if u.in > split {
 		l.second = p.columns(u, split, u.in)
 	}
+	p.to.release(u.last)
 	return l
 }
 

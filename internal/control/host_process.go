@@ -41,7 +41,7 @@ type hostProcess struct {
 	segment  *os.File     // empty until link.CreateIn
 	tasks    *os.File     // this process's end of the socket at which the host asks for another task
 	crash    *os.File     // the stack of its panic
-	weights  *os.File     // of the model; empty until shareWeights
+	weights  *os.File     // this process's end of the socket that passes the file of the weights
 	restore  func() error // restores the terminal
 	screen   bool         // it draws a full screen
 	exited   chan hostEnd
@@ -73,7 +73,7 @@ func takeHost(userName string) (*hostProcess, error) {
 }
 
 // spawnHost starts the host process, which waits for its configuration. It inherits the standard files, the segment,
-// the lifeline, the crash file, its socket of the tasks and the file of the weights. It inherits no descriptor of a
+// the lifeline, the crash file, its socket of the tasks and that of the weights. It inherits no descriptor of a
 // device, because none is open yet. The control thread makes no system call on any of these files.
 func spawnHost(userName string) (*hostProcess, error) {
 	attributes, err := userAttributes(userName)
@@ -90,24 +90,26 @@ func spawnHost(userName string) (*hostProcess, error) {
 	if h.crash, err = memoryFile("optibfm-crash"); err != nil {
 		return nil, err
 	}
-	if h.weights, err = sealableFile("optibfm-weights"); err != nil {
-		return nil, err
-	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer read.Close()
-	tasks, theirs, err := link.TaskSockets()
+	tasks, theirs, err := link.Sockets("tasks")
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	h.lifeline, h.tasks = write, tasks
+	weights, receiver, err := link.Sockets("weights")
+	if err != nil {
+		return nil, err
+	}
+	defer receiver.Close()
+	h.lifeline, h.tasks, h.weights = write, tasks, weights
 	cmd := exec.Command("/proc/self/exe", "host")
 	cmd.Args[0] = link.HostName
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.ExtraFiles = []*os.File{h.segment, read, h.crash, theirs, h.weights}
+	cmd.ExtraFiles = []*os.File{h.segment, read, h.crash, theirs, receiver}
 	cmd.SysProcAttr = attributes
 	if err := startUnprivileged(cmd); err != nil {
 		if userName != "" && errors.Is(err, os.ErrPermission) {
@@ -124,14 +126,22 @@ func newHostProcess() *hostProcess {
 	return &hostProcess{exited: make(chan hostEnd, 1), restore: func() error { return nil }}
 }
 
-// shareWeights moves the weights of a native model to memory that the host also maps.
+// shareWeights passes the weights of a native model to the host. Without any, the host opens the model itself.
 func (h *hostProcess) shareWeights(m setup.Model) error {
 	defer h.weights.Close()
 	native, ok := m.(setup.NativeModel)
-	if !ok {
+	if !ok || native.Weights == nil {
 		return nil
 	}
-	return native.Share(h.weights)
+	defer native.Weights.Close()
+	err := link.SendFile(h.weights, native.Weights)
+	if errors.Is(err, syscall.EPIPE) { // waitReady reports its end
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("control: the weights of the host process: %w", err)
+	}
+	return nil
 }
 
 // configure sends the configuration to the host.
@@ -159,13 +169,8 @@ func (h *hostProcess) configure(s *setup.Session, o link.HostConfig) (err error)
 }
 
 // memoryFile returns a file in memory that ends with its last descriptor.
-func memoryFile(name string) (*os.File, error) { return newMemoryFile(name, 0) }
-
-// sealableFile is memoryFile for a file that can be sealed.
-func sealableFile(name string) (*os.File, error) { return newMemoryFile(name, unix.MFD_ALLOW_SEALING) }
-
-func newMemoryFile(name string, flags int) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|flags)
+func memoryFile(name string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("control: %s: %w", name, err)
 	}

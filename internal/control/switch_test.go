@@ -226,7 +226,7 @@ func TestControl_TickOfASwitchAllocatesNothing(t *testing.T) {
 func hosted(t *testing.T) (*servedRun, *link.TaskChanger) {
 	t.Helper()
 	a := serveRun(t, true)
-	file, theirs, err := link.TaskSockets()
+	file, theirs, err := link.Sockets("tasks")
 	rigtest.Must(t, err)
 	ours, err := net.FileConn(file)
 	rigtest.Must(t, err)

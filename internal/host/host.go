@@ -42,7 +42,7 @@ const (
 	fdLifeline // a pipe: the configuration, then nothing until its other end dies with the control process
 	FdCrash    // a file for the trace of a panic
 	fdTasks    // the socket of link.TaskChanger
-	fdWeights  // of a native model, sealed; otherwise empty
+	fdWeights  // the socket that passes the file of a native model's weights
 )
 
 // Serve is the host process. out is where it shows the run.
@@ -165,8 +165,12 @@ func Open(out io.Writer) (*Process, error) {
 }
 
 func (h *Process) openModel() (err error) {
-	weights := os.NewFile(fdWeights, "weights")
-	defer weights.Close()
+	socket := os.NewFile(fdWeights, "weights")
+	defer socket.Close()
+	weights, err := link.ReceiveFile(socket)
+	if err != nil {
+		return fmt.Errorf("host: weights: %w", err)
+	}
 	bundle := h.Session.File.Model
 	if h.Session.Model, err = setup.OpenSharedModel(weights, bundle.Bundle); err != nil {
 		return err

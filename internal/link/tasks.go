@@ -9,8 +9,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // The lines that change the task of a running robot, at the control socket and at the host's own socket.
@@ -30,15 +28,6 @@ const FormerTask = "(former)"
 // changeTimeout is longer than the control process takes to change the task.
 const changeTimeout = 30 * time.Second
 
-// TaskSockets returns the ends of the socket at which the host process asks for another task.
-func TaskSockets() (control, host *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("control: socket of the tasks: %w", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "tasks"), os.NewFile(uintptr(fds[1]), "tasks"), nil
-}
-
 // TaskChanger asks the control process for another task. Several goroutines may use it.
 type TaskChanger struct {
 	mu   sync.Mutex
@@ -46,7 +35,7 @@ type TaskChanger struct {
 	in   *bufio.Reader
 }
 
-// NewTaskChanger returns a changer that uses the host's end of TaskSockets, which it takes.
+// NewTaskChanger returns a changer that uses the host's end of Sockets, which it takes.
 func NewTaskChanger(host *os.File) (*TaskChanger, error) {
 	defer host.Close()
 	conn, err := net.FileConn(host)

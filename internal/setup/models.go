@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"runtime/debug"
 	"slices"
 
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/registry"
+	"optibfm/internal/safefile"
 	"optibfm/rtloop"
 	"optibfm/tflite"
 )
@@ -40,42 +41,60 @@ type Model interface {
 
 // OpenModel opens a model in the program or the model in a directory.
 func OpenModel(bundle string) (Model, error) {
-	if embedded, ok := registry.Model(bundle); ok {
-		b, err := tflite.Load(embedded)
-		return NativeModel{b}, err
+	return openModel(bundle, func(files fs.FS) (*tflite.Bundle, *os.File, error) {
+		if files != nil {
+			b, err := tflite.Load(files)
+			return b, nil, err
+		}
+		b, err := tflite.LoadDir(bundle)
+		return b, nil, err
+	})
+}
+
+// LoadSharedModel is OpenModel with the weights of a native model in a file for OpenSharedModel.
+func LoadSharedModel(bundle string) (Model, error) {
+	return openModel(bundle, func(files fs.FS) (*tflite.Bundle, *os.File, error) {
+		if files == nil {
+			files = safefile.Dir(bundle)
+		}
+		return tflite.LoadShared(files, bundle)
+	})
+}
+
+// openModel loads a model with load. embedded are the files of a model in the program, nil for one in a directory.
+func openModel(bundle string, load func(embedded fs.FS) (*tflite.Bundle, *os.File, error)) (Model, error) {
+	embedded, ok := registry.Model(bundle)
+	if !ok {
+		if _, err := os.Stat(bundle); err != nil {
+			return nil, err
+		}
 	}
-	if _, err := os.Stat(bundle); err != nil {
-		return nil, err
-	}
-	// A control process locks its memory, also what the loading of a large model leaves unused.
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	b, err := tflite.LoadDir(bundle)
+	b, weights, err := load(embedded)
 	if errors.Is(err, tflite.ErrSavedModel) {
 		m, err := tflite.LoadSavedModel(bundle)
 		return SavedModel{m}, err
 	}
-	return NativeModel{b}, err
+	return NativeModel{b, weights}, err
 }
 
-// OpenSharedModel opens a model whose weights another process shares (tflite.Bundle.Share): a native one in the file,
-// or a SavedModel in a directory if the file is empty.
+// OpenSharedModel opens the model in a file of LoadSharedModel, or the model in a directory without a file.
 func OpenSharedModel(weights *os.File, bundle string) (Model, error) {
-	b, err := tflite.OpenShared(weights)
-	if err != nil {
-		return nil, err
-	}
-	if b == nil {
+	if weights == nil {
 		return OpenModel(bundle)
 	}
-	return NativeModel{b}, nil
+	defer weights.Close()
+	b, err := tflite.OpenShared(weights)
+	return NativeModel{Bundle: b}, err
 }
 
 // ConfiguredModel opens the model of a configuration. The error for a missing one has a fix.
-func ConfiguredModel(f configs.File) (Model, error) {
+func ConfiguredModel(f configs.File) (Model, error) { return configuredModel(f, OpenModel) }
+
+func configuredModel(f configs.File, open func(bundle string) (Model, error)) (Model, error) {
 	if err := checkBundle(f.Model.Bundle); err != nil {
 		return nil, err
 	}
-	m, err := OpenModel(f.Model.Bundle)
+	m, err := open(f.Model.Bundle)
 	if err != nil {
 		return nil, fmt.Errorf("model.bundle: %w", err)
 	}
@@ -95,7 +114,10 @@ func CloseModels(models ...tflite.Model) error {
 }
 
 // NativeModel is a forward-backward bundle or checkpoint.
-type NativeModel struct{ *tflite.Bundle }
+type NativeModel struct {
+	*tflite.Bundle
+	Weights *os.File // of LoadSharedModel; nil: not shared
+}
 
 func (m NativeModel) Title() string       { return m.Name }
 func (m NativeModel) Fingerprint() string { return m.Hash }
@@ -105,23 +127,15 @@ func (m NativeModel) Channels() (observation, action []tflite.Channel) {
 
 func (m NativeModel) Prior() *tflite.Prior { return m.Bundle.Prior }
 
-// heapMiB is the memory of a control process besides the weights of its model.
-const heapMiB = 128
-
 // withoutPsi are the strategies that evaluate no ψ.
 var withoutPsi = []string{controller.Thompson, controller.Fixed, controller.Random}
 
-// Fits implements Model. Above loop.memory_limit_mib the garbage collector would run all the time.
+// Fits implements Model.
 func (m NativeModel) Fits(f configs.File) error {
 	strategy := f.Controller.Strategy
 	if !m.Architecture.HasForward() && !slices.Contains(withoutPsi, strategy) {
 		return fmt.Errorf("controller.strategy: %s compares candidates by ψ, but the model has no F "+
 			"(model.bundle: %s); use %s", strategy, f.Model.Bundle, controller.Thompson)
-	}
-	need := m.Bytes>>20 + heapMiB
-	if !f.Run.Lockstep && f.Loop.MemoryLimitMiB < need {
-		return fmt.Errorf("loop.memory_limit_mib: found %d, but the weights of %s need at least %d; raise it",
-			f.Loop.MemoryLimitMiB, m.Name, need)
 	}
 	return nil
 }

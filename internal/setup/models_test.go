@@ -74,21 +74,6 @@ func TestCloseModels_EndsTheWorkersOfASearch(t *testing.T) {
 	}
 }
 
-func TestNativeModel_FitsTheMemoryLimit(t *testing.T) {
-	s := rigtest.NewSession(t, nil)
-	if err := s.Model.Fits(s.File); err != nil {
-		t.Error(err)
-	}
-	s.File.Loop.MemoryLimitMiB = 100
-	if err := s.Model.Fits(s.File); err == nil || !strings.Contains(err.Error(), "loop.memory_limit_mib: found 100") {
-		t.Errorf("got %v", err)
-	}
-	s.File.Run.Lockstep = true // has no limit
-	if err := s.Model.Fits(s.File); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestSavedModel_FitsOnlyWhatTensorFlowCanDo(t *testing.T) {
 	dir := rigtest.SavedModelBundle(t, nil)
 	m, err := setup.OpenModel(dir)

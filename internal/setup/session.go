@@ -169,7 +169,11 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if err := checkPaths(file); err != nil {
 		return nil, err
 	}
-	if s.Model, err = ConfiguredModel(file); err != nil {
+	open := LoadSharedModel
+	if file.Run.Lockstep {
+		open = OpenModel
+	}
+	if s.Model, err = configuredModel(file, open); err != nil {
 		return nil, err
 	}
 	if err := SetBasis(&s.File.Controller, s.Model); err != nil {

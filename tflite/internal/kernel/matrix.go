@@ -66,12 +66,15 @@ type Matrix struct {
 }
 
 // Pack packs w, [out, in] with rows stride apart.
-func Pack(w []float32, out, in, stride int) *Matrix { return PackAs(w, out, in, stride, false) }
+func Pack(w []float32, out, in, stride int) *Matrix { return PackAs(nil, w, out, in, stride, false) }
 
 // PackHalf is Pack with the weights rounded to float16, which halves their memory. Products and
 // sums remain float32.
-func PackHalf(w []float32, out, in, stride int) *Matrix {
-	m := &Matrix{in: in, out: out, half: make([]float16.Float16, Padded(out)*in)}
+func PackHalf(w []float32, out, in, stride int) *Matrix { return PackHalfIn(nil, w, out, in, stride) }
+
+// PackHalfIn is PackHalf in memory, as in PackAs.
+func PackHalfIn(memory []byte, w []float32, out, in, stride int) *Matrix {
+	m := newMatrix(memory, out, in, true)
 	for o := range out {
 		panel := m.half[(o-o%panelWidth)*in:]
 		for k, v := range w[o*stride:][:in] {
@@ -81,18 +84,35 @@ func PackHalf(w []float32, out, in, stride int) *Matrix {
 	return m
 }
 
-// PackAs is Pack of weights of either type. If transposed is set, w is [in, out] with rows stride apart.
-func PackAs[T float32 | float16.Float16](w []T, out, in, stride int, transposed bool) *Matrix {
-	m := &Matrix{in: in, out: out}
+// PackAs is Pack of weights of either type. If transposed is set, w is [in, out] with rows stride apart. The matrix
+// uses memory, which is at least RawBytes long and at an address that is a multiple of 64, or its own if that is nil.
+func PackAs[T float32 | float16.Float16](memory []byte, w []T, out, in, stride int, transposed bool) *Matrix {
 	switch w := any(w).(type) {
-	case []float32:
-		m.packed = Aligned(Padded(out) * in)
-		place(m.packed, w, out, in, stride, transposed)
 	case []float16.Float16:
-		m.half = make([]float16.Float16, Padded(out)*in)
+		m := newMatrix(memory, out, in, true)
 		place(m.half, w, out, in, stride, transposed)
+		return m
+	case []float32:
+		m := newMatrix(memory, out, in, false)
+		place(m.packed, w, out, in, stride, transposed)
+		return m
 	}
-	return m
+	panic("kernel: neither float32 nor float16")
+}
+
+// newMatrix returns a matrix with zeros beyond its outputs.
+func newMatrix(memory []byte, out, in int, half bool) *Matrix {
+	switch {
+	case memory != nil:
+		raw := memory[:RawBytes(out, in, half)]
+		if out%panelWidth != 0 {
+			clear(raw)
+		}
+		return View(out, in, half, raw)
+	case half:
+		return &Matrix{in: in, out: out, half: make([]float16.Float16, Padded(out)*in)}
+	}
+	return &Matrix{in: in, out: out, packed: Aligned(Padded(out) * in)}
 }
 
 // place writes weights as panels.
@@ -106,12 +126,26 @@ func place[T any](panels, w []T, out, in, stride int, transposed bool) {
 		}
 		return
 	}
-	for o := 0; o < out; o += panelWidth {
-		panel, n := panels[o*in:], min(panelWidth, out-o)
-		for k := range in {
-			copy(panel[k*panelWidth:][:n], w[k*stride+o:])
+	const rows = 64 // of w, which stay in the second-level cache for all panels
+	for first := 0; first < in; first += rows {
+		for o := 0; o < out; o += panelWidth {
+			panel, n := panels[o*in:], min(panelWidth, out-o)
+			for k := first; k < min(first+rows, in); k++ {
+				if n == panelWidth { // without a call of memmove
+					*(*[panelWidth]T)(panel[k*panelWidth:]) = [panelWidth]T(w[k*stride+o:])
+				} else {
+					copy(panel[k*panelWidth:][:n], w[k*stride+o:])
+				}
+			}
 		}
 	}
+}
+
+// Widen converts float16 to float32. dst is as long as src.
+func Widen(dst []float32, src []float16.Float16) {
+	whole := len(src) &^ (panelWidth - 1)
+	widen(dst[:whole], src[:whole])
+	portableWiden(dst[whole:], src[whole:])
 }
 
 // View returns a matrix with the weights of another one of its sizes, of float16 if half is set: raw is that one's Raw,
