@@ -223,6 +223,9 @@ func build(
 	if err := checkTensors(m.Architecture, tensors, needCov); err != nil {
 		return nil, fmt.Errorf("%s: %w", weightsFileName, err)
 	}
+	if packed.begins != nil {
+		packed.begins()
+	}
 	b := &Bundle{Manifest: m, Hash: hash}
 	for _, t := range tensors {
 		b.Bytes += 2 * t.count()

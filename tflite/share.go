@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"unsafe"
 
 	"github.com/x448/float16"
@@ -19,9 +20,10 @@ import (
 
 // packing makes the matrices of a bundle, in memory of their own or in a file, or takes them from such a file.
 type packing struct {
-	small map[string]Tensor // the tensors that are not packed
-	to    *sharedWriter     // nil: not to a file
-	from  *sharedWeights    // nil: not from a file
+	begins func()            // called before the packing; may be nil
+	small  map[string]Tensor // the tensors that are not packed
+	to     *sharedWriter     // nil: not to a file
+	from   *sharedWeights    // nil: not from a file
 }
 
 // columns packs the weights of the inputs from..to.
@@ -124,8 +126,9 @@ const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK
 
 // LoadShared is LoadDir of a file system, with the packed weights in a file in memory, which is sealed: another process
 // that has the file (OpenShared) adds no second copy. dir names the model in errors. The mapping stays until the
-// process ends. Loading leaves no memory unused that a process would lock with mlockall(2).
-func LoadShared(fsys fs.FS, dir string) (b *Bundle, weights *os.File, err error) {
+// process ends. Loading leaves no memory unused that a process would lock with mlockall(2). It calls packs when it has
+// read the file and begins to pack the weights.
+func LoadShared(fsys fs.FS, dir string, packs func()) (b *Bundle, weights *os.File, err error) {
 	fd, err := unix.MemfdCreate("optibfm-weights", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, nil, fmt.Errorf("tflite: memfd_create: %w", err)
@@ -133,7 +136,7 @@ func LoadShared(fsys fs.FS, dir string) (b *Bundle, weights *os.File, err error)
 	to := &sharedWriter{file: os.NewFile(uintptr(fd), "weights")}
 	to.Folded = map[string]foldedArrays{}
 	defer to.free()
-	packed := &packing{to: to}
+	packed := &packing{begins: packs, to: to}
 	if b, err = loadAny(fsys, dir, packed); err == nil {
 		err = to.finish(b, packed.small)
 	}
@@ -148,21 +151,28 @@ type sharedWriter struct {
 	file *os.File
 	sharedLayout
 	matrices []*kernel.Matrix
-	end      int   // of the matrices in the file
-	err      error // the first one
+	end      int // of the matrices in the file
+	writing  sync.WaitGroup
+	err      error // the first one of the writing
 
 	// Memory outside the heap, of which the garbage collector would keep pages.
 	mapped    [][]byte
-	layer     []byte // the panels of a layer
-	wideLayer []byte // a layer as float32
+	layers    [2][]byte // the panels of the present layer, and of the one before, which is being written
+	wideLayer []byte    // a layer as float32
 }
 
-// add writes a matrix. It has other memory after finish.
+// add writes a matrix beside the packing of the next one. It has other memory after finish.
 func (w *sharedWriter) add(m *kernel.Matrix) {
-	if w == nil || w.err != nil {
+	if w == nil {
 		return
 	}
-	_, w.err = w.file.WriteAt(m.Raw(), int64(w.end))
+	w.writing.Wait()
+	raw, at := m.Raw(), int64(w.end)
+	w.writing.Go(func() {
+		if _, err := w.file.WriteAt(raw, at); w.err == nil {
+			w.err = err
+		}
+	})
 	w.end += aligned(m.Bytes())
 	w.matrices = append(w.matrices, m)
 	w.Halves = append(w.Halves, m.Half())
@@ -170,6 +180,7 @@ func (w *sharedWriter) add(m *kernel.Matrix) {
 
 // finish completes and seals the file, and lets the matrices use it.
 func (w *sharedWriter) finish(b *Bundle, small map[string]Tensor) error {
+	w.writing.Wait()
 	w.Manifest, w.Hash, w.Bytes, w.Float16, w.Prior = b.Manifest, b.Hash, b.Bytes, b.Float16, b.Prior
 	text, err := json.Marshal(w.sharedLayout)
 	end := bytes.NewBuffer(text)
@@ -230,7 +241,8 @@ func (w *sharedWriter) panels(n int) []byte {
 	if w == nil {
 		return nil
 	}
-	return w.resize(&w.layer, n)
+	w.layers[0], w.layers[1] = w.layers[1], w.layers[0]
+	return w.resize(&w.layers[0], n)
 }
 
 // floats returns memory for n numbers until the next call.
@@ -252,6 +264,7 @@ func (w *sharedWriter) resize(b *[]byte, n int) []byte {
 
 // free releases all memory outside the heap.
 func (w *sharedWriter) free() {
+	w.writing.Wait()
 	for _, b := range w.mapped {
 		_ = unix.Munmap(b) // it may be released already
 	}

@@ -60,7 +60,7 @@ func loadShared(t *testing.T, residual, half bool) (reference, b *tflite.Bundle,
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, weights, err = tflite.LoadShared(os.DirFS(dir), dir)
+	b, weights, err = tflite.LoadShared(os.DirFS(dir), dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestLoadShared_RefusesADamagedModel(t *testing.T) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, f, err := tflite.LoadShared(os.DirFS(dir), dir)
+	b, f, err := tflite.LoadShared(os.DirFS(dir), dir, nil)
 	if b != nil || f != nil || err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "sha256") {
 		t.Errorf("got %v, %v, %v", b, f, err)
 	}

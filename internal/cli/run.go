@@ -24,6 +24,7 @@ import (
 	"optibfm/internal/tasks"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc/web"
+	"optibfm/rtloop"
 )
 
 // runFlags are the flags of run: shorthands for configuration keys, and the output
@@ -256,6 +257,7 @@ func (f runFlags) load() (configs.File, error) {
 
 // openRun loads the configuration and opens its session.
 func openRun(f runFlags) (*setup.Session, error) {
+	began := rtloop.Now()
 	file, err := f.load()
 	if err != nil {
 		return nil, err
@@ -265,5 +267,11 @@ func openRun(f runFlags) (*setup.Session, error) {
 			return nil, err
 		}
 	}
-	return setup.OpenSession(file, f.fresh || f.start != "")
+	configured := link.Phase{Name: "configuration", End: rtloop.Now()}
+	s, err := setup.OpenSession(file, f.fresh || f.start != "")
+	if err != nil {
+		return nil, err
+	}
+	s.Timeline = link.Timeline{Began: began, Phases: append([]link.Phase{configured}, s.Timeline.Phases...)}
+	return s, nil
 }

@@ -106,6 +106,7 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 	if err != nil {
 		return err
 	}
+	s.Timeline.End("devices")
 	warnings := journal.For(os.Stderr, journal.Warning)
 	err = errors.Join(setup.CheckArming(warnings, robot, s.File), setup.CheckBounds(warnings, robot, s.File),
 		setup.CheckHostUser(warnings, robot, s.File, userName(os.Geteuid())))
@@ -140,6 +141,7 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 	if loop.Notify, err = rtloop.NewNotifier(); err != nil {
 		return err
 	}
+	s.Timeline.End("belief and locked memory")
 	return c.runWithHost(ctx, loop, granted, host, segment, o)
 }
 
@@ -151,7 +153,7 @@ func (c *controlProcess) runWithHost(
 	model := c.session.Model
 	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.observed, granted.String(), model.Fingerprint(), c.recalled
 	o.Fresh, o.Lineage = c.session.Fresh, c.session.Lineage
-	o.Awaits = c.awaits
+	o.Awaits, o.Timeline = c.awaits, c.session.Timeline
 	if v, ok := c.robot.(hal.Viewer); ok {
 		o.View = v.View()
 	}

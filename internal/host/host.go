@@ -390,6 +390,7 @@ func (h *Process) run(alive context.Context) (err error) {
 	}
 	stop := make(chan struct{})
 	end := h.startGoroutines(stop)
+	h.Config.Timeline.End("host process")
 	h.Link.Ready.Store(1)
 	err = h.serve(alive)
 	h.labels.took(math.MaxUint64)
@@ -455,6 +456,16 @@ func (h *Process) serve(alive context.Context) error {
 			return errors.Join(errOrphaned, h.TakeTicks())
 		}
 	}
+}
+
+// reportStart records and shows how long the phases of the start took. t is the first tick.
+func (h *Process) reportStart(t *controller.Tick) {
+	timeline := &h.Config.Timeline
+	if timeline.Began == 0 { // not from the command run
+		return
+	}
+	timeline.Phases = append(timeline.Phases, link.Phase{Name: "first tick", End: t.Done})
+	h.event(flightlog.Info, timeline.String())
 }
 
 // StartSaver starts the belief saver. The returned function ends it with the last belief, after the planner.
@@ -566,6 +577,9 @@ func (h *Process) TakeTicks() error {
 		h.takeRequests()
 		h.TakeLabels()
 		h.Recorder.Tick(t)
+		if h.Recorder.Statistics.Ticks == 1 {
+			h.reportStart(t)
+		}
 		h.noteFormer(t)
 		h.noteMode(t)
 		h.Link.ReleaseTick()

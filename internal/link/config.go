@@ -23,4 +23,5 @@ type HostConfig struct {
 	Lineage   taskstore.Lineage
 	Invoked   shell.Invocation
 	Awaits    bool // the robot stands still until the operator's first input
+	Timeline  Timeline
 }

@@ -51,13 +51,14 @@ func OpenModel(bundle string) (Model, error) {
 	})
 }
 
-// LoadSharedModel is OpenModel with the weights of a native model in a file for OpenSharedModel.
-func LoadSharedModel(bundle string) (Model, error) {
+// LoadSharedModel is OpenModel with the weights of a native model in a file for OpenSharedModel. It calls packs as
+// tflite.LoadShared does.
+func LoadSharedModel(bundle string, packs func()) (Model, error) {
 	return openModel(bundle, func(files fs.FS) (*tflite.Bundle, *os.File, error) {
 		if files == nil {
 			files = safefile.Dir(bundle)
 		}
-		return tflite.LoadShared(files, bundle)
+		return tflite.LoadShared(files, bundle, packs)
 	})
 }
 

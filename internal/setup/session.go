@@ -16,6 +16,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/internal/journal"
+	"optibfm/internal/link"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/shell"
 	"optibfm/internal/taskstore"
@@ -39,6 +40,8 @@ type Session struct {
 	OnSync func(running bool) // of the log; may be nil
 
 	LogNotices []string // messages about logs that CreateLog removed
+
+	Timeline link.Timeline // of the start
 }
 
 // Shape returns the sizes of the ticks of the session.
@@ -169,11 +172,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if err := checkPaths(file); err != nil {
 		return nil, err
 	}
-	open := LoadSharedModel
-	if file.Run.Lockstep {
-		open = OpenModel
-	}
-	if s.Model, err = configuredModel(file, open); err != nil {
+	if s.Model, err = s.openModel(); err != nil {
 		return nil, err
 	}
 	if err := SetBasis(&s.File.Controller, s.Model); err != nil {
@@ -204,7 +203,20 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(text))
 	}
 	s.Lineage = s.lineage()
+	s.Timeline.End("prior and tasks")
 	return s, s.UpdateYAML()
+}
+
+// openModel opens the model. A run in real time shares its weights with the host process.
+func (s *Session) openModel() (Model, error) {
+	if s.File.Run.Lockstep {
+		return ConfiguredModel(s.File)
+	}
+	m, err := configuredModel(s.File, func(bundle string) (Model, error) {
+		return LoadSharedModel(bundle, func() { s.Timeline.End("model file") })
+	})
+	s.Timeline.End("packing")
+	return m, err
 }
 
 // lineage returns that of a run that begins with StartBelief.
