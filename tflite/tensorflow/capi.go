@@ -156,7 +156,7 @@ func (a *api) free(t *tensor) {
 	*t = tensor{}
 }
 
-// run is one kind of call of a session, with its input and output tensors. All
+// run is one kind of call of a session, with its input and output tensors and the operations without outputs. All
 // calls reuse its memory. release frees the results of a call.
 type run struct {
 	caller
@@ -164,6 +164,7 @@ type run struct {
 	values    []handle
 	fetches   []edge
 	results   []handle
+	targets   []handle
 	arguments [12]uintptr
 }
 
@@ -178,14 +179,17 @@ func newRun(feeds, fetches []edge) *run {
 func (r *run) execute(a *api, session, status handle) bool {
 	r.arguments = [12]uintptr{
 		session, 0,
-		uintptr(unsafe.Pointer(&r.feeds[0])), uintptr(unsafe.Pointer(&r.values[0])), uintptr(len(r.feeds)),
-		uintptr(unsafe.Pointer(&r.fetches[0])), uintptr(unsafe.Pointer(&r.results[0])), uintptr(len(r.fetches)),
-		0, 0, 0, status,
+		address(r.feeds), address(r.values), uintptr(len(r.feeds)),
+		address(r.fetches), address(r.results), uintptr(len(r.fetches)),
+		address(r.targets), uintptr(len(r.targets)), 0, status,
 	}
 	purego.SyscallN(a.sessionRun, r.arguments[:]...)
 	runtime.KeepAlive(r)
 	return int32(r.call(a.getCode, status)) == 0
 }
+
+// address returns that of the first element, 0 for none.
+func address[T any](x []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(x))) }
 
 // data returns the memory of a result.
 func (r *run) data(a *api, i int) unsafe.Pointer { return pointer(r.call(a.tensorData, r.results[i])) }

@@ -33,10 +33,24 @@ type ref string
 
 // graphDef collects nodes, all on one device.
 type graphDef struct {
-	device string
-	wire   []byte
-	names  map[string]int // number of nodes by the start of their names
+	device    string
+	wire      []byte
+	names     map[string]int // number of nodes by the start of their names
+	variables []variable     // their values must be assigned
+	assigned  bool           // large constants become variables
 }
+
+// variable is a constant outside the graph. TensorFlow holds several copies of the constants of a graph, of a variable
+// only the tensor that was assigned.
+type variable struct {
+	values []float32
+	dims   []int
+	feed   ref // the placeholder of its value
+	assign ref // the operation that assigns it
+}
+
+// minVariable is the number of elements from which a constant becomes a variable.
+const minVariable = 1024
 
 func newGraphDef(device string) *graphDef {
 	return &graphDef{device: device, names: make(map[string]int)}
@@ -96,6 +110,10 @@ func count(name string, n int) attribute {
 	return attribute{name, wire.AppendVarint(nil, 3, uint64(n))}
 }
 
+func text(name, v string) attribute {
+	return attribute{name, wire.AppendString(nil, 2, v)}
+}
+
 func shaped(name string, dims []int) attribute {
 	return attribute{name, wire.AppendMessage(nil, 7, shapeProto(dims))}
 }
@@ -113,11 +131,25 @@ func shapeProto(dims []int) []byte {
 // TensorFlow supports.
 
 func (g *graphDef) floats(values []float32, dims ...int) ref {
+	if g.assigned && len(values) >= minVariable {
+		return g.variable(values, dims)
+	}
 	name := g.constant(float32Type, dims, 4*len(values))
 	for _, x := range values {
 		g.wire = binary.LittleEndian.AppendUint32(g.wire, math.Float32bits(x))
 	}
 	return name
+}
+
+// variable returns the value of a variable, which the graph has to be given before its first run.
+func (g *graphDef) variable(values []float32, dims []int) ref {
+	float := typed("dtype", float32Type)
+	name := "weights_" + strconv.Itoa(len(g.variables))
+	handle := g.add(name, "VarHandleOp", nil, float, shaped("shape", dims), text("shared_name", name))
+	feed := g.placeholder(name+"_value", dims...)
+	assign := g.add(name+"_assign", "AssignVariableOp", []ref{handle, feed}, float)
+	g.variables = append(g.variables, variable{values, dims, feed, assign})
+	return g.add("", "ReadVariableOp", []ref{handle}, float)
 }
 
 func (g *graphDef) doubles(values []float64, dims ...int) ref {

@@ -81,11 +81,15 @@ func (m *graphModel) open(b *tflite.Bundle, n int) error {
 	if !hasDevice(m.report.Devices, m.report.Device) {
 		return fmt.Errorf("%w; or set model.backend to native", missingDevice(m.session.api, m.report))
 	}
-	a, graph := m.session.api, GraphDef(b, m.report.Device)
-	if m.report.Kernels, err = a.kernelsOf(graph); err != nil {
+	a, graph := m.session.api, newGraph(b, m.report.Device, true)
+	raw := graph.bytes()
+	if m.report.Kernels, err = a.kernelsOf(raw); err != nil {
 		return err
 	}
-	if err := a.load(m.session.graph, graph, m.report.Device); err != nil {
+	if err := a.load(m.session.graph, raw, m.report.Device); err != nil {
+		return err
+	}
+	if err := m.session.assign(graph.variables); err != nil {
 		return err
 	}
 	m.mean, m.scale = b.Normaliser()

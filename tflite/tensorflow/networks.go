@@ -29,13 +29,16 @@ const (
 
 // GraphDef encodes the graph of a bundle: its networks, all on one device such as /GPU:0, and the scores of
 // a search. Its elements are float32 unless noted.
-func GraphDef(b *tflite.Bundle, device string) []byte { return newGraph(b, device).bytes() }
+func GraphDef(b *tflite.Bundle, device string) []byte { return newGraph(b, device, false).bytes() }
 
-// newGraph returns the graph of a bundle's networks and the score of the candidates.
-func newGraph(b *tflite.Bundle, device string) *graphDef {
+// newGraph returns the graph of a bundle's networks and the score of the candidates. If assigned is set, its weights
+// are variables.
+func newGraph(b *tflite.Bundle, device string, assigned bool) *graphDef {
 	layers, a := b.Layers(), b.Architecture
 	n := &networks{graphDef: newGraphDef(device), allWidth: a.Obs, eps: float32(b.LayerNormEps)}
-	n.wire = make([]byte, 0, b.Bytes+1<<20) // growing would copy the weights
+	if n.assigned = assigned; !assigned {
+		n.wire = make([]byte, 0, b.Bytes+1<<20) // growing would copy the weights
+	}
 	n.all = n.placeholder(ObsName, 1, a.Obs)
 	z := n.placeholder(CandidateName, -1, a.Latent)
 	if layers.Cov != nil {

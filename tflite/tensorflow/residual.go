@@ -24,7 +24,7 @@ func (n *networks) normLinear(left, right ref, leftWidth int, l tflite.Linear) r
 	variance := n.watch(n.binary("Mul", n.rowSums(squares), inverseWidth))
 	scale := n.unary("Rsqrt", n.binary("AddV2", variance, n.floats([]float32{n.eps})))
 
-	weight, at := centred(l), leftWidth*l.Out
+	weight, at := centre(l), leftWidth*l.Out
 	product := n.matMul(float32Type, left, n.floats(weight[:at], leftWidth, l.Out))
 	if right != "" {
 		product = n.binary("AddV2", n.matMul(float32Type, right, n.floats(weight[at:], l.In-leftWidth, l.Out)), product)
@@ -41,17 +41,16 @@ func (n *networks) rowSums(parts []ref) ref {
 	return sum
 }
 
-// centred returns the weights with the mean 0 over the inputs of each output.
-func centred(l tflite.Linear) []float32 {
+// centre subtracts from the weights their mean over the inputs of each output, and returns them.
+func centre(l tflite.Linear) []float32 {
 	means := make([]float64, l.Out)
 	for i, w := range l.Weight {
 		means[i%l.Out] += float64(w) / float64(l.In)
 	}
-	weight := make([]float32, len(l.Weight))
 	for i, w := range l.Weight {
-		weight[i] = float32(float64(w) - means[i%l.Out])
+		l.Weight[i] = float32(float64(w) - means[i%l.Out])
 	}
-	return weight
+	return l.Weight
 }
 
 // block is Mish of a layer, plus its input.

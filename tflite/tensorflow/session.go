@@ -5,6 +5,7 @@ package tensorflow
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"strings"
 )
@@ -87,6 +88,41 @@ func (a *api) edges(graph handle, names ...string) ([]edge, error) {
 		}
 	}
 	return edges, nil
+}
+
+// assign gives the variables of the graph their values, and releases these.
+func (s *session) assign(variables []variable) error {
+	a, r := s.api, newRun(nil, nil)
+	defer func() {
+		for _, value := range r.values { // the variables keep the memory
+			new(caller).call(a.deleteTensor, value)
+		}
+		debug.FreeOSMemory()
+	}()
+	const enough = 64 << 20
+	for unused, i := 0, 0; i < len(variables); i++ {
+		v := &variables[i]
+		found, err := a.edges(s.graph, string(v.feed), string(v.assign))
+		if err != nil {
+			return err
+		}
+		value, err := a.newTensor(v.dims...)
+		if err != nil {
+			return err
+		}
+		copy(value.f32, v.values)
+		r.feeds, r.values = append(r.feeds, found[0]), append(r.values, value.handle)
+		r.targets = append(r.targets, found[1].operation)
+		unused += 4 * len(v.values)
+		if v.values = nil; unused > enough {
+			debug.FreeOSMemory()
+			unused = 0
+		}
+	}
+	if len(r.feeds) > 0 && !r.execute(a, s.session, s.status) {
+		return fmt.Errorf("tensorflow: assign the weights: %s", a.message(s.status))
+	}
+	return nil
 }
 
 func (s *session) close() error {

@@ -19,7 +19,7 @@ import (
 
 func TestNewGraph_EveryNodeIsOnTheDevice(t *testing.T) {
 	dims := tflite.Dims{Obs: 9, Action: 2, Latent: 24, Ensemble: 2}
-	g := newGraph(tflitetest.Bundle(dims, 1), "/GPU:0")
+	g := newGraph(tflitetest.Bundle(dims, 1), "/GPU:0", false)
 	var names []string
 	err := wire.EachField(g.bytes(), func(field protowire.Number, node []byte, _ uint64) error {
 		if field != 1 {
@@ -142,9 +142,32 @@ func FuzzSignatures(f *testing.F) {
 func FuzzKernels(f *testing.F) {
 	f.Add([]byte{0x12, 0x03, 'C', 'P', 'U'}, int32(1))
 	b := tflitetest.Bundle(tflite.Dims{Obs: 1, Action: 1, Latent: 2, Ensemble: 1}, 1)
-	f.Add(newGraph(b, "/CPU:0").bytes()[:2000], int32(1))
+	f.Add(newGraph(b, "/CPU:0", false).bytes()[:2000], int32(1))
 	f.Fuzz(func(t *testing.T, kernel []byte, kind int32) {
 		_, _ = countUses(kernel)
 		_, _, _ = kernelFor(kernel, map[string]dtype{"T": dtype(kind)})
 	})
+}
+
+func TestGraph_OfVariablesHasNoWeights(t *testing.T) {
+	b := tflitetest.Bundle(tflite.Dims{Obs: 40, Action: 6, Latent: 50, Ensemble: 2}, 1)
+	constants, assigned := newGraph(b, "/CPU:0", false), newGraph(b, "/CPU:0", true)
+	elements := 0
+	for _, v := range assigned.variables {
+		size := 1
+		for _, n := range v.dims {
+			size *= n
+		}
+		if size != len(v.values) {
+			t.Errorf("%s: %d values of %v", v.feed, len(v.values), v.dims)
+		}
+		elements += size
+	}
+	if len(constants.variables) != 0 || elements == 0 {
+		t.Fatalf("%d and %d variables", len(constants.variables), len(assigned.variables))
+	}
+	nodes := 4 * 512 * len(assigned.variables) // bytes: three more nodes for each, of at most 512 bytes
+	if n, m := len(constants.bytes()), len(assigned.bytes()); m > n-4*elements+nodes {
+		t.Errorf("%d bytes with constants, %d with %d elements outside", n, m, elements)
+	}
 }
