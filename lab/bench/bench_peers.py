@@ -26,10 +26,24 @@ label gate and hashes. Only the policy is the network alone.
 The peers are written plainly, as the published implementations are: every
 candidate is a row with the observation in it, V is factorised again, and the
 action of the best candidate is evaluated once more. torch-shared,
-onnxruntime-shared and jax-shared are what one can make of that without leaving
-the framework: what does not depend on the candidate is evaluated once, the
-scores and their maximum are part of the graph, and the best candidate's action
-is the one that the search has found.
+torch-compile-shared, onnxruntime-shared and jax-shared are what one can make of
+that without leaving the framework: what does not depend on the candidate is
+evaluated once, the scores and their maximum are part of the graph, and the best
+candidate's action is the one that the search has found.
+
+Peers in low precision share in the same way. torch-bfloat16 and
+torch-compile-bfloat16 have bfloat16 weights and inputs of the layers,
+onnxruntime-float16 the graphs of onnxruntime.transformers.float16,
+onnxruntime-int8 those of quantize_dynamic with int8 weights per channel; the belief and,
+in ONNX Runtime, phi stay float32. Their error is printed, and in how many of 16
+searches they choose the candidate that NumPy chooses in float32. All peers
+search the same candidates there.
+
+A share of the roof compares two rates with what the same cores reach in the same
+rounds, in PyTorch: the operations of ucb with those of a product of float32 matrices [2048, 2048], the
+bytes of the other steps with the sum of 256 MiB. The work of all contenders is that
+of the shared way with float32 weights. So who skips a ReLU's zeros, or has smaller
+weights, can exceed the roof, and a plain peer does more than is counted.
 
 Models of any size, with residual networks and observation groups too, come from
 scripts/reference_checkpoint.py and `optibfm model import`:
@@ -62,7 +76,9 @@ from pathlib import Path
 import numpy as np
 
 STEPS = ["policy", "thompson", "ucb"]
-PEERS = ["numpy", "torch", "torch-shared", "torch-compile", "onnxruntime", "onnxruntime-shared", "jax", "jax-shared"]
+LOW = ["torch-bfloat16", "torch-compile-bfloat16", "onnxruntime-float16", "onnxruntime-int8"]  # in low precision
+PEERS = ["numpy", "torch", "torch-shared", "torch-compile", "torch-compile-shared", "onnxruntime", "onnxruntime-shared", "jax", "jax-shared", *LOW]
+CHOICES = 16  # searches whose choices are compared
 BETA = 1.0
 NORMALIZER_EPS = 1e-5  # of the program and of the scripts that train
 AUTOTUNE = "BENCH_PEERS_AUTOTUNE"  # tells the worker of torch-compile
@@ -492,7 +508,10 @@ class OnnxShared(OnnxRuntime):
         graph = onnx.helper.make_graph(nodes, "bfm", [value(k, shape) for k, shape in inputs.items()],
                                        [value(k, None) for k in outputs], ops.constants)
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-        return self.session(model.SerializeToString(), threads)
+        return self.session(self.lowered(model).SerializeToString(), threads)
+
+    def lowered(self, model):
+        return model
 
     def best(self, ops, t):
         z = ops.unit(t["z"], self.bundle.d)
@@ -524,7 +543,7 @@ class OnnxOps:
     def node(self, op, inputs, **attributes):
         import onnx
         name = f"t{len(self.nodes)}"
-        self.nodes.append(onnx.helper.make_node(op, inputs, [name], **attributes))
+        self.nodes.append(onnx.helper.make_node(op, inputs, [name], name=name, **attributes))
         return name
 
     def constant(self, array):
@@ -759,6 +778,80 @@ class TorchCompile(Torch):
         return torch.compile(Step().eval(), mode="max-autotune-no-cudagraphs" if os.environ.get(AUTOTUNE) else None)
 
 
+class TorchCompileShared(TorchShared):
+    """TorchShared compiled by Inductor."""
+
+    prepared = TorchCompile.prepared
+
+
+class TorchBfloat16(TorchShared):
+    """Weights and inputs of the layers are bfloat16; outputs, moments, scores and the belief are float32."""
+
+    def __init__(self, bundle, threads, n) -> None:
+        super().__init__(bundle, threads, n)
+        self.bundle.inv_cov = self.torch.tensor(bundle.inv_cov)
+
+    def parameter(self, array):
+        parameter = super().parameter(array)
+        if parameter.dim() == 2:
+            parameter.data = parameter.data.bfloat16()
+        return parameter
+
+    def matmul(self, x, w):
+        return (x.to(w.dtype) @ w).float()
+
+    def linear(self, x, w, b):
+        return self.matmul(x, w) + b
+
+
+class TorchCompileBfloat16(TorchBfloat16):
+    """TorchBfloat16 compiled by Inductor."""
+
+    prepared = TorchCompile.prepared
+
+
+class OnnxFloat16(OnnxShared):
+    """OnnxShared in float16."""
+
+    def lowered(self, model):
+        from onnxruntime.transformers.float16 import convert_float_to_float16
+        return convert_float_to_float16(model, keep_io_types=True)
+
+
+class OnnxInt8(OnnxShared):
+    """OnnxShared with int8 weights per channel and inputs of the layers quantised in each call."""
+
+    def lowered(self, model):
+        import onnx
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+        constants = {c.name for c in model.graph.initializer}
+        scores = [n.name for n in model.graph.node if n.op_type == "MatMul" and n.input[1] not in constants]
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "int8.onnx")
+            quantize_dynamic(model, path, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True, weight_type=QuantType.QInt8,
+                             nodes_to_exclude=scores)
+            return onnx.load(path)
+
+
+class Roof:
+    """What these cores reach: a product of matrices and a sum, in PyTorch."""
+
+    width, elements = 2048, 1 << 26
+
+    def __init__(self, bundle, threads, n) -> None:
+        import torch
+        if threads:
+            torch.set_num_threads(threads)
+        self.a, self.b = torch.randn(2, self.width, self.width)
+        self.read_from = torch.ones(self.elements)
+
+    def gemm(self, _obs):
+        return self.a @ self.b
+
+    def read(self, _obs):
+        return self.read_from.sum()
+
+
 class Jax:
     """Each step one jitted function."""
 
@@ -894,7 +987,9 @@ class JaxShared(Jax):
 
 
 CONTENDERS = {"numpy": NumPy, "torch": Torch, "torch-shared": TorchShared, "torch-compile": TorchCompile, "onnxruntime": OnnxRuntime,
-              "onnxruntime-shared": OnnxShared, "jax": Jax, "jax-shared": JaxShared}
+              "onnxruntime-shared": OnnxShared, "jax": Jax, "jax-shared": JaxShared, "torch-compile-shared": TorchCompileShared,
+              "torch-bfloat16": TorchBfloat16, "torch-compile-bfloat16": TorchCompileBfloat16, "onnxruntime-float16": OnnxFloat16,
+              "onnxruntime-int8": OnnxInt8, "roof": Roof}
 
 
 # --- a contender as a process ------------------------------------------------
@@ -905,9 +1000,12 @@ def work(o) -> None:
     bundle = Bundle(o.bundle)
     bundle.folder, bundle.optibfm = o.bundle, o.optibfm
     peer = CONTENDERS[o.worker](bundle, o.worker_threads, o.candidates)
-    bundle.tensors = None
     case = {k: np.array(v, np.float32) for k, v in json.loads(sys.stdin.readline()).items()}
-    answer = {"phi": peer.phi(case["obs"]), "action": peer.act(case["obs"], case["z"]), "psi": peer.psi(case["obs"], case["action"], case["z"])}
+    answer = {}
+    if o.worker != "roof":
+        answer = {"phi": peer.phi(case["obs"]), "action": peer.act(case["obs"], case["z"]), "psi": peer.psi(case["obs"], case["action"], case["z"])}
+        answer["choices"] = choices(peer, bundle)
+    bundle.tensors = None
     print(json.dumps({k: np.asarray(v).ravel().tolist() for k, v in answer.items()}), flush=True)
     states = np.random.default_rng(2).standard_normal((64, 1, bundle.obs)).astype(np.float32)
     i = 0
@@ -920,6 +1018,35 @@ def work(o) -> None:
             times.append(time.perf_counter_ns() - start)
             i += 1
         print(json.dumps(times), flush=True)
+
+
+def choices(peer, bundle):
+    """The candidates that a peer's action and psi choose, of 16 in each of CHOICES searches, scored in NumPy."""
+    rng, chosen = np.random.default_rng(4), []
+    for _ in range(CHOICES):
+        obs = rng.standard_normal((1, bundle.obs)).astype(np.float32)
+        mean = rng.standard_normal(bundle.d)
+        scores = []
+        for z in (mean + rng.standard_normal((16, bundle.d))).astype(np.float32):
+            psi = np.asarray(peer.psi(obs, peer.act(obs, z[None]), z[None]), np.float64).reshape(-1, bundle.d)
+            scores.append((psi @ mean + BETA * np.linalg.norm(psi, axis=1)).min())
+        chosen.append(int(np.argmax(scores)))
+    return chosen
+
+
+def work_of(bundle, step, n):
+    """Multiply-adds of a step, and the bytes of the float32 weights that it reads once."""
+    size = lambda layers: sum(part.size for layer in layers for part in layer if part.ndim == 2)
+    actor, b = sum(size(part) for part in bundle.actor), size(bundle.b) + bundle.inv_cov.size
+    of_z, join = bundle.actor_split
+    once = of_z[0].size + size(bundle.actor[0]) + join[0].size  # of the actor, for all candidates
+    members = sum(size(part) for member in bundle.f for part in member)
+    same = sum(first[0].size for member in bundle.f_split for first in member)
+    return {
+        "policy": (actor, 4 * actor),
+        "thompson": (actor + b, 4 * (actor + b)),
+        "ucb": (once + same + b + n * (actor - once + members - same), 4 * (actor + b + members)),
+    }[step]
 
 
 class Contender:
@@ -970,21 +1097,29 @@ class Contender:
 def start(o, bundle, threads):
     """All contenders that work, each checked against optibfm."""
     case, want = reference(o, bundle)
+    numpy = Bundle(bundle)
+    chosen = choices(NumPy(numpy, threads, o.candidates), numpy)
     contenders = [Contender("optibfm", served(o, bundle), threads)]
     if o.tensorflow:
         tensorflow = {"model.backend": "tensorflow", "model.tensorflow.device": "/CPU:0", "model.tensorflow.library": o.tensorflow,
                       "model.tensorflow.intra_op_threads": threads}
         contenders.append(Contender("optibfm-tf", served(o, bundle, **tensorflow), threads, only=("ucb", "search")))
-    for peer in o.peers:
+    for peer in [*o.peers, "roof"]:
         c = Contender(peer, [sys.executable, __file__, "--worker", peer, "--worker-threads", str(threads), "--bundle", bundle,
-                             "--candidates", str(o.candidates), "--optibfm", o.optibfm], threads, autotune=o.autotune)
+                             "--candidates", str(o.candidates), "--optibfm", o.optibfm], threads, autotune=o.autotune,
+                      only=("gemm", "read") if peer == "roof" else None)
         contenders.append(c)
         try:
             got = c.ask(json.dumps(case))
-            for key, value in want.items():
+            for key, value in want.items() if got else []:
                 error = np.abs(np.array(got[key]) - value).max() / np.abs(value).max()
-                if not error < 1e-3:
+                if peer in LOW:
+                    print(f"{peer}: {key} differs from optibfm's by {error:.1e}", file=sys.stderr)
+                if not error < (0.5 if peer in LOW else 1e-3):
                     raise RuntimeError(f"{peer}: {key} differs from optibfm's by {error:.1e}: these are not the same networks")
+            if got:
+                same = sum(a == b for a, b in zip(got["choices"], chosen))
+                print(f"{peer}: {same} of {CHOICES} choices are NumPy's", file=sys.stderr)
         except RuntimeError as e:
             print(f"left out  {e}", file=sys.stderr)
             contenders.remove(c)
@@ -1018,14 +1153,16 @@ def reference(o, bundle):
 
 
 def measure(o, bundle, threads):
-    """{contender: {step: {round: [ns]}}}, the rounds interleaved, and {contender: MB of memory}."""
+    """{contender: {step: {round: [ns]}}}, the rounds interleaved, {contender: MB of memory} and {step: work_of}."""
     cores = os.sched_getaffinity(0)
     if threads:
         os.sched_setaffinity(0, sorted(cores)[:threads])  # and of the processes that start now
     contenders = []
     try:
         contenders = start(o, bundle, threads)
-        return rounds(o, contenders), {c.name: c.memory() for c in contenders if c.process.poll() is None}
+        work = Bundle(bundle)
+        work = {step: work_of(work, step, o.candidates) for step in STEPS}
+        return rounds(o, contenders), {c.name: c.memory() for c in contenders if c.process.poll() is None}, work
     finally:
         for c in contenders:
             c.close()
@@ -1036,9 +1173,7 @@ def rounds(o, contenders):
     counts, results = {}, {c.name: {} for c in contenders}
     began = time.monotonic()
     for c in list(contenders):
-        for step in STEPS + (["tick", "search"] if c.name.startswith("optibfm") else []):
-            if c.only and step not in c.only:
-                continue
+        for step in c.only or STEPS + (["tick", "search"] if c.name == "optibfm" else []):
             try:
                 c.time(step, 1)  # compiles
                 each = statistics.median(c.time(step, 3)) / 1e9
@@ -1068,9 +1203,12 @@ def spread(values):
     return float(p10), float(p50), float(p90)
 
 
-def summary(results, memory):
-    """Rows: contender, step, its milliseconds, its ratio to optibfm and the contender's memory."""
+def summary(results, memory, work):
+    """Rows: contender, step, its milliseconds, its ratio to optibfm, its rate and the contender's memory."""
     rows = []
+    roof = results.pop("roof")
+    peak = {"GFLOP/s": [2 * Roof.width**3 / statistics.median(ns) for ns in roof["gemm"]],
+            "GB/s": [4 * Roof.elements / statistics.median(ns) for ns in roof["read"]]}
     for name, steps in results.items():
         for step, per_round in steps.items():
             if not per_round:
@@ -1083,6 +1221,11 @@ def summary(results, memory):
             if ours:
                 ratios = [statistics.median(theirs) / statistics.median(own) for own, theirs in zip(ours, per_round)]
                 row["ratio_p10"], row["ratio"], row["ratio_p90"] = spread(ratios)
+            if step in work:
+                row["unit"], amount = ("GFLOP/s", 2 * work[step][0]) if step == "ucb" else ("GB/s", work[step][1])
+                rates = [amount / statistics.median(ns) for ns in per_round]
+                row["rate"], row["roof"] = statistics.median(rates), statistics.median(peak[row["unit"]])
+                row["share"] = statistics.median(rate / most for rate, most in zip(rates, peak[row["unit"]]))
             rows.append(row)
     return rows
 
@@ -1119,6 +1262,10 @@ def verdict(cell, steps):
         shares = [f"{r['contender']} {1 / r['ratio']:.2f}" for (name, s), r in cell.items() if s == step and not name.startswith("optibfm")]
         if shares:
             lines.append(f"- {step}: optibfm's time as a share of " + ", ".join(shares))
+        rates = [r for (_, s), r in cell.items() if s == step and "rate" in r]
+        if rates:
+            lines.append(f"- {step}: {rates[0]['unit']} and share of the roof ({rates[0]['roof']:.3g}): "
+                         + ", ".join(f"{r['contender']} {r['rate']:.3g} ({r['share']:.2f})" for r in rates))
     policies = [r for (name, s), r in cell.items() if s == "policy" and not name.startswith("optibfm")]
     tick = cell.get(("optibfm", "tick"))
     if policies and tick:
