@@ -108,8 +108,11 @@ func TestLoadShared_RefusesADamagedModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, f, err := tflite.LoadShared(os.DirFS(dir), dir, nil)
-	if b != nil || f != nil || err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "sha256") {
-		t.Errorf("got %v, %v, %v", b, f, err)
+	if b != nil || f != nil || err == nil {
+		t.Fatalf("got %v, %v, %v", b, f, err)
+	}
+	if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "sha256") {
+		t.Error(err)
 	}
 }
 
