@@ -149,13 +149,17 @@ class Simulator:
         if self._ended:
             self._ended += 1
             self._reward = 0.0
-            if self.free and self._ended > self._pause:
+            if self.free and self.ended_long_ago():
                 self._begin(None)
         else:
             self._obs, reward, terminated, truncated, _ = self.env.step(self._command)
             self._reward, self._ended = float(reward), int(terminated or truncated)
         if self._pictures:
             self._pictures.offer()
+
+    def ended_long_ago(self) -> bool:
+        """Whether the environment ended its episode a second ago."""
+        return self._ended > self._pause
 
     def sense(self) -> tuple[list[float], float]:
         space = self.env.observation_space
@@ -207,7 +211,7 @@ class _Pictures:
         return out.getvalue()
 
 
-def main() -> None:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Serves a Gymnasium environment over optibfm's bridge.")
     parser.add_argument("env", metavar="ENV_ID", help="an id of gymnasium.make, or MODULE:CLASS")
     parser.add_argument("task", nargs="?", help="reward, the only one; may be left to the client")
@@ -215,12 +219,35 @@ def main() -> None:
     parser.add_argument("--period", type=float, metavar="SECONDS", help="of a step (default: the environment's dt or 1 / render_fps)")
     parser.add_argument("--describe", action="store_true", help="print the period in seconds as JSON, and exit")
     bridge.add_arguments(parser)
+    return parser
+
+
+def _robot(args: argparse.Namespace, **more: object) -> Simulator:
+    env = make(args.env, **args.kwargs, **more)
+    limit = getattr(gymnasium.registry.get(args.env), "max_episode_steps", None)
+    robot = Simulator(env, args.env, args.period or period_of(env), limit or _EPISODE_STEPS)
+    robot.select(args.task or "reward")
+    return robot
+
+
+def of_config(path: str | os.PathLike) -> Simulator:
+    """Returns the environment that the configuration of a robot (YAML) names, without pictures."""
+    import yaml  # the server does not need it
+
+    try:
+        with open(path) as file:
+            command = yaml.safe_load(file)["robot"]["bridge"]["command"]
+        here = next(i for i, word in enumerate(command) if os.path.basename(word) == os.path.basename(__file__))
+    except (OSError, yaml.YAMLError, KeyError, TypeError, StopIteration) as e:
+        raise ValueError(f"{path}: robot.bridge.command: no command of gymnasium_bridge.py: {e}") from e
+    return _robot(_parser().parse_args(command[here + 1 :]), render_mode=None)
+
+
+def main() -> None:
+    parser = _parser()
     args = parser.parse_args()
     try:
-        env = make(args.env, **args.kwargs)
-        limit = getattr(gymnasium.registry.get(args.env), "max_episode_steps", None)
-        robot = Simulator(env, args.env, args.period or period_of(env), limit or _EPISODE_STEPS)
-        robot.select(args.task or "reward")
+        robot = _robot(args)
     except ValueError as e:
         parser.error(str(e))
     if args.describe:

@@ -3,8 +3,9 @@
     python scripts/share_of_oracle.py pendulum --episode-s 10 --teach-s 120
 
 FOLDER is that of `optibfm new-robot NAME --gymnasium ENV_ID`, recorded and trained. The oracle's z is that of 50,000
-states of states.npz with their rewards. The operator answers the robot's questions only; then the robot follows its
-estimate. The share is 0 for a new random z in every step and 1 for the oracle's z.
+states with their rewards: those of the practice (model/states.npz), else the recorded ones (states.npz). The operator
+answers the robot's questions only; then the robot follows its estimate. The share is 0 for a new random z in every step
+and 1 for the oracle's z.
 """
 
 import argparse
@@ -57,7 +58,8 @@ class Robot:
 
 def oracle(args: argparse.Namespace, folder: str) -> str:
     """Returns the z of the labelled states, as YAML."""
-    with np.load(args.folder / "states.npz") as states:
+    practised = args.folder / "model/states.npz"
+    with np.load(practised if practised.exists() else args.folder / "states.npz") as states:
         picked = np.random.default_rng(0).permutation(len(states["obs"]))[:LABELS]
         obs, reward = states["obs"][picked], states["reward_reward"][picked].astype(float)
     np.savez(f"{folder}/labels.npz", obs=obs, reward=reward - reward.mean())

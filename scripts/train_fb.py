@@ -82,10 +82,17 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--networks", type=at_least(1), default=1,
                    help="models that are trained together, with consecutive seeds, in OUT/seed-SEED if there are several (%(default)s)")
     p.add_argument("--follow", action="store_true", help="add the rounds that come into the folder of transitions later")
+    p.add_argument("--practice", type=Path, metavar="ROBOT.yaml",
+                   help="also train on what the model's own policies do in this robot's environment of Gymnasium")
+    p.add_argument("--practice-every", type=at_least(1), default=500, help="updates between rounds of practice (%(default)s)")
     p.set_defaults(**PRESETS.get(preset(argv), {}))
     args = checked(p, argv)
     if args.follow and not args.transitions.is_dir():
         p.error(f"--follow: {args.transitions} is no folder: give the folder of collect_rnd.py")
+    if args.practice and (args.follow or args.networks > 1):
+        p.error("--practice: is of one network, without --follow: leave --follow and --networks out")
+    if not args.practice:
+        args.practice_every = None  # not a setting of this training
     return args
 
 
@@ -134,6 +141,8 @@ def parser(description: str) -> argparse.ArgumentParser:
                        help="train F by its own Bellman residual; the successor measure's trains only B")
     train.add_argument("--z-from-data", type=share, default=0.5, help="share of z that are B of a state (%(default)s)")
     train.add_argument("--z-from-rewards", type=share, default=0.0, help="share of z that solve random rewards (%(default)s)")
+    train.add_argument("--linear-rewards", type=share, default=0.0,
+                       help="part of the terms of random rewards that are elements of the observation; others are also products (%(default)s)")
     train.add_argument("--pessimism", type=not_negative, default=0.5, help="penalty on disagreement in the actor's value (%(default)s)")
     train.add_argument("--bc", type=not_negative, default=0.0,
                        help="weight of the actor's squared distance to the data's action, in units of the mean |value| (%(default)s)")
@@ -364,7 +373,7 @@ class Trainer:
         order = torch.rand(n, device=z.device).argsort() if z.is_cuda else torch.randperm(n, device=z.device)
         z[:goals] = backward[order[:goals]]  # rarely a row's own next state
         if rewards:
-            z[goals : goals + rewards] = random_rewards(next_obs, rewards).T @ backward / n
+            z[goals : goals + rewards] = random_rewards(next_obs, rewards, args.linear_rewards).T @ backward / n
         return on_sphere(z)
 
     def noisy(self, mean: torch.Tensor) -> torch.Tensor:
@@ -552,8 +561,8 @@ class Trainer:
             torch.cuda.set_rng_state(content["cuda_rng"].cpu(), self.args.device)
 
 
-def random_rewards(obs: torch.Tensor, count: int) -> torch.Tensor:
-    """Returns rewards of count random tasks for the rows of obs, [n, count].
+def random_rewards(obs: torch.Tensor, count: int, linear: float = 0.0) -> torch.Tensor:
+    """Returns rewards of count random tasks for the rows of obs, [n, count]. The part linear of the terms is elements.
 
     Each is a sum of one to three of the standardised observation's elements and
     their products, randomly weighted: a prior over simple tasks, for the policy
@@ -565,6 +574,9 @@ def random_rewards(obs: torch.Tensor, count: int) -> torch.Tensor:
     weights = torch.zeros(terms.shape[1], count, device=obs.device)
     for _ in range(3):
         row = torch.randint(terms.shape[1], (1, count), device=obs.device)
+        if linear:
+            element = torch.randint(obs.shape[1], (1, count), device=obs.device)
+            row = torch.where(torch.rand(1, count, device=obs.device) < linear, element, row)
         weights.scatter_(0, row, torch.randn(1, count, device=obs.device))
     return terms @ weights
 
@@ -681,10 +693,11 @@ def keep_freed_memory() -> None:
 
 
 class Feed:
-    """The transitions of trainers, and with --follow those that come later."""
+    """The transitions of trainers, and with --follow or --practice those that come later."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.args, self.trainers, self.known, self.looked = args, [], set(), time.monotonic()
+        self.args, self.known, self.looked = args, set(), time.monotonic()
+        self.trainers: list[Trainer] = []
         if args.transitions.is_dir():
             columns = self.rounds()
             if columns is None:
@@ -693,6 +706,34 @@ class Feed:
         else:
             columns = recording.read(args.transitions, ("obs", "action", "next_obs"))
         self.data = self.tensors(columns)
+        self.practice = self.begin_practice() if args.practice else None
+
+    def begin_practice(self):
+        try:
+            from fb import practice  # needs gymnasium
+
+            begun = practice.Practice(self.args.out / "practice", self.args.practice, self.args.seed)
+            begun.check(*(tensor.shape[1] for tensor in self.data[:2]))
+        except ImportError as e:
+            install_hint.exit_without(e, "install it: pip install gymnasium pyyaml pillow")
+        except ValueError as e:
+            raise SystemExit(f"--practice: {e}") from e
+        if files := begun.recorded():  # by an interrupted training
+            self.add(rounds.transitions(files))
+        return begun
+
+    def practise(self) -> bool:
+        """Adds a round of practice if it is due. Returns whether it was."""
+        [trainer] = self.trainers
+        if trainer.step % self.args.practice_every or trainer.step == self.args.steps:
+            return False
+        self.add(rounds.transitions([self.practice.record(trainer)]))
+        return True
+
+    def add(self, columns: dict[str, np.ndarray]) -> None:
+        self.data = [torch.cat(pair) for pair in zip(self.data, self.tensors(columns))]
+        for trainer in self.trainers:
+            trainer.replace_data(*self.data)
 
     def tensors(self, columns: dict[str, np.ndarray]) -> list[torch.Tensor]:
         return [torch.from_numpy(columns[name]).to(self.args.device) for name in ("obs", "action", "next_obs")]
@@ -709,9 +750,7 @@ class Feed:
             return False
         columns = self.rounds()
         if columns is not None:
-            self.data = [torch.cat(pair) for pair in zip(self.data, self.tensors(columns))]
-            for trainer in self.trainers:
-                trainer.replace_data(*self.data)
+            self.add(columns)
             print(f"{self.args.transitions}: {len(self.data[0])} transitions", file=sys.stderr, flush=True)
         self.looked = time.monotonic()
         return columns is not None
@@ -743,7 +782,9 @@ def main(argv: list[str] | None = None) -> None:
     if trainers[0].step >= args.steps:
         print(f"{trainers[0].checkpoint()}: has {trainers[0].step} updates already: remove it to train again", file=sys.stderr)
     feed.trainers = trainers
-    train(*trainers, feed=feed.look if args.follow else None)
+    train(*trainers, feed=feed.look if args.follow else feed.practise if args.practice else None)
+    if args.practice and trainers[0].step >= args.steps and feed.practice.recorded():
+        feed.practice.write_states(args.out / "states.npz")
     for trainer in trainers:
         trainer.refuse_worse()
 
