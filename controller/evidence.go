@@ -44,20 +44,24 @@ type Evidence struct {
 	Skill, SkillError float64
 }
 
-// well is the skill of a belief that predicts an operator well: right in seven of ten labels of each kind.
-const well = 0.4
+const (
+	// well is the skill of a belief that predicts an operator well: right in seven of ten labels of each kind.
+	well = 0.4
+	// unknown is the least error of the skill that means nothing. It is larger while all labels are of one kind: √⅛.
+	unknown = 0.35
+)
 
 // least is Skill less its standard error.
 func (e Evidence) least() float64 { return e.Skill - e.SkillError }
 
 // BeatsGuessing reports whether the belief predicts labels better than a constant does. Without that, an appraisal
 // by the same belief means nothing.
-func (e Evidence) BeatsGuessing() bool { return e.least() > 0 }
+func (e Evidence) BeatsGuessing() bool { return e.SkillError < unknown && e.least() > 0 }
 
 // Words compares the predictions of labels with a value with those of a constant.
 func (e Evidence) Words() string {
 	switch {
-	case e.SkillError == 0:
+	case e.SkillError == 0 || e.SkillError >= unknown:
 		return "too early to tell"
 	case !e.BeatsGuessing():
 		return "no better than guessing"

@@ -287,6 +287,22 @@ func TestAgent_BeginsAChangedTaskAgainAndKeepsItOnRequest(t *testing.T) {
 	}
 }
 
+func TestEvidence_LabelsOfOneKindTellNothing(t *testing.T) {
+	e := &evidence{}
+	e.restart(changedAt)
+	for k := range 50 {
+		if e.score(-1, -1); e.out.Words() != "too early to tell" || e.out.BeatsGuessing() {
+			t.Fatalf("after %d bad labels: %s (%+v)", k+1, e.out.Words(), e.out)
+		}
+	}
+	for range 4 {
+		e.score(1, 1)
+	}
+	if got := e.out.Words(); got != "predicts you well" {
+		t.Errorf("after 4 good labels: %s", got)
+	}
+}
+
 func TestEvidence_Words(t *testing.T) {
 	for want, e := range map[string]Evidence{
 		"too early to tell":       {}, // also after labels without a value
