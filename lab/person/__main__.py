@@ -1,7 +1,8 @@
-"""Runs a walker that the person of teacher.py teaches, then measures what it learnt: python -m lab.person OUT.csv
+"""Runs a robot that the person of teacher.py teaches, then measures what it learnt: python -m lab.person OUT.csv
 
-A run is `optibfm run --config walker-human` in real time, with the person in a separate process. The
-measurement follows the learnt z without labels, and the oracle's z, in the same episodes of the simulator.
+A run is `optibfm run --config walker-human`, or of another robot, in real time, with the person in a separate
+process. The measurement follows the learnt z without labels, and the oracle's z, in the same episodes of the
+simulator.
 """
 
 import argparse
@@ -18,9 +19,8 @@ from pathlib import Path
 
 from .teacher import TASKS
 
-MODEL = Path("models/walker")
 EPISODES = 5
-FIELDS = ["task", "seed", "presses", "labels", "asked", "expired", "seconds", "return", "oracle", "share"]
+FIELDS = ["robot", "task", "seed", "presses", "labels", "asked", "expired", "seconds", "return", "oracle", "share"]
 
 
 def main() -> None:
@@ -44,24 +44,26 @@ def main() -> None:
 
 
 class Trial:
-    """A walker that a person teaches one task."""
+    """A robot that a person teaches one task."""
 
     def __init__(self, options: argparse.Namespace, task: str, seed: int, folder: Path) -> None:
-        self.options, self.task, self.seed, self.folder = options, task, seed, folder
-        self.same = [f"--set=model.bundle={MODEL.resolve()}", f"--set=run.task_dir={folder}/tasks"]
+        self.options, self.seed, self.folder = options, seed, folder
+        self.person_task, (self.robot, self.task) = task, task.split("-")
+        self.model, self.human = Path("models", self.robot), f"--config={self.robot}-human"
+        self.same = [f"--set=model.bundle={self.model.resolve()}", f"--set=run.task_dir={folder}/tasks"]
         self.film = options.film and options.film / f"{task}-{seed}"
 
     def run(self) -> None:
-        """Adds a row to the results. With a film, shows the page again while the walker does what it learnt."""
+        """Adds a row to the results. With a film, shows the page again while the robot does what it learnt."""
         o, state = self.options, f"--set=run.state_dir={self.folder}/state"
         limits = [f"--presses={o.presses}", f"--seconds={o.seconds}"]
         presses, summary = self.teach([state, *o.set], limits, self.film)
-        subprocess.run([o.optibfm, "task", "save", "learnt", "--config=walker-human", state, *self.same],
+        subprocess.run([o.optibfm, "task", "save", "learnt", self.human, state, *self.same],
                        check=True, stdout=subprocess.DEVNULL)
-        z = json.loads((MODEL / "oracle.json").read_text())["z"][self.task]
+        z = json.loads((self.model / "oracle.json").read_text())["z"][self.task]
         learnt, oracle = self.follow("--start=learnt"), self.follow(f"--set=controller.fixed_z={z}")
-        row = {"task": self.task, "seed": self.seed, "presses": len(presses), "labels": summary["labels"],
-               "asked": summary["asked"], "expired": summary["expired"],
+        row = {"robot": self.robot, "task": self.task, "seed": self.seed, "presses": len(presses),
+               "labels": summary["labels"], "asked": summary["asked"], "expired": summary["expired"],
                "seconds": round(presses[-1]["at"] - presses[0]["at"]),
                "return": round(learnt), "oracle": round(oracle), "share": round(learnt / oracle, 3)}
         add(o.out, row)
@@ -72,9 +74,9 @@ class Trial:
 
     def teach(self, robot: list[str], person: list[str], film: Path | None) -> tuple[list, dict]:
         """Runs robot and person until the person leaves. Returns the presses and the robot's summary."""
-        command = [self.options.optibfm, "run", "--config=walker-human", "--jsonl", f"--seed={self.seed}",
+        command = [self.options.optibfm, "run", self.human, "--jsonl", f"--seed={self.seed}",
                    f"--set=log.dir={self.folder}", *self.same, *robot]
-        person = [*person, f"--task={self.task}", f"--browser={self.options.browser}"]
+        person = [*person, f"--task={self.person_task}", f"--browser={self.options.browser}"]
         person += [f"--film={film}"] if film else []
         out, err = self.folder / "out", self.folder / "err"
         with (out.open("w") as to, err.open("w") as errors,
@@ -85,12 +87,12 @@ class Trial:
             finally:
                 running.send_signal(signal.SIGINT)
         if running.returncode or seen.returncode:
-            sys.exit(f"person: the run of {self.task} with seed {self.seed} failed:\n{err.read_text()}")
+            sys.exit(f"person: the run of {self.person_task} with seed {self.seed} failed:\n{err.read_text()}")
         return [json.loads(line) for line in seen.stdout.splitlines()], json.loads(out.read_text().splitlines()[-1])
 
     def follow(self, z: str) -> float:
-        """Returns the mean return of episodes in which the walker follows one z, without labels."""
-        done = subprocess.run([self.options.optibfm, "run", "--config=walker", "--json", f"--task={self.task}",
+        """Returns the mean return of episodes in which the robot follows one z, without labels."""
+        done = subprocess.run([self.options.optibfm, "run", f"--config={self.robot}", "--json", f"--task={self.task}",
                                f"--seed={self.seed}", "--strategy=fixed", "--operator=none",
                                "--set=controller.preset=person", f"--set=run.episodes={EPISODES}",
                                f"--set=log.dir={self.folder}", *self.same, z],

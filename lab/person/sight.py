@@ -1,7 +1,8 @@
-"""What a picture of dm_control's walker shows: the height and the attitude of its torso, and where on the floor it is.
+"""What a picture of a dm_control robot shows: how high it is, whether it is upright, where on the floor it is.
 
 The camera beside the walker follows it and looks 30° downwards. The sizes below are those that a person would
-read off the picture: the tiles of the floor are 1 m long, the torso is 0.6 m long and thicker than the legs.
+read off the picture: the tiles of the floor are 1 m long, the torso is 0.6 m long and thicker than the legs. The
+camera beside the cheetah looks at the horizon. The quadruped's torso is its thickest part, its feet are red.
 """
 
 from dataclasses import dataclass
@@ -17,34 +18,65 @@ _NEAR, _FAR = 2.0, 2.8  # m from the camera to the walker and to the far edge of
 _TORSO = 0.3 * _FOCAL / 2.3  # half of its length, pixels
 _TORSO_RADIUS, _LEG_RADIUS = 10, 6  # pixels
 _SEAM = 2.0  # m, after which the tiles of the floor repeat
+_BESIDE, _EDGE = 3.0, 3.8  # m from the camera to the cheetah and to the far edge of the floor
+_SCALE = _FOCAL / 5 * np.cos(np.radians(20))  # pixels of a metre of height at the quadruped
 
 
 @dataclass
 class Sight:
     """What one picture shows."""
 
-    height: float  # of the torso's middle above the floor, m
-    upright: float  # cosine of the torso's tilt; -1: head down
-    floor: float  # position along the floor, m, modulo 2 m
-    fit: float  # of the torso, 0 to 1
+    height: float = 0.0  # of the torso's middle above the floor, of the quadruped's above its feet, m
+    upright: float = 0.0  # cosine of the walker's tilt; -1: head down
+    floor: float = 0.0  # position along the floor, m, modulo 2 m; not of the quadruped
 
 
-def see(picture: Image.Image) -> Sight | None:
+def walker(picture: Image.Image) -> Sight | None:
     """Returns what a picture shows, or None where it shows no walker."""
-    a = np.asarray(picture.convert("RGB").resize((WIDTH, HEIGHT), Image.Resampling.BILINEAR)).astype(int)
-    orange = (a[..., 0] - a[..., 2] > 35) & (a[..., 0] > 90)
-    parts, n = ndimage.label(orange)
-    if n == 0:
-        return None
-    body = parts == 1 + np.argmax(ndimage.sum(orange, parts, range(1, n + 1)))
-    camera = _FAR * np.tan(_below(_floor_edge(a, body)))  # its height, m
+    a = _pixels(picture)
+    body = _body(a)
     torso = _find_torso(body)
     if torso is None:
         return None
-    hip, head, fit = torso
+    camera = _FAR * np.tan(_below(_floor_edge(a, body)))  # its height, m
+    hip, head = torso
     z = [camera - _NEAR * np.tan(_below(end[1])) for end in (hip, head)]
     x = [(end[0] - WIDTH / 2) / _FOCAL * _depth(end[1]) for end in (hip, head)]
-    return Sight((z[0] + z[1]) / 2, (z[1] - z[0]) / np.hypot(x[1] - x[0], z[1] - z[0]), _floor_position(a, camera), fit)
+    return Sight((z[0] + z[1]) / 2, (z[1] - z[0]) / np.hypot(x[1] - x[0], z[1] - z[0]),
+                 _floor_position(a, camera, _NEAR, _PITCH))
+
+
+def cheetah(picture: Image.Image) -> Sight:
+    """Returns where on the floor a picture shows the cheetah."""
+    a = _pixels(picture)
+    red, rows = np.median(a[..., 0], axis=1), range(HEIGHT // 2 + 4, HEIGHT - 4)
+    edge = rows[int(np.argmax([np.mean(red[r - 4 : r]) - np.mean(red[r : r + 4]) for r in rows]))]  # the sky is lighter
+    return Sight(floor=_floor_position(a, (edge - HEIGHT / 2) / _FOCAL * _EDGE, _BESIDE, 0))
+
+
+def quadruped(picture: Image.Image) -> Sight | None:
+    """Returns how far below the torso's middle the feet are, on the average, or None where a picture shows none."""
+    a = _pixels(picture)
+    body = _body(a)
+    feet, n = ndimage.label(body & (a[..., 1] < 0.66 * a[..., 0]))
+    sizes = ndimage.sum(feet > 0, feet, range(1, n + 1))
+    rows = [ndimage.center_of_mass(feet == 1 + k)[0] for k in range(n) if sizes[k] >= 8]
+    if not rows:
+        return None
+    inside = ndimage.distance_transform_edt(body)
+    return Sight((np.mean(rows) - np.unravel_index(np.argmax(inside), inside.shape)[0]) / _SCALE)
+
+
+def _pixels(picture):
+    """Red, green and blue [HEIGHT, WIDTH, 3] of a picture."""
+    return np.asarray(picture.convert("RGB").resize((WIDTH, HEIGHT), Image.Resampling.BILINEAR)).astype(int)
+
+
+def _body(a):
+    """The pixels [HEIGHT, WIDTH] of the robot: the largest orange part."""
+    orange = (a[..., 0] - a[..., 2] > 35) & (a[..., 0] > 90)
+    parts, _ = ndimage.label(orange)
+    return orange & (parts == np.argmax(np.bincount(parts[orange], minlength=1)))
 
 
 def _below(row):
@@ -67,7 +99,7 @@ def _floor_edge(a, body):
 
 
 def _find_torso(body):
-    """Returns the pixels (x, y) of the torso's lower and upper end, and how well it fits; None without a torso.
+    """Returns the pixels (x, y) of the torso's lower and upper end, or None without a torso.
 
     The torso is the straight line of its length which is farthest from the edges of the body.
     """
@@ -95,7 +127,7 @@ def _find_torso(body):
     offset = np.clip((points - middle) @ axis, -_TORSO, _TORSO)
     legs = points[np.linalg.norm(points - middle - offset[:, None] * axis, axis=1) > 1.3 * _TORSO_RADIUS]
     hip, head = sorted(ends, key=lambda end: -(np.linalg.norm(legs - end, axis=1) < 24).sum())
-    return hip, head, fits(*best[:, None])[0] / _TORSO_RADIUS
+    return hip, head
 
 
 def _best(function, points):
@@ -103,18 +135,21 @@ def _best(function, points):
     return points[np.argmax(function(*points.T))]
 
 
-def _floor_position(a, camera):
-    """Position of the picture's middle on the tiles, m: the phase of their brightness along four lines."""
+def _floor_position(a, camera, near, pitch):
+    """Position of the picture's middle on the tiles, m: the phase of their brightness along four lines.
+
+    camera: its height, m. near: m from it to the robot. pitch: downwards, radians.
+    """
     x, phase = np.linspace(-1, 1, 81), 0
-    for line in (-0.5, -0.35, 0.35, 0.5):  # m beyond the walker
-        below = np.arctan(camera / (_NEAR + line))
-        row = (HEIGHT - 1) / 2 + _FOCAL * np.tan(below - _PITCH)
-        column = (WIDTH - 1) / 2 + x * _FOCAL * np.cos(below) / (_NEAR + line) / np.cos(below - _PITCH)
+    for line in (-0.5, -0.35, 0.35, 0.5):  # m beyond the robot
+        below = np.arctan(camera / (near + line))
+        row = (HEIGHT - 1) / 2 + _FOCAL * np.tan(below - pitch)
+        column = (WIDTH - 1) / 2 + x * _FOCAL * np.cos(below) / (near + line) / np.cos(below - pitch)
         seen = (column >= 0) & (column <= WIDTH - 1)
         if not 0 <= row < HEIGHT - 1 or not seen.any():
             continue
         pixels = a[round(row), np.rint(column[seen]).astype(int)]
-        floor = pixels[:, 0] < pixels[:, 2]  # not the walker
+        floor = pixels[:, 0] < pixels[:, 2]  # not the robot
         if floor.sum() < 20:
             continue
         light = pixels.sum(1) - np.median(pixels[floor].sum(1))

@@ -1,4 +1,4 @@
-"""The person: python -m lab.person.teacher URL --task walk
+"""The person: python -m lab.person.teacher URL --task walker-walk
 
 It sees the pixels and reads the text of the page, and presses the page's buttons. Nothing else connects it
 with the robot.
@@ -22,7 +22,8 @@ from . import sight
 
 VIEWPORT = {"width": 1000, "height": 640}
 QUALITY = 85  # of the page's pictures
-WATCHING_S, WAITING_S = 0.06, 0.2  # least time between two of them, with and without a question
+SMALLER = 0.75  # their size without a film: fewer pixels take less processor time
+WATCHING_S, WAITING_S = 0.1, 0.3  # least time between two of them, with and without a question
 AROUND_S = 0.4  # what is watched before and after the marked moment
 PASS_S = 1.4  # after which the page repeats the clip of a moment
 CONTENT = 5  # good moments in a row after which the person leaves a robot that says it has learnt
@@ -35,17 +36,29 @@ OPEN_QUESTION = """() => {
 }"""
 
 
-def wants_walk(pose: sight.Sight, speed: float) -> bool:
+def walker_walks(pose: sight.Sight, speed: float) -> bool:
     """Whether the walker is up and goes forwards at about a metre a second: neither slower than 0.4 nor running."""
     return pose.height > 0.8 and pose.upright > 0.5 and 0.4 < speed < 2
 
 
-def wants_stand(pose: sight.Sight, _: float) -> bool:
+def walker_stands(pose: sight.Sight, _: float) -> bool:
     """Whether the walker stands."""
     return pose.height > 0.9 and pose.upright > 0.6
 
 
-TASKS = {"walk": wants_walk, "stand": wants_stand}
+def quadruped_stands(pose: sight.Sight, _: float) -> bool:
+    """Whether the quadruped's feet are below its torso."""
+    return pose.height > 0.22
+
+
+def cheetah_walks(_: sight.Sight, speed: float) -> bool:
+    """Whether the cheetah goes forwards, but does not run."""
+    return 1 < speed < 4
+
+
+# What the person looks at, and when it is good. A name is that of the robot, then that of the task of its simulator.
+TASKS = {"walker-walk": (sight.walker, walker_walks), "walker-stand": (sight.walker, walker_stands),
+         "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks)}
 
 
 @dataclass
@@ -126,16 +139,18 @@ class Person:
 
     def marked(self, page: Image.Image, box: list) -> bool:
         """Whether the frame around a clip is amber: it shows the moment of the question."""
-        red, _, blue = page.getpixel((round(box[0]) - 1, round(box[1] + box[3] / 2)))
+        left, top, _, height = scaled(box, page)
+        red, _, blue = page.getpixel((round(left) - 1, round(top + height / 2)))
         return red > blue
 
     def look(self, page: Image.Image, box: list) -> sight.Sight | None:
         """What a box of the page shows."""
-        left, top, width, height = box
+        left, top, width, height = scaled(box, page)
         scale = min(width / sight.WIDTH, height / sight.HEIGHT)  # the picture keeps its shape
         w, h = sight.WIDTH * scale, sight.HEIGHT * scale
         x, y = left + (width - w) / 2, top + (height - h) / 2
-        return sight.see(page.crop((round(x), round(y), round(x + w), round(y + h))))
+        see, _ = TASKS[self.task]
+        return see(page.crop((round(x), round(y), round(x + w), round(y + h))))
 
     def judge_clip(self, seen: dict) -> str:
         """Returns the button for a clip, of which pictures (marked, pose) were seen at times in s; "" to watch on."""
@@ -152,7 +167,8 @@ class Person:
         if len(near) < 5 or near[-1] - near[0] < 1.5 * AROUND_S or max(np.diff(near)) > AROUND_S / 2:
             return ""
         pose, speed = poses[min(near, key=lambda t: abs(t - moment))], sight.speed(near, [poses[t].floor for t in near])
-        button = "good" if TASKS[self.task](pose, speed) else "bad"
+        _, good = TASKS[self.task]
+        button = "good" if good(pose, speed) else "bad"
         self.opinion = {"height": pose.height, "upright": pose.upright, "speed": speed}
         return button
 
@@ -173,10 +189,15 @@ class Person:
                 f.write(made + "\n")
 
 
+def scaled(box: list, page: Image.Image) -> list:
+    """Returns a box of the page in pixels of its picture."""
+    return [v * page.width / VIEWPORT["width"] for v in box]
+
+
 async def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.person.teacher", description=__doc__)
     parser.add_argument("url", help="address of the console, with its code")
-    parser.add_argument("--task", choices=TASKS, default="walk")
+    parser.add_argument("--task", choices=TASKS, default="walker-walk")
     parser.add_argument("--presses", type=int, default=60, help="at most this many")
     parser.add_argument("--seconds", type=float, default=600, help="at most this long")
     parser.add_argument("--stay", type=float, default=0, help="seconds to watch after the last press")
@@ -187,7 +208,9 @@ async def main() -> None:
         o.film.mkdir(parents=True, exist_ok=True)
     async with async_playwright() as p:
         browser = await p.chromium.launch(executable_path=o.browser, args=["--no-sandbox", "--disable-gpu"])
-        person = Person(await browser.new_page(viewport=VIEWPORT, reduced_motion="reduce"), o.task, o.film)
+        page = await browser.new_page(viewport=VIEWPORT, reduced_motion="reduce",
+                                      device_scale_factor=1 if o.film else SMALLER)
+        person = Person(page, o.task, o.film)
         await person.page.goto(o.url)
         await person.begin()
         await person.open_eyes()

@@ -24,18 +24,31 @@ class Sight(unittest.TestCase):
                                      (-0.9, 1.5, (0.2, -0.3, 0, 0.9, -0.5, 0))):
             with self.subTest(tilt=tilt), robot._physics.reset_context():
                 robot._physics.data.qpos[:] = (height, 3.3, tilt, *joints)
-            pose = sight.see(Image.open(io.BytesIO(robot.frame())))
+            pose = sight.walker(Image.open(io.BytesIO(robot.frame())))
             self.assertAlmostEqual(pose.height, robot._physics.torso_height(), delta=0.06)
             self.assertAlmostEqual(pose.upright, robot._physics.torso_upright(), delta=0.06)
 
     def test_speed_is_that_of_the_floor(self):
-        robot, times, floor = dmc_bridge.Simulator("walker", "walk"), np.arange(8) / 10, []
-        for t in times:
-            with robot._physics.reset_context():
-                robot._physics.data.qpos[:] = 0
-                robot._physics.data.qpos[1] = 0.4 + 1.2 * t
-            floor.append(sight.see(Image.open(io.BytesIO(robot.frame()))).floor)
-        self.assertAlmostEqual(sight.speed(times, floor), 1.2, delta=0.1)
+        times = np.arange(8) / 10
+        for name, see, joint, speed in (("walker", sight.walker, 1, 1.2), ("cheetah", sight.cheetah, 0, 3),
+                                        ("cheetah", sight.cheetah, 0, -1.5)):
+            robot, floor = dmc_bridge.Simulator(name, "walk"), []
+            for t in times:
+                with robot._physics.reset_context():
+                    robot._physics.data.qpos[:] = 0
+                    robot._physics.data.qpos[joint] = 0.4 + speed * t
+                floor.append(see(Image.open(io.BytesIO(robot.frame()))).floor)
+            with self.subTest(robot=name, speed=speed):
+                self.assertAlmostEqual(sight.speed(times, floor), speed, delta=0.1)
+
+    def test_feet_of_a_quadruped_are_below_its_torso_if_it_is_upright(self):
+        robot = dmc_bridge.Simulator("quadruped", "stand")
+        for attitude, low, high in (((1, 0, 0, 0), 0.3, 0.8), ((0.92, 0, 0, 0.38), 0.3, 0.8),
+                                    ((0, 1, 0, 0), -0.8, -0.2), ((0, 0.7, 0.7, 0), -0.8, -0.2)):
+            with self.subTest(attitude=attitude), robot._physics.reset_context():
+                robot._physics.data.qpos[2:7] = (0.6, *attitude)
+            pose = sight.quadruped(Image.open(io.BytesIO(robot.frame())))
+            self.assertTrue(low < pose.height < high, pose.height)
 
 
 class Judgement(unittest.TestCase):
@@ -44,14 +57,14 @@ class Judgement(unittest.TestCase):
         seen = {}
         for t in np.arange(0, passes * teacher.PASS_S, 1 / rate):
             at = min((t + 0.11) % teacher.PASS_S, 1) - 0.5
-            pose = sight.Sight(1.3 if abs(at) < 0.2 else 0.5, 1, speed * at % 2, 1)
+            pose = sight.Sight(1.3 if abs(at) < 0.2 else 0.5, 1, speed * at % 2)
             seen[100 + t] = abs(at) <= 0.05, pose
         return seen
 
     def test_moment_counts_and_several_passes_make_one_clip(self):
         for task, rate, speed, passes, want in (
-            ("walk", 15, 1, 1, "good"), ("walk", 15, 0.2, 1, "bad"), ("walk", 15, -1, 1, "bad"),
-            ("stand", 15, 0.2, 1, "good"), ("walk", 3.3, 1, 1, ""), ("walk", 3.3, 1, 6, "good"),
+            ("walker-walk", 15, 1, 1, "good"), ("walker-walk", 15, 0.2, 1, "bad"), ("walker-walk", 15, -1, 1, "bad"),
+            ("walker-stand", 15, 0.2, 1, "good"), ("walker-walk", 3.3, 1, 1, ""), ("walker-walk", 3.3, 1, 6, "good"),
         ):
             with self.subTest(task=task, rate=rate, speed=speed, passes=passes):
                 self.assertEqual(teacher.Person(None, task).judge_clip(self.clip(rate, speed, passes)), want)
