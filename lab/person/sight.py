@@ -49,7 +49,7 @@ def walker(picture: Image.Image) -> Sight | None:
 def cheetah(picture: Image.Image) -> Sight:
     """Returns where on the floor a picture shows the cheetah."""
     a = _pixels(picture)
-    red, rows = np.median(a[..., 0], axis=1), range(HEIGHT // 2 + 4, HEIGHT - 4)
+    red, rows = np.median(a[..., 0], axis=1), range(HEIGHT // 2 + 4, HEIGHT - 25)
     edge = rows[int(np.argmax([np.mean(red[r - 4 : r]) - np.mean(red[r : r + 4]) for r in rows]))]  # the sky is lighter
     return Sight(floor=_floor_position(a, (edge - HEIGHT / 2) / _FOCAL * _EDGE, _BESIDE, 0))
 

@@ -53,7 +53,7 @@ def quadruped_stands(pose: sight.Sight, _: float) -> bool:
 
 def cheetah_walks(_: sight.Sight, speed: float) -> bool:
     """Whether the cheetah goes forwards, but does not run."""
-    return 1 < speed < 4
+    return 0.5 < speed < 4
 
 
 # What the person looks at, and when it is good. A name is that of the robot, then that of the task of its simulator.
