@@ -9,7 +9,7 @@ rewarded by dm_control's `tolerance`, which rises linearly up to v.
 The observation is dm_control's, flattened in its order. Actions are in [-1, 1]
 and scaled to the actuators' range, which differs from that in the quadruped
 only. Episodes have 1,000 steps (those with a target that drifts 30,000), which the client
-counts: nothing ends them here.
+counts: nothing ends them here. In free mode, which has no resets, a cheetah that lies on its back is put on its feet.
 A seed gives the same episode every time, and the same as dm_control's own
 `random` of that number.
 
@@ -316,10 +316,13 @@ CAMERAS = {"cheetah": "side", "walker": "side",
            "quadruped": {"trackbodyid": 1, "distance": 5, "azimuth": 120, "elevation": -20}}
 # Of qpos, what is a position on the floor. Its tiles repeat every 2 m, and it ends 2 m behind the start of an episode.
 PLACES = {"cheetah": [0], "walker": [1], "quadruped": [0, 1]}
+_LYING_S = 3  # s on its back after which a cheetah is put on its feet in free mode: it cannot get up
 
 
 class Simulator:
     """A dm_control environment as a robot of the bridge."""
+
+    free = False  # the server sets it
 
     def __init__(self, domain: str, task: str) -> None:
         self._domain = domain
@@ -360,6 +363,7 @@ class Simulator:
         # Below 2^32 this is what dm_control makes of the same number.
         self._env.task.random.seed(seed if seed < 1 << 32 else [seed & 0xFFFFFFFF, seed >> 32])
         self._env.reset()
+        self._lying = 0  # steps
         self._troubles = self._data.warning.number.tobytes()
         self.halt()  # no command of the episode before
 
@@ -376,8 +380,16 @@ class Simulator:
         mujoco.mj_step2(model, data)
         if self._substeps > 1:
             mujoco.mj_step(model, data, self._substeps - 1)
+        if self.free and self._domain == "cheetah":
+            self._help_up()
         mujoco.mj_step1(model, data)
         self._check()
+
+    def _help_up(self):
+        """Puts a cheetah on its feet that lies on its back, as the person who teaches it would."""
+        self._lying = self._lying + 1 if math.cos(self._data.qpos[2]) < 0 else 0
+        if self._lying * self._period > _LYING_S:
+            self._data.qpos[1:], self._data.qvel[:], self._lying = 0, 0, 0
 
     def _check(self):
         """Raises PhysicsError where MuJoCo has warned of something since the last step."""

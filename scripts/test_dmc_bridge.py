@@ -137,6 +137,19 @@ class StepsTest(unittest.TestCase):
         robot.reset(1)
         self.assertEqual(robot._command.tolist(), begun)
 
+    def test_a_cheetah_on_its_back_is_put_on_its_feet_in_free_mode_only(self):
+        for free, feet in ((True, True), (False, False)):
+            robot = dmc_bridge.Simulator("cheetah", "walk")
+            robot.free = free
+            robot._data.qpos[:3] = 7, -0.5, np.pi
+            for step in range(310):
+                robot.advance()
+                if step < 290:
+                    self.assertLess(np.cos(robot._data.qpos[2]), 0)
+            with self.subTest(free=free):
+                self.assertEqual(np.cos(robot._data.qpos[2]) > 0.9, feet)
+                self.assertAlmostEqual(robot._data.qpos[0], 7, delta=1)
+
     def test_a_simulation_that_goes_wrong_is_an_error_once_and_begins_again_after_a_reset(self):
         robot = dmc_bridge.Simulator("cheetah", "walk")
         robot._data.qvel[:] = 1e12
