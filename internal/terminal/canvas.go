@@ -30,21 +30,21 @@ func (c *canvas) clear(w, h int) {
 func (c *canvas) copyTo(screen tcell.Screen) {
 	for y := range c.h {
 		for x := range c.w {
-			glyph, _, style, _ := c.cells.GetContent(x, y)
-			screen.SetContent(x, y, glyph, nil, style)
+			glyph, style, _ := c.cells.Get(x, y)
+			screen.Put(x, y, glyph, style)
 		}
 	}
 }
 
 // set draws a glyph. The background stays, except under a banner.
 func (c *canvas) set(x, y int, k ink, glyph rune) {
-	c.cells.SetContent(x, y, glyph, nil, c.palette.inks[k])
+	c.cells.Put(x, y, string(glyph), c.palette.inks[k])
 }
 
 // shade clears a cell and sets its background.
 func (c *canvas) shade(x, y int, level uint8) {
 	if c.palette.shaded {
-		c.cells.SetContent(x, y, ' ', nil, shade(level))
+		c.cells.Put(x, y, " ", shade(level))
 	}
 }
 
@@ -231,7 +231,8 @@ func (c *canvas) dot(x, y, dotX, dotY int, k ink) {
 	}
 	const blank = 0x2800
 	x, y = x+dotX/2, y+dotY/4
-	glyph, _, _, _ := c.cells.GetContent(x, y)
+	cell, _, _ := c.cells.Get(x, y)
+	glyph, _ := utf8.DecodeRuneInString(cell)
 	if glyph < blank || glyph > blank+0xff {
 		glyph = blank
 	}
