@@ -208,7 +208,9 @@ func (c *openChunk) encode(out *records, offset uint64) (mcap.ChunkIndex, error)
 
 // writeIndexes appends the message indexes of a chunk. It calls placed, which may be nil, with the channel and the
 // offset in the buffer of each.
-func (r *records) writeIndexes(index *[numChannels][]mcap.MessageIndexEntry, placed func(channel uint16, at int)) error {
+func (r *records) writeIndexes(
+	index *[numChannels][]mcap.MessageIndexEntry, placed func(channel uint16, at int),
+) error {
 	for i, entries := range index {
 		if len(entries) == 0 {
 			continue

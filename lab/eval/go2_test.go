@@ -101,7 +101,8 @@ environments: [{name: go2_exact_estimated, tasks: [stand], models: [{bundle: ../
 methods: [{name: oracle}, {name: random}]
 `)
 	path := t.TempDir() + "/rows.csv"
-	runInto(t, path, Runner{Protocol: p, Worlds: Worlds{Bridge: "../../scripts/go2_bridge.py", Output: t.Output()}, Jobs: 1})
+	worlds := Worlds{Bridge: "../../scripts/go2_bridge.py", Output: t.Output()}
+	runInto(t, path, Runner{Protocol: p, Worlds: worlds, Jobs: 1})
 	returns := map[string]float64{}
 	rows, err := ReadFile(path)
 	if err != nil {
@@ -121,7 +122,10 @@ func TestRunner_RefusesRewardsOfReadingsForAModelWithGroups(t *testing.T) {
 	go2Robot(t, Go2Exact) // or skips
 	for name, c := range map[string][2]string{
 		"lola":   {"tasks: [stand]", "{name: lola, horizon: [5], replay: [10]}"},
-		"reward": {"tasks: [low], rewards: [{task: low, factors: [{channel: base_height, range: [0, 0.2], margin: 0.1}]}]", "{name: random}"},
+		"reward": {
+			"tasks: [low], rewards: [{task: low, factors: [{channel: base_height, range: [0, 0.2], margin: 0.1}]}]",
+			"{name: random}",
+		},
 	} {
 		p := parsed(t, `
 version: 1

@@ -117,7 +117,8 @@ func (a *album) watchersNow() int {
 
 func TestServer_SendsFramesToPairedDevicesOnly(t *testing.T) {
 	s := open(t, func(_ *Config, o *Options) { o.Pictures = newAlbum() })
-	if _, answer, err := connect(t, s, "/frames", "optibfm=guess"); err == nil || answer.StatusCode != http.StatusUnauthorized {
+	_, answer, err := connect(t, s, "/frames", "optibfm=guess")
+	if err == nil || answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("%v, %v", answer, err)
 	}
 	s = open(t, nil)
