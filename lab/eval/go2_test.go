@@ -121,7 +121,7 @@ methods: [{name: oracle}, {name: random}]
 func TestRunner_RefusesRewardsOfReadingsForAModelWithGroups(t *testing.T) {
 	go2Robot(t, Go2Exact) // or skips
 	for name, c := range map[string][2]string{
-		"lola":   {"tasks: [stand]", "{name: lola, horizon: [5], replay: [10]}"},
+		"lola": {"tasks: [stand]", "{name: lola, horizon: [5], replay: [10]}"},
 		"reward": {
 			"tasks: [low], rewards: [{task: low, factors: [{channel: base_height, range: [0, 0.2], margin: 0.1}]}]",
 			"{name: random}",
