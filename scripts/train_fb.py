@@ -718,7 +718,8 @@ class Feed:
             install_hint.exit_without(e, "install it: pip install gymnasium pyyaml pillow")
         except ValueError as e:
             raise SystemExit(f"--practice: {e}") from e
-        if files := begun.recorded():  # by an interrupted training
+        files = begun.recorded()
+        if files:  # by an interrupted training
             self.add(rounds.transitions(files))
         return begun
 
