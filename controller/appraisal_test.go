@@ -228,14 +228,20 @@ func TestAgent_StopsAskingUntilLabelsContradict(t *testing.T) {
 	})
 	plans := r.stubPlanner()
 	plans.plan.Known = Interval{Low: 0.9, Middle: 1, High: 1}
+	seen, observe := 0.0, r.robot.Observe
+	r.robot.Observe = func(n int, obs []float32) error {
+		err := observe(n, obs)
+		seen = float64(obs[0])
+		return err
+	}
 	reward, id := 0.0, uint64(0)
 	r.source.onAsk = func(q rewardsrc.Request) {
 		if q.State == rewardsrc.Open {
 			id++
-			r.source.give(answer(id, q.ID, reward))
+			r.source.give(answer(id, q.ID, seen+reward))
 		}
 	}
-	r.steps(recentLabels + int(ticks(learntS, testPeriod, 1)) + 2)
+	r.steps(50 + int(ticks(learntS, testPeriod, 1)))
 	if !r.tick.Flags.Has(FlagLearnt) || plans.state.Learnt != 1 {
 		t.Fatalf("not learnt: %+v", r.tick.Predicted)
 	}
