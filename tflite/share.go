@@ -134,7 +134,7 @@ func LoadShared(fsys fs.FS, dir string, packs func()) (b *Bundle, weights *os.Fi
 		return nil, nil, fmt.Errorf("tflite: memfd_create: %w", err)
 	}
 	to := &sharedWriter{file: os.NewFile(uintptr(fd), "weights")}
-	to.Folded = map[string]foldedArrays{}
+	to.Folded, to.mapped = map[string]foldedArrays{}, map[*byte][]byte{}
 	defer to.free()
 	packed := &packing{begins: packs, to: to}
 	if b, err = loadAny(fsys, dir, packed); err == nil {
@@ -156,9 +156,9 @@ type sharedWriter struct {
 	err      error // the first one of the writing
 
 	// Memory outside the heap, of which the garbage collector would keep pages.
-	mapped    [][]byte
-	layers    [2][]byte // the panels of the present layer, and of the one before, which is being written
-	wideLayer []byte    // a layer as float32
+	mapped    map[*byte][]byte // by the first byte; only its owner may release a mapping: its address has other uses later
+	layers    [2][]byte        // the panels of the present layer, and of the one before, which is being written
+	wideLayer []byte           // a layer as float32
 }
 
 // add writes a matrix beside the packing of the next one. It has other memory after finish.
@@ -223,16 +223,22 @@ func (w *sharedWriter) allocate(n int) []byte {
 		return nil
 	}
 	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // fewer page faults
-	w.mapped = append(w.mapped, b)
+	w.mapped[unsafe.SliceData(b)] = b
 	return b
 }
 
-// release returns the memory of a packed tensor. Munmap refuses that of the heap.
+// release returns the memory of a packed tensor, if allocate made it.
 func (w *sharedWriter) release(t Tensor) {
-	if w != nil && t.F16 != nil {
-		_ = unix.Munmap(bytesOf(t.F16))
-	} else if w != nil && t.F32 != nil {
-		_ = unix.Munmap(bytesOf(t.F32))
+	if w == nil {
+		return
+	}
+	first := unsafe.SliceData(bytesOf(t.F16))
+	if t.F16 == nil {
+		first = unsafe.SliceData(bytesOf(t.F32))
+	}
+	if b, ok := w.mapped[first]; ok {
+		delete(w.mapped, first)
+		_ = unix.Munmap(b)
 	}
 }
 
@@ -266,7 +272,7 @@ func (w *sharedWriter) resize(b *[]byte, n int) []byte {
 func (w *sharedWriter) free() {
 	w.writing.Wait()
 	for _, b := range w.mapped {
-		_ = unix.Munmap(b) // it may be released already
+		_ = unix.Munmap(b)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -90,6 +91,37 @@ func TestLoadShared_GivesBothProcessesTheSameResults(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A load that releases memory must not unmap that of another load, which can have the same address.
+func TestLoadShared_BesideOtherLoads(t *testing.T) {
+	m, tensors := shareable(t, true, true)
+	dir := filepath.Join(t.TempDir(), "model")
+	if err := tflite.Save(dir, m, tensors); err != nil {
+		t.Fatal(err)
+	}
+	obs := randomObs(small, 40)
+	reference, err := tflite.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var loads sync.WaitGroup
+	for range 8 {
+		loads.Go(func() {
+			for range 20 {
+				b, f, err := tflite.LoadShared(os.DirFS(dir), dir, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if e, err := tflite.Difference(b, reference, obs, 20); err != nil || e.Worst() != 0 {
+					t.Errorf("%+v, %v", e, err)
+				}
+				f.Close()
+			}
+		})
+	}
+	loads.Wait()
 }
 
 func TestLoadShared_RefusesADamagedModel(t *testing.T) {
