@@ -45,9 +45,11 @@ type Evidence struct {
 }
 
 const (
-	// well is the skill of a belief that predicts an operator well: right in seven of ten labels of each kind.
+	// well is the skill of a belief that predicts an operator well: right in seven of ten labels of
+	// each kind.
 	well = 0.4
-	// unknown is the least error of the skill that means nothing. It is larger while all labels are of one kind: √⅛.
+	// unknown is the standard error from which on the skill has no meaning. While all labels are of
+	// one kind, the error is at least √⅛, which is larger.
 	unknown = 0.35
 )
 

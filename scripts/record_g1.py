@@ -1,16 +1,24 @@
-"""Records what the sensors of a simulated G1 read, with the true velocity and height of its pelvis, for the estimator's test.
+"""Records readings of a simulated G1, and its true velocity and height, for the estimator's test.
 
     pip install -r requirements-simulators.txt && pip install --no-deps mjlab==1.6.0
     python3 record_g1.py ../hal/unitree/body/testdata/g1.npz
     python3 record_g1.py g1.npz --robots 8 --seconds 8
 
-No policy moves the robot: its motors follow poses, and a spring without a counterpart in reality keeps its pelvis upright.
-Arrays: SCENE/readings [robots, ticks, 67] at 50 Hz: positions (rad from the default pose) and velocities of the joints,
-gravity, gyro and accelerometer with noise (go2_physics.NOISE); SCENE/truth [robots, ticks, 4]: the velocity, m/s, in the
-pelvis's frame, and the height, m.
+The robot has no policy: its motors follow poses. A spring, which a real robot does not have, keeps
+its pelvis upright.
 
-- stand: pushed every 2 s; squat: knees bend and stretch; step: the feet lift in turn, arms and waist move at random;
-- fall: pushed over after 1 s, without the spring, and lies.
+Arrays, at 50 Hz:
+
+- SCENE/readings [robots, ticks, 67]: positions (rad from the default pose) and velocities (rad/s)
+  of the joints, gravity, gyro and accelerometer, with noise (go2_physics.NOISE);
+- SCENE/truth [robots, ticks, 4]: velocity of the pelvis in its own frame, m/s, and its height, m.
+
+Scenes:
+
+- stand: pushed every 2 s;
+- squat: the knees bend and stretch;
+- step: the feet lift in turn, arms and waist move at random;
+- fall: loses the spring and is pushed over after 1 s, then lies.
 """
 
 import argparse

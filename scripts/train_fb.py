@@ -562,11 +562,12 @@ class Trainer:
 
 
 def random_rewards(obs: torch.Tensor, count: int, linear: float = 0.0) -> torch.Tensor:
-    """Returns rewards of count random tasks for the rows of obs, [n, count]. The part linear of the terms is elements.
+    """Returns rewards of count random tasks for the rows of obs, [n, count].
 
-    Each is a sum of one to three of the standardised observation's elements and
+    Each task is a sum of one to three of the standardised observation's elements and
     their products, randomly weighted: a prior over simple tasks, for the policy
-    to have seen more of them than a sphere of many dimensions shows.
+    to have seen more of them than a sphere of many dimensions shows. linear is the
+    probability that a term is a single element; other terms may also be products.
     """
     i, j = torch.triu_indices(obs.shape[1], obs.shape[1], device=obs.device)
     terms = torch.cat([obs, obs[:, i] * obs[:, j]], -1)

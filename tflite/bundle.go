@@ -107,8 +107,8 @@ func loadAny(fsys fs.FS, dir string, packed *packing) (*Bundle, error) {
 		manifestFileName, CheckpointFileName)
 }
 
-// loadTensors reads the weights' file and returns its sha256. If a damaged file can be read to its end, it also
-// returns the sha256.
+// loadTensors reads the weights' file and returns its sha256, also for a damaged file that can be
+// read to its end.
 func loadTensors(fsys fs.FS, o reading) (tensors map[string]Tensor, hash string, err error) {
 	f, size, err := safefile.OpenIn(fsys, weightsFileName, maxWeightsBytes)
 	if err != nil {
@@ -125,7 +125,8 @@ func loadTensors(fsys fs.FS, o reading) (tensors map[string]Tensor, hash string,
 	return tensors, hex.EncodeToString(content.sum.Sum(nil)), err
 }
 
-// hashingReader hashes what is read. It hashes large reads beside the reading of what follows.
+// hashingReader hashes the bytes that it reads. In a large read, a goroutine hashes one piece while
+// the reader reads the next.
 type hashingReader struct {
 	r   io.Reader
 	sum hash.Hash

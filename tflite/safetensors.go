@@ -96,7 +96,8 @@ func (t Tensor) finite() (int, bool) {
 	return i, i < 0
 }
 
-// finiteHalves reports whether no exponent is 31, for blocks of numbers without a branch.
+// finiteHalves reports whether all numbers are finite: their exponents are below 31. It has a
+// branch for each block, not for each number.
 func finiteHalves(x []float16.Float16) bool {
 	for block := range slices.Chunk(x, 4096) {
 		carry := float16.Float16(0)
@@ -137,14 +138,15 @@ func parseSafetensors(raw []byte) (map[string]Tensor, error) {
 	return readSafetensors(bytes.NewReader(raw), int64(len(raw)), reading{})
 }
 
-// reading are the choices of readSafetensors.
+// reading has the options of readSafetensors.
 type reading struct {
 	skip   func(name string) bool // whether to leave a tensor out; nil: none
 	memory func(s span) []byte    // for the data of a tensor; nil, or a nil result: a new slice
 }
 
 // readSafetensors reads a safetensors file (https://github.com/huggingface/safetensors#format) of a
-// size from beginning to end. As the format requires, the tensors must cover the data without gap or overlap.
+// size from beginning to end. As the format requires, the tensors must cover the data without gap
+// or overlap.
 func readSafetensors(r io.Reader, size int64, o reading) (map[string]Tensor, error) {
 	header, err := readHeader(r, size)
 	if err != nil {

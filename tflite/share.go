@@ -18,7 +18,8 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// packing makes the matrices of a bundle, in memory of their own or in a file, or takes them from such a file.
+// packing makes the matrices of a bundle, on the heap or in a file of LoadShared, or takes them
+// from such a file.
 type packing struct {
 	begins func()            // called before the packing; may be nil
 	small  map[string]Tensor // the tensors that are not packed
@@ -92,15 +93,16 @@ func (k *packing) wide(u unpacked) []float32 {
 	return wide
 }
 
-// scatter writes elements stride apart.
+// scatter copies elements to positions that are stride apart.
 func scatter(to, from []float32, stride int) {
 	for i, x := range from {
 		to[i*stride] = x
 	}
 }
 
-// sharedLayout describes a file of LoadShared. The packed weights begin the file, each at a multiple of 64 bytes. Then
-// come the layout as JSON, the tensors that are not packed as safetensors, and a footer.
+// sharedLayout describes a file of LoadShared. The file begins with the packed matrices, each at a
+// multiple of 64 bytes. After them it has the layout (JSON), the tensors that are not packed
+// (safetensors) and a footer.
 type sharedLayout struct {
 	Manifest Manifest
 	Hash     string
@@ -113,9 +115,9 @@ type sharedLayout struct {
 
 type foldedArrays struct{ Sums, Bias []float32 }
 
-// sharedFooter ends the file, little-endian.
+// sharedFooter is the end of the file, little-endian.
 type sharedFooter struct {
-	Layout, Small uint64   // their bytes
+	Layout, Small uint64   // sizes of layout and tensors, bytes
 	Sum           [32]byte // sha256 of both
 }
 
@@ -124,10 +126,12 @@ func aligned(n int) int { return (n + 63) &^ 63 }
 // seals make a memory file constant.
 const seals = unix.F_SEAL_WRITE | unix.F_SEAL_GROW | unix.F_SEAL_SHRINK
 
-// LoadShared is LoadDir of a file system, with the packed weights in a file in memory, which is sealed: another process
-// that has the file (OpenShared) adds no second copy. dir names the model in errors. The mapping stays until the
-// process ends. Loading leaves no memory unused that a process would lock with mlockall(2). It calls packs when it has
-// read the file and begins to pack the weights.
+// LoadShared is LoadDir of a file system, with the packed weights in a sealed file in memory.
+// Another process opens this file with OpenShared and uses the same copy of the weights. dir names
+// the model in errors. The mapping of the file stays until the process ends.
+//
+// After loading, the process does not keep unused memory, which mlockall(2) would lock. LoadShared
+// calls packs between reading and packing the weights.
 func LoadShared(fsys fs.FS, dir string, packs func()) (b *Bundle, weights *os.File, err error) {
 	fd, err := unix.MemfdCreate("optibfm-weights", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -146,7 +150,8 @@ func LoadShared(fsys fs.FS, dir string, packs func()) (b *Bundle, weights *os.Fi
 	return b, to.file, nil
 }
 
-// sharedWriter writes the file of LoadShared. A nil one writes nothing and has no memory.
+// sharedWriter writes the file of LoadShared. The methods of a nil sharedWriter write nothing and
+// return memory on the heap, or nil.
 type sharedWriter struct {
 	file *os.File
 	sharedLayout
@@ -155,13 +160,15 @@ type sharedWriter struct {
 	writing  sync.WaitGroup
 	err      error // the first one of the writing
 
-	// Memory outside the heap, of which the garbage collector would keep pages.
-	mapped    map[*byte][]byte // by the first byte; only its owner may release a mapping: its address has other uses later
-	layers    [2][]byte        // the panels of the present layer, and of the one before, which is being written
-	wideLayer []byte           // a layer as float32
+	// mapped has the mappings that this load made and has not released, by their first byte.
+	// Another load may get the same address after a release. The memory is outside the heap,
+	// because the garbage collector would keep its pages.
+	mapped    map[*byte][]byte
+	layers    [2][]byte // panels of this layer, and of the one before, which is being written
+	wideLayer []byte    // a layer as float32
 }
 
-// add writes a matrix beside the packing of the next one. It has other memory after finish.
+// add writes a matrix while the caller packs the next one. After finish the matrix uses the file.
 func (w *sharedWriter) add(m *kernel.Matrix) {
 	if w == nil {
 		return
@@ -208,7 +215,7 @@ func (w *sharedWriter) finish(b *Bundle, small map[string]Tensor) error {
 	return nil
 }
 
-// tensor returns memory for a tensor of a bundle that is packed later, nil for another one.
+// tensor returns memory for a tensor that will be packed, and nil for any other tensor.
 func (w *sharedWriter) tensor(s span) []byte {
 	if w == nil || !isLinear(s.name, s.shape) {
 		return nil
@@ -216,7 +223,7 @@ func (w *sharedWriter) tensor(s span) []byte {
 	return w.allocate(int(s.stop - s.begin))
 }
 
-// allocate returns memory outside the heap, nil if there is none.
+// allocate returns memory outside the heap, or nil if mmap fails.
 func (w *sharedWriter) allocate(n int) []byte {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -227,7 +234,7 @@ func (w *sharedWriter) allocate(n int) []byte {
 	return b
 }
 
-// release returns the memory of a packed tensor, if allocate made it.
+// release unmaps the memory of a packed tensor if allocate returned it.
 func (w *sharedWriter) release(t Tensor) {
 	if w == nil {
 		return
@@ -276,7 +283,7 @@ func (w *sharedWriter) free() {
 	}
 }
 
-// mapSealed maps a sealed file to read.
+// mapSealed maps a sealed file for reading.
 func mapSealed(f *os.File) ([]byte, error) {
 	found, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil {
@@ -292,11 +299,11 @@ func mapSealed(f *os.File) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
 }
 
-// sharedWeights are the contents of a file of LoadShared.
+// sharedWeights has the contents of a file of LoadShared.
 type sharedWeights struct {
 	sharedLayout
 	shapes map[string][]int
-	raw    []byte // the matrices that were not taken
+	raw    []byte // matrices that next has not returned yet
 	made   int
 	short  bool // arrays are missing
 }

@@ -93,7 +93,7 @@ func TestLoadShared_GivesBothProcessesTheSameResults(t *testing.T) {
 	}
 }
 
-// A load that releases memory must not unmap that of another load, which can have the same address.
+// A load that releases memory must not unmap memory of another load at the same address.
 func TestLoadShared_BesideOtherLoads(t *testing.T) {
 	m, tensors := shareable(t, true, true)
 	dir := filepath.Join(t.TempDir(), "model")
@@ -148,7 +148,7 @@ func TestLoadShared_RefusesADamagedModel(t *testing.T) {
 	}
 }
 
-// footer are the bytes that end a shared file: two lengths and a sha256.
+// footer is the size, in bytes, of the end of a shared file: two lengths and a sha256.
 const footer = 8 + 8 + sha256.Size
 
 // edited replaces text in the layout of a shared file, and corrects length and hash.

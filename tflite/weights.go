@@ -174,7 +174,7 @@ type unpacked struct {
 	out, in    int
 	transposed bool
 	half       bool   // pack them as float16
-	last       Tensor // of the file, which nothing needs after this layer
+	last       Tensor // tensor of the file that is not needed after this layer
 }
 
 // halfHolds reports whether float16 can hold weights, [out, in], times the gains of their inputs.

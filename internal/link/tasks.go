@@ -35,7 +35,7 @@ type TaskChanger struct {
 	in   *bufio.Reader
 }
 
-// NewTaskChanger returns a changer that uses the host's end of Sockets, which it takes.
+// NewTaskChanger returns a changer that uses the host's end of Sockets. It closes host.
 func NewTaskChanger(host *os.File) (*TaskChanger, error) {
 	defer host.Close()
 	conn, err := net.FileConn(host)

@@ -7,13 +7,13 @@ import (
 	"optibfm/rtloop"
 )
 
-// Timeline are the phases of a start. Its times are CLOCK_MONOTONIC in ns.
+// Timeline has the phases of the start of a run. Its times are CLOCK_MONOTONIC in ns.
 type Timeline struct {
 	Began  int64
 	Phases []Phase
 }
 
-// Phase is a part of a start, from the end of the one before.
+// Phase is a part of a start. It begins at the end of the phase before it.
 type Phase struct {
 	Name string
 	End  int64
@@ -22,7 +22,7 @@ type Phase struct {
 // End adds a phase that ends now.
 func (t *Timeline) End(phase string) { t.Phases = append(t.Phases, Phase{phase, rtloop.Now()}) }
 
-// String returns the duration of each phase and of all.
+// String returns the durations of the whole start and of each phase, in seconds.
 func (t Timeline) String() string {
 	var parts []string
 	last := t.Began

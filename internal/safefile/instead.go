@@ -2,8 +2,8 @@ package safefile
 
 import "bytes"
 
-// Instead returns what a file is that begins with start, and a fix, if it stands in place of a file of
-// data: a pointer of git-lfs or a web page. Otherwise it returns "".
+// Instead recognises, by its start, a git-lfs pointer or a web page in place of a data file. It
+// returns a description with a fix, and "" for any other file.
 func Instead(start []byte) string {
 	text := bytes.ToLower(bytes.TrimSpace(start))
 	switch {

@@ -3,8 +3,8 @@
 // Opening a named pipe waits for a writer, and reading a device may never end. This package refuses
 // both. It reads at most the size that a file has when it is opened.
 //
-// A write goes to a new file, which is synced and then takes the place of the old one. If the process
-// or the power fails at any moment, the old or the new file remains, complete.
+// It writes and syncs a new file, which then replaces the old one. If the process or the power
+// fails, either the old or the new file remains, and it is complete.
 package safefile
 
 import (

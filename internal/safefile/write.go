@@ -9,14 +9,15 @@ import (
 	"path/filepath"
 )
 
-// Replace calls write with a new file in the folder of path, which then takes the place of path. If
-// Replace returns nil, the new file is on disk. After an error of write the old one is unchanged.
+// Replace calls write with a new file in the folder of path, which then replaces the file at path.
+// If Replace returns nil, the new file is on disk. If write returns an error, the old file is
+// unchanged.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	return place(path, mode, write, os.Rename)
 }
 
-// Create is Replace for a path without a file. If there is one, the error wraps fs.ErrExist. The file
-// system must have hard links.
+// Create is Replace for a path at which a file must not exist. If one exists, the error wraps
+// fs.ErrExist. The file system must support hard links.
 func Create(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	return place(path, mode, write, os.Link)
 }

@@ -14,7 +14,7 @@ import (
 // go2Config is the configuration with the groups of the Go2's model.
 const go2Config = "go2-sim"
 
-// carrying is the reading, N, of a foot that carries a Go2.
+// carrying is the force reading, N, of a foot that carries a Go2.
 const carrying = 30
 
 // go2Task is the task with which the Go2's bridge starts; the client chooses another.
@@ -22,8 +22,11 @@ const go2Task = "stand"
 
 // go2 is a variant of the simulated Unitree Go2.
 type go2 struct {
-	exact     bool // always the model's own robot, with exact sensors, never pushed; else each episode is another robot
-	estimated bool // the model reads estimates of velocity and height; else what the simulator knows
+	// exact selects the nominal robot with exact sensors, without pushes. Otherwise each episode
+	// has a different robot.
+	exact bool
+	// estimated gives the model estimates of velocity and height, not the simulator's true values.
+	estimated bool
 }
 
 var go2s = map[string]go2{
@@ -33,14 +36,16 @@ var go2s = map[string]go2{
 	Go2ExactEstimated: {exact: true, estimated: true},
 }
 
-// estimated is a Go2 whose velocity and height are estimated from what a robot measures.
+// estimated is a simulated Go2 whose velocity and height are estimates from the readings of a
+// robot.
 type estimated struct {
 	Simulator
 	estimates *body.Estimates
 	measured  body.Measured
 }
 
-// go2Readings are the channels of scripts/go2_bridge.py that a robot measures. Four that it does not follow.
+// go2Readings returns the channels of scripts/go2_bridge.py that a robot measures. In the bridge's
+// observation, velocity and height of the base follow these channels.
 func go2Readings() (names []string) {
 	for _, kind := range []string{"position_", "velocity_"} {
 		for _, joint := range body.Go2().Joints {
@@ -53,7 +58,7 @@ func go2Readings() (names []string) {
 	return append(names, "foot_force_FR", "foot_force_FL", "foot_force_RR", "foot_force_RL")
 }
 
-// newEstimated replaces the last readings of a simulated Go2 by estimates.
+// newEstimated returns a simulated Go2 with estimates in place of its last readings.
 func newEstimated(s Simulator) (*estimated, error) {
 	e := &estimated{Simulator: s, estimates: body.NewGo2(carrying)}
 	want := go2Readings()
@@ -70,7 +75,7 @@ func newEstimated(s Simulator) (*estimated, error) {
 	return e, nil
 }
 
-// Sense fills obs with the readings, in the order of go2Readings, and the estimates that they give.
+// Sense fills obs with the readings, in the order of go2Readings, and the estimates from them.
 func (e *estimated) Sense(obs []float32) (at int64, err error) {
 	if at, err = e.Simulator.Sense(obs); err != nil {
 		return at, err
@@ -83,7 +88,7 @@ func (e *estimated) Sense(obs []float32) (at int64, err error) {
 	return at, nil
 }
 
-// Reset starts an episode without the past of the last one.
+// Reset starts an episode with a new estimator.
 func (e *estimated) Reset(seed uint64) error {
 	e.estimates = body.NewGo2(carrying)
 	return e.Simulator.Reset(seed)

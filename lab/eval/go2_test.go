@@ -33,7 +33,7 @@ func go2Robot(t *testing.T, env string) Simulator {
 	return robot
 }
 
-// A standing Go2 sways: the estimates follow what the simulator knows, and are not the same numbers.
+// A standing Go2 sways: the estimates are close to the simulator's true values but not equal.
 func TestEstimated_FollowsTheSimulatorAndForgetsAtReset(t *testing.T) {
 	known, estimates := go2Robot(t, Go2), go2Robot(t, Go2Estimated)
 	spec := known.Spec()

@@ -58,7 +58,7 @@ func (w Worlds) script(env string) string {
 	return "scripts/dmc_bridge.py"
 }
 
-// command starts the server of an environment.
+// command returns the command that starts the server of an environment.
 func (w Worlds) command(env string) []string {
 	variant, ok := go2s[env]
 	switch {

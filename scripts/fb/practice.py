@@ -1,7 +1,8 @@
-"""Practice in an environment of Gymnasium: policies of the model that is trained extend its recording.
+"""Practice in a Gymnasium environment: policies of the model in training extend its recording.
 
-A round is an episode of all copies. Each copy follows pi_z, with noise, for a random task z that changes now and then.
-The rounds are files of fb/rounds.py; measure is the environment's reward, which no training uses.
+A round is one episode of all copies of the environment. Each copy follows pi_z, with noise, for a
+random task z that changes now and then. fb/rounds.py defines the files of the rounds. Their array
+measure is the environment's reward, which the training does not use.
 """
 
 import os
@@ -25,15 +26,15 @@ KEPT = 0.99  # chance that a copy keeps its task for another step
 
 
 class Practice:
-    """The copies, and the folder with their rounds."""
+    """The copies of the environment, and the folder with their rounds."""
 
     def __init__(self, folder: Path, config: Path, seed: int) -> None:
-        """config: of a robot that gymnasium_bridge.py serves."""
+        """config: the robot.yaml of a robot that gymnasium_bridge.py serves."""
         self.folder, self.seed = folder, seed
         self.robots = [gymnasium_bridge.of_config(config) for _ in range(COPIES)]
 
     def check(self, observations: int, actions: int) -> None:
-        """Refuses a recording of another robot, by its numbers of channels."""
+        """Raises ValueError if the recording has other numbers of channels than the environment."""
         spec = self.robots[0].spec
         if (len(spec.obs), len(spec.action)) != (observations, actions):
             raise ValueError(f"{spec.name} has {len(spec.obs)} observations and {len(spec.action)} actions, "

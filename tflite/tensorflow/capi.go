@@ -156,8 +156,8 @@ func (a *api) free(t *tensor) {
 	*t = tensor{}
 }
 
-// run is one kind of call of a session, with its input and output tensors and the operations without outputs. All
-// calls reuse its memory. release frees the results of a call.
+// run is one kind of call of a session, with its input and output tensors and its operations
+// without outputs. All calls reuse its memory. release frees the results of a call.
 type run struct {
 	caller
 	feeds     []edge
@@ -188,7 +188,7 @@ func (r *run) execute(a *api, session, status handle) bool {
 	return int32(r.call(a.getCode, status)) == 0
 }
 
-// address returns that of the first element, 0 for none.
+// address returns the address of the first element, or 0 for a nil slice.
 func address[T any](x []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(x))) }
 
 // data returns the memory of a result.

@@ -43,10 +43,10 @@
 // # The graph
 //
 // newGraph in networks.go builds the architecture of tflite/FORMAT.md: weights are
-// variables that New assigns, or constants for GraphDef; products with the observation
+// variables, which New assigns, or constants in GraphDef; products with the observation
 // and the actor's embedding of the observation are computed once for all candidates.
-// Every node is on the configured device and soft placement is off: TensorFlow moves no
-// node to the CPU silently. Go code normalises the observation and z, in the precision of
+// Every node is on the configured device and soft placement is off: TensorFlow does not
+// move nodes to the CPU silently. Go code normalises the observation and z, in the precision of
 // package tflite.
 //
 // # Memory

@@ -36,12 +36,12 @@ type graphDef struct {
 	device    string
 	wire      []byte
 	names     map[string]int // number of nodes by the start of their names
-	variables []variable     // their values must be assigned
+	variables []variable     // the session must assign their values
 	assigned  bool           // large constants become variables
 }
 
-// variable is a constant outside the graph. TensorFlow holds several copies of the constants of a graph, of a variable
-// only the tensor that was assigned.
+// variable has weights that are not part of the graph. TensorFlow keeps several copies of a
+// constant of a graph, but only one of a variable.
 type variable struct {
 	values []float32
 	dims   []int
@@ -141,7 +141,8 @@ func (g *graphDef) floats(values []float32, dims ...int) ref {
 	return name
 }
 
-// variable returns the value of a variable, which the graph has to be given before its first run.
+// variable adds a variable and returns the node that reads it. The session must assign its value
+// before the first run.
 func (g *graphDef) variable(values []float32, dims []int) ref {
 	float := typed("dtype", float32Type)
 	name := "weights_" + strconv.Itoa(len(g.variables))

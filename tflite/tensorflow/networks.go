@@ -31,8 +31,8 @@ const (
 // a search. Its elements are float32 unless noted.
 func GraphDef(b *tflite.Bundle, device string) []byte { return newGraph(b, device, false).bytes() }
 
-// newGraph returns the graph of a bundle's networks and the score of the candidates. If assigned is set, its weights
-// are variables.
+// newGraph returns the graph of a bundle's networks and the score of the candidates. If assigned is
+// set, large weights are variables.
 func newGraph(b *tflite.Bundle, device string, assigned bool) *graphDef {
 	layers, a := b.Layers(), b.Architecture
 	n := &networks{graphDef: newGraphDef(device), allWidth: a.Obs, eps: float32(b.LayerNormEps)}

@@ -41,7 +41,7 @@ func (n *networks) rowSums(parts []ref) ref {
 	return sum
 }
 
-// centre subtracts from the weights their mean over the inputs of each output, and returns them.
+// centre subtracts, for each output, the mean of its weights. It changes and returns l.Weight.
 func centre(l tflite.Linear) []float32 {
 	means := make([]float64, l.Out)
 	for i, w := range l.Weight {

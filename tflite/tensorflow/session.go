@@ -90,11 +90,11 @@ func (a *api) edges(graph handle, names ...string) ([]edge, error) {
 	return edges, nil
 }
 
-// assign gives the variables of the graph their values, and releases these.
+// assign copies the values to the variables of the graph, and then drops the values.
 func (s *session) assign(variables []variable) error {
 	a, r := s.api, newRun(nil, nil)
 	defer func() {
-		for _, value := range r.values { // the variables keep the memory
+		for _, value := range r.values { // the variables hold references to the tensors
 			new(caller).call(a.deleteTensor, value)
 		}
 		debug.FreeOSMemory()

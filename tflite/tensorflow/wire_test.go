@@ -166,7 +166,7 @@ func TestGraph_OfVariablesHasNoWeights(t *testing.T) {
 	if len(constants.variables) != 0 || elements == 0 {
 		t.Fatalf("%d and %d variables", len(constants.variables), len(assigned.variables))
 	}
-	nodes := 4 * 512 * len(assigned.variables) // bytes: three more nodes for each, of at most 512 bytes
+	nodes := 4 * 512 * len(assigned.variables) // bytes: four nodes of at most 512 bytes each
 	if n, m := len(constants.bytes()), len(assigned.bytes()); m > n-4*elements+nodes {
 		t.Errorf("%d bytes with constants, %d with %d elements outside", n, m, elements)
 	}

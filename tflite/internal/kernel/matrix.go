@@ -72,7 +72,7 @@ func Pack(w []float32, out, in, stride int) *Matrix { return PackAs(nil, w, out,
 // sums remain float32.
 func PackHalf(w []float32, out, in, stride int) *Matrix { return PackHalfIn(nil, w, out, in, stride) }
 
-// PackHalfIn is PackHalf in memory, as in PackAs.
+// PackHalfIn is PackHalf with memory for the matrix, as in PackAs.
 func PackHalfIn(memory []byte, w []float32, out, in, stride int) *Matrix {
 	m := newMatrix(memory, out, in, true)
 	for o := range out {
@@ -84,8 +84,9 @@ func PackHalfIn(memory []byte, w []float32, out, in, stride int) *Matrix {
 	return m
 }
 
-// PackAs is Pack of weights of either type. If transposed is set, w is [in, out] with rows stride apart. The matrix
-// uses memory, which is at least RawBytes long and at an address that is a multiple of 64, or its own if that is nil.
+// PackAs is Pack for weights of either type. If transposed is set, w is [in, out] with rows stride
+// apart. The matrix uses memory, which has at least RawBytes bytes at an address that is a multiple
+// of 64. If memory is nil, PackAs allocates it.
 func PackAs[T float32 | float16.Float16](memory []byte, w []T, out, in, stride int, transposed bool) *Matrix {
 	switch w := any(w).(type) {
 	case []float16.Float16:
