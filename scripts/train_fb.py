@@ -90,7 +90,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     if args.follow and not args.transitions.is_dir():
         p.error(f"--follow: {args.transitions} is no folder: give the folder of collect_rnd.py")
     if args.practice and (args.follow or args.networks > 1):
-        p.error("--practice: is of one network, without --follow: leave --follow and --networks out")
+        p.error("--practice trains one network and does not combine with --follow; leave --follow and --networks out")
     if not args.practice:
         args.practice_every = None  # not a setting of this training
     return args
