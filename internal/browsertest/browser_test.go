@@ -58,13 +58,13 @@ func TestPage_ReportsErrorsAndViolations(t *testing.T) {
 			</body>`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &failed{TB: t}
+			browser, f := need(t, isolated), &failed{TB: t}
 			t.Cleanup(func() {
 				if f.errors == 0 {
 					t.Error("not reported")
 				}
 			})
-			need(t, isolated).Page(f, image.Pt(200, 200)).open([]byte(page), "")
+			browser.Page(f, image.Pt(200, 200)).open([]byte(page), "")
 		})
 	}
 }
