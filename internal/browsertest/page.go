@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Page is a tab with cookies and storage of its own. The test fails if the page throws an error or
+// Page is a tab with separate cookies and storage. The test fails if the page throws an error or
 // violates its content security policy.
 type Page struct {
 	t       testing.TB

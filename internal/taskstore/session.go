@@ -108,7 +108,8 @@ func LineageOf(metadata map[string]string) (l Lineage, err error) {
 		l.Before = append(l.Before, Session{id, n})
 	}
 	if !validSession(run) {
-		return Lineage{}, fmt.Errorf("taskstore: %s in the metadata of the log: invalid name of a run (%.40q)", keyRun, run)
+		return Lineage{}, fmt.Errorf("taskstore: %s in the metadata of the log: invalid name of a run (%.40q)",
+			keyRun, run)
 	}
 	return l, checkSessions(l.Before)
 }

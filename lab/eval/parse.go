@@ -321,7 +321,8 @@ func environmentTasks() map[string][]string {
 	}
 	for env := range go2s {
 		tasks[env] = []string{
-			"stand", "walk_forward", "walk_backward", "walk_left", "walk_right", "turn_left", "turn_right", "crouch", "trot",
+			"stand", "walk_forward", "walk_backward", "walk_left", "walk_right", "turn_left", "turn_right",
+			"crouch", "trot",
 		}
 	}
 	return tasks
