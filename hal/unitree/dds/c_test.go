@@ -2,7 +2,10 @@ package dds
 
 import (
 	"bufio"
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -43,7 +46,7 @@ func exchangeWithC[T interface {
 	comparable
 	idl.Message
 }](t *testing.T, l *Library, d idl.Descriptor, ctype string, domain uint32) {
-	echo, output := startEcho(t, ctype, domain)
+	echo, output, end := startEcho(t, ctype, domain)
 	p, err := l.Join(domain, Loopback)
 	if err != nil {
 		t.Fatal(err)
@@ -85,13 +88,13 @@ func exchangeWithC[T interface {
 	if want := fmt.Sprintf("%d 0\n", exchanged); err != nil || line != want {
 		t.Errorf("messages with the C program, wrong checksums: %q, %v, want %q", line, err, want)
 	}
-	if err := echo.Wait(); err != nil {
+	if err := errors.Join(end.Close(), echo.Wait()); err != nil {
 		t.Error(err)
 	}
 }
 
-// startEcho builds and starts the C program on the loopback interface.
-func startEcho(t *testing.T, ctype string, domain uint32) (echo *exec.Cmd, output *bufio.Reader) {
+// startEcho builds and starts the C program on the loopback interface. Closing end ends it.
+func startEcho(t *testing.T, ctype string, domain uint32) (echo *exec.Cmd, output *bufio.Reader, end io.Closer) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, command := range [][]string{
@@ -107,11 +110,12 @@ func startEcho(t *testing.T, ctype string, domain uint32) (echo *exec.Cmd, outpu
 	echo.Env = append(os.Environ(), "CYCLONEDDS_URI="+configuration(Loopback))
 	echo.Stderr = os.Stderr
 	pipe, err1 := echo.StdoutPipe()
-	if err2 := echo.Start(); err1 != nil || err2 != nil {
-		t.Fatal(err1, err2)
+	end, err2 := echo.StdinPipe()
+	if err := cmp.Or(err1, err2, echo.Start()); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = echo.Process.Kill() }) // it may have ended
-	return echo, bufio.NewReader(pipe)
+	return echo, bufio.NewReader(pipe), end
 }
 
 // within polls for a condition.
