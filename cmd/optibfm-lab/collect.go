@@ -38,6 +38,8 @@ only after you type arm. Ctrl-C halts it and writes what was recorded.`,
 	flags.IntVar(&cfg.Transitions, "transitions", cfg.Transitions, "number of transitions")
 	flags.Float64Var(&cfg.Amplitude, "amplitude", cfg.Amplitude,
 		"largest distance from the failsafe output, as a share of the limits' range, up to 1")
+	flags.Float64Var(&cfg.Rhythms, "rhythms", cfg.Rhythms,
+		"share of a simulator's episodes in which all channels swing with one period, as walking legs do, 0 to 1")
 	flags.Uint64Var(&cfg.Seed, "seed", cfg.Seed, "seed of actions and initial states")
 	flags.StringVar(&cfg.States, "states", cfg.States,
 		"also write a simulator's observations with their rewards, for optibfm infer and eval: a file that must not exist")

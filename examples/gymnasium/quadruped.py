@@ -5,7 +5,7 @@
 
 gym_quadruped.QuadrupedEnv itself returns no info at a reset, has no limits of its actions and no reward. Here an action
 of [-1, 1] moves the target of a joint by up to 0.4 rad from the stance, and PD controllers follow it. The reward is
-high while the trunk is high and level. The episode ends when the trunk touches the ground.
+high while the robot crouches with a level trunk. The episode ends when the trunk touches the ground.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Quadruped(gymnasium.Env):
         return {**obs, "base_pos": obs["base_pos"][2:]}
 
     def _reward(self, obs: dict) -> float:
-        """Returns 0 (low or tilted) to 1 (high and level)."""
-        height = float(obs["base_pos"][0]) / self._height
-        return float(np.clip(4 * height - 3, 0, 1)) * float(np.clip(-obs["gravity_vector:base"][2], 0, 1))
+        """Returns 0 (as high as in the stance, or tilted) to 1 (a quarter lower, and level)."""
+        lower = 1 - float(obs["base_pos"][0]) / self._height
+        return float(np.clip(4 * lower, 0, 1)) * float(np.clip(-obs["gravity_vector:base"][2], 0, 1))
 
     def render(self) -> np.ndarray:
         if self._renderer is None:

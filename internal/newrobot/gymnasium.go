@@ -51,7 +51,7 @@ func WriteGymnasium(ctx context.Context, w io.Writer, name, id, repository strin
 		for _, file := range []string{"record.sh", "train.sh"} {
 			text, readErr := puck.Files.ReadFile(file)
 			names := strings.NewReplacer(puck.Folder, name, "npz\n", "npz --states "+name+"/states.npz\n",
-				"mode=lockstep ", "mode=lockstep --set robot.bridge.timeout_ms=2000 ")
+				"mode=lockstep ", "mode=lockstep --set robot.bridge.timeout_ms=2000 --rhythms 0.5 ")
 			err = errors.Join(err, readErr, write(name, file, text, names))
 		}
 		return err

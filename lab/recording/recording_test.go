@@ -187,6 +187,33 @@ func TestRun_HaltsAndKeepsTheRecordingAtEveryEnd(t *testing.T) {
 	}
 }
 
+func TestNewSession_RefusesRhythmsInRealTime(t *testing.T) {
+	s := realRobot(t, narrow(), 10)
+	s.config.Rhythms = 0.5
+	if _, err := newSession(narrow(), s.file, s.config); err == nil || !strings.Contains(err.Error(), "--rhythms") {
+		t.Errorf("found %v, want that --rhythms is refused", err)
+	}
+	for _, share := range []float64{-0.1, 1.1, math.NaN()} {
+		s.config.Rhythms = share
+		if err := s.config.validate(); err == nil || !strings.Contains(err.Error(), "--rhythms") {
+			t.Errorf("%g: found %v", share, err)
+		}
+	}
+}
+
+func TestRun_RecordsRhythms(t *testing.T) {
+	c := Config{Transitions: 200, Seed: 3, Amplitude: 1, Rhythms: 1, Out: filepath.Join(t.TempDir(), "out.npz")}
+	rigtest.Must(t, Run(t.Context(), configs.Default(), c, nil, io.Discard, io.Discard))
+	archive := must(npz.ReadFile(c.Out))
+	actions, episodes := must(archive.Shaped("action", 200, 2)).Float64s(), must(archive.Shaped("episode", 200)).Float64s()
+	for i := 1; i < 200; i++ {
+		step := math.Abs(actions[2*i] - actions[2*i-2])
+		if episodes[i] == episodes[i-1] && step > 2*math.Sin(math.Pi/5)+1e-6 { // the shortest period has 5 ticks
+			t.Errorf("row %d: the action changes by %g", i, step)
+		}
+	}
+}
+
 // pressed is a robot with an emergency stop that is pressed.
 type pressed struct{ *haltest.Robot }
 

@@ -29,6 +29,7 @@ type Config struct {
 	Transitions int     // at least 2
 	Seed        uint64  // of the actions and of a simulator's states
 	Amplitude   float64 // of the actions around the failsafe output, in (0, 1]: a share of the limits' range
+	Rhythms     float64 // share of a simulator's episodes with rhythms, in [0, 1]: see collect.Explorer
 	Out         string  // .npz to write, which must not exist
 	States      string  // .npz of a simulator's states with their rewards, which must not exist; empty: none
 }
@@ -42,6 +43,9 @@ func (c Config) validate() error {
 	}
 	if !(c.Amplitude > 0 && c.Amplitude <= 1) {
 		return fmt.Errorf("collect: --amplitude: found %g; give more than 0, at most 1", c.Amplitude)
+	}
+	if !(c.Rhythms >= 0 && c.Rhythms <= 1) {
+		return fmt.Errorf("collect: --rhythms: found %g; give 0 to 1", c.Rhythms)
 	}
 	return errors.Join(checkFree("--out", c.Out), checkFree("--states", c.States))
 }
@@ -128,6 +132,9 @@ func newSession(robot hal.Robot, file configs.File, c Config) (*session, error) 
 	if _, ok := robot.(hal.Rewarder); !ok && c.States != "" {
 		return nil, errors.New("--states: this robot gives no rewards; leave it out")
 	}
+	if !simulated && c.Rhythms > 0 {
+		return nil, errors.New("--rhythms: they begin with a jump, and this robot runs in real time; leave it out")
+	}
 	if !simulated && spec.Period != file.Loop.Period() {
 		return nil, fmt.Errorf("loop.period_ms: found %v, but the robot's period is %v; set loop.period_ms to it",
 			file.Loop.Period(), spec.Period)
@@ -160,7 +167,7 @@ func (s *session) simulate(ctx context.Context) error {
 	stepper := simulate.Stepper{Agent: s.agent, Period: s.robot.Spec().Period, Episodes: simulate.Episodes{
 		Robot: simulate.Resetter(s.robot), Steps: maxSteps, Seed: s.config.Seed,
 	}}
-	s.policy.explorer.Begin()
+	s.explore()
 	for ctx.Err() == nil && !s.recorder.full() {
 		if _, err := stepper.Step(s.tick); err != nil {
 			return err
@@ -170,10 +177,19 @@ func (s *session) simulate(ctx context.Context) error {
 		case s.tick.Flags.Has(controller.FlagEpisodeStart):
 			stepper.Episodes.Steps = s.drawSteps() // of this episode
 		case s.tick.Flags.Has(controller.FlagEpisodeEnd):
-			s.policy.explorer.Begin()
+			s.explore()
 		}
 	}
 	return s.agent.Halt(controller.FaultNone)
+}
+
+// explore begins the exploration of a simulator's episode.
+func (s *session) explore() {
+	if s.config.Rhythms > 0 && s.rng.Float64() < s.config.Rhythms {
+		s.policy.explorer.BeginRhythm()
+		return
+	}
+	s.policy.explorer.Begin()
 }
 
 func (s *session) drawSteps() uint32 { return minSteps + s.rng.Uint32N(maxSteps-minSteps+1) }
