@@ -63,9 +63,9 @@ class Quadruped(gymnasium.Env):
         return {**obs, "base_pos": obs["base_pos"][2:]}
 
     def _reward(self, obs: dict) -> float:
-        """Returns 0 (as high as in the stance, or tilted) to 1 (a quarter lower, and level)."""
-        lower = 1 - float(obs["base_pos"][0]) / self._height
-        return float(np.clip(4 * lower, 0, 1)) * float(np.clip(-obs["gravity_vector:base"][2], 0, 1))
+        """Returns 0 (the trunk at 0.9 of the hip's nominal height, or tilted) to 1 (at 0.65, and level)."""
+        height = float(obs["base_pos"][0]) / self._height
+        return float(np.clip(4 * (0.9 - height), 0, 1)) * float(np.clip(-obs["gravity_vector:base"][2], 0, 1))
 
     def render(self) -> np.ndarray:
         if self._renderer is None:

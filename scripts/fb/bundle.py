@@ -92,7 +92,7 @@ def write(
     weights = save(tensors(model, second_moment(model, obs), half))
     description = {
         "format": "optibfm-bundle",
-        "version": 2 if model.arch.groups else 1,
+        "version": 2,
         "name": name,
         "architecture": describe(model.arch),
         "layernorm_eps": LAYERNORM_EPS,
