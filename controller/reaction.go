@@ -20,8 +20,9 @@ const (
 // pressDelays are the times from the ends of the shorter windows to their press, ns.
 var pressDelays = [moments - shorter]int64{0, 400e6, 800e6, 1200e6}
 
-// firstReaction is the state before the first label: without pictures, a person judges what it sees when it presses.
-var firstReaction = ReactionState{0.2, 0.6, 0.05, 0.05, 0.05, 0.05}
+// firstReaction is the state before the first label: without pictures, a person judges what it saw just before it
+// presses.
+var firstReaction = ReactionState{0.2, 0.25, 0.35, 0.1, 0.05, 0.05}
 
 const (
 	// earlyAnswer is the factor of the probability of a window that ends before the request: an answer is not about it.
