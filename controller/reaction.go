@@ -29,6 +29,9 @@ const (
 	earlyAnswer = 0.1
 	// changeRate is the probability that an operator changes from one label to the next.
 	changeRate = 0.01
+	// momentKeep is the factor of a label's weight in the belief of a moment after each later label. Otherwise the labels
+	// of a former operator, credited to the wrong moment, would decide which moment predicts those of the present one.
+	momentKeep = 0.97
 )
 
 // ReactionState is the probability of each moment that the operator's presses may be about: the state of the request
@@ -190,6 +193,8 @@ func (l *Learner) learnMoment(belief *posterior.Belief, phi []float64, a *Applie
 	sigma := l.Sigma()
 	spread := math.Sqrt(1 + float64(a.Weight*belief.NormSq(phi)))
 	surprise := belief.Surprise(phi, a.Value, a.Weight)
+	belief.Discount(momentKeep)
+	belief.TrackPrior()
 	share := l.noise.share(float64(surprise * surprise))
 	if belief.Update(phi, a.Value, float64(a.Weight*share)) != nil {
 		return 0

@@ -114,7 +114,7 @@ func TestReaction_FollowsAnotherOperator(t *testing.T) {
 	for range 60 {
 		operators["answers about what it sees"].label(o)
 	}
-	for range 150 {
+	for range 60 {
 		operators["answers about the request"].label(o)
 	}
 	if p := o.Reaction(); p[atRequest] < 0.5 {
