@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"optibfm/configs"
@@ -18,16 +19,25 @@ import (
 // Simulated reports whether a robot has no actuators.
 func Simulated(r configs.Robot) bool { return registry.IsSimulated(r.Chosen()) }
 
-// NewAssembler returns the assembler of a model's observations; nil for a model without groups.
+// NewAssembler returns the assembler of a model's observations; nil for a model without groups, and for one whose
+// observation has the robot's channels, in their order.
 func NewAssembler(f configs.File, robot hal.Spec, model Model) (*controller.Assembler, error) {
 	groups := Groups(model)
 	switch {
+	case len(groups) > 0 && len(f.Model.Groups) == 0 && observes(model, robot):
+		return nil, nil
 	case len(groups) > 0:
 		return controller.NewAssembler(f.Model.Groups, groups, robot)
 	case len(f.Model.Groups) > 0:
 		return nil, fmt.Errorf("model.groups: %s has no groups; remove the key", f.Model.Bundle)
 	}
 	return nil, nil
+}
+
+// observes reports whether a model's observation has the names of a robot's channels.
+func observes(model Model, robot hal.Spec) bool {
+	observation, _ := model.Channels()
+	return slices.EqualFunc(observation, robot.Obs, func(m tflite.Channel, r hal.Channel) bool { return m.Name == r.Name })
 }
 
 // Groups returns the observation groups of a model, if any.

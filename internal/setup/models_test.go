@@ -124,3 +124,25 @@ func TestCheckChannels_WarnsOfTheListWithoutNames(t *testing.T) {
 		t.Errorf("%q, %v", warning, err)
 	}
 }
+
+func TestNewAssembler_ChannelsOfTheRobotNeedNoGroups(t *testing.T) {
+	s, robot := rigtest.NewSession(t, nil), rigtest.RoverSpec(t)
+	bundle := s.Model.(setup.NativeModel).Bundle
+	bundle.Architecture.Groups = []tflite.Group{{Name: "place", Size: 2}, {Name: "rest", Size: len(robot.Obs) - 2}}
+	bundle.Observation = nil
+	for _, c := range robot.Obs {
+		bundle.Observation = append(bundle.Observation, tflite.Channel{Name: c.Name, Unit: c.Unit})
+	}
+	if a, err := setup.NewAssembler(s.File, robot, s.Model); a != nil || err != nil {
+		t.Errorf("%v, %v: want the observation as it is", a, err)
+	}
+	swapped := bundle.Observation
+	swapped[0], swapped[1] = swapped[1], swapped[0]
+	if _, err := setup.NewAssembler(s.File, robot, s.Model); !errors.Is(err, controller.ErrConfig) {
+		t.Errorf("other channels: %v, want ErrConfig", err)
+	}
+	bundle.Observation = nil
+	if _, err := setup.NewAssembler(s.File, robot, s.Model); !errors.Is(err, controller.ErrConfig) {
+		t.Errorf("no names: %v, want ErrConfig", err)
+	}
+}
