@@ -14,6 +14,7 @@ import (
 	"periph.io/x/conn/v3/i2c/i2ctest"
 
 	"optibfm/hal"
+	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus/i2cbustest"
 )
 
@@ -66,6 +67,20 @@ func want(t *testing.T, got map[string]float64, wanted map[string]float64) {
 			t.Errorf("%s is %g, want %g", name, got[name], v)
 		}
 	}
+}
+
+func TestDevice(t *testing.T) {
+	devicetest.Run(t, func(t *testing.T, _ float64) devicetest.Rig {
+		cfg := Config{Read: everything}
+		b := newBench(t, cfg)
+		return devicetest.Rig{
+			Device: b.imu,
+			Again:  func() (hal.Device, error) { err := b.open(cfg); return b.imu, err },
+			Faults: append(b.Faults(&b.chip.Chip), devicetest.Fault{
+				Name: "wrong orientation", Break: func() { b.chip.Flip[0x21] = 0x20 }, Read: hal.ErrProtocol,
+			}),
+		}
+	})
 }
 
 var everything = []string{"quaternion", "heading", "euler", "gyro", "accel", "linear_accel", "gravity", "calibration"}
@@ -274,39 +289,6 @@ func TestNew_RefusesWrongOrMissingChip(t *testing.T) {
 	}
 }
 
-func TestBrokenBus_KeepsErrorKind(t *testing.T) {
-	b := newBench(t, Config{})
-	read := func() error { _, err := b.imu.Read(b.value); return err }
-	b.Nack(1)
-	if err := read(); err != nil {
-		t.Error(err)
-	}
-	b.Nack(2)
-	if err := read(); !errors.Is(err, hal.ErrBus) {
-		t.Error(err)
-	}
-	b.Hold(time.Microsecond)
-	if err := read(); !errors.Is(err, hal.ErrTimeout) {
-		t.Error(err)
-	}
-	if got, want := b.imu.Faults(), (hal.Faults{Recovered: 1, Bus: 1, Timeout: 1}); got != want {
-		t.Errorf("counted %+v, want %+v", got, want)
-	}
-}
-
-func TestRead_AllocatesNothing(t *testing.T) {
-	b := newBench(t, Config{Read: everything})
-	for name, breakIt := range map[string]func(){
-		"whole": func() {}, "a wrong orientation": func() { b.chip.Flip[0x21] = 0x20 },
-		"unplugged": func() { b.chip.Unplugged = true },
-	} {
-		breakIt()
-		if n := testing.AllocsPerRun(100, func() { _, _ = b.imu.Read(b.value) }); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
-	}
-}
-
 func TestArm_RequiresConfiguredCalibration(t *testing.T) {
 	for _, c := range []struct {
 		mode   string
@@ -365,7 +347,8 @@ func TestParseProfile_RefusesInvalid(t *testing.T) {
 }
 
 func TestConfig_NamesUnsupportedKey(t *testing.T) {
-	for says, cfg := range map[string]Config{
+	open := func(c Config) error { _, err := New(t.Context(), nil, c, nil); return err }
+	devicetest.Refuses(t, open, map[string]Config{
 		"bus is empty":            {},
 		"address is out of range": {Bus: "x", Address: 0x40},
 		"mode is unknown":         {Bus: "x", Mode: "m4g"},
@@ -375,14 +358,7 @@ func TestConfig_NamesUnsupportedKey(t *testing.T) {
 		"calibration_file":        {Bus: "x", Calibration: Profile{}.String(), CalibrationFile: "imu.cal"},
 		"read[1] is unkno":        {Bus: "x", Read: []string{"gyro", "giro"}},
 		"read[1] is a duplicate":  {Bus: "x", Read: []string{"gyro", "gyro"}},
-	} {
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
-		}
-		if _, err := New(t.Context(), nil, cfg, nil); err == nil {
-			t.Errorf("%s: opened", says)
-		}
-	}
+	})
 }
 
 func FuzzRead(f *testing.F) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/hal/devicetest"
 	"optibfm/hal/mcu"
 	"optibfm/hal/mcu/mcutest"
 	"optibfm/hal/monotonic"
@@ -192,6 +193,31 @@ func TestFirmware_HeaderCompilesAsCPlusPlus(t *testing.T) {
 	}
 }
 
+func TestDevice(t *testing.T) {
+	devicetest.Run(t, func(t *testing.T, timeoutMs float64) devicetest.Rig {
+		b := newBoard(t, mcutest.Rover())
+		c := config(b.Path)
+		if timeoutMs == devicetest.Brief {
+			c.TimeoutMs, c.StaleMs = timeoutMs, 1
+		}
+		d := open(t, c)
+		next(t, d, anySample)
+		if timeoutMs == devicetest.Brief {
+			c.StartTimeoutMs = timeoutMs
+		}
+		return devicetest.Rig{
+			Device: d, Goals: []float64{2.5, -1}, Stop: []float64{0, 0},
+			Moves:  func() bool { outputs, armed := b.Outputs(); return armed && outputs[0] == 2.5 },
+			Again:  func() (hal.Device, error) { return mcu.Open(t.Context(), c) },
+			Unplug: func() { _ = b.Close() },
+			Faults: []devicetest.Fault{{
+				Name: "silent", Break: func() { b.Mute(true); waitStale(t, d) },
+				Read: hal.ErrStale, Halt: hal.ErrTimeout, Arm: hal.ErrTimeout,
+			}},
+		}
+	})
+}
+
 func TestOpen_ReadsChannelsFromFirmware(t *testing.T) {
 	onBoth(t, func(t *testing.T, b board) {
 		d := open(t, config(b.path))
@@ -222,6 +248,9 @@ func TestDevice_MovesOnlyWhileArmed(t *testing.T) {
 		}
 		if err := d.Write([]float64{2.5, -1}); err != nil {
 			t.Fatal(err)
+		}
+		if d.Write([]float64{0, 1e300}) == nil {
+			t.Error("a value beyond float32 was sent")
 		}
 		s := next(t, d, func(s []float64) bool { return s[0] > 0 })
 		if s[2] != 2.5 || s[3] != -1 || s[1] >= 0 {
@@ -637,36 +666,6 @@ func TestDevice_HaltsBoardThatReturns(t *testing.T) {
 	}
 }
 
-func TestDevice_ReportsBusErrorAfterUnplug(t *testing.T) {
-	b, err := mcutest.New(mcutest.Rover())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := open(t, config(b.Path))
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	_ = b.Close()
-	_, readErr := d.Read(make([]float64, 6))
-	goals := []float64{0, 0}
-	for name, err := range map[string]error{
-		"read": readErr, "write": d.Write(goals), "halt": d.Halt(goals), "arm": d.Arm(),
-	} {
-		if !errors.Is(err, hal.ErrBus) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestDevice_RefusesNonFiniteOutputs(t *testing.T) {
-	d := open(t, config(inGo(t).path))
-	for _, v := range []float64{math.NaN(), math.Inf(1), 1e300} {
-		if d.Write([]float64{0, v}) == nil {
-			t.Errorf("%v was sent", v)
-		}
-	}
-}
-
 func TestOpen_RefusesOtherChannelsThanDeclared(t *testing.T) {
 	b := newBoard(t, mcutest.Rover())
 	c := config(b.Path)
@@ -727,54 +726,6 @@ func TestConfig_RefusesInvalidSettings(t *testing.T) {
 		if c.Validate() == nil {
 			t.Errorf("%+v was accepted", c)
 		}
-	}
-}
-
-func TestDevice_DoesNotAllocate(t *testing.T) {
-	d := open(t, config(inGo(t).path))
-	next(t, d, anySample)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	in, out := make([]float64, 6), []float64{1, 2}
-	n := testing.AllocsPerRun(50, func() {
-		if _, err := d.Read(in); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Write(out); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-	})
-	if n != 0 {
-		t.Errorf("%v allocations in Read and Write", n)
-	}
-	if n := testing.AllocsPerRun(20, func() {
-		if err := d.Halt(out); err != nil {
-			t.Fatal(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations in Halt", n)
-	}
-}
-
-func TestDevice_DoesNotAllocateWhenBoardIsSilent(t *testing.T) {
-	b := newBoard(t, mcutest.Rover())
-	c := config(b.Path)
-	c.TimeoutMs, c.StaleMs = 10, 1
-	d := open(t, c)
-	b.Mute(true)
-	in, out := make([]float64, 6), make([]float64, 2)
-	waitStale(t, d)
-	if n := testing.AllocsPerRun(5, func() {
-		if _, err := d.Read(in); !errors.Is(err, hal.ErrStale) {
-			t.Fatal(err)
-		}
-		if err := d.Halt(out); !errors.Is(err, hal.ErrTimeout) {
-			t.Fatal(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/can"
 	"optibfm/hal/can/cantest"
+	"optibfm/hal/devicetest"
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
 	"optibfm/hal/monotonic"
@@ -88,6 +89,29 @@ func TestDevice_NamesSignals(t *testing.T) {
 	if got := strings.Join(names, ","); got != want {
 		t.Error(got)
 	}
+}
+
+func TestDevice(t *testing.T) {
+	inBoth(t, func(t *testing.T, c mit.Config) {
+		devicetest.Run(t, func(t *testing.T, timeoutMs float64) devicetest.Rig {
+			c := c
+			c.TimeoutMs, c.HaltExit = timeoutMs, true
+			motors := start(t, &c)
+			return devicetest.Rig{
+				Device: open(t, c), Goals: goals, Stop: make([]float64, len(goals)),
+				Moves: func() bool {
+					goal, on := motors.Goal(hip)
+					return on && math.Abs(goal.Position-1) < 0.01
+				},
+				Again:  func() (hal.Device, error) { return mit.Open(t.Context(), c) },
+				Unplug: func() { _ = motors.Close() },
+				Faults: []devicetest.Fault{{
+					Name: "dead motor", Break: func() { motors.Mute(2, -1) },
+					Read: hal.ErrTimeout, Halt: hal.ErrTimeout, Arm: hal.ErrTimeout,
+				}},
+			}
+		})
+	})
 }
 
 func TestDevice_MovesMotorsOnlyWhileArmed(t *testing.T) {
@@ -282,23 +306,6 @@ func TestDevice_ReportsBusOffWithoutWaiting(t *testing.T) {
 	}
 }
 
-func TestDevice_ReportsBusErrorAfterInterfaceIsLost(t *testing.T) {
-	c := legs("")
-	motors := start(t, &c)
-	d := open(t, c)
-	if err := motors.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, readErr := d.Read(make([]float64, 12))
-	for name, err := range map[string]error{
-		"read": readErr, "write": d.Write(goals), "halt": d.Halt(make([]float64, 6)), "arm": d.Arm(),
-	} {
-		if !errors.Is(err, hal.ErrBus) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestDevice_ReadEndsAtDeadlineOnFloodedBus(t *testing.T) {
 	c := legs("")
 	c.TimeoutMs = 20
@@ -399,54 +406,6 @@ func TestOpen_RefusesMissingMotor(t *testing.T) {
 	_, err := mit.Open(t.Context(), c)
 	if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "ankle") {
 		t.Error(err)
-	}
-}
-
-func TestDevice_DoesNotAllocate(t *testing.T) {
-	c := legs("")
-	c.HaltExit = true
-	start(t, &c)
-	d := open(t, c)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	in := make([]float64, 12)
-	n := testing.AllocsPerRun(50, func() {
-		if err := d.Write(goals); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.Read(in); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(d.Halt(goals), d.Relax()); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func TestDevice_DoesNotAllocateWithDeadMotor(t *testing.T) {
-	c := legs("")
-	c.HaltExit, c.TimeoutMs = true, 10
-	motors := start(t, &c)
-	d := open(t, c)
-	motors.Mute(2, -1)
-	in := make([]float64, 12)
-	n := testing.AllocsPerRun(5, func() {
-		if err := d.Write(goals); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.Read(in); err == nil {
-			t.Fatal("a dead motor answered")
-		}
-		if d.Halt(goals) == nil || d.Relax() == nil {
-			t.Fatal("a dead motor answered")
-		}
-	})
-	if n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 

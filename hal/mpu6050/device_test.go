@@ -13,6 +13,7 @@ import (
 	"periph.io/x/conn/v3/i2c/i2ctest"
 
 	"optibfm/hal"
+	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus/i2cbustest"
 )
 
@@ -42,6 +43,17 @@ func newBench(t *testing.T, cfg Config) *bench {
 		t.Fatal(err)
 	}
 	return b
+}
+
+func TestDevice(t *testing.T) {
+	devicetest.Run(t, func(t *testing.T, _ float64) devicetest.Rig {
+		b := newBench(t, testConfig)
+		return devicetest.Rig{
+			Device: b.imu,
+			Again:  func() (hal.Device, error) { err := b.open(testConfig); return b.imu, err },
+			Faults: b.Faults(&b.chip.Chip),
+		}
+	})
 }
 
 func TestNew_FollowsRegisterMap(t *testing.T) {
@@ -186,57 +198,8 @@ func TestNew_VerifiesSettings(t *testing.T) {
 	}
 }
 
-func TestBrokenBus_KeepsErrorKind(t *testing.T) {
-	b := newBench(t, testConfig)
-	read := func() error { _, err := b.imu.Read(b.value); return err }
-	b.Nack(1)
-	if err := read(); err != nil {
-		t.Errorf("one fault: %v", err)
-	}
-	b.Nack(2)
-	if err := read(); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("two faults: %v", err)
-	}
-	b.Hold(time.Microsecond)
-	if err := read(); !errors.Is(err, hal.ErrTimeout) {
-		t.Errorf("a held bus: %v", err)
-	}
-	b.Hold(0)
-	b.chip.Unplugged = true
-	if err := read(); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("unplugged: %v", err)
-	}
-	if got, want := b.imu.Faults(), (hal.Faults{Recovered: 1, Bus: 2, Timeout: 1}); got != want {
-		t.Errorf("counted %+v, want %+v", got, want)
-	}
-	b.chip.Unplugged = false
-	if err := read(); err != nil {
-		t.Errorf("plugged in again: %v", err)
-	}
-	for _, broken := range []func(){
-		func() { b.Hold(time.Microsecond) }, func() { b.Hold(0); b.chip.Unplugged = true },
-	} {
-		broken()
-		if err := b.open(testConfig); err == nil {
-			t.Error("opened on a broken bus")
-		}
-	}
-}
-
-func TestRead_AllocatesNothing(t *testing.T) {
-	b := newBench(t, testConfig)
-	read := func() { _, _ = b.imu.Read(b.value) }
-	if n := testing.AllocsPerRun(100, read); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-	b.chip.Unplugged = true
-	if n := testing.AllocsPerRun(100, read); n != 0 {
-		t.Errorf("%v allocations in a read that fails", n)
-	}
-}
-
 func TestConfig_NamesUnsupportedKey(t *testing.T) {
-	for key, cfg := range map[string]Config{
+	devicetest.Refuses(t, func(c Config) error { _, err := New(nil, c, nil); return err }, map[string]Config{
 		"bus is empty":                 {},
 		"address":                      {Bus: "x", Address: 0x70},
 		"gyro_dps":                     {Bus: "x", GyroDPS: 300},
@@ -245,14 +208,7 @@ func TestConfig_NamesUnsupportedKey(t *testing.T) {
 		"rate_hz (333)":                {Bus: "x", RateHz: 333},
 		"rate_hz is out of range (3)":  {Bus: "x", RateHz: 3},
 		"rate_hz is out of range (-1)": {Bus: "x", RateHz: -1},
-	} {
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("%s: %v", key, err)
-		}
-		if _, err := New(nil, cfg, nil); err == nil {
-			t.Errorf("%s: opened", key)
-		}
-	}
+	})
 }
 
 func FuzzDecode(f *testing.F) {

@@ -12,6 +12,7 @@ import (
 	"periph.io/x/conn/v3/i2c/i2ctest"
 
 	"optibfm/hal"
+	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus/i2cbustest"
 )
 
@@ -69,6 +70,22 @@ func TestPrescaler_MatchesDatasheet(t *testing.T) {
 			t.Errorf("%g Hz: %g, want %g", frequency, got, want)
 		}
 	}
+}
+
+func TestDevice(t *testing.T) {
+	devicetest.Run(t, func(t *testing.T, _ float64) devicetest.Rig {
+		b := newBench(t, Config{})
+		r := devicetest.Rig{
+			Device: b.pwm, Goals: []float64{1500, 1400}, Stop: []float64{1000, 1000},
+			Moves:  func() bool { return b.oe.L == gpio.Low && b.chip.Ticks(2) == 307 },
+			Again:  func() (hal.Device, error) { return New(b, b.oe, Config{Bus: "x", Channels: twoWheels}) },
+			Faults: b.Faults(&b.chip.Chip),
+		}
+		for i, f := range r.Faults { // the outputs are off: only Halt and Arm use the bus
+			r.Faults[i].Halt, r.Faults[i].Read = f.Read, nil
+		}
+		return r
+	})
 }
 
 func TestNew_TurnsAllOff(t *testing.T) {
@@ -266,53 +283,14 @@ func TestNew_RefusesOtherChipAtAddress(t *testing.T) {
 	}
 }
 
-func TestBrokenBus_KeepsErrorKind(t *testing.T) {
-	b := newBench(t, Config{})
-	must(t, b.pwm.Arm())
-	write := func() error { return b.pwm.Write([]float64{1500, 1500}) }
-	b.Nack(1)
-	must(t, write())
-	b.Nack(2)
-	if err := write(); !errors.Is(err, hal.ErrBus) {
-		t.Error(err)
-	}
-	b.Hold(time.Microsecond)
-	if err := write(); !errors.Is(err, hal.ErrTimeout) {
-		t.Error(err)
-	}
-	if got, want := b.pwm.(hal.Counting).Faults(), (hal.Faults{Recovered: 1, Bus: 1, Timeout: 1}); got != want {
-		t.Errorf("counted %+v, want %+v", got, want)
-	}
-	if _, err := New(b, b.oe, Config{Bus: "x", Channels: twoWheels}); !errors.Is(err, hal.ErrTimeout) {
-		t.Errorf("opened on a held bus: %v", err)
-	}
-}
-
-func TestWriteAndHalt_AllocateNothing(t *testing.T) {
-	b := newBench(t, Config{})
-	must(t, b.pwm.Arm())
-	values, wrong := []float64{1500, 1400}, []float64{1500, -1}
-	work := func() {
-		_ = b.pwm.Write(values)
-		_ = b.pwm.Write(wrong)
-		_ = b.pwm.Halt(values)
-	}
-	if n := testing.AllocsPerRun(100, work); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-	b.chip.Unplugged = true
-	if n := testing.AllocsPerRun(100, work); n != 0 {
-		t.Errorf("%v allocations with the chip unplugged", n)
-	}
-}
-
 func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	with := func(change func(*Config)) Config {
 		c := Config{Bus: "x", Channels: twoWheels}
 		change(&c)
 		return c
 	}
-	for says, cfg := range map[string]Config{
+	open := func(c Config) error { _, err := New(nil, nil, c); return err }
+	devicetest.Refuses(t, open, map[string]Config{
 		"bus is empty":                   with(func(c *Config) { c.Bus = "" }),
 		"address is invalid":             with(func(c *Config) { c.Address = 0x70 }),
 		"use 24 to 1525":                 with(func(c *Config) { c.FrequencyHz = 20 }),
@@ -327,14 +305,7 @@ func TestConfig_NamesUnsupportedKey(t *testing.T) {
 			c.Channels = []Channel{{Name: "a"}, {Name: "a", Pin: 1}}
 		}),
 		"channels[0].kind": with(func(c *Config) { c.Channels = []Channel{{Name: "a", Kind: "ppm"}} }),
-	} {
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
-		}
-		if _, err := New(nil, nil, cfg); err == nil {
-			t.Errorf("%s: opened", says)
-		}
-	}
+	})
 }
 
 // A killed program leaves the chip with pulses: the next one turns them off. Its first pulses are those of Write.
@@ -369,13 +340,5 @@ func TestArm_RefusesChipThatLostItsPower(t *testing.T) {
 	b.wantTicks(t, "refused", 0, 0)
 	if b.oe.L != gpio.High {
 		t.Error("OE is low")
-	}
-}
-
-func TestOutputs_HaveNoMeasurement(t *testing.T) {
-	for _, s := range newBench(t, Config{}).pwm.Outputs() {
-		if s.Measured != "" {
-			t.Errorf("%+v", s)
-		}
 	}
 }

@@ -14,7 +14,9 @@ import (
 	"periph.io/x/conn/v3/i2c"
 	"periph.io/x/conn/v3/physic"
 
+	"optibfm/hal"
 	"optibfm/hal/cp2112test"
+	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus"
 )
 
@@ -89,6 +91,15 @@ func (b *Bus) Nack(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.nacks = n
+}
+
+// Faults are those of a bus with a chip, for drivers that only read it after Arm.
+func (b *Bus) Faults(chip *Chip) []devicetest.Fault {
+	const held = time.Microsecond
+	return []devicetest.Fault{
+		{Name: "unplugged", Break: func() { chip.Unplugged = true }, Read: hal.ErrBus, Arm: hal.ErrBus},
+		{Name: "held bus", Break: func() { b.Hold(held) }, Read: hal.ErrTimeout, Arm: hal.ErrTimeout},
+	}
 }
 
 // Transactions counts the calls of Tx.

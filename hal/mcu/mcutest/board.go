@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"optibfm/hal"
@@ -68,6 +69,7 @@ type Board struct {
 
 	line     *serialtest.Line
 	firmware Firmware
+	closed   atomic.Bool
 	stop     chan struct{}
 	done     sync.WaitGroup
 
@@ -130,8 +132,11 @@ func New(f Firmware) (*Board, error) {
 	return b, nil
 }
 
-// Close unplugs the board.
+// Close unplugs the board, once.
 func (b *Board) Close() error {
+	if b.closed.Swap(true) {
+		return nil
+	}
 	close(b.stop)
 	err := b.line.Close()
 	b.done.Wait()

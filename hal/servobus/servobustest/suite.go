@@ -3,12 +3,12 @@ package servobustest
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/hal/devicetest"
 	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
@@ -66,6 +66,9 @@ const (
 
 // Run runs the behaviours that every driver of serial-bus servos has. start begins with new servos.
 func Run(t *testing.T, start func(t *testing.T) Rig) {
+	t.Run("Device", func(t *testing.T) {
+		devicetest.Run(t, func(t *testing.T, timeoutMs float64) devicetest.Rig { return device(t, start(t), timeoutMs) })
+	})
 	for name, test := range map[string]func(*testing.T, func(*testing.T) Rig){
 		"Outputs_NameWhatMeasuresThem":     measured,
 		"Arm_BeginsAtPresentPosition":      armAtPoses,
@@ -86,25 +89,34 @@ func Run(t *testing.T, start func(t *testing.T) Rig) {
 		"Halt_HoldsAfterRestart":           haltHoldsAfterRestart,
 		"Halt_HoldsServosBesideDeadOne":    haltHoldsBesideDead,
 		"Halt_CannotHoldVelocity":          haltHoldsNoWheel,
-		"Unplugged_IsBusError":             unplugged,
 		"Halt_ReachesChainThatReturns":     haltAfterReplug,
 		"Write_MovesNothingBeforeArm":      writeBeforeArm,
 		"Echo_IsReadBack":                  echo,
 		"Open_RefusesWrongSetup":           openRefuses,
 		"Open_EndsWithContext":             openEnds,
-		"Tick_DoesNotAllocate":             tickAllocations,
-		"Tick_DoesNotAllocateOnFailure":    failureAllocations,
 		"HaltAll_HaltsServosBesideBroken":  haltAllBroken,
 		"HaltAll_LeavesTorqueOffAndNotes":  haltAllInactive,
 		"HaltAll_LeavesHeldGoals":          haltAllHeld,
 		"HaltAll_RefusesWrongNumberOfGoal": haltAllGoals,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !strings.HasPrefix(name, "Tick_") { // they count allocations
-				t.Parallel()
-			}
+			t.Parallel()
 			test(t, start)
 		})
+	}
+}
+
+func device(t *testing.T, r Rig, timeoutMs float64) devicetest.Rig {
+	s := Settings{TimeoutMs: max(timeoutMs, 50)} // for Open
+	return devicetest.Rig{
+		Device: open(t, r, s), Goals: []float64{0.1, 0.2, 1}, Stop: make([]float64, servos),
+		Moves:  func() bool { return r.Torque(1) && r.Goal(1) != middle },
+		Again:  func() (hal.Device, error) { return r.Open(t.Context(), s) },
+		Unplug: func() { _ = r.Close() },
+		Faults: []devicetest.Fault{{
+			Name: "dead servo", Break: func() { r.Miss(2, -1) },
+			Read: hal.ErrTimeout, Halt: hal.ErrTimeout, Arm: hal.ErrTimeout,
+		}},
 	}
 }
 
@@ -178,14 +190,9 @@ func armFails(t *testing.T, start func(*testing.T) Rig) {
 
 func writeLimits(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
-	d := openArmed(t, r, Settings{}, 99, -99, 0)
+	openArmed(t, r, Settings{}, 99, -99, 0)
 	if a, b := r.Goal(1), r.Goal(2); a != 4095 || b != 0 {
 		t.Errorf("goals %d, %d", a, b)
-	}
-	for _, v := range []float64{math.NaN(), math.Inf(1)} {
-		if d.Write([]float64{0, v, 0}) == nil {
-			t.Errorf("%v was accepted", v)
-		}
 	}
 }
 
@@ -268,26 +275,6 @@ func haltRepeats(t *testing.T, start func(*testing.T) Rig) {
 	}
 }
 
-func unplugged(t *testing.T, start func(*testing.T) Rig) {
-	r := start(t)
-	d := openArmed(t, r, Settings{})
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, readErr := d.Read(make([]float64, samples))
-	goals := make([]float64, servos)
-	for name, err := range map[string]error{
-		"read": readErr, "write": d.Write(goals), "halt": d.Halt(goals), "arm": d.Arm(),
-	} {
-		if !errors.Is(err, hal.ErrBus) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if faults(d).Bus < 4 {
-		t.Errorf("%+v", faults(d))
-	}
-}
-
 // haltAfterReplug halts a chain whose adapter was unplugged and is back under the same name.
 func haltAfterReplug(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
@@ -366,44 +353,6 @@ func openEnds(t *testing.T, start func(*testing.T) Rig) {
 	s := Settings{Port: serial.Config{Path: line.Path}, TimeoutMs: 1000}
 	if _, err := start(t).Open(ctx, s); !errors.Is(err, context.Canceled) {
 		t.Error(err)
-	}
-}
-
-func tickAllocations(t *testing.T, start func(*testing.T) Rig) {
-	d := openArmed(t, start(t), Settings{})
-	in, out := make([]float64, samples), []float64{0.1, 0.2, 1}
-	n := testing.AllocsPerRun(50, func() {
-		_, readErr := d.Read(in)
-		if err := errors.Join(readErr, d.Write(out), d.Halt(out), relax(d)); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func failureAllocations(t *testing.T, start func(*testing.T) Rig) {
-	r := start(t)
-	d := open(t, r, Settings{TimeoutMs: 200}) // which 24 transactions wait for
-	r.Miss(2, -1)
-	in, out := make([]float64, samples), make([]float64, servos)
-	n := testing.AllocsPerRun(2, func() {
-		if _, err := d.Read(in); err == nil {
-			t.Fatal("read succeeded")
-		}
-		if err := d.Write(out); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Halt(out); err == nil {
-			t.Fatal("halt succeeded")
-		}
-		if err := relax(d); err == nil {
-			t.Fatal("relax succeeded")
-		}
-	})
-	if n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }
 
