@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/flightlog/flightlogtest"
 )
 
 // victimVariable makes the test binary write a log until it is killed. quietVariable
@@ -474,7 +475,7 @@ func TestWriter_RefusesOtherShapesAndUseAfterClose(t *testing.T) {
 
 // TestReader_OneChangedByteLosesNoTick changes bytes before the first chunk.
 func TestReader_OneChangedByteLosesNoTick(t *testing.T) {
-	path, _ := simulation{cfg: simulationConfig(), ticks: 60, every: 20}.run(t)
+	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 60, Every: 20}.run(t)
 	log, err := os.ReadFile(path)
 	must(t, err)
 	whole := open(t, path)

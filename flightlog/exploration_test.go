@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"optibfm/controller"
+	"optibfm/flightlog/flightlogtest"
 )
 
 // turning returns a run whose z turns by 1.8° a tick from e_0 towards e_1, as the limits allow.
 func turning(explore controller.ExploreConfig, change func(t *controller.Tick, degrees *float64)) simulation {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Explore = explore
 	degrees := 0.0
-	return simulation{cfg: cfg, ticks: 200, every: 7, change: func(t *controller.Tick) {
+	return simulation{Config: cfg, Ticks: 200, Every: 7, Change: func(t *controller.Tick) {
 		change(t, &degrees)
 		sin, cos := math.Sincos(degrees * math.Pi / 180)
 		clear(t.Z)
@@ -83,7 +84,7 @@ func TestVerify_ChecksTheLimitsOfExploration(t *testing.T) {
 func TestVerify_ComparesNoTurnAcrossMissingTicks(t *testing.T) {
 	limits := controller.ExploreConfig{TurnDegPerS: 90}
 	run := turning(limits, func(_ *controller.Tick, degrees *float64) { *degrees += 1.8 })
-	run.drop = func(i uint64) bool { return i >= 60 && i < 70 }
+	run.Drop = func(i uint64) bool { return i >= 60 && i < 70 }
 	path, _ := run.run(t)
 	if result := verify(t, path); !result.OK() || len(result.Gaps) == 0 {
 		t.Errorf("%v, gaps %+v", result.First, result.Gaps)

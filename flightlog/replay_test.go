@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/controller"
+	"optibfm/flightlog/flightlogtest"
 )
 
 // verify verifies a log that must be readable.
@@ -21,7 +22,7 @@ func verify(t *testing.T, path string) Result {
 }
 
 func TestVerify_AgreesWithTheRun(t *testing.T) {
-	path, z := simulation{cfg: simulationConfig(), ticks: 1000, every: 300}.run(t)
+	path, z := simulation{Config: flightlogtest.Config(), Ticks: 1000, Every: 300}.run(t)
 	result := verify(t, path)
 	if !result.OK() || result.Verified != 1000 || result.Unverified != 0 || len(result.Gaps) != 0 {
 		t.Fatalf("first difference %v; %+v", result.First, result)
@@ -42,8 +43,8 @@ func TestVerify_NamesTheFirstDifference(t *testing.T) {
 		"kappa":   func(t *controller.Tick) { t.Kappa *= 1 + 1e-9 },
 	} {
 		run := budgeted()
-		run.ticks = 300
-		run.change = func(t *controller.Tick) {
+		run.Ticks = 300
+		run.Change = func(t *controller.Tick) {
 			if t.Index >= 100 && t.Index < 104 { // at least one of them is a tick
 				change(t)
 			}
@@ -57,9 +58,9 @@ func TestVerify_NamesTheFirstDifference(t *testing.T) {
 }
 
 func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Gate.StopWhenLearnt, cfg.Sigma = true, 0.3
-	run := simulation{cfg: cfg, ticks: 3000, every: 300, turn: 2000, keep: true, labels: func(i uint64) bool {
+	run := simulation{Config: cfg, Ticks: 3000, Every: 300, Turn: 2000, Keep: true, Labels: func(i uint64) bool {
 		return i%10 == 0
 	}}
 	learnt := 0
@@ -80,7 +81,7 @@ func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
 			}
 		},
 	} {
-		run.change = change
+		run.Change = change
 		path, _ := run.run(t)
 		result := verify(t, path)
 		if field == "" && !result.OK() || field != "" && (result.OK() || result.First.Field != field) {
@@ -90,7 +91,7 @@ func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
 	if learnt < 100 {
 		t.Errorf("learnt in %d ticks, want many", learnt)
 	}
-	run.change, run.drop = nil, func(i uint64) bool { return i >= 400 && i < 450 }
+	run.Change, run.Drop = nil, func(i uint64) bool { return i >= 400 && i < 450 }
 	path, _ := run.run(t)
 	if result := verify(t, path); !result.OK() || len(result.Gaps) != 1 || !result.Gaps[0].Ended {
 		t.Errorf("after a gap: %v, gaps %v", result.First, result.Gaps)
@@ -98,11 +99,11 @@ func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
 }
 
 func TestVerify_FollowsAChangedTaskAndBothAnswers(t *testing.T) {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
 	for _, keeps := range []uint64{0, 20} {
-		run := simulation{cfg: cfg, ticks: 4000, every: 5000, turn: 1500, keeps: keeps, keep: true}
-		run.labels = func(i uint64) bool { return i%30 == 0 }
+		run := simulation{Config: cfg, Ticks: 4000, Every: 5000, Turn: 1500, Keeps: keeps, Keep: true}
+		run.Labels = func(i uint64) bool { return i%30 == 0 }
 		changed, answers := 0, uint64(0)
 		for field, change := range map[string]func(t *controller.Tick){
 			"": func(t *controller.Tick) {
@@ -117,7 +118,7 @@ func TestVerify_FollowsAChangedTaskAndBothAnswers(t *testing.T) {
 			"keepable": func(t *controller.Tick) { t.Flags &^= controller.FlagKeepable },
 			"skill":    func(t *controller.Tick) { t.Evidence.Skill += 1e-9 },
 		} {
-			run.change = change
+			run.Change = change
 			path, _ := run.run(t)
 			result := verify(t, path)
 			if field == "" && !result.OK() || field != "" && (result.OK() || result.First.Field != field) {
@@ -127,7 +128,7 @@ func TestVerify_FollowsAChangedTaskAndBothAnswers(t *testing.T) {
 		if changed == 0 || answers != min(keeps, 1) {
 			t.Errorf("keeps %d: changed %d times, kept %d times", keeps, changed, answers)
 		}
-		run.change, run.drop = nil, func(i uint64) bool { return i >= 1400 && i < 1600 }
+		run.Change, run.Drop = nil, func(i uint64) bool { return i >= 1400 && i < 1600 }
 		path, _ := run.run(t)
 		if result := verify(t, path); !result.OK() || len(result.Gaps) == 0 {
 			t.Errorf("keeps %d, after a gap: %v, gaps %v", keeps, result.First, result.Gaps)
@@ -137,13 +138,13 @@ func TestVerify_FollowsAChangedTaskAndBothAnswers(t *testing.T) {
 
 // After a gap the replay does not know what the former belief forgot and learnt in it.
 func TestVerify_LosesAKeptTaskAfterAGapUntilTheNextSnapshot(t *testing.T) {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
 	var changedAt, keptAt uint64
-	run := simulation{cfg: cfg, ticks: 4000, every: 20, turn: 1500, keeps: 400, keep: true, labels: func(i uint64) bool {
+	run := simulation{Config: cfg, Ticks: 4000, Every: 20, Turn: 1500, Keeps: 400, Keep: true, Labels: func(i uint64) bool {
 		return i%30 == 0
 	}}
-	run.change = func(t *controller.Tick) {
+	run.Change = func(t *controller.Tick) {
 		if t.Flags.Has(controller.FlagChanged) && changedAt == 0 {
 			changedAt = t.Index
 		}
@@ -152,7 +153,7 @@ func TestVerify_LosesAKeptTaskAfterAGapUntilTheNextSnapshot(t *testing.T) {
 		}
 	}
 	run.run(t)
-	run.change, run.drop = nil, func(i uint64) bool { return i >= changedAt+50 && i < changedAt+100 }
+	run.Change, run.Drop = nil, func(i uint64) bool { return i >= changedAt+50 && i < changedAt+100 }
 	path, z := run.run(t)
 	result := verify(t, path)
 	if keptAt < changedAt+200 || !result.OK() || len(result.Gaps) < 2 {
@@ -168,20 +169,20 @@ func TestVerify_LosesAKeptTaskAfterAGapUntilTheNextSnapshot(t *testing.T) {
 
 // The robot begins the task again in a missing tick: the snapshot after that has the new belief already.
 func TestVerify_BeginsATaskAgainOnlyOnceAcrossAGap(t *testing.T) {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
 	changedAt := uint64(0)
-	run := simulation{cfg: cfg, ticks: 2500, every: 20, turn: 1500, keep: true, labels: func(i uint64) bool {
+	run := simulation{Config: cfg, Ticks: 2500, Every: 20, Turn: 1500, Keep: true, Labels: func(i uint64) bool {
 		return i%30 == 0
 	}}
-	run.change = func(t *controller.Tick) {
+	run.Change = func(t *controller.Tick) {
 		if t.Flags.Has(controller.FlagChanged) && changedAt == 0 {
 			changedAt = t.Index
 		}
 	}
 	run.run(t)
 	resumed := (changedAt/20 + 2) * 20 // a snapshot is right before this tick
-	run.change, run.drop = nil, func(i uint64) bool { return i > changedAt && i < resumed }
+	run.Change, run.Drop = nil, func(i uint64) bool { return i > changedAt && i < resumed }
 	path, z := run.run(t)
 	result := verify(t, path)
 	if changedAt == 0 || !result.OK() || len(result.Gaps) == 0 {
@@ -212,7 +213,7 @@ func TestVerify_FindsAChangedFeatureOrWeight(t *testing.T) {
 			}
 		}, "weight"},
 	} {
-		path, _ := simulation{cfg: simulationConfig(), ticks: 300, change: c.change}.run(t)
+		path, _ := simulation{Config: flightlogtest.Config(), Ticks: 300, Change: c.change}.run(t)
 		if result := verify(t, path); result.OK() || !strings.Contains(result.First.Field, c.field) {
 			t.Errorf("%s: got %v", name, result.First)
 		}
@@ -220,9 +221,9 @@ func TestVerify_FindsAChangedFeatureOrWeight(t *testing.T) {
 }
 
 func TestVerify_ReplaysTheEstimatedMomentsOfPresses(t *testing.T) {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Rho, cfg.Credit.Answers = 1, controller.Estimated
-	path, z := simulation{cfg: cfg, ticks: 1000, every: 300, another: 500}.run(t)
+	path, z := simulation{Config: cfg, Ticks: 1000, Every: 300, Another: 500}.run(t)
 	result := verify(t, path)
 	if !result.OK() || len(result.Gaps) != 0 || result.Verified != 1000 {
 		t.Fatalf("first difference %v; gaps %v", result.First, result.Gaps)
@@ -241,7 +242,7 @@ func TestVerify_ReplaysTheEstimatedMomentsOfPresses(t *testing.T) {
 			}
 		},
 	} {
-		path, _ := simulation{cfg: cfg, ticks: 800, change: change}.run(t)
+		path, _ := simulation{Config: cfg, Ticks: 800, Change: change}.run(t)
 		if result := verify(t, path); result.OK() || !strings.HasSuffix(result.First.Field, field) {
 			t.Errorf("%s: %v", field, result.First)
 		}
@@ -250,7 +251,7 @@ func TestVerify_ReplaysTheEstimatedMomentsOfPresses(t *testing.T) {
 		t.Error("nothing was estimated")
 	}
 	path, z = simulation{
-		cfg: cfg, ticks: 1000, every: 50, drop: func(i uint64) bool { return i >= 400 && i < 430 },
+		Config: cfg, Ticks: 1000, Every: 50, Drop: func(i uint64) bool { return i >= 400 && i < 430 },
 	}.run(t)
 	result = verify(t, path)
 	if !result.OK() || len(result.Gaps) == 0 {
@@ -261,8 +262,8 @@ func TestVerify_ReplaysTheEstimatedMomentsOfPresses(t *testing.T) {
 
 func TestVerify_ResumesAtTheNextSnapshot(t *testing.T) {
 	path, z := simulation{
-		cfg: simulationConfig(), ticks: 1000, every: 7,
-		drop: func(i uint64) bool { return i >= 400 && i < 430 },
+		Config: flightlogtest.Config(), Ticks: 1000, Every: 7,
+		Drop: func(i uint64) bool { return i >= 400 && i < 430 },
 	}.run(t)
 	result := verify(t, path)
 	if !result.OK() {
@@ -278,11 +279,11 @@ func TestVerify_ResumesAtTheNextSnapshot(t *testing.T) {
 }
 
 func TestVerify_NeedsASnapshot(t *testing.T) {
-	path, _ := simulation{cfg: simulationConfig(), ticks: 50, noStart: true}.run(t)
+	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 50, NoStart: true}.run(t)
 	if _, err := Verify(open(t, path)); !errors.Is(err, ErrNoSnapshot) {
 		t.Fatalf("got %v", err)
 	}
-	path, _ = simulation{cfg: simulationConfig(), ticks: 200, noStart: true, every: 10}.run(t)
+	path, _ = simulation{Config: flightlogtest.Config(), Ticks: 200, NoStart: true, Every: 10}.run(t)
 	result := verify(t, path)
 	if !result.OK() || len(result.Gaps) == 0 || result.Gaps[0].Tick != 0 || result.Verified == 0 {
 		t.Fatalf("a late snapshot: %v, gaps %+v, %d verified", result.First, result.Gaps, result.Verified)
@@ -290,7 +291,7 @@ func TestVerify_NeedsASnapshot(t *testing.T) {
 }
 
 func TestVerify_AgreesUpToTheCut(t *testing.T) {
-	path, _ := simulation{cfg: simulationConfig(), ticks: 600, every: 100}.run(t)
+	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 600, Every: 100}.run(t)
 	log, err := os.ReadFile(path)
 	must(t, err)
 	must(t, os.WriteFile(path, log[:len(log)/2], 0o600))
@@ -301,7 +302,7 @@ func TestVerify_AgreesUpToTheCut(t *testing.T) {
 }
 
 func TestVerify_ReplaysAWarmBelief(t *testing.T) {
-	path, z := simulation{cfg: simulationConfig(), ticks: 200, warm: true}.run(t)
+	path, z := simulation{Config: flightlogtest.Config(), Ticks: 200, Warm: true}.run(t)
 	result := verify(t, path)
 	if !result.OK() || result.Verified != 200 {
 		t.Fatalf("first difference %v", result.First)
@@ -312,10 +313,10 @@ func TestVerify_ReplaysAWarmBelief(t *testing.T) {
 // budgeted returns a run in which κ follows the label budget of an operator who is away
 // for some time.
 func budgeted() simulation {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Gate.LabelsPerMinute, cfg.Gate.Kappa = 20, 0.02
 	away := func(i uint64) bool { return i >= 300 && i < 500 }
-	return simulation{cfg: cfg, ticks: 1500, keep: true, away: away}
+	return simulation{Config: cfg, Ticks: 1500, Keep: true, Away: away}
 }
 
 func TestVerify_ReplaysKappaOfALabelBudget(t *testing.T) {
@@ -327,8 +328,8 @@ func TestVerify_ReplaysKappaOfALabelBudget(t *testing.T) {
 
 func TestVerify_ContinuesFromTheLoggedKappaAfterAGap(t *testing.T) {
 	run := budgeted()
-	run.every = 7
-	run.drop = func(i uint64) bool { return i >= 20 && i < 90 }
+	run.Every = 7
+	run.Drop = func(i uint64) bool { return i >= 20 && i < 90 }
 	path, _ := run.run(t)
 	result := verify(t, path)
 	if !result.OK() || len(result.Gaps) == 0 || !result.Gaps[0].Ended || result.Verified < 1000 {
@@ -337,7 +338,7 @@ func TestVerify_ContinuesFromTheLoggedKappaAfterAGap(t *testing.T) {
 }
 
 func TestRecover_CopiesTheReadablePart(t *testing.T) {
-	path, _ := simulation{cfg: simulationConfig(), ticks: 400, every: 100}.run(t)
+	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 400, Every: 100}.run(t)
 	log, err := os.ReadFile(path)
 	must(t, err)
 	must(t, os.WriteFile(path, log[:len(log)*2/3], 0o600))

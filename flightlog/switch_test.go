@@ -9,19 +9,20 @@ import (
 	"testing"
 
 	"optibfm/controller"
+	"optibfm/flightlog/flightlogtest"
 )
 
 // switched returns a run that switches to a saved task, with a periodic snapshot before the tick of the switch.
 func switched() simulation {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Gate.StopWhenLearnt = true
-	return simulation{cfg: cfg, ticks: 1000, every: 1, another: 500}
+	return simulation{Config: cfg, Ticks: 1000, Every: 1, Another: 500}
 }
 
 func TestVerify_RepeatsASwitchOfTheTask(t *testing.T) {
 	switches := 0
 	run := switched()
-	run.change = func(t *controller.Tick) {
+	run.Change = func(t *controller.Tick) {
 		if t.Flags.Has(controller.FlagSwitched) {
 			switches++
 		}
@@ -49,8 +50,7 @@ func TestVerify_DetectsADamagedSwitch(t *testing.T) {
 		"a forgotten weight": {func(s *Snapshot) { s.State[len(s.State)-1] = math.NaN() }, true},
 	} {
 		run := switched()
-		run.spoil = c.spoil
-		path, _ := run.run(t)
+		path, _ := run.runSpoilt(t, c.spoil)
 		result, err := Verify(open(t, path))
 		if c.damage {
 			if !errors.Is(err, ErrDamaged) {
@@ -71,8 +71,8 @@ func TestVerify_DetectsADamagedSwitch(t *testing.T) {
 
 func TestVerify_ASwitchEndsAGap(t *testing.T) {
 	run := switched()
-	run.every = 0
-	run.drop = func(i uint64) bool { return i >= 300 && i < 330 }
+	run.Every = 0
+	run.Drop = func(i uint64) bool { return i >= 300 && i < 330 }
 	path, z := run.run(t)
 	result := verify(t, path)
 	if !result.OK() || len(result.Gaps) != 1 || !result.Gaps[0].Ended || result.Verified < 700 {
@@ -83,8 +83,8 @@ func TestVerify_ASwitchEndsAGap(t *testing.T) {
 
 func TestVerify_LosesADroppedSwitchUntilTheNextSnapshot(t *testing.T) {
 	run := switched()
-	run.every = 90
-	run.drop = func(i uint64) bool { return i >= 499 && i < 505 }
+	run.Every = 90
+	run.Drop = func(i uint64) bool { return i >= 499 && i < 505 }
 	path, z := run.run(t)
 	result := verify(t, path)
 	if !result.OK() || len(result.Gaps) == 0 || !result.Gaps[len(result.Gaps)-1].Ended {
@@ -112,7 +112,7 @@ func TestVerify_FlippedBitInASwitchIsDamage(t *testing.T) {
 
 func TestWhatIf_FollowsASwitch(t *testing.T) {
 	run := switched()
-	run.keep = true
+	run.Keep = true
 	path, z := run.run(t)
 	sameVector(t, whatIfOf(t, path, Params{}).Z, z, 0)
 	half := 0.5

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/foxglove/mcap/go/mcap"
+
+	"optibfm/flightlog/flightlogtest"
 )
 
 // lead is the opcode and the offset of a record in a log.
@@ -169,7 +171,7 @@ func TestReader_OpenLogIsNotDamaged(t *testing.T) {
 }
 
 func TestRecover_MarksTheCopyOfADamagedLog(t *testing.T) {
-	path, _ := simulation{cfg: simulationConfig(), ticks: 600, every: 100}.run(t)
+	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 600, Every: 100}.run(t)
 	log, err := os.ReadFile(path)
 	must(t, err)
 	must(t, os.WriteFile(path, flip(log, nth(log, mcap.OpChunk, 5)+300), 0o600))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"optibfm/controller"
+	"optibfm/flightlog/flightlogtest"
 	"optibfm/posterior"
 )
 
@@ -18,7 +19,7 @@ func whatIfOf(t *testing.T, path string, p Params) Answer {
 }
 
 func TestWhatIf_WithoutChangesEqualsTheRun(t *testing.T) {
-	path, z := simulation{cfg: simulationConfig(), ticks: 600}.run(t)
+	path, z := simulation{Config: flightlogtest.Config(), Ticks: 600}.run(t)
 	answer := whatIfOf(t, path, Params{})
 	sameVector(t, answer.Z, z, 0)
 	if math.Abs(answer.Cosine-1) > 1e-12 || answer.LoggedAsked == 0 || uint64(len(answer.Entered)) != answer.Labels {
@@ -30,16 +31,16 @@ func TestWhatIf_WithoutChangesEqualsTheRun(t *testing.T) {
 // does not influence the labels.
 func TestWhatIf_LambdaAndRhoEqualARunWithThem(t *testing.T) {
 	oracle := func(index uint64) bool { return index%5 == 0 }
-	cfg := simulationConfig()
-	path, _ := simulation{cfg: cfg, ticks: 400, silent: true, labels: oracle}.run(t)
+	cfg := flightlogtest.Config()
+	path, _ := simulation{Config: cfg, Ticks: 400, Silent: true, Labels: oracle}.run(t)
 	cfg.Lambda, cfg.Rho = 7, 0.995
-	_, want := simulation{cfg: cfg, ticks: 400, silent: true, labels: oracle}.run(t)
+	_, want := simulation{Config: cfg, Ticks: 400, Silent: true, Labels: oracle}.run(t)
 	answer := whatIfOf(t, path, Params{Lambda: &cfg.Lambda, Rho: &cfg.Rho})
 	sameVector(t, answer.Z, want, 0)
 }
 
 func TestWhatIf_WarmBeliefKeepsLambdaAndRho(t *testing.T) {
-	path, _ := simulation{cfg: simulationConfig(), ticks: 200, warm: true}.run(t)
+	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 200, Warm: true}.run(t)
 	half := 0.5
 	for name, p := range map[string]Params{"lambda": {Lambda: &half}, "rho": {Rho: &half}} {
 		if _, err := WhatIf(open(t, path), p); !errors.Is(err, ErrWarmStart) {
@@ -49,9 +50,9 @@ func TestWhatIf_WarmBeliefKeepsLambdaAndRho(t *testing.T) {
 }
 
 func TestWhatIf_HigherKappaAsksLess(t *testing.T) {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Rho = 1
-	path, _ := simulation{cfg: cfg, ticks: 600, silent: true, reward: true}.run(t)
+	path, _ := simulation{Config: cfg, Ticks: 600, Silent: true, Reward: true}.run(t)
 	last := uint64(math.MaxUint64)
 	for _, kappa := range []float64{0, 0.05, 0.2, 1} {
 		answer := whatIfOf(t, path, Params{Kappa: &kappa})
@@ -70,8 +71,8 @@ func TestWhatIf_HigherKappaAsksLess(t *testing.T) {
 
 // With the κ of the run, the same requests get the same answers.
 func TestWhatIf_OwnKappaAsksTheSame(t *testing.T) {
-	cfg := simulationConfig()
-	path, z := simulation{cfg: cfg, ticks: 600, keep: true}.run(t)
+	cfg := flightlogtest.Config()
+	path, z := simulation{Config: cfg, Ticks: 600, Keep: true}.run(t)
 	answer := whatIfOf(t, path, Params{Kappa: &cfg.Gate.Kappa})
 	if answer.Asked != answer.LoggedAsked || answer.ByLabel == 0 || answer.Unasked == 0 ||
 		answer.CantTell+answer.ByReward != 0 {
@@ -83,7 +84,7 @@ func TestWhatIf_OwnKappaAsksTheSame(t *testing.T) {
 func TestWhatIf_OwnBudgetAsksTheSame(t *testing.T) {
 	run := budgeted()
 	path, z := run.run(t)
-	same := whatIfOf(t, path, Params{LabelsPerMinute: &run.cfg.Gate.LabelsPerMinute})
+	same := whatIfOf(t, path, Params{LabelsPerMinute: &run.Config.Gate.LabelsPerMinute})
 	if same.Asked != same.LoggedAsked || same.Asked == 0 {
 		t.Fatalf("asked %d, the run %d", same.Asked, same.LoggedAsked)
 	}
@@ -92,13 +93,13 @@ func TestWhatIf_OwnBudgetAsksTheSame(t *testing.T) {
 	if less := whatIfOf(t, path, Params{LabelsPerMinute: &few}); less.Asked >= same.Asked {
 		t.Errorf("1 label a minute: %d requests; 20 labels a minute: %d", less.Asked, same.Asked)
 	}
-	if fixed := whatIfOf(t, path, Params{Kappa: &run.cfg.Gate.Kappa}); fixed.Config.Gate.LabelsPerMinute != 0 {
+	if fixed := whatIfOf(t, path, Params{Kappa: &run.Config.Gate.Kappa}); fixed.Config.Gate.LabelsPerMinute != 0 {
 		t.Error("a given κ is not fixed")
 	}
 }
 
 func TestWhatIfAll_EqualsWhatIf(t *testing.T) {
-	path, _ := simulation{cfg: simulationConfig(), ticks: 300}.run(t)
+	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 300}.run(t)
 	r := open(t, path)
 	run, err := Verify(r)
 	must(t, err)
@@ -126,14 +127,14 @@ func TestWhatIfAll_EqualsWhatIf(t *testing.T) {
 }
 
 func TestWhatIf_FollowsAChangedTaskAndBothAnswers(t *testing.T) {
-	cfg := simulationConfig()
+	cfg := flightlogtest.Config()
 	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
 	for _, keeps := range []uint64{0, 20} {
 		changed, answers := 0, uint64(0)
-		run := simulation{cfg: cfg, ticks: 3000, turn: 1500, keeps: keeps, keep: true, labels: func(i uint64) bool {
+		run := simulation{Config: cfg, Ticks: 3000, Turn: 1500, Keeps: keeps, Keep: true, Labels: func(i uint64) bool {
 			return i%30 == 0
 		}}
-		run.change = func(t *controller.Tick) {
+		run.Change = func(t *controller.Tick) {
 			if t.Flags.Has(controller.FlagChanged) {
 				changed++
 			}

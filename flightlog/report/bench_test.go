@@ -10,7 +10,7 @@ import (
 // OPTIBFM_REPORT holds a path, the page stays there.
 func BenchmarkWrite_Hour(b *testing.B) {
 	s := simulated()
-	s.d, s.ticks, s.cfg.Gate.Kappa, s.cfg.Gate.RequestsPerMinute = 50, 180_000, 0.5, 20
+	s.Latent, s.Ticks, s.Config.Gate.Kappa, s.Config.Gate.RequestsPerMinute = 50, 180_000, 0.5, 20
 	log := s.write(b)
 	stat, err := os.Stat(log)
 	must(b, err)

@@ -17,7 +17,9 @@ import (
 )
 
 func TestPage_ShowsTheStudy(t *testing.T) {
-	log := simulated().write(t)
+	s := simulated()
+	s.Config.Gate.Kappa = 0.2
+	log := s.write(t)
 	page, _ := pageOf(t, log)
 	var got struct {
 		Ready, Command, Link, Belief string
@@ -29,22 +31,22 @@ func TestPage_ShowsTheStudy(t *testing.T) {
 		const text = (id) => document.getElementById(id).textContent;
 		const result = { ready: document.documentElement.dataset.ready, linked: read(), link: text("command") };
 		const kappa = document.getElementById("set-kappa");
-		kappa.selectedIndex = Array.from(kappa.options).findIndex((o) => o.textContent === "0.1");
+		kappa.selectedIndex = Array.from(kappa.options).findIndex((o) => o.textContent === "0.8");
 		kappa.dispatchEvent(new Event("change"));
 		document.dispatchEvent(new KeyboardEvent("keydown", { key: "End" }));
 		Object.assign(result, { chosen: read(), command: text("command"), belief: text("belief-text") });
 		document.getElementById("reset").click();
 		return Object.assign(result, { reset: read() });`
-	browsertest.Drive(t, page, "t=5&kappa=0.2&rho=0.996", "1280,1000", script, &got)
-	if got.Ready != "yes" || got.Link != "optibfm replay run.mcap --kappa 0.2 --rho 0.996" {
+	browsertest.Drive(t, page, "t=5&kappa=0.4&rho=0.996", "1280,1000", script, &got)
+	if got.Ready != "yes" || got.Link != "optibfm replay run.mcap --kappa 0.4 --rho 0.996" {
 		t.Errorf("ready %q, command %q", got.Ready, got.Link)
 	}
-	both := answersText(t, log, 0.2, 0.996)
+	both := answersText(t, log, 0.4, 0.996)
 	compareRows(t, got.Linked, both)
-	if got.Command != "optibfm replay run.mcap --kappa 0.1 --rho 0.996" {
+	if got.Command != "optibfm replay run.mcap --kappa 0.8 --rho 0.996" {
 		t.Errorf("command %q", got.Command)
 	}
-	chosen := answersText(t, log, 0.1, 0.996)
+	chosen := answersText(t, log, 0.8, 0.996)
 	compareRows(t, got.Chosen, chosen)
 	if want := "what if: ‖ẑ‖ " + chosen["‖ẑ‖ at the end"]; !strings.Contains(got.Belief, want) {
 		t.Errorf("belief %q, want %q", got.Belief, want)
@@ -259,8 +261,8 @@ func TestPage_KeepsLabelsOverAReload(t *testing.T) {
 		restored int
 		stored   string
 	}{
-		"rows": {`return '[[7,"-"],[4,"0.25"],[1e9,"+"],[-3,"+"],[2.5,"+"],["0","1"],[1,"x"],[1,"0x1"],[1,"1,2"],[1,""],' +
-			'[1,1],5,null,[2]]'`, 2, `[[7,"-"],[4,"0.25"],[0,"+"]]`},
+		"rows": {`return '[[7,"-"],[5,"0.25"],[1e9,"+"],[-3,"+"],[2.5,"+"],["0","1"],[1,"x"],[1,"0x1"],[1,"1,2"],[1,""],' +
+			'[1,1],5,null,[2]]'`, 2, `[[7,"-"],[5,"0.25"],[0,"+"]]`},
 		"no JSON":    {`return "[[0"`, 0, `[[0,"+"]]`},
 		"no storage": {`throw new DOMException("", "SecurityError")`, 0, ""},
 	} {
@@ -285,8 +287,12 @@ func TestPage_KeepsLabelsOverAReload(t *testing.T) {
 
 func TestPage_GivesNoLabelThatDoesNotCount(t *testing.T) {
 	bad, none := simulated(), simulated()
-	bad.flags = map[uint64]controller.Flags{0: controller.FlagBadObs}
-	none.ticks = 0
+	bad.Change = func(t *controller.Tick) {
+		if t.Index == 0 {
+			t.Flags |= controller.FlagBadObs
+		}
+	}
+	none.Ticks = 0
 	script := labelScript + `
 		press("Home", "+", "5");
 		const here = id("label-here").textContent;

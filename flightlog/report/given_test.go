@@ -56,7 +56,7 @@ func TestWrite_IdentifiesTheMomentsOfALog(t *testing.T) {
 	}
 	again, _ := givenOf(t, first(labelPageOf(t, log, labelling())))
 	shorter := simulated()
-	shorter.ticks--
+	shorter.Ticks--
 	other, _ := givenOf(t, first(labelPageOf(t, shorter.write(t), labelling())))
 	if again.Key != given.Key || other.Key == given.Key {
 		t.Errorf("keys %s, again %s, of another log %s", given.Key, again.Key, other.Key)
@@ -67,7 +67,7 @@ func first[T, U any](x T, _ U) T { return x }
 
 func TestWrite_AcceptsLogsThatCannotBeLabelled(t *testing.T) {
 	empty, blind := simulated(), simulated()
-	empty.ticks, blind.blind = 0, true
+	empty.Ticks, blind.blind = 0, true
 	for name, s := range map[string]simulation{"empty": empty, "blind": blind, "whole": simulated()} {
 		log := s.write(t)
 		given, starts := givenOf(t, first(labelPageOf(t, log, &Labelling{Refused: "<b>no</b> tick"})))

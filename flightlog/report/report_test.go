@@ -26,7 +26,7 @@ const hostileName = `<script>document.body.dataset.pwned=1</script>`
 // hostile is a run whose names look like markup.
 func hostile() simulation {
 	s := simulated()
-	s.ticks, s.name, s.fault = 60, hostileName, 40
+	s.Ticks, s.name, s.fault = 60, hostileName, 40
 	s.events = []flightlog.Event{{
 		Level: flightlog.Warn, Text: `</script><img src=x onerror="document.body.dataset.pwned=1">`,
 		Fields: map[string]string{"<b>": `"'><svg onload=document.body.dataset.pwned=1>`},
@@ -161,7 +161,7 @@ func TestWrite_ReportsCutAndDamage(t *testing.T) {
 
 func TestWrite_AcceptsLogsWithoutTicksOrSnapshots(t *testing.T) {
 	s := simulated()
-	s.ticks = 0
+	s.Ticks = 0
 	page, made := pageOf(t, s.write(t))
 	if made.Settings != 0 || !bytes.Contains(page, []byte("holds no ticks")) {
 		t.Errorf("no ticks: %d settings", made.Settings)

@@ -56,7 +56,7 @@ func TestWrite_LimitsThePicturesInThePage(t *testing.T) {
 	s := simulated()
 	s.seen = true
 	log := s.write(t)
-	for limit, want := range map[int]int{maxPictureBytes: 1, 10_000: 2} {
+	for limit, want := range map[int]int{maxPictureBytes: 1, 12_000: 2} {
 		found := readPictures(open(t, log), limit)
 		if n := (found.of + want - 1) / want; len(found.all) != n || found.of < 50 || len(found.problems) > 0 {
 			t.Errorf("at most %d bytes: %d of %d pictures, want %d", limit, len(found.all), found.of, n)

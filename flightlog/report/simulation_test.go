@@ -2,7 +2,7 @@ package report
 
 import (
 	"bytes"
-	"cmp"
+	"errors"
 	"image"
 	"image/color"
 	"image/draw"
@@ -15,36 +15,28 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/flightlog/flightlogtest"
 	"optibfm/hal"
 	"optibfm/posterior"
-	"optibfm/rewardsrc"
 )
 
-// simulation writes a log on random features, as a run does. The operator answers late,
-// sometimes cannot tell, presses without a request and undoes presses.
+// simulation is a simulated run of a robot.
 type simulation struct {
-	cfg     controller.Config
-	d       int
-	ticks   uint64
-	rewards bool                    // ticks carry the reward of the true z
-	silent  bool                    // the operator does nothing
-	warm    bool                    // the belief holds a label at the start
-	blind   bool                    // no snapshots
-	drop    func(index uint64) bool // ticks that do not reach the log
-	name    string                  // of the robot; "" is testbot
-	events  []flightlog.Event
-	fault   uint64                      // the tick from which on the robot is halted, 0 for never
-	flags   map[uint64]controller.Flags // further flags of ticks
-	seen    bool                        // the robot has a pose, and every tenth tick a picture
+	flightlogtest.Run
+	name   string // of the robot
+	events []flightlog.Event
+	fault  uint64 // the tick from which on the robot is halted, 0 for never
+	seen   bool   // the robot has a pose, and every tenth tick a picture
+	blind  bool   // no snapshots
 }
 
 // poseNames are the observations of a robot with a pose.
 var poseNames = []string{"x", "y", "heading_cos", "heading_sin"}
 
 func simulated() simulation {
-	cfg := controller.DefaultConfig()
-	cfg.Rho, cfg.Gate.Kappa, cfg.Gate.RequestsPerMinute = 0.999, 0.05, 0
-	return simulation{cfg: cfg, d: 16, ticks: 500, rewards: true}
+	return simulation{name: "testbot", Run: flightlogtest.Run{
+		Config: flightlogtest.Config(), Latent: 16, Period: period, Ticks: 500, Every: 200, Reward: true, CantTell: true,
+	}}
 }
 
 const period = 20 * time.Millisecond
@@ -52,8 +44,8 @@ const period = 20 * time.Millisecond
 // write returns the path of the log.
 func (s simulation) write(t testing.TB) string {
 	t.Helper()
-	shape := controller.Shape{Obs: 3, Action: 2, Latent: s.d}
-	robot := hal.Spec{Name: cmp.Or(s.name, "testbot"), Period: period}
+	shape := controller.Shape{Obs: 3, Action: 2, Latent: s.Latent}
+	robot := hal.Spec{Name: s.name, Period: period}
 	if s.seen {
 		shape.Obs = len(poseNames)
 		for _, name := range poseNames {
@@ -64,195 +56,90 @@ func (s simulation) write(t testing.TB) string {
 	w, err := flightlog.Create(path, flightlog.Metadata{
 		Program: "test", ModelHash: "0123456789abcdef0123", Posture: "fifo_priority: granted\nlock_memory: refused",
 		Robot: robot, Shape: shape,
-		Clock: flightlog.Clock{MonoNS: 1, WallNS: 1_700_000_000_000_000_000}, Control: s.cfg,
+		Clock: flightlog.Clock{MonoNS: 1, WallNS: 1_700_000_000_000_000_000}, Control: s.Config,
 		Extra: map[string]string{"task": "stand"},
 	}, flightlog.Options{NoSync: true})
 	must(t, err)
-	rng := rand.New(rand.NewPCG(3, 5))
-	run := &simulatedRun{simulation: s, t: t, w: w, rng: rng, tick: controller.NewTick(shape)}
-	run.learner, err = controller.NewLearner(s.cfg, s.d, period)
-	must(t, err)
-	run.gate = controller.NewGate(s.cfg.Gate, run.learner.LabelWeight(), period)
-	run.truth = run.vector()
-	if s.warm {
-		must(t, run.learner.WarmStart(run.truth, []float64{1}))
-	}
+	log := &runLog{Writer: w, simulation: s, tick: controller.NewTick(shape), rng: rand.New(rand.NewPCG(7, 9))}
 	if s.seen {
-		run.pictures = w.Pictures(0)
+		log.pictures = w.Pictures(0)
 	}
-	run.snapshot(0)
-	index, elapsed := uint64(0), uint64(0)
-	for range s.ticks {
-		run.step(index, elapsed)
-		elapsed = 1
-		if run.rng.IntN(20) == 0 {
-			elapsed += run.rng.Uint64N(3) // skipped periods
-		}
-		index += elapsed
-	}
+	s.Run.Write(t, log, log.newTick)
 	if s.seen {
-		must(t, run.pictures.Close())
+		must(t, log.pictures.Close())
 	}
 	must(t, w.Close())
 	return path
 }
 
-type simulatedRun struct {
+// runLog is the log of a simulation.
+type runLog struct {
+	*flightlog.Writer
 	simulation
-	t testing.TB
-	w *flightlog.Writer
-
 	pictures *flightlog.PictureWriter
-
-	rng     *rand.Rand
-	learner *controller.Learner
-	gate    *controller.Gate
-	truth   []float64
-	tick    *controller.Tick
-	lastID  uint64
-	waiting []rewardsrc.Label // At is the tick of delivery until then
+	tick     *controller.Tick
+	rng      *rand.Rand
 }
 
-func (r *simulatedRun) step(index, elapsed uint64) {
+func (l *runLog) newTick(index uint64) *controller.Tick {
 	at := int64(index+1) * int64(period)
-	flags := controller.FlagArmed
-	if r.rewards {
-		flags |= controller.FlagReward
-	}
-	*r.tick.Header = controller.Header{
-		Index: index, Elapsed: elapsed,
-		Deadline: at, Wake: at + r.rng.Int64N(2e5), SenseAt: at + 3e5, Done: at + 4e5 + r.rng.Int64N(1e6),
+	*l.tick.Header = controller.Header{
+		Index: index, Deadline: at, Wake: at + l.rng.Int64N(2e5), SenseAt: at + 3e5, Done: at + 4e5 + l.rng.Int64N(1e6),
 		Step: uint32(index), PlanTick: index - index%5, PlanConfirmed: index - index%5,
 	}
-	copy(r.tick.Phi, r.vector())
+	if l.fault > 0 && index >= l.fault {
+		l.tick.Fault = controller.FaultStalePlan
+	}
 	if index%5 == 0 {
-		copy(r.tick.Z, r.vector())
-	}
-	if index == 0 {
-		flags |= controller.FlagEpisodeStart
-	}
-	r.learner.Advance(elapsed)
-	r.learner.Observe(index, r.tick.SenseAt, r.tick.Phi, nil)
-	r.tick.NormSq = r.learner.Belief().NormSq(r.tick.Phi)
-	r.tick.DGap = posterior.DGap(r.tick.NormSq, r.learner.LabelWeight())
-	r.tick.Reward = dot(r.tick.Phi, r.truth)
-	if r.fault > 0 && index >= r.fault {
-		r.tick.Fault = controller.FaultStalePlan
-	}
-	if closed, ok := r.gate.Expire(index); ok {
-		must(r.t, r.w.WriteRequest(closed))
-	}
-	if r.gate.Passes(r.tick.NormSq) {
-		if request, ok := r.gate.Ask(index, r.tick.SenseAt, r.tick.DGap); ok {
-			flags |= controller.FlagAsked
-			r.asked(request)
+		for i := range l.tick.Z {
+			l.tick.Z[i] = l.rng.NormFloat64()
 		}
 	}
-	r.pressUnasked(index)
-	r.deliver(index)
-	r.tick.Flags = flags | r.flags[index]
-	r.tick.Request = r.gate.OpenRequest()
-	r.tick.Revised = r.learner.Settle(r.tick.Index)
-	r.tick.Sigma, r.tick.Zero = r.learner.Sigma(), r.learner.Zero()
-	r.tick.LogDet, r.tick.Hash = r.learner.Belief().LogDet(), r.learner.Belief().Hash()
-	if r.seen {
-		r.look(index)
+	return l.tick
+}
+
+func (l *runLog) WriteTick(tick *controller.Tick) error {
+	var errs []error
+	if tick.Index == 0 {
+		tick.Flags |= controller.FlagEpisodeStart
 	}
-	if r.drop == nil || !r.drop(index) {
-		must(r.t, r.w.WriteTick(r.tick))
+	if l.seen {
+		errs = append(errs, l.look(tick))
 	}
-	for _, e := range r.events {
-		if index == 10 {
-			e.At = r.tick.SenseAt
-			must(r.t, r.w.WriteEvent(e))
+	errs = append(errs, l.Writer.WriteTick(tick))
+	for _, e := range l.events {
+		if tick.Index == 10 {
+			e.At = tick.SenseAt
+			errs = append(errs, l.WriteEvent(e))
 		}
 	}
-	if index%200 == 199 {
-		r.snapshot(index + 1)
-	}
+	return errors.Join(errs...)
 }
 
 // look moves the robot on a circle, and takes a picture whose shade is four times its number.
-func (r *simulatedRun) look(index uint64) {
-	sin, cos := math.Sincos(float64(index) / 50)
-	copy(r.tick.Obs, []float32{float32(sin), float32(-cos), float32(cos), float32(sin)})
-	if n := index / 10; index%10 == 0 {
-		shade := image.NewUniform(color.Gray{uint8(4 * n)})
-		picture := image.NewGray(image.Rect(0, 0, 32, 16))
-		draw.Draw(picture, picture.Rect, shade, image.Point{}, draw.Src)
-		var out bytes.Buffer
-		must(r.t, jpeg.Encode(&out, picture, nil))
-		must(r.t, r.pictures.Write(flightlog.Picture{At: r.tick.SenseAt, JPEG: out.Bytes()}))
+func (l *runLog) look(tick *controller.Tick) error {
+	sin, cos := math.Sincos(float64(tick.Index) / 50)
+	copy(tick.Obs, []float32{float32(sin), float32(-cos), float32(cos), float32(sin)})
+	if tick.Index%10 != 0 {
+		return nil
 	}
+	shade := image.NewUniform(color.Gray{uint8(4 * tick.Index / 10)})
+	picture := image.NewGray(image.Rect(0, 0, 32, 16))
+	draw.Draw(picture, picture.Rect, shade, image.Point{}, draw.Src)
+	var out bytes.Buffer
+	err := jpeg.Encode(&out, picture, nil)
+	return errors.Join(err, l.pictures.Write(flightlog.Picture{At: tick.SenseAt, JPEG: out.Bytes()}))
 }
 
-func (r *simulatedRun) asked(request rewardsrc.Request) {
-	must(r.t, r.w.WriteRequest(request))
-	if r.silent {
-		return
+func (l *runLog) WriteLearner(next uint64, learner *controller.Learner, _ string) error {
+	if l.blind {
+		return nil
 	}
-	answer := rewardsrc.Label{
-		Request: request.ID, Tick: request.Tick, At: int64(request.Tick) + 12,
-		Value: r.tick.Reward, Weight: 0.8, Kind: rewardsrc.Value,
-	}
-	if r.rng.IntN(9) == 0 {
-		answer.Kind = rewardsrc.CantTell
-	}
-	r.waiting = append(r.waiting, answer)
-}
-
-func (r *simulatedRun) pressUnasked(index uint64) {
-	if r.silent {
-		return
-	}
-	if r.rng.IntN(40) == 0 {
-		press := rewardsrc.Label{Tick: rewardsrc.NoTick, At: int64(index), Value: 0.3, Kind: rewardsrc.Value}
-		r.waiting = append(r.waiting, press)
-	}
-	if r.rng.IntN(90) == 0 {
-		r.waiting = append(r.waiting, rewardsrc.Label{Tick: rewardsrc.NoTick, At: int64(index), Kind: rewardsrc.Undo})
-	}
-}
-
-// deliver applies the labels that are due.
-func (r *simulatedRun) deliver(index uint64) {
-	var later []rewardsrc.Label
-	for _, label := range r.waiting {
-		if label.At > int64(index) || r.tick.NumLabels == controller.MaxLabels {
-			later = append(later, label)
-			continue
-		}
-		r.lastID++
-		label.ID, label.At = r.lastID, r.tick.SenseAt
-		must(r.t, r.w.WriteLabel(label))
-		asked := uint64(0)
-		if label.Request != 0 {
-			asked, _ = r.gate.Find(label.Request)
-			if closed, ok := r.gate.Answer(label.Request); ok {
-				must(r.t, r.w.WriteRequest(closed))
-			}
-		}
-		r.tick.Labels[r.tick.NumLabels] = r.learner.Apply(label, asked)
-		r.tick.NumLabels++
-	}
-	r.waiting = later
-}
-
-func (r *simulatedRun) snapshot(next uint64) {
-	if r.blind {
-		return
-	}
-	state := make([]float64, posterior.StateLen(r.d))
-	r.learner.Belief().State(state)
-	must(r.t, r.w.WriteSnapshot(flightlog.Snapshot{Next: next, State: state, Hash: r.learner.Belief().Hash()}))
-}
-
-func (r *simulatedRun) vector() []float64 {
-	v := make([]float64, r.d)
-	for i := range v {
-		v[i] = r.rng.NormFloat64()
-	}
-	return v
+	state := make([]float64, posterior.StateLen(l.Latent))
+	learner.Belief().State(state)
+	return l.WriteSnapshot(flightlog.Snapshot{
+		Next: next, State: state, Hash: learner.Belief().Hash(), Noise: learner.Noise(),
+	})
 }
 
 func must(t testing.TB, err error) {

@@ -53,17 +53,17 @@ func TestWrite_StudyEqualsWhatIf(t *testing.T) {
 		settings int
 	}{
 		"late answers":             {func(*simulation) {}, 7*4 - 1},
-		"no forgetting":            {func(s *simulation) { s.cfg.Rho = 1 }, 7*3 - 1},
-		"dropped ticks":            {func(s *simulation) { s.drop = every37th }, 7*4 - 1},
-		"labels of an earlier run": {func(s *simulation) { s.warm = true }, 7 - 1},
+		"no forgetting":            {func(s *simulation) { s.Config.Rho = 1 }, 7*3 - 1},
+		"dropped ticks":            {func(s *simulation) { s.Drop = every37th }, 7*4 - 1},
+		"labels of an earlier run": {func(s *simulation) { s.Warm = true }, 7 - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := simulated()
-			s.ticks = 200
+			s.Ticks = 200
 			c.change(&s)
 			log := s.write(t)
 			got := studyOf(t, log)
-			if len(got.Settings) != c.settings || got.Warm != s.warm || got.Why != "" {
+			if len(got.Settings) != c.settings || got.Warm != s.Warm || got.Why != "" {
 				t.Fatalf("%d settings, want %d; warm %v, %q", len(got.Settings), c.settings, got.Warm, got.Why)
 			}
 			for _, setting := range got.Settings {
@@ -125,7 +125,7 @@ func skippedRows(t *testing.T, log string, a flightlog.Answer) []uint32 {
 // limits play no part.
 func TestWrite_StudyEqualsBruteForce(t *testing.T) {
 	s := simulated()
-	s.ticks, s.d, s.silent, s.cfg.ExactRestore = 300, 6, true, true
+	s.Ticks, s.Latent, s.Silent, s.Config.ExactRestore = 300, 6, true, true
 	log := s.write(t)
 	study := studyOf(t, log)
 	if len(study.Settings) == 0 {
@@ -162,17 +162,17 @@ type reference struct {
 
 func bruteForce(t *testing.T, log string, s simulation, at setting) (ref reference) {
 	t.Helper()
-	rho := s.cfg.Rho
+	rho := s.Config.Rho
 	if at.Rho != nil {
 		rho = *at.Rho
 	}
 	var phis [][]float64
 	var rewards, weights []float64 // of the labels
 	precision := func() [][]float64 {
-		v := make([][]float64, s.d)
+		v := make([][]float64, s.Latent)
 		for i := range v {
-			v[i] = make([]float64, s.d)
-			v[i][i] = s.cfg.Lambda
+			v[i] = make([]float64, s.Latent)
+			v[i][i] = s.Config.Lambda
 			for k, phi := range phis {
 				for j := range phi {
 					v[i][j] += weights[k] * phi[i] * phi[j]
@@ -181,7 +181,7 @@ func bruteForce(t *testing.T, log string, s simulation, at setting) (ref referen
 		}
 		return v
 	}
-	mean := make([]float64, s.d)
+	mean := make([]float64, s.Latent)
 	for record, err := range open(t, log).Records() {
 		must(t, err)
 		tick := record.Tick
@@ -203,7 +203,7 @@ func bruteForce(t *testing.T, log string, s simulation, at setting) (ref referen
 			phis, rewards = append(phis, slices.Clone(tick.Phi)), append(rewards, tick.Reward)
 			weights = append(weights, 1)
 		}
-		b := make([]float64, s.d)
+		b := make([]float64, s.Latent)
 		for k, phi := range phis {
 			for i := range b {
 				b[i] += weights[k] * rewards[k] * phi[i]
