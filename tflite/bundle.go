@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"optibfm/internal/safefile"
-	"optibfm/internal/shell"
 )
 
 // Files of a bundle, and of a metamotivo checkpoint.
@@ -92,16 +91,14 @@ func LoadDir(dir string) (*Bundle, error) {
 }
 
 func loadAny(fsys fs.FS, dir string, packed *packing) (*Bundle, error) {
-	name := filepath.Base(filepath.Clean(dir))
 	if _, err := fs.Stat(fsys, manifestFileName); !errors.Is(err, fs.ErrNotExist) {
 		return load(fsys, packed)
 	}
 	if _, err := fs.Stat(fsys, CheckpointFileName); !errors.Is(err, fs.ErrNotExist) {
-		return loadCheckpoint(fsys, name, packed)
+		return loadCheckpoint(fsys, filepath.Base(filepath.Clean(dir)), packed)
 	}
 	if _, err := fs.Stat(fsys, SavedModelFileName); err == nil {
-		return nil, fmt.Errorf("this is a SavedModel; make a bundle with optibfm model import %s --out BUNDLE",
-			shell.Quote(shell.Operand(name)))
+		return nil, errors.New("this is a SavedModel; make a bundle with optibfm model import SAVEDMODEL --out BUNDLE")
 	}
 	return nil, fmt.Errorf("neither %s nor %s exists; use the directory of a bundle or of a checkpoint",
 		manifestFileName, CheckpointFileName)

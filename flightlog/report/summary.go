@@ -9,7 +9,6 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/shell"
 )
 
 // summary is the head of the page.
@@ -38,7 +37,7 @@ func newSummary(c *collected, b *believed, name string) summary {
 	if task := c.meta.Extra["task"]; task != "" {
 		s.Title += ": " + task
 	}
-	s.Notices = slices.Concat(fileNotices(c, name), beliefNotices(c, b), pictureNotices(c.pictures))
+	s.Notices = slices.Concat(fileNotices(c), beliefNotices(c, b), pictureNotices(c.pictures))
 	s.Rows = append(runRows(c), timingRows(c)...)
 	s.Rows = append(s.Rows, sourceRows(c)...)
 	return s
@@ -69,7 +68,7 @@ func verdict(c *collected, b *believed) notice {
 const maxNotices = 20
 
 // fileNotices list missing and damaged parts of the file.
-func fileNotices(c *collected, name string) []notice {
+func fileNotices(c *collected) []notice {
 	var found []notice
 	warn := func(format string, args ...any) { found = append(found, notice{"warn", fmt.Sprintf(format, args...)}) }
 	if cut := c.cut; cut != nil {
@@ -87,11 +86,10 @@ func fileNotices(c *collected, name string) []notice {
 		found = append(found, notice{"bad", fmt.Sprintf("%d more places are damaged", more)})
 	}
 	if c.cut != nil || len(c.damage) > 0 {
-		warn("To copy the readable records: %s", shell.ThisProgram().Command("log", "recover", shell.Operand(name)))
+		warn("To copy the readable records, use optibfm log recover")
 	}
 	if c.unlisted > 0 {
-		command := shell.ThisProgram().Command("log", "cat", shell.Operand(name), "--topic", "/event")
-		warn("%d events are not listed below: %s", c.unlisted, command)
+		warn("%d events are not listed below; optibfm log cat --topic /event prints them", c.unlisted)
 	}
 	return found
 }
