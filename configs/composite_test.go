@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/feetech"
 	"optibfm/hal/mit"
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	_ "optibfm/standard"
 	"optibfm/tflite"
@@ -21,9 +22,7 @@ import (
 func compositeText(t *testing.T, old, new string) string {
 	t.Helper()
 	text, err := Text("composite")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if strings.Count(string(text), old) != 1 {
 		t.Fatalf("%q is there %d times", old, strings.Count(string(text), old))
 	}
@@ -79,9 +78,7 @@ func TestParse_ReportsElementOfAMissingKey(t *testing.T) {
 func TestLoad_OverridesAnElementOfAList(t *testing.T) {
 	cfg, err := Load("composite", "robot.composite.devices[0].bno055.bus=/dev/i2c-7",
 		"robot.composite.action[1].max=0.5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := sections.Get[assembly.Config](cfg.Robot.Sections)
 	if bus := sections.Get[bno055.Config](c.Devices[0].Sections).Bus; bus != "/dev/i2c-7" || c.Action[1].Max != 0.5 {
 		t.Errorf("%+v", c)
@@ -111,17 +108,11 @@ func TestComposite_ReadyMadeRobotsFitTheRoverModel(t *testing.T) {
 func checkRoverModel(t *testing.T, name string) {
 	t.Helper()
 	cfg, err := Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	spec, err := sections.Get[assembly.Config](cfg.Robot.Sections).Describe(cfg.Loop.Period())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	bundle, err := tflite.Load(rover.Model())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if len(spec.Obs) != len(bundle.Manifest.Observation) || len(spec.Action) != len(bundle.Manifest.Action) {
 		t.Fatalf("%d and %d channels", len(spec.Obs), len(spec.Action))
 	}
@@ -147,9 +138,7 @@ func TestComposite_UnguardedNamesDevicesWithoutDeadman(t *testing.T) {
 		{"rover-mcu", "robot.composite.devices[0].mcu.deadman_ms=0", "[]"}, // its default
 	} {
 		cfg, err := Load(c.name, c.change)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := fmt.Sprint(sections.Get[assembly.Config](cfg.Robot.Sections).Unguarded(cfg.Loop.Period())); got != c.want {
 			t.Errorf("%s with %s: %s, want %s", c.name, c.change, got, c.want)
 		}

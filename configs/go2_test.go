@@ -9,6 +9,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/hal/unitree"
+	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	"optibfm/tflite"
 )
@@ -49,19 +50,13 @@ func TestGo2_ModelRefusesSwappedLegs(t *testing.T) {
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("no models/go2")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, name := range []string{"go2-sim", "go2-sim-human"} {
 		f, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		check := func(robot hal.Spec) error {
 			assembler, err := controller.NewAssembler(f.Model.Groups, model.Architecture.Groups, robot)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			return controller.CheckChannels(assembler.Spec(), model.Observation, model.Action)
 		}
 		if err := check(go2("FR", "FL", "RR", "RL")); err != nil {
@@ -80,19 +75,13 @@ func TestGo2_ModelFitsTheRobotsDriver(t *testing.T) {
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("no models/go2")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f, err := Load("go2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	driver := sections.Get[unitree.Config](f.Robot.Sections)
 	check := func(c unitree.Config) error {
 		spec, err := c.Describe(f.Loop.Period())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		assembler, err := controller.NewAssembler(f.Model.Groups, model.Architecture.Groups, spec)
 		if err != nil {
 			return err
@@ -113,9 +102,7 @@ func TestGo2_PhiReadsTheBaseAndThePolicyDoesNot(t *testing.T) {
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("no models/go2")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := model.Architecture.B.Inputs; !slices.Equal(got, []string{"base", "imu"}) {
 		t.Errorf("B reads %v", got)
 	}
@@ -127,9 +114,7 @@ func TestGo2_PhiReadsTheBaseAndThePolicyDoesNot(t *testing.T) {
 // The driver of a G1 has what all networks of BFM-Zero read: phi and psi are evaluated on the robot.
 func TestG1Robot_DriverHasAllGroupsOfBFMZero(t *testing.T) {
 	f, err := Load("g1-robot")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	groups := []tflite.Group{
 		{Name: "state", Size: 64}, {Name: "privileged_state", Size: 463}, {Name: "last_action", Size: 29},
 		{Name: "history_actor", Size: 372},
@@ -138,9 +123,7 @@ func TestG1Robot_DriverHasAllGroupsOfBFMZero(t *testing.T) {
 	for _, estimates := range []bool{true, false} {
 		driver.BodyEstimates = estimates
 		spec, err := driver.Describe(f.Loop.Period())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		assembler, err := controller.NewAssembler(f.Model.Groups, groups, spec)
 		switch {
 		case !estimates && !errors.Is(err, controller.ErrConfig):

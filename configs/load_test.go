@@ -15,6 +15,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/hal/bridge"
+	"optibfm/internal/fatal"
 	"optibfm/internal/keys"
 	"optibfm/internal/sections"
 	"optibfm/rewardsrc/scripted"
@@ -39,9 +40,7 @@ func TestLoad_ReadsEveryReadyMadeConfiguration(t *testing.T) {
 
 func TestParse_FillsInDefaults(t *testing.T) {
 	cfg, err := Parse("c.yaml", []byte("version: 1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !reflect.DeepEqual(cfg, Default()) {
 		t.Errorf("got %+v", cfg)
 	}
@@ -51,13 +50,9 @@ func TestFile_YAMLReadsBackTheSame(t *testing.T) {
 	for _, name := range Names() {
 		want, err := Load(name, "controller.seed=18446744073709551615", "controller.rho=0.1234567890123456789",
 			"run.duration_s=1000000", "controller.gate.kappa=1e-7", "model.bundle=a: #b \"c'")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		text, err := want.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := Parse("written.yaml", text)
 		if err != nil {
 			t.Fatalf("%s:\n%s\n%v", name, text, err)
@@ -357,9 +352,7 @@ func TestJoin_KeepsTheFirstMistakes(t *testing.T) {
 
 func TestParse_EmptySectionHasDefaults(t *testing.T) {
 	cfg, err := Parse("c.yaml", []byte("version: 1\ncontroller:\n  # rho: 0.5\nrun:\n  episodes: 4\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if cfg.Controller.Rho != 1 || cfg.Run.Episodes != 4 {
 		t.Errorf("got %+v", cfg)
 	}
@@ -384,9 +377,7 @@ func TestLoad_OverridesSingleValues(t *testing.T) {
 	cfg, err := Load("rover",
 		"controller.strategy=thompson", "controller.gate.kappa=0.5", "run.lockstep=true", "run.episodes=5",
 		"loop.cpus=[1, 3]", "operator.scripted.mode=every_tick", "controller.fixed_z=[0.5,-1]", "model.bundle=007")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if cfg.Controller.Strategy != controller.Thompson || cfg.Controller.Gate.Kappa != 0.5 || !cfg.Run.Lockstep ||
 		cfg.Run.Episodes != 5 || !reflect.DeepEqual(cfg.Loop.CPUs, []int{1, 3}) ||
 		cfg.Operator.Scripted.Mode != scripted.EveryTick ||
@@ -456,9 +447,7 @@ func TestParse_HasAFixForEachFormerKey(t *testing.T) {
 
 func TestLoad_ReadsAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(path, []byte("version: 1\nrun: {episodes: 9}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("version: 1\nrun: {episodes: 9}\n"), 0o600))
 	cfg, err := Load(path)
 	if err != nil || cfg.Run.Episodes != 9 {
 		t.Errorf("got %+v, %v", cfg.Run, err)
@@ -525,9 +514,7 @@ func TestRun_StepsRoundsToPeriods(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, name := range Names() {
 		text, err := Text(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(text, "run.episodes=1")
 	}
 	f.Add([]byte("version: 1\n? [a]\n: b\n"), "controller={")
@@ -575,9 +562,7 @@ func TestParse_LimitsSuggestions(t *testing.T) {
 func TestLoad_ConfigurationsForAPersonProposeThreeTasks(t *testing.T) {
 	for _, name := range append(human(), "rover-keyboard") {
 		f, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, s := range f.Operator.Suggestions {
 			if !strings.Contains(s, ": good while ") {
 				t.Errorf("%s: %q has no rule", name, s)

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 func TestParse_ReadsTheConfigurationsInTheManuals(t *testing.T) {
@@ -14,9 +16,7 @@ func TestParse_ReadsTheConfigurationsInTheManuals(t *testing.T) {
 		"protocols.md": 1, // a simulated operator
 	} {
 		manual, err := os.ReadFile("../docs/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		found := 0
 		for _, block := range strings.Split(string(manual), "\n\n") {
 			if !strings.HasPrefix(block, "    operator:\n") {
@@ -39,15 +39,11 @@ var section = regexp.MustCompile(`^    (robot|model|controller|loop|safety|opera
 
 func TestParse_KnowsTheKeysInTheManuals(t *testing.T) {
 	manuals, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	found := 0
 	for _, name := range manuals {
 		manual, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, block := range strings.Split(string(manual), "\n\n") {
 			if !section.MatchString(block) {
 				continue

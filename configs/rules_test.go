@@ -21,6 +21,7 @@ import (
 	"optibfm/hal/pca9685"
 	"optibfm/hal/serial"
 	"optibfm/hal/unitree"
+	"optibfm/internal/fatal"
 	"optibfm/internal/keys"
 	"optibfm/internal/sections"
 )
@@ -99,9 +100,7 @@ var narrowed = map[string]string{
 
 func TestRules_ValidateAndSchemaAgree(t *testing.T) {
 	var root map[string]any
-	if err := json.Unmarshal(Schema(), &root); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(Schema(), &root))
 	for _, pattern := range slices.Sorted(maps.Keys(rules())) {
 		if strings.HasSuffix(pattern, anyName) { // any finite number, like the loader
 			continue
@@ -247,9 +246,7 @@ func schemaRefuses(s map[string]any, value any) bool {
 func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
 	t.Helper()
 	cfg, err := Load("composite")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	switch {
 	case strings.HasPrefix(pattern, "robot.rover"):
 		cfg.Robot.Driver = "rover"

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/rtloop"
 )
 
@@ -43,9 +44,7 @@ func TestFile_RulesHasTheSafetySection(t *testing.T) {
 	f, err := Parse("c.yaml", []byte(realRobot), "loop.posture=strict", "safety.max_sample_age_ms=12.5",
 		"safety.frozen_ticks=7", "safety.frozen_channels=[yaw]",
 		"safety.limits=[{channel: pitch, min: -0.5, max: 0.25}]")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := f.Rules(false)
 	if len(r.Limits) != 1 || r.Limits[0].Channel != "pitch" || r.Limits[0].Min != -0.5 || r.Limits[0].Max != 0.25 {
 		t.Errorf("limits %+v", r.Limits)
@@ -89,9 +88,7 @@ func TestSafety_ReadyMadeStrictRobotsBootDisarmedAndHoldStops(t *testing.T) {
 	strict := 0
 	for _, name := range Names() {
 		f, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if f.Loop.Posture != rtloop.Strict || f.Robot.Driver == "rover" {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/keys"
 )
 
@@ -44,9 +45,7 @@ func comments(t *testing.T) map[string]string {
 		if !ok {
 			continue
 		}
-		if err := r.AddGoComments("optibfm/configs", "../"+dir, jsonschema.WithFullComment()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.AddGoComments("optibfm/configs", "../"+dir, jsonschema.WithFullComment()))
 	}
 	used := map[string]string{}
 	for name, text := range r.CommentMap {
@@ -63,12 +62,8 @@ func TestSchema_DescriptionsAreUpToDate(t *testing.T) {
 	want := comments(t)
 	if *update {
 		text, err := json.MarshalIndent(want, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile("descriptions.json", append(text, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, os.WriteFile("descriptions.json", append(text, '\n'), 0o644))
 		return
 	}
 	if !maps.Equal(descriptions(), want) {
@@ -93,8 +88,6 @@ func TestSchema_DescribesEveryKeyAndForbidsOthers(t *testing.T) {
 		}
 	}
 	var s map[string]any
-	if err := json.Unmarshal(Schema(), &s); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(Schema(), &s))
 	check(s, "")
 }

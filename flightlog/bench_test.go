@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 )
 
 // benchTicks returns ticks of a robot with 17 observations, 6 actions and a new plan every
@@ -36,14 +37,14 @@ func BenchmarkWriteTick(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
 					t := ticks[i%len(ticks)]
 					t.Index, t.Elapsed = uint64(i), uint64(min(i, 1))
-					must(b, w.WriteTick(t))
+					fatal.If(b, w.WriteTick(t))
 					if i%13 == 12 { // 250 ms at 50 Hz
-						must(b, w.Flush())
+						fatal.If(b, w.Flush())
 					}
 				}
-				must(b, w.Flush())
+				fatal.If(b, w.Flush())
 				b.ReportMetric(float64(w.Stats().Bytes-before)/float64(b.N), "B/tick")
-				must(b, w.Close())
+				fatal.If(b, w.Close())
 			})
 		}
 	}
@@ -53,28 +54,28 @@ func BenchmarkWriteTick(b *testing.B) {
 func BenchmarkWriteLabel(b *testing.B) {
 	w, _ := create(b, testMetadata(testShape), Options{})
 	for i := 0; b.Loop(); i++ {
-		must(b, w.WriteLabel(testLabel(uint64(i+1))))
+		fatal.If(b, w.WriteLabel(testLabel(uint64(i+1))))
 	}
 	s := w.Stats()
 	b.ReportMetric(float64(s.SyncTotal.Nanoseconds())/float64(s.Syncs), "ns/fsync")
 	b.ReportMetric(float64(s.SyncMax.Nanoseconds()), "ns-slowest")
-	must(b, w.Close())
+	fatal.If(b, w.Close())
 }
 
 func BenchmarkReadTick(b *testing.B) {
 	w, path := create(b, testMetadata(testShape), Options{NoSync: true})
 	const n = 1000
 	for i := range uint64(n) {
-		must(b, w.WriteTick(randomTick(testShape, i)))
+		fatal.If(b, w.WriteTick(randomTick(testShape, i)))
 	}
-	must(b, w.Close())
+	fatal.If(b, w.Close())
 	log, err := os.ReadFile(path)
-	must(b, err)
+	fatal.If(b, err)
 	for b.Loop() {
 		r, err := NewReader(bytes.NewReader(log), int64(len(log)))
-		must(b, err)
+		fatal.If(b, err)
 		for _, err := range r.Records() {
-			must(b, err)
+			fatal.If(b, err)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/tick")

@@ -12,6 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"optibfm/internal/fatal"
 )
 
 // chunkOf returns a chunk record with a body in a compression.
@@ -21,13 +23,13 @@ func chunkOf(t *testing.T, format mcap.CompressionFormat, body []byte) []byte {
 	switch format {
 	case mcap.CompressionZSTD:
 		w, err := zstd.NewWriter(&packed)
-		must(t, err)
+		fatal.If(t, err)
 		_, err = w.Write(body)
-		must(t, errors.Join(err, w.Close()))
+		fatal.If(t, errors.Join(err, w.Close()))
 	case mcap.CompressionLZ4:
 		w := lz4.NewWriter(&packed)
 		_, err := w.Write(body)
-		must(t, errors.Join(err, w.Close()))
+		fatal.If(t, errors.Join(err, w.Close()))
 	}
 	fields := make([]byte, 16)
 	fields = binary.LittleEndian.AppendUint64(fields, uint64(len(body)))

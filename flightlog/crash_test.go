@@ -19,6 +19,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/fatal"
 )
 
 // victimVariable makes the test binary write a log until it is killed. quietVariable
@@ -144,11 +145,11 @@ func killVictim(t *testing.T, variable string, life time.Duration) (path, said s
 		victim.Env = append(victim.Env, variable+"=1")
 	}
 	out, err := victim.StdoutPipe()
-	must(t, err)
-	must(t, victim.Start())
+	fatal.If(t, err)
+	fatal.If(t, victim.Start())
 	lines := bufio.NewReader(out)
 	first, err := lines.ReadString('\n')
-	must(t, err)
+	fatal.If(t, err)
 	go func() {
 		time.Sleep(life)
 		_ = victim.Process.Signal(syscall.SIGKILL)
@@ -163,7 +164,7 @@ func inLog(t *testing.T, path string) (ticks uint64, labels map[uint64]bool) {
 	t.Helper()
 	labels = make(map[uint64]bool)
 	for record, err := range open(t, path).Records() {
-		must(t, err)
+		fatal.If(t, err)
 		if record.Label != nil {
 			labels[record.Label.ID] = true
 		}
@@ -184,17 +185,17 @@ func smallLog(t testing.TB, ticks uint64, opts Options) (log []byte, durable map
 	opts.NoSync = true
 	w, path := create(t, testMetadata(testShape), opts)
 	durable = make(map[uint64]int64)
-	must(t, w.WriteSnapshot(Snapshot{State: make([]float64, 350), Hash: 1}))
+	fatal.If(t, w.WriteSnapshot(Snapshot{State: make([]float64, 350), Hash: 1}))
 	for i := range ticks {
-		must(t, w.WriteTick(randomTick(testShape, i)))
+		fatal.If(t, w.WriteTick(randomTick(testShape, i)))
 		if i%11 == 5 {
-			must(t, w.WriteLabel(testLabel(i)))
+			fatal.If(t, w.WriteLabel(testLabel(i)))
 			durable[i] = w.Stats().Bytes
 		}
 	}
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	log, err := os.ReadFile(path)
-	must(t, err)
+	fatal.If(t, err)
 	return log, durable
 }
 
@@ -253,7 +254,7 @@ func TestReader_CutHasOffsetAndLastTick(t *testing.T) {
 	log, durable := smallLog(t, 30, Options{})
 	size := durable[16] + 100
 	r, err := NewReader(bytes.NewReader(log[:size]), size)
-	must(t, err)
+	fatal.If(t, err)
 	cut := r.Cut()
 	if cut == nil || cut.Offset > durable[16]+60 || cut.Offset < durable[16] || !cut.HasTick || cut.LastTick != 16 {
 		t.Fatalf("got %+v for a label on disk at %d", cut, durable[16])
@@ -265,7 +266,7 @@ func TestOpen_RefusesOtherFiles(t *testing.T) {
 		"empty": "", "text": "hello, this is not a log", "magic only": "\x89MCAP0\r\n",
 	} {
 		path := filepath.Join(t.TempDir(), "x")
-		must(t, os.WriteFile(path, []byte(content), 0o600))
+		fatal.If(t, os.WriteFile(path, []byte(content), 0o600))
 		if _, err := Open(path); !errors.Is(err, ErrNotALog) {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -315,17 +316,17 @@ func newOnDisk(t *testing.T, opts Options) (*Writer, *fakeDisk, *time.Time) {
 	now := time.Unix(0, 0)
 	opts.Now = func() time.Time { return now }
 	w, err := newWriter("fake", disk, testMetadata(testShape), logChannels, opts)
-	must(t, err)
+	fatal.If(t, err)
 	return w, disk, &now
 }
 
 func readBack(t *testing.T, disk *fakeDisk) (ticks []uint64, labels map[uint64]bool, r *Reader) {
 	t.Helper()
 	r, err := NewReader(bytes.NewReader(disk.data), int64(len(disk.data)))
-	must(t, err)
+	fatal.If(t, err)
 	labels = make(map[uint64]bool)
 	for record, err := range r.Records() {
-		must(t, err)
+		fatal.If(t, err)
 		if record.Tick != nil {
 			ticks = append(ticks, record.Tick.Index)
 		}
@@ -338,10 +339,10 @@ func readBack(t *testing.T, disk *fakeDisk) (ticks []uint64, labels map[uint64]b
 
 func TestWriter_FullDiskRefusesALabel(t *testing.T) {
 	w, disk, _ := newOnDisk(t, Options{})
-	must(t, w.WriteTick(randomTick(testShape, 0)))
-	must(t, w.WriteLabel(testLabel(1)))
+	fatal.If(t, w.WriteTick(randomTick(testShape, 0)))
+	fatal.If(t, w.WriteLabel(testLabel(1)))
 	disk.free = len(disk.data) + 100
-	must(t, w.WriteTick(randomTick(testShape, 1)))
+	fatal.If(t, w.WriteTick(randomTick(testShape, 1)))
 	if err := w.WriteLabel(testLabel(2)); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("got %v", err)
 	}
@@ -349,8 +350,8 @@ func TestWriter_FullDiskRefusesALabel(t *testing.T) {
 		t.Fatalf("after the refusal: labels %v", labels)
 	}
 	disk.free = -1
-	must(t, w.WriteLabel(testLabel(3)))
-	must(t, w.Close())
+	fatal.If(t, w.WriteLabel(testLabel(3)))
+	fatal.If(t, w.Close())
 	ticks, labels, r := readBack(t, disk)
 	if len(ticks) != 2 || labels[2] || !labels[1] || !labels[3] || r.Cut() != nil {
 		t.Fatalf("ticks %v, labels %v, cut %+v", ticks, labels, r.Cut())
@@ -364,8 +365,8 @@ func TestWriter_FailedSyncRefusesALabel(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	disk.syncError = nil
-	must(t, w.WriteLabel(testLabel(2)))
-	must(t, w.Close())
+	fatal.If(t, w.WriteLabel(testLabel(2)))
+	fatal.If(t, w.Close())
 	if _, labels, _ := readBack(t, disk); labels[1] || !labels[2] {
 		t.Fatalf("labels %v", labels)
 	}
@@ -385,7 +386,7 @@ func TestWriter_DropsTicksBeyondTheBacklog(t *testing.T) {
 		t.Fatalf("%d refused, counted %d", refused, w.Stats().Refused)
 	}
 	disk.free = -1
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	ticks, _, _ := readBack(t, disk)
 	if len(ticks) != 40-refused || ticks[len(ticks)-1] != uint64(len(ticks)-1) {
 		t.Fatalf("%d ticks of 40 with %d refused: %v", len(ticks), refused, ticks)
@@ -394,8 +395,8 @@ func TestWriter_DropsTicksBeyondTheBacklog(t *testing.T) {
 
 func TestWriter_FullDiskAtCloseLeavesAReadableLog(t *testing.T) {
 	w, disk, _ := newOnDisk(t, Options{})
-	must(t, w.WriteTick(randomTick(testShape, 0)))
-	must(t, w.Flush())
+	fatal.If(t, w.WriteTick(randomTick(testShape, 0)))
+	fatal.If(t, w.Flush())
 	disk.free = len(disk.data) + 2000 // the summary does not fit
 	if err := w.Close(); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("got %v", err)
@@ -408,7 +409,7 @@ func TestWriter_FullDiskAtCloseLeavesAReadableLog(t *testing.T) {
 func TestWriter_FlushesWithinTheWindow(t *testing.T) {
 	w, disk, now := newOnDisk(t, Options{FlushEvery: 100 * time.Millisecond})
 	for i := range uint64(12) {
-		must(t, w.WriteTick(randomTick(testShape, i)))
+		fatal.If(t, w.WriteTick(randomTick(testShape, i)))
 		*now = now.Add(20 * time.Millisecond)
 		ticks, _, _ := readBack(t, disk)
 		if lost := int(i) + 1 - len(ticks); lost > 5 {
@@ -420,7 +421,7 @@ func TestWriter_FlushesWithinTheWindow(t *testing.T) {
 func TestWriter_SyncsEachLabel(t *testing.T) {
 	w, disk, _ := newOnDisk(t, Options{})
 	before := disk.syncs
-	must(t, w.WriteLabel(testLabel(1)))
+	fatal.If(t, w.WriteLabel(testLabel(1)))
 	if disk.syncs != before+1 {
 		t.Fatalf("%d syncs", disk.syncs-before)
 	}
@@ -438,7 +439,7 @@ func TestWriter_CountsMissingButNotSkippedPeriods(t *testing.T) {
 	write := func(index, elapsed uint64) {
 		tick := randomTick(testShape, index)
 		tick.Elapsed = elapsed
-		must(t, w.WriteTick(tick))
+		fatal.If(t, w.WriteTick(tick))
 	}
 	write(0, 0)
 	write(1, 1)
@@ -450,10 +451,10 @@ func TestWriter_CountsMissingButNotSkippedPeriods(t *testing.T) {
 	if n := w.Stats().Missing; n != 3 {
 		t.Fatalf("got %d missing periods, want 3", n)
 	}
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	_, _, r := readBack(t, disk)
 	summary, _, err := Summarise(r)
-	must(t, err)
+	fatal.If(t, err)
 	if summary.Skipped != 3 || summary.Dropped != 3 || summary.Warnings != 1 {
 		t.Fatalf("got %+v", summary)
 	}
@@ -464,7 +465,7 @@ func TestWriter_RefusesOtherShapesAndUseAfterClose(t *testing.T) {
 	if err := w.WriteTick(randomTick(controller.Shape{Obs: 1, Action: 1, Latent: 1}, 0)); err == nil {
 		t.Fatal("accepted")
 	}
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	tick := w.WriteTick(randomTick(testShape, 0))
 	for _, err := range []error{tick, w.WriteLabel(testLabel(1)), w.Flush(), w.Close()} {
 		if !errors.Is(err, ErrClosed) {
@@ -477,7 +478,7 @@ func TestWriter_RefusesOtherShapesAndUseAfterClose(t *testing.T) {
 func TestReader_OneChangedByteLosesNoTick(t *testing.T) {
 	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 60, Every: 20}.run(t)
 	log, err := os.ReadFile(path)
-	must(t, err)
+	fatal.If(t, err)
 	whole := open(t, path)
 	step := 41
 	if testing.Short() {
@@ -488,7 +489,7 @@ func TestReader_OneChangedByteLosesNoTick(t *testing.T) {
 		for _, cut := range []int64{0, footerLength + 8} { // closed, and never closed
 			changed := bytes.Clone(log[:int64(len(log))-cut])
 			changed[at] ^= 1
-			must(t, os.WriteFile(path, changed, 0o600))
+			fatal.If(t, os.WriteFile(path, changed, 0o600))
 			r, err := Open(path)
 			if err != nil {
 				t.Errorf("byte %d: %v", at, err)
@@ -500,7 +501,7 @@ func TestReader_OneChangedByteLosesNoTick(t *testing.T) {
 				t.Errorf("byte %d: %d ticks, OK %v, damage %v, error %v",
 					at, result.Summary.Ticks, result.OK(), result.Damage, err)
 			}
-			must(t, r.Close())
+			fatal.If(t, r.Close())
 			if err == nil {
 				continue
 			}
@@ -519,9 +520,9 @@ func checkUnverifiableCopy(t *testing.T, path string, at int64) {
 	out := path + ".copy"
 	defer func() { _ = os.Remove(out) }()
 	saved, err := Recover(path, out)
-	must(t, err)
+	fatal.If(t, err)
 	r, err := Open(out)
-	must(t, err)
+	fatal.If(t, err)
 	defer func() { _ = r.Close() }()
 	result, err := Verify(r)
 	if saved.Messages[TopicTick] != 60 || result.Summary.Ticks != 60 || result.OK() || !errors.Is(err, ErrUnverifiable) {

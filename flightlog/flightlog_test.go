@@ -9,6 +9,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -72,23 +73,14 @@ func create(t testing.TB, meta Metadata, opts Options) (*Writer, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.mcap")
 	w, err := Create(path, meta, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return w, path
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func open(t testing.TB, path string) *Reader {
 	t.Helper()
 	r, err := Open(path)
-	must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }

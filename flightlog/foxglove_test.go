@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"optibfm/internal/fatal"
 )
 
 // foxgloveLayout is the part of a Foxglove layout file with paths.
@@ -23,9 +25,9 @@ type foxgloveLayout struct {
 
 func TestFoxgloveLayout_HasOnlyFieldsOfTheLog(t *testing.T) {
 	content, err := os.ReadFile("../docs/foxglove-layout.json")
-	must(t, err)
+	fatal.If(t, err)
 	var layout foxgloveLayout
-	must(t, json.Unmarshal(content, &layout))
+	fatal.If(t, json.Unmarshal(content, &layout))
 	placed := panels(layout.Layout)
 	var shown []string // images
 	for name, panel := range layout.Panels {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"optibfm/flightlog/flightlogpb"
+	"optibfm/internal/fatal"
 )
 
 // FuzzReader feeds damaged logs to the reader. Each error must be one of the Reader's
@@ -69,7 +70,7 @@ func TestReader_RefusesHostileLengths(t *testing.T) {
 	}
 	binary.LittleEndian.PutUint32(log[at+recordLead:], 1<<31)
 	r, err := NewReader(bytes.NewReader(log), int64(len(log)))
-	must(t, err)
+	fatal.If(t, err)
 	if _, err := Verify(r); len(r.Damage()) == 0 || !errors.Is(err, ErrUnverifiable) {
 		t.Fatalf("damage %v, error %v", r.Damage(), err)
 	}
@@ -88,7 +89,7 @@ func FuzzMessages(f *testing.F) {
 		log := append(bytes.Clone(preamble), messageRecord(channel, message)...)
 		log = append(log, uncheckedChunk(chunk)...)
 		r, err := NewReader(bytes.NewReader(log), int64(len(log)))
-		must(t, err)
+		fatal.If(t, err)
 		defer func() { _ = r.Close() }()
 		for record, err := range r.Records() {
 			if err != nil {
@@ -108,7 +109,7 @@ func FuzzMessages(f *testing.F) {
 func preambleOf(t testing.TB) []byte {
 	disk := &fakeDisk{free: -1}
 	_, err := newWriter("fake", disk, testMetadata(testShape), logChannels, Options{})
-	must(t, err)
+	fatal.If(t, err)
 	return disk.data
 }
 
@@ -116,7 +117,7 @@ func tickBytes(t testing.TB) []byte {
 	var p flightlogpb.Tick
 	tickMessage(&p, randomTick(testShape, 2))
 	data, err := proto.Marshal(&p)
-	must(t, err)
+	fatal.If(t, err)
 	return data
 }
 

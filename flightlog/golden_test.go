@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 )
 
 // TestReplay_ReadsStableFormatsBitForBit replays runs of the rover that earlier programs recorded: with the presets
@@ -31,7 +32,7 @@ func TestReplay_ReadsStableFormatsBitForBit(t *testing.T) {
 		t.Run(log.name, func(t *testing.T) {
 			r := open(t, filepath.Join("testdata", "golden", log.name+".mcap"))
 			result, err := Verify(r)
-			must(t, err)
+			fatal.If(t, err)
 			if !result.OK() || result.Verified != log.ticks || result.Unverified != 0 {
 				t.Errorf("%d ticks verified, %d not, want %d, 0; first difference: %v",
 					result.Verified, result.Unverified, log.ticks, result.First)
@@ -55,7 +56,7 @@ func digestTicks(t *testing.T, r *Reader) (held int, digest uint64) {
 	t.Helper()
 	h := fnv.New64a()
 	for record, err := range r.Records() {
-		must(t, err)
+		fatal.If(t, err)
 		tick := record.Tick
 		if tick == nil {
 			continue
@@ -63,9 +64,9 @@ func digestTicks(t *testing.T, r *Reader) (held int, digest uint64) {
 		if tick.Flags.Has(controller.FlagHeld) {
 			held++
 		}
-		must(t, binary.Write(h, binary.LittleEndian, tick.Hash))
-		must(t, binary.Write(h, binary.LittleEndian, uint32(tick.Flags)))
-		must(t, binary.Write(h, binary.LittleEndian, tick.Action))
+		fatal.If(t, binary.Write(h, binary.LittleEndian, tick.Hash))
+		fatal.If(t, binary.Write(h, binary.LittleEndian, uint32(tick.Flags)))
+		fatal.If(t, binary.Write(h, binary.LittleEndian, tick.Action))
 	}
 	return held, h.Sum64()
 }
@@ -73,10 +74,10 @@ func digestTicks(t *testing.T, r *Reader) (held int, digest uint64) {
 func TestRecover_KeepsTheFormatOfTheLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "recovered.mcap")
 	_, err := Recover(filepath.Join("testdata", "golden", "format5-paper.mcap"), path)
-	must(t, err)
+	fatal.If(t, err)
 	r := open(t, path)
 	result, err := Verify(r)
-	must(t, err)
+	fatal.If(t, err)
 	if r.Metadata().Format != 5 || !result.OK() {
 		t.Errorf("format %d, difference %v", r.Metadata().Format, result.First)
 	}

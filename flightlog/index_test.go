@@ -10,6 +10,7 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 )
 
 // tinyShape gives the smallest chunks.
@@ -19,7 +20,7 @@ var tinyShape = controller.Shape{Obs: 1, Action: 1, Latent: 1}
 func writeChunks(t testing.TB, w *Writer, n int) {
 	t.Helper()
 	for i := range n {
-		must(t, w.WriteLabel(testLabel(uint64(i+1))))
+		fatal.If(t, w.WriteLabel(testLabel(uint64(i+1))))
 	}
 }
 
@@ -40,7 +41,7 @@ func TestWriter_MemoryDoesNotGrowWithChunks(t *testing.T) {
 		t.Errorf("the heap grew from %d to %d bytes", first, last)
 	}
 	runtime.KeepAlive(w)
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 }
 
 func TestWriter_SummaryListsEveryChunk(t *testing.T) {
@@ -50,22 +51,22 @@ func TestWriter_SummaryListsEveryChunk(t *testing.T) {
 	if w.index.size == 0 {
 		t.Error("the file of the index is empty")
 	}
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	if left := names(t, filepath.Dir(path)); len(left) != 1 {
 		t.Errorf("files: %v", left)
 	}
 	f, err := os.Open(path)
-	must(t, err)
+	fatal.If(t, err)
 	defer func() { _ = f.Close() }()
 	reader, err := mcap.NewReader(f)
-	must(t, err)
+	fatal.If(t, err)
 	info, err := reader.Info()
-	must(t, err)
+	fatal.If(t, err)
 	if len(info.ChunkIndexes) != n {
 		t.Fatalf("%d chunks in the summary, want %d", len(info.ChunkIndexes), n)
 	}
 	messages, err := reader.Messages(mcap.UsingIndex(true), mcap.InOrder(mcap.LogTimeOrder))
-	must(t, err)
+	fatal.If(t, err)
 	read := 0
 	for {
 		if _, _, _, err := messages.NextInto(nil); err != nil {
@@ -92,7 +93,7 @@ func TestWriter_StaysReadableWithoutAnIndex(t *testing.T) {
 	r := open(t, path)
 	labels := 0
 	for record, err := range r.Records() {
-		must(t, err)
+		fatal.If(t, err)
 		if record.Label != nil {
 			labels++
 		}

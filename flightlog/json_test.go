@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -11,19 +12,19 @@ func TestRecord_MarshalsAnUnknownTickAsNull(t *testing.T) {
 	known, unknown := testLabel(1), testLabel(2)
 	known.Tick = 7
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
-	must(t, w.WriteLabel(known))
-	must(t, w.WriteLabel(unknown))
-	must(t, w.WriteLabel(rewardsrc.Label{ID: 3, Tick: rewardsrc.NoTick, Kind: rewardsrc.Undo}))
-	must(t, w.Close())
+	fatal.If(t, w.WriteLabel(known))
+	fatal.If(t, w.WriteLabel(unknown))
+	fatal.If(t, w.WriteLabel(rewardsrc.Label{ID: 3, Tick: rewardsrc.NoTick, Kind: rewardsrc.Undo}))
+	fatal.If(t, w.Close())
 	want := []any{"7", nil, nil}
 	for record, err := range open(t, path).Records() {
-		must(t, err)
+		fatal.If(t, err)
 		text, err := json.Marshal(record)
-		must(t, err)
+		fatal.If(t, err)
 		var line struct {
 			Message map[string]any `json:"message"`
 		}
-		must(t, json.Unmarshal(text, &line))
+		fatal.If(t, json.Unmarshal(text, &line))
 		tick, ok := line.Message["tick"]
 		if !ok || tick != want[0] || line.Message["id"] == nil || line.Message["kind"] == nil {
 			t.Errorf("want tick %v: %s", want[0], text)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 // losses are ways in which other programs and persons lose a log.
@@ -33,10 +35,10 @@ func TestWriter_AcknowledgesNoLabelInALostLog(t *testing.T) {
 	for name, lose := range losses {
 		t.Run(name, func(t *testing.T) {
 			w, path := create(t, testMetadata(testShape), Options{})
-			must(t, w.WriteLabel(testLabel(1)))
-			must(t, lose(path))
+			fatal.If(t, w.WriteLabel(testLabel(1)))
+			fatal.If(t, lose(path))
 			for i := range uint64(2) {
-				must(t, w.WriteTick(randomTick(testShape, i)))
+				fatal.If(t, w.WriteTick(randomTick(testShape, i)))
 				if err := w.WriteLabel(testLabel(2 + i)); !errors.Is(err, ErrLost) {
 					t.Errorf("label %d: %v, want ErrLost", 2+i, err)
 				}
@@ -57,17 +59,17 @@ func TestWriter_ReportsALostLogWithoutALabel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(0, 0)
 			w, path := create(t, testMetadata(testShape), Options{Now: func() time.Time { return now }})
-			must(t, w.WriteLabel(testLabel(1)))
-			must(t, lose(path))
-			must(t, w.WriteTick(randomTick(testShape, 0)))
+			fatal.If(t, w.WriteLabel(testLabel(1)))
+			fatal.If(t, lose(path))
+			fatal.If(t, w.WriteTick(randomTick(testShape, 0)))
 			now = now.Add(time.Minute)
 			if err := w.WriteTick(randomTick(testShape, 1)); !errors.Is(err, ErrLost) {
 				t.Errorf("tick: %v, want ErrLost", err)
 			}
 			_ = w.Close()
 			w, path = create(t, testMetadata(testShape), Options{})
-			must(t, w.WriteLabel(testLabel(1)))
-			must(t, lose(path))
+			fatal.If(t, w.WriteLabel(testLabel(1)))
+			fatal.If(t, lose(path))
 			if err := w.Close(); !errors.Is(err, ErrLost) {
 				t.Errorf("Close: %v, want ErrLost", err)
 			}
@@ -97,7 +99,7 @@ func TestWriter_ALossDuringALabelIsFinal(t *testing.T) {
 		for _, during := range []string{"write", "sync"} {
 			t.Run(name+" during "+during, func(t *testing.T) {
 				w, path := create(t, testMetadata(testShape), Options{})
-				must(t, w.WriteLabel(testLabel(1)))
+				fatal.If(t, w.WriteLabel(testLabel(1)))
 				whole := w.file
 				changing := changingFile{whole, nothing, nothing}
 				if during == "write" {
@@ -124,11 +126,11 @@ func TestWriter_ALossDuringALabelIsFinal(t *testing.T) {
 func TestWriter_OverwritesBytesThatOthersAppended(t *testing.T) {
 	w, path := create(t, testMetadata(testShape), Options{})
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	must(t, err)
+	fatal.If(t, err)
 	_, err = f.WriteString("noise")
-	must(t, errors.Join(err, f.Close()))
-	must(t, w.WriteLabel(testLabel(1)))
-	must(t, w.Close())
+	fatal.If(t, errors.Join(err, f.Close()))
+	fatal.If(t, w.WriteLabel(testLabel(1)))
+	fatal.If(t, w.Close())
 	if r := open(t, path); r.Cut() != nil || len(r.Damage()) > 0 {
 		t.Errorf("cut %v, damage %v", r.Cut(), r.Damage())
 	}
@@ -137,18 +139,18 @@ func TestWriter_OverwritesBytesThatOthersAppended(t *testing.T) {
 func TestPictures_ContinueInAnotherFileAfterALoss(t *testing.T) {
 	w, path := create(t, testMetadata(testShape), Options{})
 	pictures := w.Pictures(0)
-	must(t, pictures.Write(testPicture(0)))
-	must(t, pictures.Flush())
+	fatal.If(t, pictures.Write(testPicture(0)))
+	fatal.If(t, pictures.Flush())
 	lost := open(t, path).PictureFiles()
-	must(t, os.Remove(lost[0]))
-	must(t, pictures.Write(testPicture(1)))
+	fatal.If(t, os.Remove(lost[0]))
+	fatal.If(t, pictures.Write(testPicture(1)))
 	if err := pictures.Flush(); !errors.Is(err, ErrLost) {
 		t.Errorf("%v, want ErrLost", err)
 	}
-	must(t, pictures.Write(testPicture(2)))
-	must(t, pictures.Close())
+	fatal.If(t, pictures.Write(testPicture(2)))
+	fatal.If(t, pictures.Close())
 	if files := open(t, path).PictureFiles(); len(files) != 1 || files[0] == lost[0] {
 		t.Errorf("files %v", files)
 	}
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 }

@@ -19,6 +19,7 @@ import (
 
 	"optibfm/flightlog/flightlogpb"
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 // namedMetadata describes a robot with a name for each channel.
@@ -43,26 +44,26 @@ func publicTicks(t *testing.T, file []byte, visit func(number int, data []byte, 
 	t.Helper()
 	schemas, channels := map[uint16]*mcap.Schema{}, map[uint16]*mcap.Channel{}
 	lexer, err := mcap.NewLexer(bytes.NewReader(file))
-	must(t, err)
+	fatal.If(t, err)
 	defer lexer.Close()
 	for {
 		token, data, err := lexer.Next(nil)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || n > 0 && err != nil {
 			return n
 		}
-		must(t, err)
+		fatal.If(t, err)
 		switch token {
 		case mcap.TokenSchema:
 			s, err := mcap.ParseSchema(data)
-			must(t, err)
+			fatal.If(t, err)
 			schemas[s.ID] = s
 		case mcap.TokenChannel:
 			c, err := mcap.ParseChannel(data)
-			must(t, err)
+			fatal.If(t, err)
 			channels[c.ID] = c
 		case mcap.TokenMessage:
 			m, err := mcap.ParseMessage(data)
-			must(t, err)
+			fatal.If(t, err)
 			if c := channels[m.ChannelID]; c.Topic == TopicTick {
 				visit(n, m.Data, decodeDynamically(t, schemas[c.SchemaID], m.Data))
 				n++
@@ -76,18 +77,18 @@ func TestWriter_NamesChannelsForPublicReaders(t *testing.T) {
 	meta := namedMetadata()
 	w, path := create(t, meta, Options{})
 	for i := range uint64(ticks) {
-		must(t, w.WriteTick(randomTick(testShape, i)))
+		fatal.If(t, w.WriteTick(randomTick(testShape, i)))
 	}
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	whole, err := os.ReadFile(path)
-	must(t, err)
+	fatal.If(t, err)
 	cutPath, copyPath := filepath.Join(t.TempDir(), "cut.mcap"), filepath.Join(t.TempDir(), "copy.mcap")
 	cut := whole[:nth(whole, mcap.OpDataEnd, 0)-100]
-	must(t, os.WriteFile(cutPath, cut, 0o600))
+	fatal.If(t, os.WriteFile(cutPath, cut, 0o600))
 	result, err := Recover(cutPath, copyPath)
-	must(t, err)
+	fatal.If(t, err)
 	recovered, err := os.ReadFile(copyPath)
-	must(t, err)
+	fatal.If(t, err)
 	for name, c := range map[string]struct {
 		file []byte
 		want int
@@ -100,7 +101,7 @@ func TestWriter_NamesChannelsForPublicReaders(t *testing.T) {
 			checkNamed(t, m, "observed", namesOfObs, tick.Obs)
 			checkNamed(t, m, "commanded", []string{"left", "right"}, tick.Action)
 			old := new(flightlogpb.Tick) // of a program that does not know the fields
-			must(t, proto.Unmarshal(data, old))
+			fatal.If(t, proto.Unmarshal(data, old))
 			if len(old.Obs) != len(tick.Obs) || old.Obs[0] != tick.Obs[0] || old.Hash != tick.Hash {
 				t.Fatalf("%s: an older reader finds %v", name, old)
 			}
@@ -144,13 +145,13 @@ func TestWriter_NamesAnyChannels(t *testing.T) {
 		meta.Shape.Obs, meta.Robot.Obs = max(1, len(channels)), channels
 		w, path := create(t, meta, Options{})
 		tick := randomTick(meta.Shape, 1)
-		must(t, w.WriteTick(tick))
-		must(t, w.Close())
+		fatal.If(t, w.WriteTick(tick))
+		fatal.If(t, w.Close())
 		if r := open(t, path); len(r.Damage()) > 0 || r.Cut() != nil {
 			t.Fatal(r.Damage(), r.Cut())
 		}
 		whole, err := os.ReadFile(path)
-		must(t, err)
+		fatal.If(t, err)
 		publicTicks(t, whole, func(_ int, _ []byte, m protoreflect.Message) {
 			f := m.Descriptor().Fields().ByName("observed")
 			if named := f != nil; named != (len(channels) > 0) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/foxglove/mcap/go/mcap"
+
+	"optibfm/internal/fatal"
 )
 
 // testPicture returns picture number i, one every 100 ms.
@@ -30,14 +32,14 @@ func createPictures(t *testing.T, n int) (log string) {
 	w, log := create(t, testMetadata(testShape), Options{NoSync: true, Now: func() time.Time { return now }})
 	pictures := w.Pictures(0)
 	for i := range n {
-		must(t, w.WriteTick(randomTick(testShape, uint64(i))))
+		fatal.If(t, w.WriteTick(randomTick(testShape, uint64(i))))
 		if i == n/2-1 {
 			now = now.Add(maxPicturesTime)
 		}
-		must(t, pictures.Write(testPicture(i)))
+		fatal.If(t, pictures.Write(testPicture(i)))
 	}
-	must(t, pictures.Close())
-	must(t, w.Close())
+	fatal.If(t, pictures.Close())
+	fatal.If(t, w.Close())
 	return log
 }
 
@@ -86,15 +88,15 @@ func TestPictures_AreInFilesBesideTheLog(t *testing.T) {
 func TestPictures_AreReadByTheMCAPLibrary(t *testing.T) {
 	log := createPictures(t, 20)
 	f, err := os.Open(open(t, log).PictureFiles()[1])
-	must(t, err)
+	fatal.If(t, err)
 	defer func() { _ = f.Close() }()
 	reader, err := mcap.NewReader(f)
-	must(t, err)
+	fatal.If(t, err)
 	defer reader.Close()
 	messages, err := reader.Messages(mcap.UsingIndex(true), mcap.InOrder(mcap.LogTimeOrder))
-	must(t, err)
+	fatal.If(t, err)
 	i := 10
-	must(t, mcap.Range(messages, func(s *mcap.Schema, c *mcap.Channel, m *mcap.Message) error {
+	fatal.If(t, mcap.Range(messages, func(s *mcap.Schema, c *mcap.Channel, m *mcap.Message) error {
 		if s.Name != "foxglove.CompressedImage" || c.Topic != "/view" {
 			t.Fatalf("%s on %s", s.Name, c.Topic)
 		}
@@ -112,7 +114,7 @@ func TestPictures_AreReadByTheMCAPLibrary(t *testing.T) {
 		return nil
 	}))
 	info, err := reader.Info()
-	must(t, err)
+	fatal.If(t, err)
 	if i != 20 || info.Statistics.ChannelCount != 1 || len(info.Schemas) != 1 {
 		t.Errorf("%d pictures, %d channels, %d schemas", i, info.Statistics.ChannelCount, len(info.Schemas))
 	}
@@ -123,8 +125,8 @@ func TestPictures_DamageCostsNoTick(t *testing.T) {
 	edit := func(change func([]byte) []byte) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			content, err := os.ReadFile(path)
-			must(t, err)
-			must(t, os.WriteFile(path, change(content), 0o600))
+			fatal.If(t, err)
+			fatal.If(t, os.WriteFile(path, change(content), 0o600))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -132,7 +134,7 @@ func TestPictures_DamageCostsNoTick(t *testing.T) {
 		least  int                             // pictures left
 		errs   int
 	}{
-		"missing": {func(t *testing.T, path string) { must(t, os.Remove(path)) }, n / 2, 0},
+		"missing": {func(t *testing.T, path string) { fatal.If(t, os.Remove(path)) }, n / 2, 0},
 		"empty":   {edit(func([]byte) []byte { return nil }), n / 2, 1},
 		"text":    {edit(func([]byte) []byte { return []byte("no pictures") }), n / 2, 1},
 		"cut":     {edit(func(b []byte) []byte { return b[:len(b)/2] }), n / 2, 0},
@@ -145,10 +147,10 @@ func TestPictures_DamageCostsNoTick(t *testing.T) {
 			meta.Clock.MonoNS++
 			w, log := create(t, meta, Options{NoSync: true})
 			pictures := w.Pictures(0)
-			must(t, pictures.Write(testPicture(99)))
-			must(t, pictures.Close())
-			must(t, w.Close())
-			must(t, os.Rename(open(t, log).PictureFiles()[0], path))
+			fatal.If(t, pictures.Write(testPicture(99)))
+			fatal.If(t, pictures.Close())
+			fatal.If(t, w.Close())
+			fatal.If(t, os.Rename(open(t, log).PictureFiles()[0], path))
 		}, n / 2, 1},
 	} {
 		log := createPictures(t, n)
@@ -168,16 +170,16 @@ func TestPictureWriter_WritesNoneOnAFullDisk(t *testing.T) {
 	pictures := w.Pictures(1e9)
 	free := int64(2e9)
 	pictures.free = func(string) (int64, error) { return free, nil }
-	must(t, pictures.Write(testPicture(0)))
+	fatal.If(t, pictures.Write(testPicture(0)))
 	free = 1e9 - 1
 	if err := pictures.Write(testPicture(1)); err == nil {
 		t.Error("a picture is written although space is short")
 	}
-	must(t, w.WriteLabel(testLabel(1)))
+	fatal.If(t, w.WriteLabel(testLabel(1)))
 	free = 2e9
-	must(t, pictures.Write(testPicture(2)))
-	must(t, pictures.Close())
-	must(t, w.Close())
+	fatal.If(t, pictures.Write(testPicture(2)))
+	fatal.If(t, pictures.Close())
+	fatal.If(t, w.Close())
 	if found, errs := readPictures(t, log); len(errs) > 0 || !slices.Equal(found, []int{0, 2}) {
 		t.Errorf("%v, %v", found, errs)
 	}

@@ -11,13 +11,14 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/fatal"
 )
 
 // verify verifies a log that must be readable.
 func verify(t *testing.T, path string) Result {
 	t.Helper()
 	result, err := Verify(open(t, path))
-	must(t, err)
+	fatal.If(t, err)
 	return result
 }
 
@@ -293,8 +294,8 @@ func TestVerify_NeedsASnapshot(t *testing.T) {
 func TestVerify_AgreesUpToTheCut(t *testing.T) {
 	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 600, Every: 100}.run(t)
 	log, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, log[:len(log)/2], 0o600))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(path, log[:len(log)/2], 0o600))
 	result := verify(t, path)
 	if !result.OK() || result.Cut == nil || result.Verified < 100 {
 		t.Fatalf("%v, cut %+v, %d verified", result.First, result.Cut, result.Verified)
@@ -340,16 +341,16 @@ func TestVerify_ContinuesFromTheLoggedKappaAfterAGap(t *testing.T) {
 func TestRecover_CopiesTheReadablePart(t *testing.T) {
 	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 400, Every: 100}.run(t)
 	log, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, log[:len(log)*2/3], 0o600))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(path, log[:len(log)*2/3], 0o600))
 	before := verify(t, path)
 
 	out := filepath.Join(t.TempDir(), "whole.mcap")
 	recovered, err := Recover(path, out)
-	must(t, err)
+	fatal.If(t, err)
 	r := open(t, out)
 	after, err := Verify(r)
-	must(t, err)
+	fatal.If(t, err)
 	if r.Cut() != nil || !after.OK() || after.Verified != before.Verified ||
 		recovered.Messages[TopicTick] != before.Summary.Ticks {
 		t.Fatalf("recovered %+v: %d ticks verified, %d before; cut %+v",

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 // fakeLog writes a file of the given size and age. MakeRoom does not read logs.
@@ -19,16 +21,16 @@ func fakeLog(t *testing.T, dir, name string, size, days int) string {
 	path := filepath.Join(dir, name+".mcap")
 	content := make([]byte, size)
 	copy(content, keySynchronised)
-	must(t, os.WriteFile(path, content, 0o600))
+	fatal.If(t, os.WriteFile(path, content, 0o600))
 	when := time.Now().AddDate(0, 0, -days)
-	must(t, os.Chtimes(path, when, when))
+	fatal.If(t, os.Chtimes(path, when, when))
 	return path
 }
 
 func names(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	must(t, err)
+	fatal.If(t, err)
 	found := make(map[string]bool)
 	for _, e := range entries {
 		found[e.Name()] = true
@@ -39,10 +41,10 @@ func names(t *testing.T, dir string) map[string]bool {
 func TestMakeRoom_RemovesTheOldestVerifiedLogFirst(t *testing.T) {
 	dir := t.TempDir()
 	fakeLog(t, dir, "a-unverified", 100, 9)
-	must(t, MarkReplayed(fakeLog(t, dir, "c-verified", 100, 7)))
-	must(t, MarkReplayed(fakeLog(t, dir, "b-verified", 100, 8)))
+	fatal.If(t, MarkReplayed(fakeLog(t, dir, "c-verified", 100, 7)))
+	fatal.If(t, MarkReplayed(fakeLog(t, dir, "b-verified", 100, 8)))
 	room, err := MakeRoom(dir, Limits{Keep: 299})
-	must(t, err)
+	fatal.If(t, err)
 	if !slices.Equal(room.Removed, []string{"b-verified.mcap"}) || room.Held != 200 {
 		t.Errorf("got %+v", room)
 	}
@@ -60,7 +62,7 @@ func TestMakeRoom_RemovesNoUnverifiedLog(t *testing.T) {
 		for i := range 6 {
 			path := fakeLog(t, dir, string(rune('a'+i)), 1+rng.IntN(1000), i)
 			if rng.IntN(2) == 0 {
-				must(t, MarkReplayed(path))
+				fatal.If(t, MarkReplayed(path))
 			} else {
 				unverified[filepath.Base(path)] = true
 			}
@@ -99,15 +101,15 @@ func TestMakeRoom_RemovesPicturesBeforeAnyLog(t *testing.T) {
 		{age: time.Hour, pictures: 4},
 	} {
 		dir := t.TempDir()
-		must(t, MarkReplayed(fakeLog(t, dir, "a", 100, 9)))
-		must(t, MarkReplayed(fakeLog(t, dir, "b", 100, 8)))
+		fatal.If(t, MarkReplayed(fakeLog(t, dir, "a", 100, 9)))
+		fatal.If(t, MarkReplayed(fakeLog(t, dir, "b", 100, 8)))
 		fakeLog(t, dir, "unverified", 100, 7)
 		fakeLog(t, dir, "a.view-001", 100, 4)
 		fakeLog(t, dir, "a.view-002", 100, 3)
 		fakeLog(t, dir, "gone.view-001", 100, 1)
 		fakeLog(t, dir, "unverified.view-1000", 100, 1)
 		room, err := MakeRoom(dir, Limits{Keep: c.keep, Pictures: c.age, Synced: func() bool { return true }})
-		must(t, err)
+		fatal.If(t, err)
 		if len(room.Pictures) != c.pictures || len(room.Removed) != c.logs || !names(t, dir)["unverified.mcap"] ||
 			room.Held != int64(700-100*(c.pictures+c.logs)) {
 			t.Errorf("%+v: %+v", c, room)
@@ -118,8 +120,8 @@ func TestMakeRoom_RemovesPicturesBeforeAnyLog(t *testing.T) {
 func TestMakeRoom_RemovesNothingThatDoesNotSuffice(t *testing.T) {
 	for _, l := range []Limits{{Keep: 99}, {MinFree: 301}, {Keep: 1, MinFree: 100}, {Keep: 299, MinFree: 301}} {
 		dir := t.TempDir()
-		must(t, MarkReplayed(fakeLog(t, dir, "a", 100, 9)))
-		must(t, MarkReplayed(fakeLog(t, dir, "b", 100, 8)))
+		fatal.If(t, MarkReplayed(fakeLog(t, dir, "a", 100, 9)))
+		fatal.If(t, MarkReplayed(fakeLog(t, dir, "b", 100, 8)))
 		fakeLog(t, dir, "unmarked", 100, 7)
 		l.Free = func(dir string) (int64, error) {
 			return 400 - 100*int64(len(names(t, dir))-len(marks(t, dir))), nil
@@ -135,13 +137,13 @@ func TestMakeRoom_RemovesNothingThatDoesNotSuffice(t *testing.T) {
 func marks(t *testing.T, dir string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*.replayed"))
-	must(t, err)
+	fatal.If(t, err)
 	return found
 }
 
 func TestReplayed_IgnoresMarksOfEarlierPrograms(t *testing.T) {
 	path := fakeLog(t, t.TempDir(), "run", 20, 1)
-	must(t, os.WriteFile(markPath(path), []byte("20 bytes\n"), 0o600))
+	fatal.If(t, os.WriteFile(markPath(path), []byte("20 bytes\n"), 0o600))
 	if Replayed(path) {
 		t.Error("a mark that replay gave without asking counts")
 	}
@@ -153,13 +155,13 @@ func TestMakeRoom_RemovesNothingByAgeWithoutAKnownAge(t *testing.T) {
 			w, path := create(t, testMetadata(testShape), Options{NoSync: true})
 			pictures := w.Pictures(0)
 			pictures.synced = func() bool { return then }
-			must(t, pictures.Write(testPicture(0)))
-			must(t, errors.Join(pictures.Close(), w.Close()))
+			fatal.If(t, pictures.Write(testPicture(0)))
+			fatal.If(t, errors.Join(pictures.Close(), w.Close()))
 			view := strings.TrimSuffix(path, ".mcap") + ".view-001.mcap"
 			old := time.Unix(1000, 0) // as a clock without a battery
-			must(t, os.Chtimes(view, old, old))
+			fatal.If(t, os.Chtimes(view, old, old))
 			room, err := MakeRoom(filepath.Dir(path), Limits{Pictures: time.Hour, Synced: func() bool { return now }})
-			must(t, err)
+			fatal.If(t, err)
 			if known := then && now; known != (len(room.Pictures) == 1) || known != (room.Undated == 0) {
 				t.Errorf("synchronised when recorded %v, now %v: %+v", then, now, room)
 			}
@@ -184,19 +186,19 @@ func TestMakeRoom_LeavesAnOpenLog(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "live.mcap")
 	live, err := Create(path, testMetadata(testShape), Options{NoSync: true})
-	must(t, err)
-	must(t, MarkReplayed(path))
+	fatal.If(t, err)
+	fatal.If(t, MarkReplayed(path))
 	pictures := live.Pictures(0)
-	must(t, pictures.Write(testPicture(0)))
+	fatal.If(t, pictures.Write(testPicture(0)))
 	room, err := MakeRoom(dir, Limits{Keep: 1, Pictures: time.Nanosecond, Synced: func() bool { return true }})
-	must(t, err)
+	fatal.If(t, err)
 	left := names(t, dir)
 	if len(room.Removed)+len(room.Pictures) > 0 || !left["live.mcap"] || !left["live.view-001.mcap"] {
 		t.Errorf("got %+v", room)
 	}
-	must(t, pictures.Close())
-	must(t, live.Close())
-	must(t, MarkReplayed(path)) // Close made it longer
+	fatal.If(t, pictures.Close())
+	fatal.If(t, live.Close())
+	fatal.If(t, MarkReplayed(path)) // Close made it longer
 	room, err = MakeRoom(dir, Limits{Keep: 1})
 	if err != nil || len(room.Removed)+len(room.Pictures) != 2 || room.Held != 0 {
 		t.Errorf("after Close: %+v, %v", room, err)
@@ -208,11 +210,11 @@ func TestReplayed_IsFalseAfterTheLogGrew(t *testing.T) {
 	if Replayed(path) {
 		t.Error("verified without a mark")
 	}
-	must(t, MarkReplayed(path))
+	fatal.If(t, MarkReplayed(path))
 	if !Replayed(path) {
 		t.Error("not verified after MarkReplayed")
 	}
-	must(t, os.WriteFile(path, make([]byte, 21), 0o600))
+	fatal.If(t, os.WriteFile(path, make([]byte, 21), 0o600))
 	if Replayed(path) {
 		t.Error("verified although the log grew")
 	}
@@ -220,7 +222,7 @@ func TestReplayed_IsFalseAfterTheLogGrew(t *testing.T) {
 
 func TestMakeRoom_ChangesNothingWithinTheLimits(t *testing.T) {
 	dir := t.TempDir()
-	must(t, MarkReplayed(fakeLog(t, dir, "run", 20, 1)))
+	fatal.If(t, MarkReplayed(fakeLog(t, dir, "run", 20, 1)))
 	room, err := MakeRoom(dir, Limits{Keep: 20, MinFree: 5, Free: func(string) (int64, error) { return 5, nil }})
 	if err != nil || len(room.Removed) > 0 {
 		t.Errorf("got %+v, %v", room, err)
@@ -240,8 +242,8 @@ func TestMakeRoom_FreesASmallDisk(t *testing.T) {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
 		t.Skipf("mounting a small disk takes root: %v", err)
 	}
-	defer func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
-	must(t, MarkReplayed(fakeLog(t, dir, "old", 1<<20, 3)))
+	defer func() { fatal.If(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
+	fatal.If(t, MarkReplayed(fakeLog(t, dir, "old", 1<<20, 3)))
 	fakeLog(t, dir, "new", 1<<20, 2)
 	room, err := MakeRoom(dir, Limits{MinFree: 2500 << 10})
 	if err != nil || !slices.Equal(room.Removed, []string{"old.mcap"}) || room.Free < 2500<<10 {

@@ -6,6 +6,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/fatal"
 )
 
 // simulation is a simulated run with ticks of testShape.
@@ -22,7 +23,7 @@ func (s simulation) runSpoilt(t *testing.T, spoil func(*Snapshot)) (path string,
 	w, path := create(t, meta, Options{NoSync: true})
 	newTick := func(index uint64) *controller.Tick { return randomTick(testShape, index) }
 	z = flightlogtest.Run(s).Write(t, spoiltLog{w, spoil}, newTick)
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	return path, z
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/fatal"
 )
 
 // switched returns a run that switches to a saved task, with a periodic snapshot before the tick of the switch.
@@ -58,7 +59,7 @@ func TestVerify_DetectsADamagedSwitch(t *testing.T) {
 			}
 			continue
 		}
-		must(t, err)
+		fatal.If(t, err)
 		if !result.OK() || len(result.Gaps) != 1 || !strings.Contains(result.Gaps[0].Reason, "switched") ||
 			!result.Gaps[0].Ended || result.Unverified == 0 {
 			t.Errorf("%s: gaps %+v, first difference %v", name, result.Gaps, result.First)
@@ -97,13 +98,13 @@ func TestVerify_LosesADroppedSwitchUntilTheNextSnapshot(t *testing.T) {
 func TestVerify_FlippedBitInASwitchIsDamage(t *testing.T) {
 	path, _ := switched().run(t)
 	log, err := os.ReadFile(path)
-	must(t, err)
+	fatal.If(t, err)
 	at := bytes.LastIndex(log, []byte("\x32\x04walk"))
 	if at < 0 {
 		t.Fatal("no name of the task in the log")
 	}
 	log[at-9] ^= 4
-	must(t, os.WriteFile(path, log, 0o600))
+	fatal.If(t, os.WriteFile(path, log, 0o600))
 	result, err := Verify(open(t, path))
 	if err == nil && result.OK() {
 		t.Error("verified")

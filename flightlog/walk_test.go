@@ -13,6 +13,7 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/fatal"
 )
 
 // lead is the opcode and the offset of a record in a log.
@@ -55,7 +56,7 @@ type damageCase struct {
 
 func (c damageCase) check(t *testing.T) {
 	r, err := NewReader(bytes.NewReader(c.log), int64(len(c.log)))
-	must(t, err)
+	fatal.If(t, err)
 	damage := r.Damage()
 	if (len(damage) > 0) != (c.damage != "") || len(damage) > 0 && !strings.Contains(damage[0].Error(), c.damage) {
 		t.Errorf("damage %v, want %q", damage, c.damage)
@@ -161,23 +162,23 @@ func zeroedTo(log []byte, from, to int) []byte {
 func TestReader_OpenLogIsNotDamaged(t *testing.T) {
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
 	for i := range uint64(20) {
-		must(t, w.WriteTick(randomTick(testShape, i)))
-		must(t, w.WriteLabel(testLabel(i+1)))
+		fatal.If(t, w.WriteTick(randomTick(testShape, i)))
+		fatal.If(t, w.WriteLabel(testLabel(i+1)))
 		if r := open(t, path); r.Cut() == nil || len(r.Damage()) > 0 {
 			t.Fatalf("after tick %d: cut %v, damage %v", i, r.Cut(), r.Damage())
 		}
 	}
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 }
 
 func TestRecover_MarksTheCopyOfADamagedLog(t *testing.T) {
 	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 600, Every: 100}.run(t)
 	log, err := os.ReadFile(path)
-	must(t, err)
-	must(t, os.WriteFile(path, flip(log, nth(log, mcap.OpChunk, 5)+300), 0o600))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(path, flip(log, nth(log, mcap.OpChunk, 5)+300), 0o600))
 	out := filepath.Join(t.TempDir(), "copy.mcap")
 	saved, err := Recover(path, out)
-	must(t, err)
+	fatal.If(t, err)
 	r := open(t, out)
 	mark := r.Metadata().Extra[KeyRecovered]
 	if len(saved.Damage) != 1 || len(r.Damage()) > 0 || !strings.Contains(mark, "checksum of a chunk") {
@@ -188,31 +189,31 @@ func TestRecover_MarksTheCopyOfADamagedLog(t *testing.T) {
 func TestReader_RewrittenLogIsNotDamaged(t *testing.T) {
 	log, _ := smallLog(t, 60, Options{})
 	r, err := NewReader(bytes.NewReader(log), int64(len(log)))
-	must(t, err)
+	fatal.If(t, err)
 	for _, checksums := range []bool{true, false} {
 		var out bytes.Buffer
 		opts := mcap.WriterOptions{IncludeCRC: checksums, Chunked: true, ChunkSize: 1 << 14, OverrideLibrary: true}
 		w, err := mcap.NewWriter(&out, &opts)
-		must(t, err)
-		must(t, w.WriteHeader(&mcap.Header{Library: "another program"}))
-		must(t, (&records{Writer: w}).declare(logChannels, namedChannels{}))
+		fatal.If(t, err)
+		fatal.If(t, w.WriteHeader(&mcap.Header{Library: "another program"}))
+		fatal.If(t, (&records{Writer: w}).declare(logChannels, namedChannels{}))
 		kv, err := r.meta.encode()
-		must(t, err)
+		fatal.If(t, err)
 		if checksums { // the metadata as it is in the log
 			kv[keyPreamble] = "in " + preambleName
 			old := map[string]string{keyPreamble: "00000000"}
-			must(t, w.WriteMetadata(&mcap.Metadata{Name: preambleName, Metadata: old}))
+			fatal.If(t, w.WriteMetadata(&mcap.Metadata{Name: preambleName, Metadata: old}))
 		}
-		must(t, w.WriteMetadata(&mcap.Metadata{Name: metadataName, Metadata: kv}))
-		must(t, r.copyAttachments(w))
+		fatal.If(t, w.WriteMetadata(&mcap.Metadata{Name: metadataName, Metadata: kv}))
+		fatal.If(t, r.copyAttachments(w))
 		for record, err := range r.Records() {
-			must(t, err)
+			fatal.If(t, err)
 			m := mcap.Message{ChannelID: uint16(record.channel + 1), LogTime: record.LogTime, Data: record.data}
-			must(t, w.WriteMessage(&m))
+			fatal.If(t, w.WriteMessage(&m))
 		}
-		must(t, w.Close())
+		fatal.If(t, w.Close())
 		rewritten, err := NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
-		must(t, err)
+		fatal.If(t, err)
 		if damage := rewritten.Damage(); len(damage) > 0 || rewritten.Cut() != nil {
 			t.Errorf("checksums %v: damage %v, cut %v", checksums, damage, rewritten.Cut())
 		}

@@ -7,6 +7,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
 
@@ -14,7 +15,7 @@ import (
 func whatIfOf(t *testing.T, path string, p Params) Answer {
 	t.Helper()
 	answer, err := WhatIf(open(t, path), p)
-	must(t, err)
+	fatal.If(t, err)
 	return answer
 }
 
@@ -102,7 +103,7 @@ func TestWhatIfAll_EqualsWhatIf(t *testing.T) {
 	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 300}.run(t)
 	r := open(t, path)
 	run, err := Verify(r)
-	must(t, err)
+	fatal.If(t, err)
 	low, high, rho := 0.02, 0.3, 0.99
 	params := []Params{{Kappa: &low}, {Kappa: &high, Rho: &rho}, {Rho: &rho}}
 	visits, last := make([]int, len(params)), make([][]float64, len(params))
@@ -115,7 +116,7 @@ func TestWhatIfAll_EqualsWhatIf(t *testing.T) {
 			last[i] = make([]float64, belief.Dim())
 			belief.Mean(last[i])
 		})
-	must(t, err)
+	fatal.If(t, err)
 	for i, p := range params {
 		want := whatIfOf(t, path, p)
 		if answers[i].Asked != want.Asked || answers[i].Labels != want.Labels || visits[i] != 300 {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -29,12 +30,12 @@ func TestWriter_RoundTripsTicksAndLabels(t *testing.T) {
 		w, path := create(t, testMetadata(testShape), Options{NoSync: true, Compress: compress})
 		const n = 300
 		for i := range uint64(n) {
-			must(t, w.WriteTick(randomTick(testShape, i)))
+			fatal.If(t, w.WriteTick(randomTick(testShape, i)))
 			if i%100 == 50 {
-				must(t, w.WriteLabel(testLabel(i)))
+				fatal.If(t, w.WriteLabel(testLabel(i)))
 			}
 		}
-		must(t, w.Close())
+		fatal.If(t, w.Close())
 
 		r := open(t, path)
 		if r.Cut() != nil {
@@ -43,7 +44,7 @@ func TestWriter_RoundTripsTicksAndLabels(t *testing.T) {
 		var ticks uint64
 		var labels []rewardsrc.Label
 		for record, err := range r.Records() {
-			must(t, err)
+			fatal.If(t, err)
 			if record.Label != nil {
 				labels = append(labels, *record.Label)
 			}
@@ -93,9 +94,9 @@ func TestWriter_StoresEveryFieldOfATick(t *testing.T) {
 
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
 	_ = w.WriteTick(tick)
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	for record, err := range open(t, path).Records() {
-		must(t, err)
+		fatal.If(t, err)
 		if record.Tick != nil && !reflect.DeepEqual(record.Tick.Header, tick.Header) {
 			t.Fatalf("got  %+v\nwant %+v", record.Tick.Header, tick.Header)
 		}
@@ -110,10 +111,10 @@ func TestWriter_KeepsTheBitsOfNonFiniteNumbers(t *testing.T) {
 	}
 	tick.Obs[0] = math.Float32frombits(0xffc12345)
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
-	must(t, w.WriteTick(tick))
-	must(t, w.Close())
+	fatal.If(t, w.WriteTick(tick))
+	fatal.If(t, w.Close())
 	for record, err := range open(t, path).Records() {
-		must(t, err)
+		fatal.If(t, err)
 		for i, bits := range odd {
 			if got := math.Float64bits(record.Tick.Phi[i]); got != bits {
 				t.Errorf("phi[%d]: got %#x, want %#x", i, got, bits)
@@ -129,7 +130,7 @@ func TestWriter_RoundTripsMetadata(t *testing.T) {
 	meta := testMetadata(testShape)
 	meta.Clock.Simulated = true
 	w, path := create(t, meta, Options{NoSync: true})
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	meta.Format = FormatVersion
 	if got := open(t, path).Metadata(); !reflect.DeepEqual(got, meta) {
 		t.Fatalf("got  %+v\nwant %+v", got, meta)
@@ -147,15 +148,15 @@ func TestWriter_RoundTripsOtherMessages(t *testing.T) {
 		Next: 4, Hash: math.MaxUint64, State: []float64{1, math.Copysign(0, -1)},
 		Noise: controller.NoiseState{Squares: 2, Count: 3},
 	}
-	must(t, w.WriteRequest(request))
-	must(t, w.WritePlan(plan))
-	must(t, w.WriteEvent(event))
-	must(t, w.WriteTiming(timing))
-	must(t, w.WriteSnapshot(snapshot))
-	must(t, w.Close())
+	fatal.If(t, w.WriteRequest(request))
+	fatal.If(t, w.WritePlan(plan))
+	fatal.If(t, w.WriteEvent(event))
+	fatal.If(t, w.WriteTiming(timing))
+	fatal.If(t, w.WriteSnapshot(snapshot))
+	fatal.If(t, w.Close())
 	var got []any
 	for r, err := range open(t, path).Records() {
-		must(t, err)
+		fatal.If(t, err)
 		for _, p := range []any{r.Request, r.Plan, r.Event, r.Timing, r.Snapshot} {
 			if v := reflect.ValueOf(p); !v.IsNil() {
 				got = append(got, v.Elem().Interface())
@@ -173,23 +174,23 @@ func TestWriter_IsReadByTheMCAPLibrary(t *testing.T) {
 		w, path := create(t, testMetadata(testShape), Options{NoSync: true, Compress: compress})
 		const n = 100
 		for i := range uint64(n) {
-			must(t, w.WriteTick(randomTick(testShape, i)))
+			fatal.If(t, w.WriteTick(randomTick(testShape, i)))
 			if i%10 == 0 {
-				must(t, w.WriteLabel(testLabel(i+1)))
+				fatal.If(t, w.WriteLabel(testLabel(i+1)))
 			}
 		}
-		must(t, w.Close())
+		fatal.If(t, w.Close())
 		f, err := os.Open(path)
-		must(t, err)
+		fatal.If(t, err)
 		defer func() { _ = f.Close() }()
 		reader, err := mcap.NewReader(f)
-		must(t, err)
+		fatal.If(t, err)
 		defer reader.Close()
 
 		messages, err := reader.Messages(mcap.UsingIndex(true), mcap.InOrder(mcap.LogTimeOrder))
-		must(t, err)
+		fatal.If(t, err)
 		var ticks uint64
-		must(t, mcap.Range(messages, func(s *mcap.Schema, c *mcap.Channel, m *mcap.Message) error {
+		fatal.If(t, mcap.Range(messages, func(s *mcap.Schema, c *mcap.Channel, m *mcap.Message) error {
 			if c.Topic != TopicTick {
 				return nil
 			}
@@ -204,7 +205,7 @@ func TestWriter_IsReadByTheMCAPLibrary(t *testing.T) {
 			return nil
 		}))
 		info, err := reader.Info()
-		must(t, err)
+		fatal.If(t, err)
 		want := map[string]uint64{TopicTick: n, TopicLabel: n / 10}
 		if got := info.ChannelCounts(); ticks != n || !maps.Equal(nonZero(got), want) {
 			t.Fatalf("read %d ticks, the summary counts %v", ticks, got)
@@ -227,11 +228,11 @@ func checkSummary(t *testing.T, reader *mcap.Reader, info *mcap.Info) {
 	}
 	for _, a := range info.AttachmentIndexes {
 		ar, err := reader.GetAttachmentReader(a.Offset)
-		must(t, err)
+		fatal.If(t, err)
 		_, err = io.Copy(io.Discard, ar.Data())
-		must(t, err)
+		fatal.If(t, err)
 		computed, err := ar.ComputedCRC()
-		must(t, err)
+		fatal.If(t, err)
 		if parsed, err := ar.ParsedCRC(); err != nil || parsed != computed {
 			t.Errorf("attachment %s: checksum %x, want %x (%v)", a.Name, computed, parsed, err)
 		}
@@ -246,13 +247,13 @@ func nonZero(counts map[string]uint64) map[string]uint64 {
 func decodeDynamically(t *testing.T, s *mcap.Schema, data []byte) *dynamicpb.Message {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
-	must(t, proto.Unmarshal(s.Data, &set))
+	fatal.If(t, proto.Unmarshal(s.Data, &set))
 	files, err := protodesc.NewFiles(&set)
-	must(t, err)
+	fatal.If(t, err)
 	message, err := files.FindDescriptorByName(protoreflect.FullName(s.Name))
-	must(t, err)
+	fatal.If(t, err)
 	m := dynamicpb.NewMessage(message.(protoreflect.MessageDescriptor))
-	must(t, proto.Unmarshal(data, m))
+	fatal.If(t, proto.Unmarshal(data, m))
 	return m
 }
 
@@ -280,10 +281,10 @@ func TestWriter_TickWithoutSampleHasItsWakeTime(t *testing.T) {
 	tick.SenseAt, tick.Flags = 0, controller.FlagBadObs
 	meta := testMetadata(testShape)
 	w, path := create(t, meta, Options{NoSync: true})
-	must(t, w.WriteTick(tick))
-	must(t, w.Close())
+	fatal.If(t, w.WriteTick(tick))
+	fatal.If(t, w.Close())
 	for record, err := range open(t, path).Records() {
-		must(t, err)
+		fatal.If(t, err)
 		if want := uint64(meta.Clock.Wall(tick.Wake)); record.LogTime != want || record.Tick.SenseAt != 0 {
 			t.Fatalf("logged at %d with sense time %d, want %d", record.LogTime, record.Tick.SenseAt, want)
 		}
@@ -292,7 +293,7 @@ func TestWriter_TickWithoutSampleHasItsWakeTime(t *testing.T) {
 
 func TestCreate_RefusesAnExistingFile(t *testing.T) {
 	w, path := create(t, testMetadata(testShape), Options{NoSync: true})
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	if _, err := Create(path, testMetadata(testShape), Options{}); !errors.Is(err, os.ErrExist) {
 		t.Fatalf("got %v", err)
 	}

@@ -9,14 +9,13 @@ import (
 	"testing"
 
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 )
 
 // TestOptional_ListsEveryInterface reads the source of package hal.
 func TestOptional_ListsEveryInterface(t *testing.T) {
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := []string{"Device", "Robot"}
 	for _, o := range haltest.Optional() {
 		want = append(want, o.Name())
@@ -24,9 +23,7 @@ func TestOptional_ListsEveryInterface(t *testing.T) {
 	var found []string
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok && spec.Name.IsExported() {
 				if _, ok := spec.Type.(*ast.InterfaceType); ok {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // fakeRobot is a folder with fake programs for ssh, scp and the tools of a robot.
@@ -167,9 +169,7 @@ func TestFlash_RollsBackAVersionThatIsNotReady(t *testing.T) {
 func TestFlash_RollbackDoesNotStartAStoppedService(t *testing.T) {
 	r := newFakeRobot(t)
 	r.flash("--deb", r.deb("1.0", ""))
-	if err := os.Remove(filepath.Join(r.dir, "active")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(filepath.Join(r.dir, "active")))
 	status, out := r.flash("--deb", r.deb("2.0", "unready"))
 	r.expect(status, out, 3, "1.0", false, "was not running, and is not")
 }
@@ -228,9 +228,7 @@ func TestFlash_TakesAnyNameOfAPackage(t *testing.T) {
 			r := newFakeRobot(t)
 			r.write(name, "1.0\narm64\n\n", 0o644)
 			script, err := filepath.Abs("../scripts/flash.sh")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			for _, path := range []string{name, "./" + name, filepath.Join(r.dir, name)} {
 				cmd := exec.Command(script, "--deb", path, "me@robot")
 				cmd.Dir, cmd.Env = r.dir, r.environment()

@@ -13,6 +13,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal/bridge"
+	"optibfm/internal/fatal"
 	"optibfm/rtloop"
 	_ "optibfm/standard"
 )
@@ -20,17 +21,13 @@ import (
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }
 
 func TestPackage_InstalledConfigurationIsASimulator(t *testing.T) {
 	file, err := configs.Load("robot.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if file.Robot.Driver != "rover" || file.Loop.Posture != rtloop.Strict || file.Log.MinFreeGB <= 0 {
 		t.Errorf("driver %s, posture %s, %g GB free", file.Robot.Driver, file.Loop.Posture, file.Log.MinFreeGB)
 	}
@@ -44,9 +41,7 @@ func TestPackage_InstalledConfigurationIsASimulator(t *testing.T) {
 
 func TestService_HostHasAnotherUserWithoutTheBusesOfTheRobot(t *testing.T) {
 	file, err := configs.Load("robot.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	user := file.Run.HostUser
 	if start := unit(t, "ExecStart"); len(start) != 1 || !strings.HasSuffix(start[0], " --set run.host_user="+user) {
 		t.Errorf("the service runs %q", start)
@@ -94,9 +89,7 @@ func TestService_StopsInOrderAndWatchdogIsLast(t *testing.T) {
 		}
 	}
 	file, err := configs.Load("robot.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if file.Loop.WatchdogMS <= 0 || file.Loop.WatchdogMS >= 2000/2 {
 		t.Errorf("loop.watchdog_ms is %g, want it to expire before WatchdogSec", file.Loop.WatchdogMS)
 	}
@@ -187,9 +180,7 @@ func packageFiles(t *testing.T) map[string]string {
 			Dst string `yaml:"dst"`
 		} `yaml:"contents"`
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "nfpm.yaml")), &description); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, yaml.Unmarshal([]byte(read(t, "nfpm.yaml")), &description))
 	files := map[string]string{}
 	for _, c := range description.Contents {
 		if !strings.Contains(c.Src, "*") {

@@ -89,7 +89,7 @@ var faults = []fault{
 	{name: "operator's stop", cause: "operator", inject: shellStep("optibfm stop -c " + configFile)},
 }
 
-var fatal = []fault{
+var ending = []fault{
 	{name: "host killed", inject: shellStep("pkill -KILL -P $MAINPID")},
 	{name: "control process killed", inject: shellStep("kill -KILL $MAINPID")},
 	{name: "host killed by the kernel, out of memory", inject: outOfMemory("$(pgrep -P $MAINPID)")},
@@ -115,7 +115,7 @@ func TestRobot_ReactsToFaults(t *testing.T) {
 	}
 	w.set(func() { w.onLines = true })
 	start(t, w, "gpio")
-	for _, f := range fatal {
+	for _, f := range ending {
 		w.recover()
 		w.drive()
 		w.meet(f, true)
@@ -217,14 +217,14 @@ func (w *world) recover() {
 }
 
 // meet injects a fault and checks the reaction. A fatal fault ends the run, and systemd starts another.
-func (w *world) meet(f fault, fatal bool) {
+func (w *world) meet(f fault, ends bool) {
 	w.t.Helper()
 	before := w.status()
 	since := time.Now()
 	f.inject(w)
 	var result string
 	switch {
-	case fatal:
+	case ends:
 		result = w.restarts(since)
 	case f.cause != "":
 		result = w.stops(f, since)
@@ -243,7 +243,7 @@ func (w *world) meet(f fault, fatal bool) {
 		f.repair(w)
 	}
 	s := w.status()
-	if s.State != "armed" && !fatal {
+	if s.State != "armed" && !ends {
 		w.recover()
 		s = w.status()
 	}

@@ -17,6 +17,7 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
 	"optibfm/rtloop"
@@ -62,9 +63,7 @@ func newWorld(t *testing.T) *world {
 	cfg.Task, cfg.PeriodMS, cfg.Seed = "spin", float64(worldPeriod)/float64(time.Millisecond), 5
 	w := &world{t: t, chip: i2cbustest.NewBNO055()}
 	err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE) // devices do not wait for a disk
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if w.body, err = rover.New(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +82,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.buttons.Set(levelsAtRest)
-	if err := w.buttons.KeepPolling(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.buttons.KeepPolling())
 	w.plugIMU()
 	w.plugPad()
 	go w.run()

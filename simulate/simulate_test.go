@@ -8,6 +8,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/simulate"
 	"optibfm/tflite"
@@ -33,9 +34,7 @@ func TestEpisodes_HaveStepsAndSeeds(t *testing.T) {
 	var starts, ends int
 	for {
 		over, err := e.Begin(tick)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if over {
 			break
 		}
@@ -96,24 +95,16 @@ func (silent) Halt() error                { return nil }
 func newStepper(t *testing.T, robot *haltest.Simulator, resetter hal.Resetter) *simulate.Stepper {
 	t.Helper()
 	network, err := tflitetest.Bundle(tflite.Dims{Obs: 2, Action: 1, Latent: 3, Ensemble: 2}, 1).NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cfg := controller.DefaultConfig()
 	cfg.Strategy = controller.Random
 	planner, err := controller.NewPlanner(cfg, network)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	agent, err := controller.NewAgent(cfg, controller.Parts{
 		Robot: robot, Source: silent{}, Model: network, Plans: controller.NewLockstep(planner),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := agent.Arm(0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, agent.Arm(0))
 	return &simulate.Stepper{
 		Agent: agent, Period: robot.Spec().Period, Episodes: simulate.Episodes{Robot: resetter, Steps: 4, Limit: 2},
 	}
@@ -125,9 +116,7 @@ func TestStepper_TicksArePeriodsApart(t *testing.T) {
 	tick := controller.NewTick(s.Agent.Shape())
 	for n := uint64(0); ; n++ {
 		ran, err := s.Step(tick)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if !ran {
 			if n != 10 || s.Index() != 10 {
 				t.Errorf("%d ticks in 2 episodes of 4 steps", n)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -23,13 +24,9 @@ func network(b *testing.B, hidden int, options ...tflite.Option) *tflite.Network
 	m := tflitetest.Manifest(walker)
 	m.Architecture.F.Hidden, m.Architecture.Actor.Hidden, m.Architecture.B.Hidden = hidden, hidden, hidden
 	bundle, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 1))
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	n, err := bundle.NewNetwork(options...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	return n
 }
 
@@ -39,9 +36,7 @@ func benchmark(b *testing.B, call func(n *tflite.Network, rng *rand.Rand) func()
 			n := network(b, hidden, options...)
 			defer n.Close()
 			run := call(n, rand.New(rand.NewPCG(1, 1)))
-			if err := run(); err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, run())
 			b.ReportAllocs()
 			reportBest(b, run)
 		})
@@ -54,9 +49,7 @@ func reportBest(b *testing.B, run func() error) {
 	least, leastUsed := time.Duration(math.MaxInt64), int64(math.MaxInt64)
 	for b.Loop() {
 		start, used := time.Now(), processorTime(b)
-		if err := run(); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, run())
 		least, leastUsed = min(least, time.Since(start)), min(leastUsed, processorTime(b)-used)
 	}
 	b.ReportMetric(float64(least), "best-ns/op")
@@ -66,9 +59,7 @@ func reportBest(b *testing.B, run func() error) {
 // processorTime returns the processor time of the process in nanoseconds.
 func processorTime(b *testing.B) int64 {
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t))
 	return t.Nano()
 }
 
@@ -106,15 +97,11 @@ func BenchmarkSearch(b *testing.B) {
 func searchOf(b *testing.B, n *tflite.Network, labels, count int, rng *rand.Rand) func() error {
 	d, width := n.Dims().Latent, n.Dims().Obs
 	p, err := posterior.New(d, 1, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	phi, mean, invR, z := make([]float64, d), make([]float64, d), make([]float64, d*d), make([]float64, d)
 	for range labels {
 		err := errors.Join(n.Backward(phi, randoms32(rng, width)), p.Update(phi, rng.NormFloat64(), 1))
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 	}
 	p.Mean(mean)
 	p.InvR(invR)
@@ -182,17 +169,13 @@ func BenchmarkPublicSizes(b *testing.B) {
 		m.Architecture = a
 		b.Run(name, func(b *testing.B) {
 			bundle, err := tflite.New(m, tflitetest.Tensors(a, 1))
-			if err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, err)
 			rng := rand.New(rand.NewPCG(1, 1))
 			obs, z, phi := randoms32(rng, a.Obs), randoms64(rng, a.Latent), make([]float64, a.Latent)
 			action := make([]float32, a.Action)
 			for workers := 1; workers <= 2; workers++ {
 				n, err := bundle.NewNetwork(tflite.Workers(workers))
-				if err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, err)
 				search := searchOf(b, n, 0, 128, rng)
 				for what, call := range map[string]func() error{
 					"tick":   func() error { return errors.Join(n.Phi(phi, obs), n.Act(action, obs, z)) },

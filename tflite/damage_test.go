@@ -13,6 +13,8 @@ import (
 	"testing/fstest"
 
 	"github.com/x448/float16"
+
+	"optibfm/internal/fatal"
 )
 
 // tiny returns a small model with weights that are multiples of 1/8, exact on every
@@ -45,18 +47,14 @@ func tiny() (Manifest, map[string]Tensor) {
 func files(t testing.TB, m Manifest, weights []byte) fstest.MapFS {
 	t.Helper()
 	text, err := encodeManifest(m, hashOf(weights), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return fstest.MapFS{manifestFileName: {Data: text}, weightsFileName: {Data: weights}}
 }
 
 func encodeWeights(t testing.TB, tensors map[string]Tensor) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := writeSafetensors(&b, tensors); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, writeSafetensors(&b, tensors))
 	return b.Bytes()
 }
 
@@ -70,9 +68,7 @@ func TestLoad_ReturnsTheSavedBundle(t *testing.T) {
 	m, tensors := tiny()
 	weights := encodeWeights(t, tensors)
 	b, err := Load(files(t, m, weights))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !reflect.DeepEqual(b.Manifest, m) || b.Hash != hashOf(weights) {
 		t.Errorf("got %+v, want %+v", b, m)
 	}
@@ -296,9 +292,7 @@ func parseArchitecture(config, init string) (Architecture, error) {
 
 func TestParseCheckpoint_ReadsGroups(t *testing.T) {
 	a, err := parseArchitecture(bfmZeroConfig, bfmZeroInit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := Architecture{
 		Obs: 9, Action: 2, Latent: 5, NormZ: true,
 		Groups: []Group{{"state", 4, true}, {"privileged_state", 3, true}, {"last_action", 2, false}},
@@ -345,9 +339,7 @@ func TestParseCheckpoint_NamesDamagedGroups(t *testing.T) {
 
 func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
 	a, err := parseArchitecture(bfmZeroConfig, bfmZeroInit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const mean = "_obs_normalizer._normalizers.state._normalizer.running_mean"
 	for name, c := range map[string]struct {
 		change func(ts map[string]Tensor)
@@ -403,9 +395,7 @@ func TestManifest_KeepsGroups(t *testing.T) {
 	}
 	m.Observation, m.Action = nil, nil
 	text, err := encodeManifest(m, strings.Repeat("0", 64), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b, err := parseManifest(text)
 	if err != nil || !reflect.DeepEqual(b.Architecture, m.Architecture) {
 		t.Errorf("%+v, %v", b, err)
@@ -426,9 +416,7 @@ func TestParseSafetensors_ConvertsHalfPrecision(t *testing.T) {
 	raw := weightsOf(`{"a":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},`+
 		`"b":{"dtype":"BF16","shape":[1],"data_offsets":[8,10]}}`, "\x00\x3c\x00\xc0\x01\x00\xff\x7b\x80\xbf")
 	tensors, err := parseSafetensors(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if want := []float32{1, -2, float32(math.Ldexp(1, -24)), 65504}; !slices.Equal(tensors["a"].float32s(), want) {
 		t.Errorf("F16: %v, want %v", tensors["a"].F16, want)
 	}
@@ -492,9 +480,7 @@ func TestWriteSafetensors_AlignsAndSortsTensors(t *testing.T) {
 		t.Error("the same tensors gave different bytes")
 	}
 	header, err := readHeader(bytes.NewReader(raw), int64(len(raw)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if len(header)%8 != 0 {
 		t.Errorf("the data begin at byte %d", 8+len(header))
 	}
@@ -531,9 +517,7 @@ func FuzzSafetensorsNeverPanics(f *testing.F) {
 func FuzzManifestNeverPanics(f *testing.F) {
 	m, _ := tiny()
 	text, err := encodeManifest(m, strings.Repeat("0", 64), nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(text)
 	if m.Architecture, err = parseArchitecture(bfmZeroConfig, bfmZeroInit); err != nil {
 		f.Fatal(err)
@@ -580,9 +564,7 @@ func FuzzBundleNeverPanics(f *testing.F) {
 	m, tensors := tiny()
 	weights := encodeWeights(f, tensors)
 	text, err := encodeManifest(m, hashOf(weights), nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(text, weights)
 	if m.Architecture, err = parseArchitecture(bfmZeroConfig, bfmZeroInit); err != nil {
 		f.Fatal(err)
@@ -612,9 +594,7 @@ func FuzzBundleNeverPanics(f *testing.F) {
 			return
 		}
 		n, err := b.NewNetwork()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		d := b.Dims()
 		z := make([]float64, d.Latent)
 		z[0] = 1

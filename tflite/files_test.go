@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/safefile"
 )
 
@@ -23,17 +24,13 @@ func TestLoadDir_RejectsIrregularFiles(t *testing.T) {
 		} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "bundle")
-				if err := Save(dir, m, tensors); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, Save(dir, m, tensors))
 				remove := file
 				if file == CheckpointFileName { // LoadDir reads it if there is no manifest
 					remove = manifestFileName
 				}
 				err := errors.Join(os.Remove(filepath.Join(dir, remove)), replace(filepath.Join(dir, file)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				errs := make(chan error, 1)
 				go func() {
 					_, err := LoadDir(dir)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/golden")
@@ -14,27 +16,17 @@ var update = flag.Bool("update", false, "rewrite testdata/golden")
 func TestSave_WritesGoldenFiles(t *testing.T) {
 	m, tensors := tiny()
 	dir := filepath.Join(t.TempDir(), "tiny")
-	if err := Save(dir, m, tensors); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Save(dir, m, tensors))
 	golden := filepath.Join("testdata", "golden")
 	for _, name := range []string{manifestFileName, weightsFileName} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if *update {
-			if err := os.MkdirAll(golden, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(golden, name), got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.MkdirAll(golden, 0o755))
+			fatal.If(t, os.WriteFile(filepath.Join(golden, name), got, 0o644))
 		}
 		want, err := os.ReadFile(filepath.Join(golden, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s differs from the golden file (%d bytes, want %d); after an intended change run with -update",
 				name, len(got), len(want))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/x448/float16"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -39,23 +40,15 @@ func TestLoad_Float16WeightsGiveTheResultsOfTheSameNumbers(t *testing.T) {
 		m.Architecture.F.Residual, m.Architecture.Actor.Residual = residual, residual
 		half, rounded := halved(tflitetest.Tensors(m.Architecture, 1))
 		reference, err := tflite.New(m, rounded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		obs := randomObs(reference.Dims(), 40)
 		cov, err := reference.Covariance(obs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		half["cov_b"] = tflite.Tensor{Shape: half["cov_b"].Shape, F64: cov}
 		dir := filepath.Join(t.TempDir(), "half")
-		if err := tflite.Save(dir, m, half); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, tflite.Save(dir, m, half))
 		e, err := tflite.Difference(loadDir(t, dir), reference, obs, 20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		// A residual network also rounds the products of its weights and the gains of LayerNorm.
 		if limit := map[bool]float64{false: 0, true: 2e-3}[residual]; e.Worst() > limit {
 			t.Errorf("residual %t: %+v, want at most %g", residual, e, limit)
@@ -76,9 +69,7 @@ func TestLoad_Float16ProductsDoNotOverflow(t *testing.T) {
 	half, rounded := halved(tensors)
 	b, err1 := tflite.New(m, half)
 	reference, err2 := tflite.New(m, rounded)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(err1, err2))
 	e, err := tflite.Difference(b, reference, randomObs(reference.Dims(), 40), 20)
 	if err != nil || e.Action > 2e-3 {
 		t.Errorf("%+v: %v", e, err)
@@ -98,36 +89,24 @@ func TestImport_Float16(t *testing.T) {
 		dir := shared(t, "public/"+name)
 		vectors, err1 := npz.ReadFile(filepath.Join(dir, "vectors.npz"))
 		archive, err2 := npz.ReadFile(filepath.Join(dir, "obs.npz"))
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(err1, err2))
 		checkpoint := loadDir(t, dir)
 		obs, _, err := tflite.Observations(archive, checkpoint.Dims().Obs, checkpoint.Architecture.Groups)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		out := filepath.Join(t.TempDir(), name)
-		if err := tflite.Import(dir, obs, out, tflite.ImportOptions{Float16: true}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, tflite.Import(dir, obs, out, tflite.ImportOptions{Float16: true}))
 		b := loadDir(t, out)
 		e, err := tflite.Check(b, vectors)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		printed, err := tflite.Difference(b, checkpoint, obs, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		t.Logf("%s: against PyTorch %+v, against float32 %+v", name, e, printed)
 		if e.Worst() > 1e-2 || printed.Worst() > 5e-3 || printed.Worst() < 1e-6 {
 			t.Errorf("%s: against PyTorch %+v, against float32 %+v", name, e, printed)
 		}
 		before, err1 := os.Stat(filepath.Join(dir, "model.safetensors"))
 		after, err2 := os.Stat(filepath.Join(out, "model.safetensors"))
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(err1, err2))
 		if float64(after.Size()) > 0.7*float64(before.Size()) {
 			t.Errorf("%s: %d bytes, %d in float32", name, after.Size(), before.Size())
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -19,9 +20,7 @@ func TestNetwork_PhiWithoutCovarianceIsAnError(t *testing.T) {
 		t.Error("the checkpoint has a covariance")
 	}
 	n, err := b.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d := n.Dims()
 	err = n.Phi(make([]float64, d.Latent), make([]float32, d.Obs))
 	if !errors.Is(err, tflite.ErrNoCovariance) || !strings.Contains(err.Error(), "optibfm model import") {
@@ -32,26 +31,18 @@ func TestNetwork_PhiWithoutCovarianceIsAnError(t *testing.T) {
 func TestImport_AddsCovariance(t *testing.T) {
 	dir := shared(t, "cheetah")
 	observations, err := npz.ReadFile(filepath.Join(dir, "obs.npz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	obs, err := observations["obs"].Float32s()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	obs = obs[:4000*17]
 	out := filepath.Join(t.TempDir(), "bundle")
-	if err := tflite.Import(dir, obs, out, tflite.ImportOptions{Gamma: 0.98}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Import(dir, obs, out, tflite.ImportOptions{Gamma: 0.98}))
 	b := loadDir(t, out)
 	if b.Name != "cheetah" || b.Gamma != 0.98 || !b.HasCovariance() {
 		t.Errorf("imported as %+v", b.Manifest)
 	}
 	cov, err := loadDir(t, dir).Covariance(obs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	// B has norm √d, so the trace of E[B Bᵀ] is d. B = Cov B · φ.
 	trace := 0.0
 	for i := range 50 {
@@ -61,13 +52,9 @@ func TestImport_AddsCovariance(t *testing.T) {
 		t.Errorf("the trace of Cov B is %g, want 50", trace)
 	}
 	n, err := b.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	phi, back, product := make([]float64, 50), make([]float64, 50), make([]float64, 50)
-	if err := errors.Join(n.Phi(phi, obs[:17]), n.Backward(back, obs[:17])); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(n.Phi(phi, obs[:17]), n.Backward(back, obs[:17])))
 	for i := range product {
 		for j, x := range phi {
 			product[i] += cov[i*50+j] * x
@@ -77,9 +64,7 @@ func TestImport_AddsCovariance(t *testing.T) {
 		t.Errorf("Cov B · φ differs from B by %g", e)
 	}
 	vectors, err := npz.ReadFile(filepath.Join(dir, "vectors.npz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if e, err := tflite.Check(b, vectors); err != nil || e.Worst() > 1e-4 {
 		t.Errorf("relative errors %+v, %v", e, err)
 	}
@@ -107,9 +92,7 @@ func TestSave_WritesAllOrNothing(t *testing.T) {
 	tensors := tflitetest.Tensors(m.Architecture, 1)
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "model")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(dir, 0o755))
 	if err := tflite.Save(dir, m, tensors); err != nil {
 		t.Fatalf("into an empty directory: %v", err)
 	}
@@ -132,9 +115,7 @@ func TestSave_WritesAllOrNothing(t *testing.T) {
 func loadDir(t *testing.T, dir string) *tflite.Bundle {
 	t.Helper()
 	b, err := tflite.LoadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 )
 
@@ -24,9 +25,7 @@ var checkpoints = []string{
 func readArchive(t *testing.T, folder, file string) npz.Archive {
 	t.Helper()
 	a, err := npz.ReadFile(filepath.Join("testdata", "checkpoints", folder, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return a
 }
 
@@ -35,22 +34,14 @@ func importCheckpoint(t *testing.T, name string) *Bundle {
 	t.Helper()
 	folder := filepath.Join("testdata", "checkpoints", name)
 	checkpoint, err := LoadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a := checkpoint.Architecture
 	obs, _, err := Observations(readArchive(t, name, "obs.npz"), a.Obs, a.Groups)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := filepath.Join(t.TempDir(), name)
-	if err := Import(folder, obs, out, ImportOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Import(folder, obs, out, ImportOptions{}))
 	b, err := LoadDir(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -62,9 +53,7 @@ func TestImport_LayoutsAgreeWithPyTorch(t *testing.T) {
 			vectors := readArchive(t, name, "vectors.npz")
 			delete(vectors, "cov_b")
 			e, err := Check(importCheckpoint(t, name), vectors)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			t.Logf("largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g", e.Cases, e.Phi, e.Action, e.Psi)
 			if !(e.Worst() <= 2e-5) {
 				t.Errorf("%+v, want at most 2e-5", e)
@@ -133,9 +122,7 @@ func checkpointFiles(t testing.TB, name string) fstest.MapFS {
 		if os.IsNotExist(err) && file == initFileName {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		files[file] = &fstest.MapFile{Data: raw}
 	}
 	return files
@@ -152,9 +139,7 @@ func wholeCheckpoints(t *testing.T) map[string]fstest.MapFS {
 		"metamotivo": {cheetahConfig, ""}, "bfmzero": {bfmZeroConfig, bfmZeroInit},
 	} {
 		a, err := parseArchitecture(c.config, c.init)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all[name] = fstest.MapFS{
 			CheckpointFileName: {Data: []byte(c.config)}, weightsFileName: {Data: encodeWeights(t, constants(a))},
 		}
@@ -178,9 +163,7 @@ func TestLoadDir_NamesDamageOfEachLayout(t *testing.T) {
 	for layout, whole := range wholeCheckpoints(t) {
 		name, raw := tensorOf[layout], whole[weightsFileName].Data
 		good, err := parseSafetensors(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if _, err := loadAny(whole, layout, &packing{}); err != nil || good[name].count() < 2 {
 			t.Fatalf("%s: %v, %d elements of %q", layout, err, good[name].count(), name)
 		}
@@ -236,35 +219,23 @@ func TestSearch_ReadsTheEncoder(t *testing.T) {
 	b := importCheckpoint(t, "tdjepa")
 	d := b.Dims()
 	n, err := b.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	vectors := readArchive(t, "tdjepa", "vectors.npz")
 	obs, err := vectors["obs"].Float32s()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	candidates, err := vectors["z"].Float32s()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	belief := Belief{Mean: candidates[:d.Latent], InvR: make([]float32, d.Latent*d.Latent)}
 	best, score, err := n.Search(obs[:d.Obs], candidates, belief)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	// The score of the best candidate from Act and Psi.
 	z := make([]float64, d.Latent)
 	for i := range z {
 		z[i] = float64(candidates[best*d.Latent+i])
 	}
 	action, psi := make([]float32, d.Action), make([]float32, d.Ensemble*d.Latent)
-	if err := n.Act(action, obs[:d.Obs], z); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Psi(psi, obs[:d.Obs], action, z); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, n.Act(action, obs[:d.Obs], z))
+	fatal.If(t, n.Psi(psi, obs[:d.Obs], action, z))
 	want := 0.0
 	for m := range d.Ensemble {
 		bound := 0.0

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -45,13 +46,9 @@ func far[X, Y float32 | float64](x []X, y []Y) float64 {
 func newNetwork(t testing.TB, m tflite.Manifest, tensors map[string]tflite.Tensor) *tflite.Network {
 	t.Helper()
 	b, err := tflite.New(m, tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n, err := b.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n
 }
 
@@ -114,15 +111,11 @@ func TestNetwork_EveryArchitectureAgreesWithFloat64(t *testing.T) {
 				obs, z := randoms32(rng, a.Obs), randoms64(rng, a.Latent)
 				err := errors.Join(n.Phi(phi, obs), n.Backward(back, obs), n.Act(action, obs, z),
 					n.Psi(psi, obs, action, z))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				wantB := r.backward(obs)
 				var wantPhi mat.VecDense
 				cov := mat.NewSymDense(a.Latent, tensors["cov_b"].F64)
-				if err := wantPhi.SolveVec(cov, mat.NewVecDense(a.Latent, wantB)); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, wantPhi.SolveVec(cov, mat.NewVecDense(a.Latent, wantB)))
 				for what, e := range map[string]float64{
 					"B": far(back, wantB), "φ": far(phi, wantPhi.RawVector().Data),
 					"π": far(action, r.act(obs, z)), "ψ": far(psi, r.psi(obs, action, z)),
@@ -141,9 +134,7 @@ func TestNetwork_NormZMakesActionScaleFree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	obs, z := randoms32(rng, small.Obs), randoms64(rng, small.Latent)
 	want := make([]float32, small.Action)
-	if err := n.Act(want, obs, z); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, n.Act(want, obs, z))
 	for _, factor := range []float64{1e-8, 1e-3, 1e6, 1e200} {
 		scaled := make([]float64, len(z))
 		for i, x := range z {
@@ -308,9 +299,7 @@ func checkAllocations(t *testing.T, m tflite.Manifest) {
 		"Psi": func() error { return n.Psi(psi, obs, action, z) },
 	} {
 		if allocs := testing.AllocsPerRun(100, func() {
-			if err := call(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, call())
 		}); allocs != 0 {
 			t.Errorf("%s: %g allocations", what, allocs)
 		}
@@ -344,9 +333,7 @@ func TestNetwork_ResultsDoNotDependOnAlignment(t *testing.T) {
 		o := shift(obs, offset)
 		err = errors.Join(err, n.Phi(r.phi[:], o), n.Act(r.act[:], o, shift(z, offset)),
 			n.Psi(r.psi[:], o, shift(action, offset), shift(z, offset)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		r.best, r.score = float32(best), score
 		if offset == 0 {
 			first = r

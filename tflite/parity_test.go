@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
 )
@@ -27,13 +28,9 @@ func TestNetwork_AgreesWithPyTorch(t *testing.T) {
 		dir := shared(t, name)
 		b := loadDir(t, dir)
 		vectors, err := npz.ReadFile(filepath.Join(dir, "vectors.npz"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		e, err := tflite.Check(b, vectors)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		t.Logf("%s: largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g",
 			name, e.Cases, e.Phi, e.Action, e.Psi)
 		if e.Worst() > tolerance {

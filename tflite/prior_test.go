@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"optibfm/internal/fatal"
 )
 
 // tinyPrior returns a prior for the model of tiny.
@@ -48,9 +50,7 @@ func withPriorFile(t testing.TB, p Prior, file []byte) fstest.MapFS {
 	fsys := files(t, m, encodeWeights(t, tensors))
 	p.Hash = hashOf(file)
 	text, err := encodeManifest(m, hashOf(fsys[weightsFileName].Data), &p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	fsys[manifestFileName].Data, fsys[priorFileName] = text, &fstest.MapFile{Data: file}
 	return fsys
 }
@@ -60,18 +60,14 @@ func tinyBundle(t *testing.T) (dir string) {
 	t.Helper()
 	m, tensors := tiny()
 	dir = filepath.Join(t.TempDir(), "bundle")
-	if err := Save(dir, m, tensors); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Save(dir, m, tensors))
 	return dir
 }
 
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var list []string
 	for _, e := range entries {
 		list = append(list, e.Name())
@@ -92,17 +88,13 @@ func TestSavePrior_LoadReturnsThePrior(t *testing.T) {
 		out string
 		p   Prior
 	}{{copied, tinyPrior()}, {"", other}, {"", residualPrior()}, {"", tinyPrior()}} {
-		if err := SavePrior(dir, step.out, step.p); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, SavePrior(dir, step.out, step.p))
 		in := dir
 		if step.out != "" {
 			in = step.out
 		}
 		b, err := LoadDir(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		step.p.Hash = b.Prior.Hash
 		if len(step.p.Hash) != 64 || !reflect.DeepEqual(*b.Prior, step.p) {
 			t.Errorf("loaded %+v, want %+v", b.Prior, step.p)
@@ -120,15 +112,11 @@ func TestSavePrior_GivesSavedModelsAPrior(t *testing.T) {
 	dir, before := savedBundle(t)
 	copied := filepath.Join(t.TempDir(), "copy")
 	for _, out := range []string{copied, ""} {
-		if err := SavePrior(dir, out, tinyPrior()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, SavePrior(dir, out, tinyPrior()))
 	}
 	for _, in := range []string{copied, dir} {
 		m, err := LoadSavedModel(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if m.Hash != before.Hash || m.Prior == nil || !slices.Equal(m.Prior.Moment, tinyPrior().Moment) {
 			t.Errorf("%s: hash %s, want %s, prior %+v", in, m.Hash, before.Hash, m.Prior)
 		}
@@ -140,9 +128,7 @@ func TestSavePrior_GivesSavedModelsAPrior(t *testing.T) {
 
 func TestSavePrior_FailureLeavesAValidBundle(t *testing.T) {
 	dir := tinyBundle(t)
-	if err := SavePrior(dir, "", tinyPrior()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, SavePrior(dir, "", tinyPrior()))
 	wrong := tinyPrior()
 	wrong.Mean = wrong.Mean[:2]
 	wantError(t, "wrong size", SavePrior(dir, "", wrong), "2 elements")
@@ -153,9 +139,7 @@ func TestSavePrior_FailureLeavesAValidBundle(t *testing.T) {
 	}
 
 	// The second of three renames fails, as after a loss of power between them.
-	if err := os.Remove(filepath.Join(dir, priorFileName)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(filepath.Join(dir, priorFileName)))
 	put(t, filepath.Join(dir, priorFileName, "x"), "")
 	if err := SavePrior(dir, "", tinyPrior()); err == nil {
 		t.Error("no error for a folder in the place of the prior")
@@ -261,9 +245,7 @@ func TestWithoutResiduals_KeepsThePriorOfZ(t *testing.T) {
 func FuzzPriorNeverPanics(f *testing.F) {
 	p := tinyPrior()
 	text, err := json.Marshal(p.file())
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(text, encodeWeights(f, priorTensors(p)))
 	f.Add(text, encodeWeights(f, priorTensors(residualPrior())))
 	f.Add([]byte(strings.Replace(string(text), "4000", "null", 1)), []byte{})

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // The files of these tests are not a real SavedModel: only TensorFlow reads them.
@@ -31,9 +33,7 @@ func savedModel(t *testing.T) SavedModel {
 
 func put(t *testing.T, path, text string) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 }
 
 // savedBundle writes the bundle of savedModel.
@@ -41,9 +41,7 @@ func savedBundle(t *testing.T) (dir string, m *SavedModel) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "bundle")
 	m, err := SaveSavedModel(dir, savedModel(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return dir, m
 }
 
@@ -93,9 +91,7 @@ func replace(from, to string) damage {
 	return func(t *testing.T, dir string) {
 		path := filepath.Join(dir, "bfm.json")
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if !strings.Contains(string(text), from) {
 			t.Fatalf("no %s in %s", from, text)
 		}
@@ -105,9 +101,7 @@ func replace(from, to string) damage {
 
 func remove(name string) damage {
 	return func(t *testing.T, dir string) {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Remove(filepath.Join(dir, name)))
 	}
 }
 
@@ -117,17 +111,13 @@ func write(name, text string) damage {
 
 // addLink adds a link to the files of the SavedModel.
 func addLink(t *testing.T, dir string) {
-	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "saved_model/x")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink("/etc/hostname", filepath.Join(dir, "saved_model/x")))
 }
 
 // linkFolder replaces the folder of the SavedModel by a link to it.
 func linkFolder(t *testing.T, dir string) {
 	folder := filepath.Join(dir, "saved_model")
-	if err := errors.Join(os.Rename(folder, folder+"2"), os.Symlink(folder+"2", folder)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.Rename(folder, folder+"2"), os.Symlink(folder+"2", folder)))
 }
 
 func TestLoadSavedModel_RejectsDamage(t *testing.T) {
@@ -197,9 +187,7 @@ func TestSaveSavedModel_RejectsInvalidModels(t *testing.T) {
 func FuzzSavedManifestNeverPanics(f *testing.F) {
 	m := SavedModel{Name: "x", Signatures: DefaultSignatures(), Sizes: Dims{1, 1, 1, 1}}
 	text, err := encodeSavedManifest(m, "saved_model")
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(text)
 	f.Add([]byte(`{"format":"optibfm-savedmodel","savedmodel":{"path":"../x","signatures":null}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/posterior"
 )
@@ -17,14 +18,10 @@ func TestSearch_SkipsWorkOnTrainedModels(t *testing.T) {
 			t.Skipf("no reference checkpoint %s: %v", name, err)
 		}
 		b, err := LoadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		states := observations(t, dir, b.Dims().Obs)
 		n, err := b.NewNetwork()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		counts, searches, candidates := []int{0, 100, 1000}, 30, 128
 		if emulated() {
 			counts, searches, candidates = []int{100}, 1, 32
@@ -58,18 +55,12 @@ func emulated() bool { return os.Getenv("OPTIBFM_TEST_EMULATED") != "" }
 func observations(t *testing.T, dir string, width int) (states [][]float32) {
 	t.Helper()
 	archive, err := npz.ReadFile(filepath.Join(dir, "obs.npz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name := range archive {
 		array, err := archive.Get(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all, err := array.Float32s()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for ; len(all) >= width; all = all[width:] {
 			states = append(states, all[:width])
 		}
@@ -84,24 +75,18 @@ func afterLabels(t *testing.T, n *Network, states [][]float32, labels, count int
 	t.Helper()
 	d := n.arch.Latent
 	belief, err := posterior.New(d, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	task, phi := make([]float64, d), make([]float64, d)
 	for i := range task {
 		task[i] = rng.NormFloat64()
 	}
 	for range labels {
-		if err := n.Backward(phi, states[rng.IntN(len(states))]); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, n.Backward(phi, states[rng.IntN(len(states))]))
 		reward := 0.0
 		for i, x := range phi {
 			reward += x * task[i]
 		}
-		if err := belief.Update(phi, reward, 1); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, belief.Update(phi, reward, 1))
 	}
 	mean, invR, z := make([]float64, d), make([]float64, d*d), make([]float64, d)
 	belief.Mean(mean)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -18,13 +19,9 @@ func TestScorer_AgreesWithSearch(t *testing.T) {
 		belief := randomBelief(rng, dims.Latent, 0.7)
 		psi := psiOfAll(t, network, obs, candidates)
 		best, score, err := scorer.Best(psi, dims.Ensemble, belief)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		wantBest, wantScore, err := network.Search(obs, candidates, belief)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if best != wantBest || math.Abs(float64(score-wantScore)) > 1e-5*math.Abs(float64(wantScore)) {
 			t.Errorf("%d candidates: %d with %g, want %d with %g", n, best, score, wantBest, wantScore)
 		}
@@ -43,12 +40,8 @@ func psiOfAll(t *testing.T, m tflite.Evaluator, obs, candidates []float32) []flo
 		for k := range z {
 			z[k] = float64(candidates[i*d+k])
 		}
-		if err := m.Act(action, obs, z); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Psi(one, obs, action, z); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.Act(action, obs, z))
+		fatal.If(t, m.Psi(one, obs, action, z))
 		for e := range dims.Ensemble {
 			copy(all[(e*n+i)*d:][:d], one[e*d:])
 		}

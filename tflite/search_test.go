@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -26,12 +27,8 @@ func bruteForce(t *testing.T, n *tflite.Network, obs, candidates []float32, b tf
 			z[i] = float64(candidates[at+i])
 		}
 		action, psi := make([]float32, dims.Action), make([]float32, dims.Ensemble*d)
-		if err := n.Act(action, obs, z); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.Psi(psi, obs, action, z); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, n.Act(action, obs, z))
+		fatal.If(t, n.Psi(psi, obs, action, z))
 		least := math.Inf(1)
 		for m := range dims.Ensemble {
 			least = min(least, upperBound(psi[m*d:(m+1)*d], b))
@@ -69,9 +66,7 @@ func TestSearch_AgreesWithBruteForce(t *testing.T) {
 				obs, candidates := randoms32(rng, a.Obs), randoms32(rng, count*a.Latent)
 				belief := randomBelief(rng, a.Latent, beta)
 				best, score, err := n.Search(obs, candidates, belief)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				scores := bruteForce(t, n, obs, candidates, belief)
 				size := 0.0
 				for _, s := range scores {
@@ -111,9 +106,7 @@ func TestSearch_RepeatedGivesTheSameResult(t *testing.T) {
 	obs, candidates := randoms32(rng, small.Obs), randoms32(rng, 5*small.Latent)
 	belief := randomBelief(rng, small.Latent, 1)
 	first, score, err := n.Search(obs, candidates, belief)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	again, scoreAgain, err := n.Search(obs, candidates, belief)
 	if err != nil || first != again || score != scoreAgain {
 		t.Errorf("%d with %g, then %d with %g (%v)", first, score, again, scoreAgain, err)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -20,9 +21,7 @@ import (
 func sealableFile(t *testing.T) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f := os.NewFile(uintptr(fd), "test")
 	t.Cleanup(func() { f.Close() })
 	return f
@@ -38,13 +37,9 @@ func shareable(t *testing.T, residual, half bool) (tflite.Manifest, map[string]t
 		tensors, _ = halved(tensors)
 	}
 	b, err := tflite.New(m, tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cov, err := b.Covariance(randomObs(b.Dims(), 40)) // as Difference uses it
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tensors["cov_b"] = tflite.Tensor{Shape: tensors["cov_b"].Shape, F64: cov}
 	return m, tensors
 }
@@ -54,17 +49,11 @@ func loadShared(t *testing.T, residual, half bool) (reference, b *tflite.Bundle,
 	t.Helper()
 	m, tensors := shareable(t, residual, half)
 	dir := filepath.Join(t.TempDir(), "model")
-	if err := tflite.Save(dir, m, tensors); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Save(dir, m, tensors))
 	reference, err := tflite.LoadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b, weights, err = tflite.LoadShared(os.DirFS(dir), dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { weights.Close() })
 	return reference, b, weights
 }
@@ -74,9 +63,7 @@ func TestLoadShared_GivesBothProcessesTheSameResults(t *testing.T) {
 		for _, half := range []bool{false, true} {
 			reference, sharing, f := loadShared(t, residual, half)
 			opened, err := tflite.OpenShared(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			for who, b := range map[string]*tflite.Bundle{"sharing": sharing, "opened": opened} {
 				e, err := tflite.Difference(b, reference, randomObs(reference.Dims(), 40), 20)
 				if err != nil || e.Worst() != 0 {
@@ -97,14 +84,10 @@ func TestLoadShared_GivesBothProcessesTheSameResults(t *testing.T) {
 func TestLoadShared_BesideOtherLoads(t *testing.T) {
 	m, tensors := shareable(t, true, true)
 	dir := filepath.Join(t.TempDir(), "model")
-	if err := tflite.Save(dir, m, tensors); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Save(dir, m, tensors))
 	obs := randomObs(small, 40)
 	reference, err := tflite.LoadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var loads sync.WaitGroup
 	for range 8 {
 		loads.Go(func() {
@@ -127,18 +110,12 @@ func TestLoadShared_BesideOtherLoads(t *testing.T) {
 func TestLoadShared_RefusesADamagedModel(t *testing.T) {
 	m, tensors := shareable(t, true, true)
 	dir := filepath.Join(t.TempDir(), "model")
-	if err := tflite.Save(dir, m, tensors); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Save(dir, m, tensors))
 	path := filepath.Join(dir, "model.safetensors")
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	raw[len(raw)-1] ^= 1
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, raw, 0o600))
 	b, f, err := tflite.LoadShared(os.DirFS(dir), dir, nil)
 	if b != nil || f != nil || err == nil {
 		t.Fatalf("got %v, %v, %v", b, f, err)
@@ -167,9 +144,7 @@ func edited(content []byte, old, replacement string) []byte {
 func TestOpenShared_RefusesWhatIsNotShared(t *testing.T) {
 	_, _, whole := loadShared(t, true, true)
 	info, err := whole.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	content := make([]byte, info.Size())
 	if _, err := whole.ReadAt(content, 0); err != nil {
 		t.Fatal(err)
@@ -199,9 +174,7 @@ func TestOpenShared_RefusesWhatIsNotShared(t *testing.T) {
 		f := sealableFile(t)
 		_, err := f.Write(c.content)
 		_, sealed := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, c.seals)
-		if err := errors.Join(err, sealed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(err, sealed))
 		if b, err := tflite.OpenShared(f); b != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

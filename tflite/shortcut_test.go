@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // randomBundle has layers of widths that fill no panel or tile. Odd seeds make residual networks.
@@ -32,9 +34,7 @@ func randomBundle(t testing.TB, members int, seed uint64) *Bundle {
 	}
 	m.Observation, m.Action = nil, nil
 	b, err := New(m, tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -50,19 +50,13 @@ func fullSearch(t testing.TB, n *Network, obs, candidates []float32, belief Beli
 		for k := range z {
 			z[k] = float64(candidates[i*d+k])
 		}
-		if err := n.Act(action, obs, z); err != nil {
-			t.Fatal(err)
-		}
-		if err := n.Psi(psi, obs, action, z); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, n.Act(action, obs, z))
+		fatal.If(t, n.Psi(psi, obs, action, z))
 		least := float32(math.Inf(1))
 		for m := range members {
 			s := &n.search
 			copy(s.psi.Row(0, d), psi[m*d:])
-			if err := s.bounds.apply(bound, s.psi, s.whitened, &s.scratch); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, s.bounds.apply(bound, s.psi, s.whitened, &s.scratch))
 			least = min(least, bound[0])
 		}
 		if i == 0 || least > score {
@@ -81,15 +75,11 @@ func TestSearch_EqualsFullEvaluationBitForBit(t *testing.T) {
 		for seed := range uint64(4) {
 			b := randomBundle(t, members, seed)
 			alone, err := b.NewNetwork()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			var nets []*Network
 			for workers := 1; workers <= 3; workers++ {
 				n, err := b.NewNetwork(Workers(workers))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				defer n.Close()
 				nets = append(nets, n)
 			}
@@ -108,9 +98,7 @@ func TestSearch_EqualsFullEvaluationBitForBit(t *testing.T) {
 				best, score := fullSearch(t, alone, obs, candidates, belief)
 				for i, n := range nets {
 					got, gotScore, err := n.Search(obs, candidates, belief)
-					if err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, err)
 					if got != best || gotScore != score {
 						t.Fatalf("%d members, %d candidates, β %g, %d workers: candidate %d with %v, want %d with %v",
 							members, count, belief.Beta, i+1, got, gotScore, best, score)
@@ -136,18 +124,14 @@ func gaussians(rng *rand.Rand, n int) []float32 {
 
 func TestNetwork_SearchesAfterClose(t *testing.T) {
 	n, err := randomBundle(t, 2, 1).NewNetwork(Workers(3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rng := rand.New(rand.NewPCG(3, 3))
 	obs, candidates := gaussians(rng, 3), gaussians(rng, 50*5)
 	belief := Belief{Mean: gaussians(rng, 5), InvR: gaussians(rng, 25), Beta: 1}
 	var seen []string
 	for range 3 {
 		best, score, err := n.Search(obs, candidates, belief)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		seen = append(seen, fmt.Sprint(best, score))
 		n.Close()
 		n.Close()

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -52,9 +53,7 @@ func TestWork_EqualsFLOPsWithoutZeros(t *testing.T) {
 	n, f := alwaysActive(t), smallArchitecture().FLOPs()
 	obs, z := []float32{1, 2, 3}, []float64{1, 2, 3, 4}
 	before := n.Work()
-	if err := n.Phi(make([]float64, 4), obs); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, n.Phi(make([]float64, 4), obs))
 	phi := n.Work().Sub(before)
 	if phi.FLOPs != f.Phi {
 		t.Errorf("φ: counted %d, want %d", phi.FLOPs, f.Phi)
@@ -63,9 +62,7 @@ func TestWork_EqualsFLOPsWithoutZeros(t *testing.T) {
 		t.Errorf("φ: counted %d bytes, want %d", phi.Bytes, want)
 	}
 	before = n.Work()
-	if err := n.Act(make([]float32, 2), obs, z); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, n.Act(make([]float32, 2), obs, z))
 	if act := n.Work().Sub(before); act.FLOPs != f.Act {
 		t.Errorf("π: counted %d, want %d", act.FLOPs, f.Act)
 	}
@@ -73,9 +70,7 @@ func TestWork_EqualsFLOPsWithoutZeros(t *testing.T) {
 
 func TestWork_SearchIsLessThanFullEvaluation(t *testing.T) {
 	n, err := tflitetest.Bundle(small, 1).NewNetwork(tflite.Workers(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer n.Close()
 	rng := rand.New(rand.NewPCG(1, 1))
 	const candidates = 40

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/lab/bench"
@@ -48,7 +49,7 @@ func TestBench_MeasuresTheConfiguration(t *testing.T) {
 		}},
 	} {
 		out, err := lab("", append([]string{"bench", "--json", "--ticks", "3"}, strings.Fields(c.args)...)...)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		decoder := json.NewDecoder(strings.NewReader(out))
 		decoder.DisallowUnknownFields()
 		var r bench.Report
@@ -108,7 +109,7 @@ func TestCollect_WritesTrainingData(t *testing.T) {
 		t.Fatalf("%v: %q", err, out)
 	}
 	archive, err := npz.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	for name, width := range map[string]int{"obs": 6, "action": 2, "next_obs": 6} {
 		if _, err := archive.Shaped(name, 200, width); err != nil {
 			t.Error(err)
@@ -121,7 +122,7 @@ func TestCollect_WritesTrainingData(t *testing.T) {
 
 func TestBackend_PrintsATable(t *testing.T) {
 	out, err := lab("", "backend", "--candidates", "4", "--limit", "0s")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if !strings.HasPrefix(out, bench.BackendHeader+"| plan, n = 4 | rover | native, ") {
 		t.Errorf("no table in\n%s", out)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/tflite/tensorflow"
 )
@@ -37,7 +38,7 @@ func TestBackend_ComparesTensorFlowWithNativeNetworks(t *testing.T) {
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	for _, want := range []string{"| start | rover | /CPU:0 | ", "0 of 3 searches have another best", ", there "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

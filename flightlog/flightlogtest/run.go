@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -57,7 +58,7 @@ func Config() controller.Config {
 func (s Run) Write(t testing.TB, log Log, tick func(index uint64) *controller.Tick) (z []float64) {
 	t.Helper()
 	learner, err := controller.NewLearner(s.Config, s.Latent, s.Period)
-	must(t, err)
+	fatal.If(t, err)
 	r := run{
 		Run: s, t: t, log: log, learner: learner,
 		learnt: controller.NewProficiency(s.Config.Gate, s.Period),
@@ -66,10 +67,10 @@ func (s Run) Write(t testing.TB, log Log, tick func(index uint64) *controller.Ti
 	}
 	r.truth = r.vector()
 	if s.Warm {
-		must(t, learner.WarmStart(r.truth, []float64{1}))
+		fatal.If(t, learner.WarmStart(r.truth, []float64{1}))
 	}
 	if !s.NoStart {
-		must(t, log.WriteLearner(0, learner, ""))
+		fatal.If(t, log.WriteLearner(0, learner, ""))
 	}
 	index, elapsed := uint64(0), uint64(0)
 	for range s.Ticks {
@@ -146,10 +147,10 @@ func (r *run) step(tick *controller.Tick, index, elapsed uint64) {
 		r.Change(tick)
 	}
 	if r.Drop == nil || !r.Drop(index) {
-		must(r.t, r.log.WriteTick(tick))
+		fatal.If(r.t, r.log.WriteTick(tick))
 	}
 	if r.Every > 0 && (index+1)%r.Every == 0 {
-		must(r.t, r.log.WriteLearner(index+1, r.learner, ""))
+		fatal.If(r.t, r.log.WriteLearner(index+1, r.learner, ""))
 	}
 }
 
@@ -166,21 +167,21 @@ func (r *run) judge(tick *controller.Tick) {
 // switchTask switches to the belief of a task with one label.
 func (r *run) switchTask(tick *controller.Tick) {
 	other, err := controller.NewLearner(r.Config, r.Latent, r.Period)
-	must(r.t, err)
-	must(r.t, other.WarmStart(r.vector(), []float64{1}))
+	fatal.If(r.t, err)
+	fatal.If(r.t, other.WarmStart(r.vector(), []float64{1}))
 	state := make([]float64, posterior.StateLen(r.Latent))
 	other.Belief().State(state)
-	must(r.t, r.learner.SwitchTask(state, other.Noise()))
+	fatal.If(r.t, r.learner.SwitchTask(state, other.Noise()))
 	r.gate.Forget()
 	r.learnt.Resume(false)
 	tick.Flags |= controller.FlagSwitched
-	must(r.t, r.log.WriteLearner(tick.Index, other, "walk"))
+	fatal.If(r.t, r.log.WriteLearner(tick.Index, other, "walk"))
 }
 
 // ask opens a request if the gate does. The operator answers 12 periods later.
 func (r *run) ask(tick *controller.Tick) {
 	if closed, ok := r.gate.Expire(tick.Index); ok {
-		must(r.t, r.log.WriteRequest(closed))
+		fatal.If(r.t, r.log.WriteRequest(closed))
 	}
 	away := r.Away != nil && r.Away(tick.Index)
 	if away {
@@ -200,7 +201,7 @@ func (r *run) ask(tick *controller.Tick) {
 	if !r.gate.Heard() {
 		tick.Flags |= controller.FlagUncounted
 	}
-	must(r.t, r.log.WriteRequest(request))
+	fatal.If(r.t, r.log.WriteRequest(request))
 	answer := rewardsrc.Label{
 		Request: request.ID, Tick: request.Tick, At: int64(tick.Index) + 12,
 		Value: tick.Reward, Weight: 0.8, Kind: rewardsrc.Value,
@@ -246,12 +247,12 @@ func (r *run) deliver(tick *controller.Tick) {
 		}
 		label.ID, label.At = r.nextID, tick.SenseAt
 		r.nextID++
-		must(r.t, r.log.WriteLabel(label))
+		fatal.If(r.t, r.log.WriteLabel(label))
 		asked := uint64(0)
 		if label.Request != 0 {
 			asked, _ = r.gate.Find(label.Request)
 			if closed, ok := r.gate.Answer(label.Request); ok {
-				must(r.t, r.log.WriteRequest(closed))
+				fatal.If(r.t, r.log.WriteRequest(closed))
 			}
 		}
 		tick.Labels[tick.NumLabels] = r.learner.Apply(label, asked)
@@ -273,11 +274,4 @@ func dot(x, y []float64) (sum float64) {
 		sum += x[i] * y[i]
 	}
 	return sum
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

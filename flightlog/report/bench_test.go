@@ -4,6 +4,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // BenchmarkWrite_Hour writes the page of an hour at 50 Hz with d = 50. If the variable
@@ -13,18 +15,18 @@ func BenchmarkWrite_Hour(b *testing.B) {
 	s.Latent, s.Ticks, s.Config.Gate.Kappa, s.Config.Gate.RequestsPerMinute = 50, 180_000, 0.5, 20
 	log := s.write(b)
 	stat, err := os.Stat(log)
-	must(b, err)
+	fatal.If(b, err)
 	page := int64(0)
 	for b.Loop() {
 		out := io.Writer(io.Discard)
 		if path := os.Getenv("OPTIBFM_REPORT"); path != "" {
 			file, err := os.Create(path)
-			must(b, err)
+			fatal.If(b, err)
 			defer func() { _ = file.Close() }()
 			out = file
 		}
 		made, err := Write(out, open(b, log), log, &Labelling{})
-		must(b, err)
+		fatal.If(b, err)
 		page = made.Bytes
 	}
 	b.ReportMetric(float64(page)/1e6, "MB/page")

@@ -14,6 +14,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/browsertest"
+	"optibfm/internal/fatal"
 )
 
 func TestPage_ShowsTheStudy(t *testing.T) {
@@ -65,7 +66,7 @@ func TestPage_ShowsTheStudy(t *testing.T) {
 func answersText(t *testing.T, log string, kappa, rho float64) map[string]string {
 	t.Helper()
 	a, err := flightlog.WhatIf(open(t, log), flightlog.Params{Kappa: &kappa, Rho: &rho})
-	must(t, err)
+	fatal.If(t, err)
 	fixed := func(x float64) string { return fmt.Sprintf("%.4f", x) }
 	return map[string]string{
 		"requests": fmt.Sprint(a.Asked), "– answered by a logged label": fmt.Sprint(a.ByLabel),

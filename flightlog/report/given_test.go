@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 )
 
 // labelling has proposals for a log of simulated(), with invented gains.
@@ -20,7 +21,7 @@ func labelling() *Labelling {
 func givenOf(t *testing.T, page []byte) (*dataGiven, dataStarts) {
 	t.Helper()
 	var d data
-	must(t, json.Unmarshal(embedded(t, page), &d))
+	fatal.If(t, json.Unmarshal(embedded(t, page), &d))
 	return d.Given, d.Starts
 }
 
@@ -29,7 +30,7 @@ func TestWrite_IdentifiesTheMomentsOfALog(t *testing.T) {
 	var ticks []uint64
 	var states []uint32
 	for record, err := range open(t, log).Records() {
-		must(t, err)
+		fatal.If(t, err)
 		if record.Tick != nil {
 			ticks = append(ticks, record.Tick.Index)
 			states = append(states, flightlog.StateSum(record.Tick.Phi))

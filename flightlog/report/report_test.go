@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
@@ -39,7 +40,7 @@ func hostile() simulation {
 func skeleton(t *testing.T, page []byte) []byte {
 	t.Helper()
 	var d any
-	must(t, json.Unmarshal(embedded(t, page), &d))
+	fatal.If(t, json.Unmarshal(embedded(t, page), &d))
 	var shape bytes.Buffer
 	describe(&shape, "", d)
 	replace := func(pattern, with string) {
@@ -82,10 +83,10 @@ func TestWrite_MatchesGoldenFile(t *testing.T) {
 	got := skeleton(t, page)
 	golden := filepath.Join("testdata", "page.golden")
 	if *update {
-		must(t, os.WriteFile(golden, got, 0o644))
+		fatal.If(t, os.WriteFile(golden, got, 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	must(t, err)
+	fatal.If(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("the page differs from %s; after a deliberate change: go test ./flightlog/report -update\n%s",
 			golden, firstDifference(got, want))
@@ -131,7 +132,7 @@ func TestWrite_EscapesNames(t *testing.T) {
 
 func TestWrite_ReportsCutAndDamage(t *testing.T) {
 	log, err := os.ReadFile(simulated().write(t))
-	must(t, err)
+	fatal.If(t, err)
 	damaged := bytes.Clone(log)
 	for i := range 64 {
 		damaged[len(log)/2+i] ^= 0x5a
@@ -147,10 +148,10 @@ func TestWrite_ReportsCutAndDamage(t *testing.T) {
 		}},
 	} {
 		r, err := flightlog.NewReader(bytes.NewReader(c.log), int64(len(c.log)))
-		must(t, err)
+		fatal.If(t, err)
 		var page bytes.Buffer
 		_, err = Write(&page, r, name+".mcap", nil)
-		must(t, err)
+		fatal.If(t, err)
 		for _, want := range c.want {
 			if !bytes.Contains(page.Bytes(), []byte(want)) {
 				t.Errorf("%s: the page lacks %q", name, want)
@@ -218,10 +219,10 @@ func TestColumn_KeepsSpikes(t *testing.T) {
 func unpack[T any](t *testing.T, p packed) []T {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(string(p))
-	must(t, err)
+	fatal.If(t, err)
 	var zero T
 	out := make([]T, len(raw)/binary.Size(zero))
 	_, err = binary.Decode(raw, binary.LittleEndian, out)
-	must(t, err)
+	fatal.If(t, err)
 	return out
 }

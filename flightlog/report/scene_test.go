@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/internal/browsertest"
+	"optibfm/internal/fatal"
 )
 
 func TestPage_ShowsThePictureThePathAndTheChannelsAtTheCursor(t *testing.T) {
@@ -69,15 +70,15 @@ func TestWrite_PicturesThatCannotBeReadAreANotice(t *testing.T) {
 	s.seen = true
 	log := s.write(t)
 	file := open(t, log).PictureFiles()[0]
-	must(t, os.Truncate(file, 20))
+	fatal.If(t, os.Truncate(file, 20))
 	page, made := pageOf(t, log)
 	if !made.Replay.OK() || !bytes.Contains(page, []byte("The log is not affected")) {
 		t.Errorf("verified %v, notice %v", made.Replay.OK(), bytes.Contains(page, []byte("view-001")))
 	}
-	must(t, os.Remove(file))
+	fatal.If(t, os.Remove(file))
 	var d data
 	page, _ = pageOf(t, log)
-	must(t, json.Unmarshal(embedded(t, page), &d))
+	fatal.If(t, json.Unmarshal(embedded(t, page), &d))
 	if len(d.Pictures.JPEG) > 0 || bytes.Contains(page, []byte("is not affected")) {
 		t.Errorf("%d pictures without a file", len(d.Pictures.JPEG))
 	}

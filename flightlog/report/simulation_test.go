@@ -17,6 +17,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/flightlog/flightlogtest"
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
 
@@ -59,16 +60,16 @@ func (s simulation) write(t testing.TB) string {
 		Clock: flightlog.Clock{MonoNS: 1, WallNS: 1_700_000_000_000_000_000}, Control: s.Config,
 		Extra: map[string]string{"task": "stand"},
 	}, flightlog.Options{NoSync: true})
-	must(t, err)
+	fatal.If(t, err)
 	log := &runLog{Writer: w, simulation: s, tick: controller.NewTick(shape), rng: rand.New(rand.NewPCG(7, 9))}
 	if s.seen {
 		log.pictures = w.Pictures(0)
 	}
 	s.Run.Write(t, log, log.newTick)
 	if s.seen {
-		must(t, log.pictures.Close())
+		fatal.If(t, log.pictures.Close())
 	}
-	must(t, w.Close())
+	fatal.If(t, w.Close())
 	return path
 }
 
@@ -142,17 +143,10 @@ func (l *runLog) WriteLearner(next uint64, learner *controller.Learner, _ string
 	})
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func open(t testing.TB, path string) *flightlog.Reader {
 	t.Helper()
 	r, err := flightlog.Open(path)
-	must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -168,6 +162,6 @@ func labelPageOf(t testing.TB, log string, l *Labelling) (page []byte, made Made
 	t.Helper()
 	var out bytes.Buffer
 	made, err := Write(&out, open(t, log), "run.mcap", l)
-	must(t, err)
+	fatal.If(t, err)
 	return out.Bytes(), made
 }

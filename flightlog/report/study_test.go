@@ -9,6 +9,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -37,7 +38,7 @@ func studyOf(t testing.TB, log string) study {
 	t.Helper()
 	page, _ := pageOf(t, log)
 	var d struct{ Study study }
-	must(t, json.Unmarshal(embedded(t, page), &d))
+	fatal.If(t, json.Unmarshal(embedded(t, page), &d))
 	return d.Study
 }
 
@@ -68,7 +69,7 @@ func TestWrite_StudyEqualsWhatIf(t *testing.T) {
 			}
 			for _, setting := range got.Settings {
 				want, err := flightlog.WhatIf(open(t, log), flightlog.Params{Kappa: setting.Kappa, Rho: setting.Rho})
-				must(t, err)
+				fatal.If(t, err)
 				compareSetting(t, setting, want)
 				if skipped := unpack[uint32](t, setting.Skipped); !slices.Equal(skipped, skippedRows(t, log, want)) {
 					t.Errorf("skipped labels: %v", skipped)
@@ -106,7 +107,7 @@ func skippedRows(t *testing.T, log string, a flightlog.Answer) []uint32 {
 	t.Helper()
 	rows, row := []uint32{}, uint32(0)
 	for record, err := range open(t, log).Records() {
-		must(t, err)
+		fatal.If(t, err)
 		if record.Tick == nil {
 			continue
 		}
@@ -183,7 +184,7 @@ func bruteForce(t *testing.T, log string, s simulation, at setting) (ref referen
 	}
 	mean := make([]float64, s.Latent)
 	for record, err := range open(t, log).Records() {
-		must(t, err)
+		fatal.If(t, err)
 		tick := record.Tick
 		if tick == nil {
 			continue

@@ -10,6 +10,7 @@ import (
 	"optibfm/configs"
 	"optibfm/hal/assembly"
 	"optibfm/hal/dynamixel/dynamixeltest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
 )
@@ -34,7 +35,7 @@ func TestOpenDevices_NamesTheFaultyDeviceAndClosesTheBus(t *testing.T) {
 			r := rigtest.NewRig()
 			c.inject(r)
 			f, err := configs.Load("composite")
-			rigtest.Must(t, err)
+			fatal.If(t, err)
 			section := rigtest.Section[assembly.Config](f)
 			_, err = assembly.OpenDevices(t.Context(), r.Hardware(), section, f.Loop.Period(), rtloop.Now)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -61,7 +62,7 @@ func TestOpenDevices_HaltsOpenDevicesAfterAnError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := rigtest.NewWagon(t)
 			f, err := configs.Load(rigtest.WagonFile, w.Set...)
-			rigtest.Must(t, err)
+			fatal.If(t, err)
 			w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1) // as after the death of a program
 			w.Neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
 			ctx, cancel := context.WithCancel(t.Context())

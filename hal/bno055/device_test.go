@@ -16,6 +16,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/fatal"
 )
 
 // bench is a chip on a bus, a clock, and the driver.
@@ -42,9 +43,7 @@ func newBench(t *testing.T, cfg Config) *bench {
 	t.Helper()
 	chip := i2cbustest.NewBNO055()
 	b := &bench{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &chip.Chip}), chip: chip}
-	if err := b.open(cfg); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.open(cfg))
 	return b
 }
 
@@ -94,9 +93,7 @@ func TestNew_FollowsDatasheet(t *testing.T) {
 		profile[i] = byte(i)
 	}
 	file := filepath.Join(t.TempDir(), "imu.cal")
-	if err := os.WriteFile(file, []byte(Profile(profile).String()+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(Profile(profile).String()+"\n"), 0o600))
 	bus := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
 		tx([]byte{0x00}, 0xA0),
 		tx([]byte{0x3D, 0x00}), // CONFIGMODE
@@ -117,9 +114,7 @@ func TestNew_FollowsDatasheet(t *testing.T) {
 		ExternalCrystal: true, CalibrationFile: file,
 	},
 		func() int64 { return 1 }, func(d time.Duration) { waits = append(waits, d) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := bus.Close(); err != nil {
 		t.Error(err)
 	}
@@ -265,9 +260,7 @@ func TestNew_WaitsForStartingChip(t *testing.T) {
 	chip.Boot = 20
 	chip.PowerCycle()
 	b := &bench{Bus: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &chip.Chip}), chip: chip}
-	if err := b.open(Config{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.open(Config{}))
 	if b.slept < 850*time.Millisecond || b.imu.Faults() != (hal.Faults{}) {
 		t.Errorf("waited %v, counted %+v", b.slept, b.imu.Faults())
 	}
@@ -312,16 +305,12 @@ func TestProfile_RoundTrip(t *testing.T) {
 		b.chip.Registers[0x55+i] = byte(0xF0 ^ i)
 	}
 	p, err := b.imu.Profile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := b.imu.Read(b.value); err != nil {
 		t.Errorf("the fusion does not run any more: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "imu.cal")
-	if err := os.WriteFile(file, []byte(p.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(p.String()), 0o600))
 	for _, cfg := range []Config{{CalibrationFile: file}, {Calibration: p.String()}} {
 		other := newBench(t, cfg)
 		if !slices.Equal(other.chip.Registers[0x55:0x6B], b.chip.Registers[0x55:0x6B]) {
@@ -337,9 +326,7 @@ func TestParseProfile_RefusesInvalid(t *testing.T) {
 		t.Error(err)
 	}
 	for _, text := range []string{"", "hello", profileMark + "00", profileMark + strings.Repeat("x", 44)} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
 		if err := b.open(Config{CalibrationFile: file}); err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: %v", text, err)
 		}

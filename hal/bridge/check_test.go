@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 func TestSocketFolder_FitsIntoAnAddress(t *testing.T) {
@@ -18,14 +20,10 @@ func TestSocketFolder_FitsIntoAnAddress(t *testing.T) {
 		in := t.TempDir()
 		if long {
 			in = filepath.Join(in, strings.Repeat("x", 100))
-			if err := os.Mkdir(in, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Mkdir(in, 0o700))
 		}
 		folder, err := socketFolder(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer os.RemoveAll(folder)
 		address := filepath.Join(folder, socketName)
 		if _, _, err := splitAddress("unix:" + address); err != nil || !long && !strings.HasPrefix(folder, in) {
@@ -45,7 +43,7 @@ func TestScriptTasks_AreThoseOfTheScripts(t *testing.T) {
 		{"g1_bridge.py", "", `(?m)^TASKS = \{\n((?:    .*\n)*)`},
 	} {
 		source, err := os.ReadFile("../../scripts/" + c.script)
-		check(t, err)
+		fatal.If(t, err)
 		var want []string
 		for _, section := range regexp.MustCompile(c.section).FindAllSubmatch(source, -1) {
 			for _, name := range regexp.MustCompile(`(?m)^ +"(\w+)": `).FindAllSubmatch(section[1], -1) {
@@ -69,9 +67,7 @@ func TestCheckScript_NamesMissingProgram(t *testing.T) {
 	hidden := t.TempDir()
 	for _, module := range []string{"humenv", "mujoco", "ogbench", "rclpy"} {
 		text := "raise ModuleNotFoundError(\"No module named '" + module + "'\", name='" + module + "')\n"
-		if err := os.WriteFile(filepath.Join(hidden, module+".py"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(hidden, module+".py"), []byte(text), 0o600))
 	}
 	t.Setenv("PYTHONPATH", hidden)
 	const pip = " -m pip install -r ../../scripts/requirements-"
@@ -98,9 +94,7 @@ func TestCheckScript_NamesMissingProgram(t *testing.T) {
 func TestCheckScript_JudgesByTheExitStatus(t *testing.T) {
 	script := func(text string) []string {
 		path := filepath.Join(t.TempDir(), "dmc_bridge.py")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 		return []string{"sh", path, "walker"}
 	}
 	if err := CheckScript(t.Context(), script("[ \"$*\" = 'walker --help' ]")); err != nil {
@@ -119,9 +113,7 @@ func TestCheckScript_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	path := filepath.Join(t.TempDir(), "dmc_bridge.py")
-	if err := os.WriteFile(path, []byte("exec sleep 600"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("exec sleep 600"), 0o600))
 	if err := CheckScript(ctx, []string{"sh", path}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}

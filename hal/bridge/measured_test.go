@@ -14,6 +14,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 )
 
 // goldenWelcome is a welcome of version 2, written by hand after PROTOCOL.md.
@@ -63,7 +64,7 @@ func TestWelcome_Version2HasTheGoldenBytes(t *testing.T) {
 		t.Errorf("encoded to\n%q, want\n%q", got, goldenWelcome)
 	}
 	m, err := decodeWelcome([]byte(goldenWelcome))
-	check(t, err)
+	fatal.If(t, err)
 	want := arm()
 	if m.mode != free || m.spec.Name != want.Name || m.spec.Period != want.Period ||
 		!slices.Equal(m.spec.Obs, want.Obs) || !slices.Equal(m.spec.Action, want.Action) {
@@ -88,7 +89,7 @@ func TestWelcome_HasVersion1WithoutMeasurements(t *testing.T) {
 		t.Errorf("encoded to\n%q, want\n%q", b, want)
 	}
 	_, err := decodeWelcome(b)
-	check(t, err)
+	fatal.If(t, err)
 }
 
 // A server of version 1 refuses every other hello.
@@ -128,7 +129,7 @@ func TestWelcome_RefusesBadMeasurement(t *testing.T) {
 			}
 			continue
 		}
-		check(t, err)
+		fatal.If(t, err)
 		if got := m.spec.Action[0].Measured; got != (hal.Measured{Obs: c.name, Scale: c.scale, Offset: c.offset}) {
 			t.Errorf("%q: %+v", c.name, got)
 		}
@@ -147,7 +148,7 @@ func TestServe_CarriesMeasurements(t *testing.T) {
 	spec := arm()
 	address := "unix:" + filepath.Join(t.TempDir(), "robot.sock")
 	l, err := Listen(address)
-	check(t, err)
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { _ = Serve(ctx, l, haltest.New(spec), nil) }()
@@ -155,7 +156,7 @@ func TestServe_CarriesMeasurements(t *testing.T) {
 	if got := r.Spec(); !slices.Equal(got.Action, spec.Action) {
 		t.Errorf("actions %+v", got.Action)
 	}
-	check(t, r.Arm())
+	fatal.If(t, r.Arm())
 }
 
 // meter measures its actuators beside the observation.
@@ -176,7 +177,7 @@ func TestServe_RefusesMeasurementsBesideTheObservation(t *testing.T) {
 		spec := arm()
 		change(&spec)
 		l, err := Listen("unix:" + filepath.Join(t.TempDir(), "robot.sock"))
-		check(t, err)
+		fatal.If(t, err)
 		expectError(t, Serve(context.Background(), l, meter{haltest.New(spec)}, nil), want)
 		if _, err := l.Accept(); err == nil {
 			t.Error("the listener is open")

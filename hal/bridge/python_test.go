@@ -13,6 +13,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/bridge"
+	"optibfm/internal/fatal"
 )
 
 // dialPython starts testdata/counter.py, a robot without dependencies.
@@ -40,9 +41,7 @@ func dialScript(t *testing.T, script string, config bridge.Config) (*bridge.Robo
 
 func TestPythonServer_Lockstep(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{Task: "down"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	spec := robot.Spec()
 	if spec.Name != "counter" || spec.Obs[1].Unit != "m" || spec.Action[0].Max != 2 || robot.EpisodeSteps() != 7 {
 		t.Errorf("spec %+v", spec)
@@ -50,38 +49,26 @@ func TestPythonServer_Lockstep(t *testing.T) {
 	if task, tasks := robot.Task(); task != "down" || strings.Join(tasks, " ") != "up down" {
 		t.Errorf("task %q of %q", task, tasks)
 	}
-	if err := robot.Reset(5); err != nil {
-		t.Fatal(err)
-	}
-	if err := robot.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, robot.Reset(5))
+	fatal.If(t, robot.Arm())
 	obs := make([]float32, 2)
 	want := [][]float32{{5, 0}, {5, 1.5}, {5, 3}}
 	for i := range want {
 		at, err := robot.Sense(obs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		reward, ok := robot.Reward()
 		sensed := at == int64(i)*10_000_000 && obs[0] == want[i][0] && obs[1] == want[i][1]
 		if !sensed || !ok || reward != -float64(want[i][1]) {
 			t.Errorf("step %d: at %d, obs %v, reward %v (%v)", i, at, obs, reward, ok)
 		}
-		if err := robot.Act([]float32{1.5}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, robot.Act([]float32{1.5}))
 	}
 }
 
 func TestPythonServer_ReportsRobotErrors(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := robot.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, robot.Arm())
 	if err := robot.Reset(13); err == nil || !strings.Contains(err.Error(), "reset: server error: 13 is unlucky") {
 		t.Errorf("reset: %v", err)
 	}
@@ -92,15 +79,9 @@ func TestPythonServer_ReportsRobotErrors(t *testing.T) {
 
 func TestPythonServer_HaltsWhenClientLeaves(t *testing.T) {
 	robot, printed, err := dialPython(t, bridge.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := robot.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	if err := robot.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, robot.Arm())
+	fatal.If(t, robot.Close())
 	if !strings.HasSuffix(printed.String(), "halted\n") {
 		t.Errorf("the server printed %q", printed)
 	}
@@ -108,15 +89,9 @@ func TestPythonServer_HaltsWhenClientLeaves(t *testing.T) {
 
 func TestPythonServer_FreeMode(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 5000, DeadmanMs: 5000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := robot.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	if err := robot.Act([]float32{1}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, robot.Arm())
+	fatal.If(t, robot.Act([]float32{1}))
 	obs := make([]float32, 2)
 	for range 10_000 {
 		if _, err := robot.Sense(obs); err != nil {
@@ -134,9 +109,7 @@ func TestPythonServer_NamesWhatMeasuresAPosition(t *testing.T) {
 	robot, printed, err := dialScript(t, "joint.py", bridge.Config{
 		Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 5000, DeadmanMs: 5000,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	spec := robot.Spec()
 	want := hal.Measured{Obs: "angle", Scale: math.Pi / 180, Offset: 0.25}
 	if spec.Action[0].Measured != (hal.Measured{}) || spec.Action[1].Measured != want {
@@ -175,13 +148,9 @@ func TestDial_ReportsFailedCommand(t *testing.T) {
 
 func TestPythonServer_DeadmanStartsWithFirstRequest(t *testing.T) {
 	robot, printed, err := dialScript(t, "joint.py", bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	time.Sleep(400 * time.Millisecond) // the client loads its model
-	if err := robot.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, robot.Arm())
 	time.Sleep(600 * time.Millisecond) // the client hangs
 	if err := robot.Arm(); !errors.Is(err, bridge.ErrLost) {
 		t.Errorf("error %v, want %v", err, bridge.ErrLost)
@@ -196,9 +165,7 @@ func TestPythonServer_DeadmanStartsWithFirstRequest(t *testing.T) {
 
 func TestPythonServer_SimulatorWaitsForItsClient(t *testing.T) {
 	robot, printed, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for range 2 {
 		if err := robot.Arm(); err != nil {
 			t.Errorf("error %v, the server printed %q", err, printed)

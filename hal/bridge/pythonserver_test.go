@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 func TestPythonServer_RefusesBadProtocol(t *testing.T) {
@@ -20,14 +22,14 @@ func TestPythonServer_RefusesBadProtocol(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "robot.sock")
 	server := exec.Command(python, filepath.Join("testdata", "counter.py"), "--listen", "unix:"+path)
 	server.Env = append(os.Environ(), "PYTHONPATH=../../scripts")
-	check(t, server.Start())
+	fatal.If(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
 	for range 500 {
 		if conn, err := net.Dial("unix", path); err == nil {
-			check(t, conn.Close())
+			fatal.If(t, conn.Close())
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -51,7 +53,7 @@ func TestPythonServer_RefusesBadProtocol(t *testing.T) {
 	}
 	r := dial(t, Config{Address: "unix:" + path})
 	_, err = r.Sense(make([]float32, 2))
-	check(t, err)
+	fatal.If(t, err)
 }
 
 // expectAnswer sends bytes and checks that the complete answer contains want.
@@ -59,12 +61,12 @@ func expectAnswer(t *testing.T, path string, sent []byte, want string) {
 	t.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(context.Background(), "unix", path)
-	check(t, err)
+	fatal.If(t, err)
 	defer conn.Close()
 	_, err = conn.Write(sent)
-	check(t, err)
-	check(t, conn.(*net.UnixConn).CloseWrite())
-	check(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	fatal.If(t, err)
+	fatal.If(t, conn.(*net.UnixConn).CloseWrite())
+	fatal.If(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	var all []byte
 	buf := make([]byte, 4096)
 	for {

@@ -12,6 +12,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 )
 
 // against starts a server that answers every request with the next of the given
@@ -20,7 +21,7 @@ func against(t *testing.T, patient bool, answers ...[]byte) string {
 	t.Helper()
 	address := "unix:" + filepath.Join(t.TempDir(), "robot.sock")
 	l, err := Listen(address)
-	check(t, err)
+	fatal.If(t, err)
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -112,7 +113,7 @@ func TestParseWelcome_RefusesInvalid(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := Dial(context.Background(), Config{Address: against(t, false, c.answer)})
 			if c.want == "" {
-				check(t, err)
+				fatal.If(t, err)
 				_ = r.Close()
 				return
 			}
@@ -183,7 +184,7 @@ func TestRobot_LostAfterProtocolError(t *testing.T) {
 					t.Errorf("%s: %v, want ErrLost", name, err)
 				}
 			}
-			check(t, r.Close())
+			fatal.If(t, r.Close())
 		})
 	}
 }
@@ -214,11 +215,11 @@ func TestRobot_FreeModeReusesSampleUntilStale(t *testing.T) {
 	obs := make([]float32, 2)
 	r.timeout, r.stale = time.Minute, time.Minute
 	first, err := r.Sense(obs)
-	check(t, err)
+	fatal.If(t, err)
 
 	r.timeout = time.Millisecond
 	again, err := r.Sense(obs)
-	check(t, err)
+	fatal.If(t, err)
 	if again != first || obs[0] != 1 {
 		t.Errorf("sample %v of %d, want the previous one of %d", obs, again, first)
 	}
@@ -228,7 +229,7 @@ func TestRobot_FreeModeReusesSampleUntilStale(t *testing.T) {
 	}
 	r.timeout, r.stale = time.Minute, time.Minute
 	_, err = r.Sense(obs)
-	check(t, err)
+	fatal.If(t, err)
 	if obs[0] != 4 {
 		t.Errorf("a late answer was taken for the present one: %v", obs)
 	}
@@ -243,11 +244,11 @@ func TestRobot_TakesTheSamplesOfLateAnswers(t *testing.T) {
 	obs := make([]float32, 2)
 	r.timeout, r.stale = time.Minute, time.Minute
 	first, err := r.Sense(obs)
-	check(t, err)
+	fatal.If(t, err)
 
 	r.timeout = 50 * time.Millisecond
 	_, err = r.Sense(obs)
-	check(t, err)
+	fatal.If(t, err)
 	asked := monotonic() // the server answers request 2 after this
 	var at int64
 	for range 40 {
@@ -288,7 +289,7 @@ func TestRobot_ActionsThatASimulatorDoesNotReadAreLost(t *testing.T) {
 		address := against(t, true, frame(kindWelcome, 0, aWelcome(free)), frame(kindOK, 1, nil))
 		r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: 1, SimulatorWait: wait})
 		r.timeout = time.Minute
-		check(t, r.Arm())
+		fatal.If(t, r.Arm())
 		for r.timeout = time.Millisecond; err == nil && n < most; n++ {
 			err = r.Act([]float32{0})
 		}

@@ -13,6 +13,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 )
 
 // served is a robot behind Serve. Its fields may be looked at after stop.
@@ -44,9 +45,7 @@ func serve(t testing.TB, obs, action int) *served {
 func (s *served) start(t testing.TB) *served {
 	t.Helper()
 	l, err := Listen(s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go func() {
@@ -71,18 +70,9 @@ func (s *served) stop() {
 func dial(t testing.TB, config Config) *Robot {
 	t.Helper()
 	r, err := Dial(context.Background(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func expectError(t *testing.T, err error, want string) {
@@ -99,26 +89,26 @@ func TestServe_LockstepTickIsOneRoundTrip(t *testing.T) {
 	if spec.Name != "fake" || len(spec.Obs) != 3 || spec.Action[1] != served.Action[1] || spec.Period != served.Period {
 		t.Errorf("spec %+v", spec)
 	}
-	check(t, r.Reset(7))
+	fatal.If(t, r.Reset(7))
 	if _, ok := r.Reward(); ok {
 		t.Error("there is a reward before the first Sense")
 	}
-	check(t, r.Arm())
+	fatal.If(t, r.Arm())
 	obs := make([]float32, 3)
 	for i := range 10 {
 		at, err := r.Sense(obs)
-		check(t, err)
+		fatal.If(t, err)
 		reward, ok := r.Reward()
 		if at != int64(i+1)*20e6 || obs[0] != float32(i) || !ok || reward != float64(10*i) {
 			t.Fatalf("tick %d: at %d, obs %v, reward %v (%v)", i, at, obs, reward, ok)
 		}
-		check(t, r.Act([]float32{float32(i) / 10, -1}))
+		fatal.If(t, r.Act([]float32{float32(i) / 10, -1}))
 		if after, _ := r.Reward(); after != reward {
 			t.Fatalf("tick %d: Act changed the reward of the last Sense", i)
 		}
 	}
-	check(t, r.Close())
-	check(t, <-s.ends)
+	fatal.If(t, r.Close())
+	fatal.If(t, <-s.ends)
 	s.stop()
 	if s.sim.Seed != 7 || s.sim.Acts != 10 || s.sim.Senses != 11 || s.sim.Action(9)[0] != 0.9 || !s.sim.Halted {
 		t.Errorf("the robot saw %+v", s.sim.Robot)
@@ -131,7 +121,7 @@ func TestServe_LockstepSensesAgain(t *testing.T) {
 	obs := make([]float32, 1)
 	for i := range 3 {
 		_, err := r.Sense(obs)
-		check(t, err)
+		fatal.If(t, err)
 		if obs[0] != float32(i) {
 			t.Errorf("sense %d: %v", i, obs)
 		}
@@ -144,20 +134,20 @@ func TestServe_HaltLatchesOnBothSides(t *testing.T) {
 	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("a new robot acts: %v", err)
 	}
-	check(t, r.Arm())
-	check(t, r.Act([]float32{1}))
-	check(t, r.Halt())
-	check(t, r.Halt())
+	fatal.If(t, r.Arm())
+	fatal.If(t, r.Act([]float32{1}))
+	fatal.If(t, r.Halt())
+	fatal.If(t, r.Halt())
 	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("a halted robot acts: %v", err)
 	}
-	check(t, r.Arm())
-	check(t, r.Act([]float32{1}))
+	fatal.If(t, r.Arm())
+	fatal.If(t, r.Act([]float32{1}))
 	expectError(t, r.Act([]float32{2}), `"a0" is not within its limits`)
 	expectError(t, r.Act([]float32{0, 0}), "wrong length")
-	check(t, r.Close())
+	fatal.If(t, r.Close())
 	expectError(t, r.Act([]float32{0}), "it was closed")
-	check(t, <-s.ends)
+	fatal.If(t, <-s.ends)
 	s.stop()
 	if s.sim.Halts != 4 || s.sim.Acts != 2 {
 		t.Errorf("%d halts, %d acts", s.sim.Halts, s.sim.Acts)
@@ -192,15 +182,15 @@ func TestServe_StopInputHaltsTheRobot(t *testing.T) {
 			t.Helper()
 			robot.pressed.Store(pressed)
 			_, err := r.Sense(obs)
-			check(t, err)
+			fatal.If(t, err)
 			if mode == Lockstep { // a second Sense without a step asks the server
 				_, err := r.Sense(obs)
-				check(t, err)
+				fatal.If(t, err)
 			}
 		}
 		sense(false)
-		check(t, r.Arm())
-		check(t, r.Act([]float32{1}))
+		fatal.If(t, r.Arm())
+		fatal.If(t, r.Act([]float32{1}))
 		sense(true)
 		var err error
 		for range 3 { // in free mode the next Act returns the refusal
@@ -208,9 +198,9 @@ func TestServe_StopInputHaltsTheRobot(t *testing.T) {
 			sense(true)
 		}
 		expectError(t, err, "the stop input of the robot is pressed")
-		check(t, r.Halt())
+		fatal.If(t, r.Halt())
 		expectError(t, r.Arm(), "the stop input of the robot is pressed")
-		check(t, r.Close())
+		fatal.If(t, r.Close())
 		s.stop()
 		if robot.Acts != 1 || !robot.Halted {
 			t.Errorf("%s: %d acts, halted %v", mode, robot.Acts, robot.Halted)
@@ -238,33 +228,33 @@ func TestServe_RobotErrorsKeepConnection(t *testing.T) {
 	s.start(t)
 	r := dial(t, Config{Address: s.address})
 	expectError(t, r.Reset(13), "reset: server error: 13 is unlucky [2J")
-	check(t, r.Reset(1))
-	check(t, r.Arm())
+	fatal.If(t, r.Reset(1))
+	fatal.If(t, r.Arm())
 	obs := make([]float32, 2)
-	check(t, r.Act([]float32{0}))
+	fatal.If(t, r.Act([]float32{0}))
 	_, err := r.Sense(obs)
 	expectError(t, err, `observation "o1" is not finite (NaN)`)
 	_, err = r.Sense(obs)
-	check(t, err)
+	fatal.If(t, err)
 	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("a halted robot acts: %v", err)
 	}
-	check(t, r.Arm())
-	check(t, r.Act([]float32{0}))
+	fatal.If(t, r.Arm())
+	fatal.If(t, r.Act([]float32{0}))
 }
 
 func TestServe_RefusesResetWithoutSimulator(t *testing.T) {
 	robot := haltest.New(haltest.Spec(1, 1))
 	address := "unix:" + filepath.Join(t.TempDir(), "robot.sock")
 	l, err := Listen(address)
-	check(t, err)
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { _ = Serve(ctx, l, robot, nil) }()
 	r := dial(t, Config{Address: address})
 	expectError(t, r.Reset(1), "not a simulator")
 	_, err = r.Sense(make([]float32, 1))
-	check(t, err)
+	fatal.If(t, err)
 	if _, ok := r.Reward(); ok || r.CanReset() {
 		t.Error("a robot has rewards or resets")
 	}
@@ -290,7 +280,7 @@ func TestDial_WaitsForAServerThatComesLate(t *testing.T) {
 	s := serve(t, 1, 1)
 	late := &starter{start: func() { s.start(t) }}
 	r := dial(t, Config{Address: s.address, Output: late})
-	check(t, r.Arm())
+	fatal.If(t, r.Arm())
 	notice := late.text.String()
 	for _, want := range []string{s.address, "start_timeout_ms"} {
 		if !strings.Contains(notice, want) {
@@ -309,8 +299,8 @@ func TestDial_ResolvesMulticastNames(t *testing.T) {
 func TestServe_HaltsWhenClientVanishes(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address})
-	check(t, r.Arm())
-	check(t, r.Act([]float32{1}))
+	fatal.If(t, r.Arm())
+	fatal.If(t, r.Act([]float32{1}))
 	r.sock.shut() // no halt, no bye
 	expectError(t, <-s.ends, "the client left without bye")
 	s.stop()
@@ -325,7 +315,7 @@ func TestServe_DeadmanHaltsRobot(t *testing.T) {
 	if got := r.Deadman(); got != 30*time.Millisecond {
 		t.Errorf("the client says %v", got)
 	}
-	check(t, r.Arm())
+	fatal.If(t, r.Arm())
 	expectError(t, <-s.ends, "silent for longer than its deadman time (30ms)")
 	expectError(t, r.Arm(), "the server")
 	s.stop()
@@ -338,7 +328,7 @@ func TestServe_DeadmanWaitsForFirstRequest(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address, Mode: Free, DeadmanMs: 20})
 	time.Sleep(100 * time.Millisecond) // it loads its model
-	check(t, r.Arm())
+	fatal.If(t, r.Arm())
 	expectError(t, <-s.ends, "silent for longer than its deadman time (20ms)")
 	s.stop()
 }
@@ -360,7 +350,7 @@ func TestServe_FreeModeSensesNewestSample(t *testing.T) {
 	for i := range 2 {
 		before := monotonic()
 		at, err := r.Sense(obs)
-		check(t, err)
+		fatal.If(t, err)
 		if now := monotonic(); obs[0] != float32(i) || at < before-1e9 || at > now {
 			t.Errorf("obs %v at %d, asked between %d and %d", obs, at, before, now)
 		}
@@ -369,7 +359,7 @@ func TestServe_FreeModeSensesNewestSample(t *testing.T) {
 		t.Errorf("a sample of two seconds ago: %v", err)
 	}
 	_, err := r.Sense(obs)
-	check(t, err)
+	fatal.If(t, err)
 }
 
 func TestServe_FreeModeReportsRefusedAct(t *testing.T) {
@@ -378,10 +368,10 @@ func TestServe_FreeModeReportsRefusedAct(t *testing.T) {
 	s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
 	s.start(t)
 	r := dial(t, Config{Address: s.address, Mode: Free, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
-	check(t, r.Arm())
-	check(t, r.Act([]float32{0}))
+	fatal.If(t, r.Arm())
+	fatal.If(t, r.Act([]float32{0}))
 	_, err := r.Sense(make([]float32, 1))
-	check(t, err)
+	fatal.If(t, err)
 	expectError(t, r.Act([]float32{0}), "act: server error: stuck")
 }
 
@@ -392,16 +382,14 @@ func TestServe_TickAllocatesNothing(t *testing.T) {
 			s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
 			s.start(t)
 			r := dial(t, Config{Address: s.address, Mode: mode, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
-			check(t, r.Arm())
+			fatal.If(t, r.Arm())
 			obs, action := make([]float32, 17), make([]float32, 6)
 			// The server runs in this process: it allocates nothing either.
 			n := testing.AllocsPerRun(200, func() {
 				if _, err := r.Sense(obs); err != nil {
 					t.Fatal(err)
 				}
-				if err := r.Act(action); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, r.Act(action))
 			})
 			if n != 0 {
 				t.Errorf("%v allocations a tick", n)
@@ -446,7 +434,7 @@ func TestServe_RefusesBadProtocol(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			robot := haltest.New(haltest.Spec(1, 1))
-			check(t, robot.Arm())
+			fatal.If(t, robot.Arm())
 			err := serveOne(context.Background(), newScript(c.sent), robot)
 			expectError(t, err, c.want)
 			if !robot.Halted || robot.Acts != 0 {
@@ -460,7 +448,7 @@ func TestServe_RefusesNaN(t *testing.T) {
 	robot := haltest.New(haltest.Spec(1, 1))
 	conn := newScript(append(append(append(frame(kindHello, 0, hello{mode: lockstep}.encode()),
 		frame(kindArm, 1, nil)...), frame(kindAct, 2, []byte{0, 0, 0xc0, 0x7f})...), frame(kindBye, 3, nil)...))
-	check(t, serveOne(context.Background(), conn, robot))
+	fatal.If(t, serveOne(context.Background(), conn, robot))
 	answer := conn.written.String()
 	if robot.Acts != 0 || robot.Refused != 1 || !strings.Contains(answer, "is not within its limits (NaN") {
 		t.Errorf("%d acts, %d refused, answered %q", robot.Acts, robot.Refused, conn.written.String())
@@ -470,26 +458,26 @@ func TestServe_RefusesNaN(t *testing.T) {
 func TestListen_ReplacesOnlyAbandonedSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "robot.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	check(t, err)
+	fatal.If(t, err)
 	_, err = Listen("unix:" + path)
 	expectError(t, err, "choose another address")
 	l.SetUnlinkOnClose(false)
-	check(t, l.Close())
+	fatal.If(t, l.Close())
 	l2, err := Listen("unix:" + path)
-	check(t, err)
-	check(t, l2.Close())
+	fatal.If(t, err)
+	fatal.If(t, l2.Close())
 }
 
 func TestServe_TCP(t *testing.T) {
 	s := serve(t, 1, 1)
 	l, err := Listen("tcp:127.0.0.1:0")
-	check(t, err)
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { _ = Serve(ctx, l, s.sim, nil) }()
 	r := dial(t, Config{Address: "tcp:" + l.Addr().String()})
 	_, err = r.Sense(make([]float32, 1))
-	check(t, err)
+	fatal.If(t, err)
 }
 
 func BenchmarkTick(b *testing.B) {
@@ -499,16 +487,14 @@ func BenchmarkTick(b *testing.B) {
 			s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
 			s.start(b)
 			r := dial(b, Config{Address: s.address, Mode: mode, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
-			check(b, r.Arm())
+			fatal.If(b, r.Arm())
 			obs, action := make([]float32, 17), make([]float32, 6)
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := r.Sense(obs); err != nil {
 					b.Fatal(err)
 				}
-				if err := r.Act(action); err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, r.Act(action))
 			}
 		})
 	}
@@ -520,17 +506,17 @@ func TestRobot_TimeRisesAcrossEpisodes(t *testing.T) {
 	s.start(t)
 	robot := dial(t, Config{Address: s.address})
 	obs, last := make([]float32, 1), int64(-1)
-	check(t, robot.Arm())
+	fatal.If(t, robot.Arm())
 	for episode := range 3 {
-		check(t, robot.Reset(uint64(episode)))
+		fatal.If(t, robot.Reset(uint64(episode)))
 		for range 3 {
 			at, err := robot.Sense(obs)
-			check(t, err)
+			fatal.If(t, err)
 			if at <= last {
 				t.Fatalf("episode %d: time went from %d to %d", episode, last, at)
 			}
 			last = at
-			check(t, robot.Act([]float32{0}))
+			fatal.If(t, robot.Act([]float32{0}))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/can"
+	"optibfm/internal/fatal"
 )
 
 func needKernel(t *testing.T) {
@@ -24,9 +25,7 @@ func needKernel(t *testing.T) {
 func openSocket(t *testing.T, name string, only ...uint32) *can.Socket {
 	t.Helper()
 	s, err := can.Open(name, only...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -34,16 +33,12 @@ func openSocket(t *testing.T, name string, only ...uint32) *can.Socket {
 func setUp(t *testing.T, name string, up bool) {
 	t.Helper()
 	link, err := netlink.LinkByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	set := netlink.LinkSetDown
 	if up {
 		set = netlink.LinkSetUp
 	}
-	if err := set(link); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, set(link))
 }
 
 func TestSocket_KernelFiltersIDs(t *testing.T) {
@@ -51,9 +46,7 @@ func TestSocket_KernelFiltersIDs(t *testing.T) {
 	a, bus := connect(t)
 	b, one := openSocket(t, bus.Address), openSocket(t, bus.Address, 0x7FF)
 	for _, f := range frames {
-		if err := a.Send(&f, soon()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, a.Send(&f, soon()))
 		var back can.Frame
 		if err := b.Receive(&back, soon()); err != nil || back != f {
 			t.Errorf("%+v came as %+v, %v", f, back, err)
@@ -111,9 +104,7 @@ func setBitrate(t *testing.T, name string, bitrate, restartMillis uint32) {
 	t.Helper()
 	setUp(t, name, false)
 	link, err := netlink.LinkByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Index = int32(link.Attrs().Index)
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
@@ -160,9 +151,7 @@ func TestLinkState_OfController(t *testing.T) {
 	a, b := openSocket(t, "can0"), openSocket(t, "can1")
 	for _, f := range frames {
 		var there can.Frame
-		if err := a.Send(&f, soon()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, a.Send(&f, soon()))
 		if err := b.Receive(&there, soon()); err != nil || there != f {
 			t.Errorf("%+v came as %+v, %v", f, there, err)
 		}

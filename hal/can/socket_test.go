@@ -15,6 +15,7 @@ import (
 	"optibfm/hal/can"
 	"optibfm/hal/can/cantest"
 	"optibfm/hal/monotonic"
+	"optibfm/internal/fatal"
 )
 
 // soon is a hang guard.
@@ -26,14 +27,10 @@ func echo(b *cantest.Bus, f can.Frame) { b.Send(f) }
 func connect(t *testing.T) (*can.Socket, *cantest.Bus) {
 	t.Helper()
 	bus, err := cantest.New(echo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = bus.Close() })
 	s, err := can.Open(bus.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s, bus
 }
@@ -49,9 +46,7 @@ var frames = []can.Frame{
 func TestSocket_RoundTripsFrames(t *testing.T) {
 	s, _ := connect(t)
 	for _, f := range frames {
-		if err := s.Send(&f, soon()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Send(&f, soon()))
 		var back can.Frame
 		if err := s.Receive(&back, soon()); err != nil || back != f {
 			t.Errorf("%+v came back as %+v, %v", f, back, err)
@@ -113,9 +108,7 @@ func TestSocket_FailsAtOnceDuringBusOff(t *testing.T) {
 func settle(t *testing.T, s *can.Socket) {
 	t.Helper()
 	var f can.Frame
-	if err := s.Send(&frames[1], soon()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Send(&frames[1], soon()))
 	if err := s.Receive(&f, soon()); err != nil || f != frames[1] {
 		t.Fatalf("%+v, %v", f, err)
 	}
@@ -159,9 +152,7 @@ func TestSocket_DrainDiscardsReceivedFrames(t *testing.T) {
 	for range 5 {
 		bus.Send(frames[1])
 	}
-	if err := s.Drain(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Drain())
 	var f can.Frame
 	if err := s.Receive(&f, 0); !errors.Is(err, hal.ErrTimeout) {
 		t.Error(err)
@@ -171,9 +162,7 @@ func TestSocket_DrainDiscardsReceivedFrames(t *testing.T) {
 func TestSocket_ReportsBusErrorAfterInterfaceIsLost(t *testing.T) {
 	s, bus := connect(t)
 	settle(t, s)
-	if err := bus.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, bus.Close())
 	var f can.Frame
 	for name, err := range map[string]error{
 		"receive": s.Receive(&f, soon()), "send": s.Send(&frames[0], soon()), "drain": s.Drain(), "reopen": s.Reopen(),
@@ -200,15 +189,9 @@ func TestSocket_DoesNotAllocate(t *testing.T) {
 	s, _ := connect(t)
 	f := frames[1]
 	n := testing.AllocsPerRun(50, func() {
-		if err := s.Send(&f, soon()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Receive(&f, soon()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Drain(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Send(&f, soon()))
+		fatal.If(t, s.Receive(&f, soon()))
+		fatal.If(t, s.Drain())
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
@@ -261,21 +244,15 @@ func Example() {
 func TestSocket_InterruptEndsReceive(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	bus, err := cantest.New(func(*cantest.Bus, can.Frame) { cancel() }) // no answer
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer bus.Close()
 	s, err := can.Open(bus.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer s.Close()
 	end := s.Interrupt(ctx)
 	guard := soon()
 	f := can.Frame{ID: 1}
-	if err := s.Send(&f, guard); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Send(&f, guard))
 	if err := s.Receive(&f, guard); !errors.Is(err, context.Canceled) {
 		t.Errorf("receive: %v", err)
 	}

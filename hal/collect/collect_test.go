@@ -8,14 +8,13 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 )
 
 func newRover(t *testing.T) *rover.Rover {
 	t.Helper()
 	r, err := rover.New(rover.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r
 }
 
@@ -24,9 +23,7 @@ func record(t *testing.T, transitions int, seed uint64) *Transitions {
 	cfg := DefaultConfig()
 	cfg.Transitions, cfg.Seed = transitions, seed
 	out, err := Record(newRover(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return out
 }
 
@@ -111,9 +108,7 @@ func TestRecord_ActionsWithinLimits(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Transitions = 5000
 	out, err := Record(robot, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	low, high := out.Action[0], out.Action[0]
 	for a := range slices.Chunk(out.Action, 2) {
 		low, high = min(low, a[0]), max(high, a[0])

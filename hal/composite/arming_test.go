@@ -28,6 +28,7 @@ import (
 	"optibfm/hal/monotonic"
 	"optibfm/hal/pca9685"
 	"optibfm/hal/serial"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/tflite"
 )
@@ -117,13 +118,9 @@ func armAndFollow(t *testing.T, j joint, pose float64, ticks int) (first, change
 	last, armed := math.NaN(), false
 	for k := range ticks {
 		tick.Index, tick.Elapsed, tick.Flags, tick.Wake = uint64(k), min(uint64(k), 1), 0, monotonic.Now()
-		if err := agent.Step(tick); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, agent.Step(tick))
 		if k == 3 {
-			if err := agent.Arm(0); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, agent.Arm(0))
 		}
 		expected := pose // Arm holds the joint
 		if tick.Flags.Has(controller.FlagArmed) {
@@ -142,9 +139,7 @@ func armAndFollow(t *testing.T, j joint, pose float64, ticks int) (first, change
 	if !armed {
 		t.Fatalf("the joint at %.3f got no goal", pose)
 	}
-	if err := j.robot.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, j.robot.Halt())
 	if goal, _ := j.settled(last); j.holds && math.Abs(goal-last) > 1.5*j.resolution {
 		t.Errorf("a stop moves the joint from %.4f to %.4f", last, goal)
 	}
@@ -174,19 +169,12 @@ func newArmingAgent(t *testing.T, robot hal.Robot) *controller.Agent {
 	spec := robot.Spec()
 	model := middle{tflite.Dims{Obs: len(spec.Obs), Action: len(spec.Action), Latent: 2, Ensemble: 1}}
 	planner, err := controller.NewPlanner(cfg, model)
-	must(t, err)
+	fatal.If(t, err)
 	agent, err := controller.NewAgent(cfg, controller.Parts{
 		Robot: robot, Source: silent{}, Model: model, Plans: controller.NewLockstep(planner),
 	})
-	must(t, err)
+	fatal.If(t, err)
 	return agent
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // compose makes a robot of devices with one action, which from measures.
@@ -198,20 +186,20 @@ func compose(t *testing.T, from string, a composite.Action, devices ...composite
 		Observation: []composite.Observation{{Name: "position", Unit: "rad", From: from}},
 		Action:      []composite.Action{a},
 	}, monotonic.Now, devices...)
-	must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = robot.Halt(); _ = robot.Close() })
 	return robot
 }
 
 func openFeetech(t *testing.T, pose float64) joint {
 	chain, err := feetechtest.New(feetechtest.NewServo(1, 0))
-	must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = chain.Close() })
 	chain.Set(1, feetechtest.Place, 2, 2048+int(math.Round(pose*4096/(2*math.Pi))))
 	d, err := feetech.Open(t.Context(), feetech.Config{
 		Port: serial.Config{Path: chain.Port()}, TimeoutMs: 200, Servos: []feetech.Servo{{Name: "joint", ID: 1}},
 	})
-	must(t, err)
+	fatal.If(t, err)
 	return joint{
 		robot: compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"},
 			composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
@@ -223,13 +211,13 @@ func openFeetech(t *testing.T, pose float64) joint {
 
 func openDynamixel(t *testing.T, pose float64) joint {
 	chain, err := dynamixeltest.New(dynamixeltest.NewServo(1, 1020, 3))
-	must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = chain.Close() })
 	chain.Set(1, dynamixeltest.PresentPlace, 4, int32(2048+math.Round(pose*4096/(2*math.Pi))))
 	d, err := dynamixel.Open(t.Context(), dynamixel.Config{
 		Port: serial.Config{Path: chain.Port()}, TimeoutMs: 200, Servos: []dynamixel.Servo{{Name: "joint", ID: 1}},
 	})
-	must(t, err)
+	fatal.If(t, err)
 	return joint{
 		robot: compose(t, "servo.joint_position", composite.Action{To: "servo.joint_goal"},
 			composite.Device{Name: "servo", Device: d, Stale: time.Minute}),
@@ -245,12 +233,12 @@ func openMIT(t *testing.T, pose float64) joint {
 		Name: "joint", ID: 1, ReplyID: 0x11, Mode: mit.Position, Kp: 30, Kd: 1, PMax: 12.5, VMax: 30, TMax: 10,
 	}}}
 	motors, err := mittest.New(cfg)
-	must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = motors.Close() })
 	motors.Put(1, mit.Answer{Position: pose})
 	cfg.Interface = motors.Address
 	d, err := mit.Open(t.Context(), cfg)
-	must(t, err)
+	fatal.If(t, err)
 	return joint{
 		robot: compose(t, "motor.joint_position", composite.Action{To: "motor.joint_position_goal"},
 			composite.Device{Name: "motor", Device: d, Stale: time.Minute}),
@@ -265,12 +253,12 @@ func startBoard(t *testing.T, pose float64, outputs ...hal.Signal) (*mcutest.Boa
 		Inputs: []hal.Signal{{Name: "encoder", Unit: "rad"}, {Name: "estop_closed"}},
 		Step:   func(_ float64, _, inputs []float32) { inputs[0] = float32(pose) },
 	})
-	must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = board.Close() })
 	d, err := mcu.Open(t.Context(), mcu.Config{
 		Port: serial.Config{Path: board.Path}, StaleMs: 10_000, TimeoutMs: 1000, DeadmanMs: 10_000,
 	})
-	must(t, err)
+	fatal.If(t, err)
 	return board, composite.Device{Name: "board", Device: d, Stale: time.Minute}
 }
 
@@ -288,7 +276,7 @@ func openMixture(t *testing.T, pose float64) joint {
 	chip := i2cbustest.NewPCA9685()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &chip.Chip})
 	pwm, err := pca9685.New(bus, nil, pca9685.Config{Bus: "x", Channels: []pca9685.Channel{{Name: "joint", Pin: 0}}})
-	must(t, err)
+	fatal.If(t, err)
 	return joint{
 		robot: compose(t, "board.encoder",
 			composite.Action{To: "pwm.joint", Scale: 400, Offset: 1500, Measured: "board.encoder"},
@@ -311,14 +299,14 @@ func openBridge(t *testing.T, pose float64) joint {
 	served.Observe = func(_ int, obs []float32) error { obs[0] = float32(pose); served.Now = monotonic.Now(); return nil }
 	address := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", address)
-	must(t, err)
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
 	go func() { over <- bridge.Serve(ctx, l, served, nil) }()
 	robot, err := bridge.Dial(t.Context(), bridge.Config{
 		Address: "unix:" + address, Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 60_000,
 	})
-	must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = robot.Close(); cancel(); <-over })
 	obs := make([]float32, 1)
 	return joint{robot: robot, goal: func() (float64, bool) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 // servo is a fake servo that can go limp. Its output is measured by its input.
@@ -41,13 +42,13 @@ func TestRobot_HaltHoldsWhatItsDriverCanHold(t *testing.T) {
 	if c := b.robot.Spec().Action[2]; c.Failsafe != 20 {
 		t.Errorf("the failsafe value is %v, want the default", c.Failsafe)
 	}
-	must(t, b.robot.Halt())
+	fatal.If(t, b.robot.Halt())
 	if !math.IsNaN(s.written[0]) || math.IsNaN(b.base.written[0]) {
 		t.Errorf("Halt commanded %v and %v", s.written, b.base.written)
 	}
 	b.cfg.Action[2].Halt, b.cfg.Action[2].Failsafe = HaltFailsafe, 30
 	b.open(t)
-	must(t, b.robot.Halt())
+	fatal.If(t, b.robot.Halt())
 	if want := 0.5 - 30*math.Pi/180; math.Abs(s.written[0]-want) > 1e-9 {
 		t.Errorf("Halt commanded %v, want %v", s.written, want)
 	}
@@ -89,38 +90,38 @@ func TestRobot_ArmsAndStaysAtMeasuredPositions(t *testing.T) {
 	if b.robot.Positions(at); !math.IsNaN(float64(at[0])) || math.Abs(float64(at[2])-knee) > 1e-4 {
 		t.Errorf("positions %v, want %v", at, knee)
 	}
-	must(t, b.robot.Arm())
+	fatal.If(t, b.robot.Arm())
 	if !near(s.written, []float64{1}) {
 		t.Errorf("Arm wrote %v", s.written)
 	}
-	must(t, b.robot.Act([]float32{0, 0, 90})) // 1 degree a period
+	fatal.If(t, b.robot.Act([]float32{0, 0, 90})) // 1 degree a period
 	if want := 0.5 - (knee+1)*math.Pi/180; !near(s.written, []float64{want}) {
 		t.Errorf("Act wrote %v, want %v", s.written, want)
 	}
 	stays := slices.Clone(s.written)
-	must(t, b.robot.Disarm())
+	fatal.If(t, b.robot.Disarm())
 	if !slices.Equal(s.written, stays) || b.base.written[0] != 500*0.5+1500 {
 		t.Errorf("Disarm wrote %v and %v", s.written, b.base.written)
 	}
 	b.log = nil
-	must(t, b.robot.Disarm()) // it is disarmed: the servo keeps its goal
+	fatal.If(t, b.robot.Disarm()) // it is disarmed: the servo keeps its goal
 	if slices.Contains(b.log, "servo write") {
 		t.Errorf("a second Disarm: %v", b.log)
 	}
 	s.sample[0] = -0.2 // moved by hand after the last Sense
-	must(t, b.robot.Arm())
+	fatal.If(t, b.robot.Arm())
 	if !near(s.written, []float64{-0.2}) {
 		t.Errorf("the second Arm wrote %v", s.written)
 	}
 	s.sample[0] = 0.1 // it sags as it takes its load
 	b.sense(t)
 	sagged := float32((0.5 - 0.1) * 180 / math.Pi)
-	must(t, b.robot.Act([]float32{0, 0, sagged}))
+	fatal.If(t, b.robot.Act([]float32{0, 0, sagged}))
 	if !near(s.written, []float64{0.1}) {
 		t.Errorf("the first Act wrote %v, far from where the servo is", s.written)
 	}
 	b.log = nil
-	must(t, b.robot.Limp())
+	fatal.If(t, b.robot.Limp())
 	if s.limps != 1 || slices.Contains(b.log, "servo write") || !slices.Contains(b.log, "base write") {
 		t.Errorf("Limp: %v", b.log)
 	}
@@ -135,7 +136,7 @@ func TestRobot_MeasuresAnActionByAConfiguredSource(t *testing.T) {
 	if b.robot.Positions(at); at[0] != 0.75 {
 		t.Errorf("%v", at)
 	}
-	must(t, b.robot.Arm())
+	fatal.If(t, b.robot.Arm())
 	if b.base.written[0] != 500*0.75+1500 {
 		t.Errorf("%v", b.base.written)
 	}

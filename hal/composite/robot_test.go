@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 // fakeDevice is a device in memory.
@@ -110,9 +111,7 @@ func newBench() *bench {
 func (b *bench) open(t *testing.T) *bench {
 	t.Helper()
 	robot, err := New(b.cfg, func() int64 { return b.clock }, b.devices...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b.robot, b.obs = robot, make([]float32, len(robot.Spec().Obs))
 	b.log = nil
 	return b
@@ -124,13 +123,6 @@ func (b *bench) sense(t *testing.T) []float32 {
 		t.Fatal(err)
 	}
 	return b.obs
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func near(a, b []float64) bool {
@@ -156,9 +148,9 @@ func TestRobot_ActLimitsRateFromDisarmedValue(t *testing.T) {
 	b := newBench()
 	b.cfg.Action[0].MaxRate = 4 // 0.08 in a period
 	b.open(t)
-	must(t, b.robot.Arm()) // at the disarmed 0.5, not the failsafe -0.5
+	fatal.If(t, b.robot.Arm()) // at the disarmed 0.5, not the failsafe -0.5
 	for _, want := range []float64{0.42, 0.34, 0.3, 0.3} {
-		must(t, b.robot.Act([]float32{0.3, -1}))
+		fatal.If(t, b.robot.Act([]float32{0.3, -1}))
 		if got := (b.base.written[0] - 1500) / 500; math.Abs(got-want) > 1e-6 {
 			t.Errorf("%v, want %v", got, want)
 		}
@@ -170,8 +162,8 @@ func TestRobot_ActLimitsRateFromDisarmedValue(t *testing.T) {
 
 func TestRobot_ActAppliesScaleAndOffset(t *testing.T) {
 	b := newBench().open(t)
-	must(t, b.robot.Arm())
-	must(t, b.robot.Act([]float32{0.5, 0.2}))
+	fatal.If(t, b.robot.Arm())
+	fatal.If(t, b.robot.Act([]float32{0.5, 0.2}))
 	if want := []float64{1750, 1400}; !near(b.base.written, want) {
 		t.Errorf("found %v, want %v", b.base.written, want)
 	}
@@ -186,15 +178,15 @@ func TestRobot_ActionAsSourceIsLatestCommand(t *testing.T) {
 		}
 	}
 	last("opened", 0.5) // the disarmed value
-	must(t, b.robot.Arm())
+	fatal.If(t, b.robot.Arm())
 	last("armed", 0.5)
-	must(t, b.robot.Act([]float32{0.75, 0}))
+	fatal.If(t, b.robot.Act([]float32{0.75, 0}))
 	last("after an action", 0.75)
 	if err := b.robot.Act([]float32{2, 0}); err == nil {
 		t.Error("an action beyond the limits was accepted")
 	}
 	last("after a refused action", 0.75)
-	must(t, b.robot.Halt())
+	fatal.If(t, b.robot.Halt())
 	last("halted", -0.5)
 }
 
@@ -203,16 +195,16 @@ func TestRobot_CommandsDisarmedAndFailsafeOutputs(t *testing.T) {
 	if want := []float64{1750, 1500}; !near(b.base.written, want) {
 		t.Errorf("opened: %v, want the disarmed outputs %v", b.base.written, want)
 	}
-	must(t, b.robot.Arm())
+	fatal.If(t, b.robot.Arm())
 	if got := fmt.Sprint(b.log); got != "[base write imu arm base arm]" {
 		t.Errorf("arming: %s: the disarmed outputs must precede the torque", got)
 	}
-	must(t, b.robot.Act([]float32{1, 1}))
-	must(t, b.robot.Halt())
+	fatal.If(t, b.robot.Act([]float32{1, 1}))
+	fatal.If(t, b.robot.Halt())
 	if want := []float64{1250, 1500}; !near(b.base.written, want) {
 		t.Errorf("halted: %v, want the failsafe outputs %v", b.base.written, want)
 	}
-	must(t, b.robot.Disarm())
+	fatal.If(t, b.robot.Disarm())
 	if want := []float64{1750, 1500}; !near(b.base.written, want) {
 		t.Errorf("disarmed: %v, want %v", b.base.written, want)
 	}
@@ -238,13 +230,13 @@ func TestRobot_HaltsFailsafeHolderToDisarmIt(t *testing.T) {
 	if !near(holder.failsafe, failsafe) || !near(b.base.written, failsafe) {
 		t.Errorf("opened: failsafe %v, outputs %v", holder.failsafe, b.base.written)
 	}
-	must(t, b.robot.Arm())
+	fatal.If(t, b.robot.Arm())
 	if got := fmt.Sprint(b.log); got != "[imu arm base arm base write]" || !near(b.base.written, disarmed) {
 		t.Errorf("arming: %s, outputs %v", got, b.base.written)
 	}
-	must(t, b.robot.Act([]float32{1, 1}))
+	fatal.If(t, b.robot.Act([]float32{1, 1}))
 	b.log = nil
-	must(t, b.robot.Disarm())
+	fatal.If(t, b.robot.Disarm())
 	if got := fmt.Sprint(b.log); got != "[base halt]" || !near(b.base.written, failsafe) {
 		t.Errorf("disarming: %s, outputs %v", got, b.base.written)
 	}
@@ -267,9 +259,9 @@ func TestRobot_ActFailsUnlessArmed(t *testing.T) {
 		"halted": b.robot.Halt, "disarmed": b.robot.Disarm,
 		"halted beside": func() error { b.robot.HaltBeside(); return nil },
 	} {
-		must(t, b.robot.Arm())
-		must(t, b.robot.Act([]float32{0, 0}))
-		must(t, stop())
+		fatal.If(t, b.robot.Arm())
+		fatal.If(t, b.robot.Act([]float32{0, 0}))
+		fatal.If(t, stop())
 		refused(name)
 	}
 }
@@ -327,18 +319,18 @@ func TestRobot_SenseFailsForFrozenDevice(t *testing.T) {
 		return err
 	}
 	for range 3 {
-		must(t, tick())
+		fatal.If(t, tick())
 	}
 	if err := tick(); !errors.Is(err, errFrozen) || !errors.Is(err, hal.ErrDevice) {
 		t.Errorf("frozen: %v", err)
 	}
 	b.imu.sample[1] = math.Nextafter(b.imu.sample[1], 9)
 	for range 3 {
-		must(t, tick())
+		fatal.If(t, tick())
 	}
 	for range 10 { // the same sample again is not new
 		b.clock -= 1e6
-		must(t, tick())
+		fatal.If(t, tick())
 	}
 	if f := b.robot.Faults(nil); f[0].Faults.Device != 1 {
 		t.Errorf("counted %+v", f)
@@ -457,7 +449,7 @@ func TestRobot_HaltBesideUsesEverySecondPath(t *testing.T) {
 	g := &backstopDevice{fakeDevice: b.base}
 	b.devices[1].Device = g
 	b.open(t)
-	must(t, b.robot.Arm())
+	fatal.If(t, b.robot.Arm())
 	b.robot.HaltBeside()
 	if g.cut != 1 || len(b.log) != 3 {
 		t.Errorf("cut %d times, %v", g.cut, b.log)
@@ -477,7 +469,7 @@ func TestRobot_DeadmanIsLongestOfDevices(t *testing.T) {
 
 func TestRobot_ClosesDevicesInReverseOrder(t *testing.T) {
 	b := newBench().open(t)
-	must(t, b.robot.Close())
+	fatal.If(t, b.robot.Close())
 	if fmt.Sprint(b.log) != "[base close imu close]" {
 		t.Errorf("%v", b.log)
 	}
@@ -488,7 +480,7 @@ func TestRobot_SenseAndActDoNotAllocate(t *testing.T) {
 	b.cfg.Odometry = Odometry{Left: "action.left_wheel", Right: "base.left_speed", Scale: 1, YawRate: "imu.gyro_z"}
 	b.open(t)
 	b.imu.log, b.base.log = nil, nil
-	must(t, b.robot.Arm())
+	fatal.If(t, b.robot.Arm())
 	action := []float32{0.1, 0.2}
 	faults := make([]DeviceFaults, 0, 2)
 	tick := func() {
@@ -513,21 +505,15 @@ func BenchmarkTick(b *testing.B) {
 	bench := newBench()
 	bench.imu.log, bench.base.log = nil, nil
 	robot, err := New(bench.cfg, func() int64 { return bench.clock }, bench.devices...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := robot.Arm(); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
+	fatal.If(b, robot.Arm())
 	obs, action := make([]float32, 4), []float32{0.1, 0.2}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := robot.Sense(obs); err != nil {
 			b.Fatal(err)
 		}
-		if err := robot.Act(action); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, robot.Act(action))
 	}
 }
 
@@ -535,8 +521,8 @@ func TestRobot_ActKeepsLimitsBeyondFloat32(t *testing.T) {
 	b := newBench()
 	b.cfg.Action[0].Max, b.cfg.Action[0].Disarmed = 0.1, 0
 	b.open(t)
-	must(t, b.robot.Arm())
-	must(t, b.robot.Act([]float32{float32(0.1), 0})) // slightly more than 0.1
+	fatal.If(t, b.robot.Arm())
+	fatal.If(t, b.robot.Act([]float32{float32(0.1), 0})) // slightly more than 0.1
 	if b.base.written[0] > 1550 {
 		t.Errorf("%v", b.base.written[0])
 	}

@@ -11,6 +11,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/monotonic"
+	"optibfm/internal/fatal"
 )
 
 // Time limits of answers, in ms: one that also a busy computer meets, and one for tests of silent devices.
@@ -75,13 +76,6 @@ func Refuses[C interface{ Validate() error }](t *testing.T, open func(C) error, 
 	}
 }
 
-func check(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // read reads a device with inputs: others are not read.
 func (r Rig) read(sample []float64) (at int64, err error) {
 	if len(sample) == 0 {
@@ -122,7 +116,7 @@ func reads(t *testing.T, r Rig) {
 	sample, before := r.sample(), int64(0)
 	for range 20 {
 		at, err := r.read(sample)
-		check(t, err)
+		fatal.If(t, err)
 		if at < before || at > monotonic.Now() {
 			t.Errorf("a sample of %d after one of %d", at, before)
 		}
@@ -136,7 +130,7 @@ func reads(t *testing.T, r Rig) {
 }
 
 func refuses(t *testing.T, r Rig) {
-	check(t, r.Arm(), r.Write(r.Goals))
+	fatal.If(t, r.Arm(), r.Write(r.Goals))
 	for i, o := range r.Outputs() {
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			wrong := slices.Clone(r.Goals)
@@ -162,7 +156,7 @@ func refuses(t *testing.T, r Rig) {
 func (r Rig) want(t *testing.T, when string, moves bool) {
 	t.Helper()
 	_, err := r.read(r.sample())
-	check(t, err)
+	fatal.If(t, err)
 	if r.Moves == nil {
 		return
 	}
@@ -175,47 +169,47 @@ func (r Rig) want(t *testing.T, when string, moves bool) {
 }
 
 func moves(t *testing.T, r Rig) {
-	check(t, r.Write(r.Goals))
+	fatal.If(t, r.Write(r.Goals))
 	r.want(t, "before Arm", false)
-	check(t, r.Halt(r.Stop))
+	fatal.If(t, r.Halt(r.Stop))
 	for range 2 {
-		check(t, r.Arm(), r.Write(r.Goals))
+		fatal.If(t, r.Arm(), r.Write(r.Goals))
 		r.want(t, "armed", true)
-		check(t, r.Halt(r.Stop), r.Halt(r.Stop))
+		fatal.If(t, r.Halt(r.Stop), r.Halt(r.Stop))
 		r.want(t, "halted", false)
-		check(t, r.Write(r.Goals))
+		fatal.If(t, r.Write(r.Goals))
 		r.want(t, "after Halt", false)
 	}
-	check(t, r.Arm(), r.Write(r.Goals), r.relax(), r.Halt(r.Stop), r.Write(r.Goals))
+	fatal.If(t, r.Arm(), r.Write(r.Goals), r.relax(), r.Halt(r.Stop), r.Write(r.Goals))
 	r.want(t, "limp", false)
 }
 
 func allocates(t *testing.T, r Rig) {
 	sample := r.sample()
-	check(t, r.Arm())
+	fatal.If(t, r.Arm())
 	if n := testing.AllocsPerRun(50, func() {
 		_, err := r.read(sample)
-		check(t, err, r.Write(r.Goals))
+		fatal.If(t, err, r.Write(r.Goals))
 	}); n != 0 {
 		t.Errorf("%v allocations in Read and Write", n)
 	}
-	if n := testing.AllocsPerRun(20, func() { check(t, r.Halt(r.Stop), r.relax()) }); n != 0 {
+	if n := testing.AllocsPerRun(20, func() { fatal.If(t, r.Halt(r.Stop), r.relax()) }); n != 0 {
 		t.Errorf("%v allocations in Halt", n)
 	}
 }
 
 func closes(t *testing.T, r Rig) {
-	check(t, r.Arm(), r.Close())
+	fatal.If(t, r.Arm(), r.Close())
 	again, err := r.Again()
-	check(t, err)
-	check(t, again.Arm(), again.Halt(r.Stop), again.Close())
+	fatal.If(t, err)
+	fatal.If(t, again.Arm(), again.Halt(r.Stop), again.Close())
 }
 
 func unplugged(t *testing.T, r Rig) {
 	if r.Unplug == nil {
 		t.Skip("it has no port")
 	}
-	check(t, r.Arm())
+	fatal.If(t, r.Arm())
 	before := r.counted()
 	r.Unplug()
 	_, err := r.read(r.sample())

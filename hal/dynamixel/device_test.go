@@ -16,6 +16,7 @@ import (
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
 	"optibfm/hal/servobus/servobustest"
+	"optibfm/internal/fatal"
 )
 
 var (
@@ -94,9 +95,7 @@ func flag(on bool) int {
 func newChain(t *testing.T, servos ...*dynamixeltest.Servo) *dynamixeltest.Chain {
 	t.Helper()
 	c, err := dynamixeltest.New(servos...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -127,9 +126,7 @@ func fourModes(t *testing.T) (*dynamixeltest.Chain, dynamixel.Config) {
 func open(t *testing.T, c dynamixel.Config) *dynamixel.Device {
 	t.Helper()
 	d, err := dynamixel.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -203,9 +200,7 @@ func TestDevice_WritesGoalsWithinServoLimits(t *testing.T) {
 	c.Set(1, 48, 4, 3000)
 	c.Set(1, 52, 4, 1000)
 	d := open(t, config)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	for _, test := range []struct {
 		outputs []float64
 		want    []int32
@@ -214,9 +209,7 @@ func TestDevice_WritesGoalsWithinServoLimits(t *testing.T) {
 		{[]float64{9, 1e9, -1e9, 5}, []int32{3000, 350, -1193, 885}},
 		{[]float64{-9, -1e9, 1e9, -5}, []int32{1000, -350, 1193, -885}},
 	} {
-		if err := d.Write(test.outputs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Write(test.outputs))
 		settle(t, d)
 		for i, g := range goals {
 			if got := c.Get(g.id, g.register, g.size); got != test.want[i] {
@@ -232,9 +225,7 @@ func TestDevice_ArmSetsWatchdog(t *testing.T) {
 	if d.Deadman() != 0 {
 		t.Error("a deadman before Arm")
 	}
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	for id := byte(1); id <= 4; id++ {
 		torque, watchdog := c.Get(id, dynamixeltest.TorqueEnable, 1), c.Get(id, dynamixeltest.Watchdog, 1)
 		if torque != 1 || watchdog != 100 {
@@ -253,9 +244,7 @@ func TestDevice_WriteFailsAfterSilenceUntilArm(t *testing.T) {
 	c, config := fourModes(t)
 	config.DeadmanMs = 1000
 	d := open(t, config)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	time.Sleep(1100 * time.Millisecond) // the driver and the fake's watchdog use the real clock
 	if got := c.Get(2, dynamixeltest.Watchdog, 1); got != -1 {
 		t.Errorf("watchdog %d: the fake did not trip", got)
@@ -265,9 +254,7 @@ func TestDevice_WriteFailsAfterSilenceUntilArm(t *testing.T) {
 	if err := d.Write(outputs); !errors.Is(err, hal.ErrDevice) {
 		t.Errorf("write after the silence: %v", err)
 	}
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	if got := c.Get(2, dynamixeltest.Watchdog, 1); got != 50 {
 		t.Errorf("watchdog %d after Arm", got)
 	}
@@ -283,9 +270,7 @@ func haltTripped(t *testing.T, dead byte) {
 	t.Parallel()
 	c, config := fourModes(t)
 	d := open(t, config)
-	if err := errors.Join(d.Arm(), d.Write([]float64{0.5, 1, 0.01, 0.5})); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(d.Arm(), d.Write([]float64{0.5, 1, 0.01, 0.5})))
 	c.Pass(3 * time.Second)
 	if got := c.Get(1, dynamixeltest.Watchdog, 1); got != -1 {
 		t.Errorf("watchdog %d: the fake did not trip", got)
@@ -319,9 +304,7 @@ func TestDevice_RebootClearsHardwareError(t *testing.T) {
 	if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrDevice) {
 		t.Error(err)
 	}
-	if err := d.Reboot("gripper"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Reboot("gripper"))
 	settle(t, d)
 	if err := d.Reboot("missing"); err == nil {
 		t.Error("rebooted a servo that does not exist")
@@ -412,15 +395,11 @@ func BenchmarkTick(b *testing.B) {
 		config.Servos = append(config.Servos, dynamixel.Servo{Name: string(rune('a' + i)), ID: i})
 	}
 	c, err := dynamixeltest.New(servos...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer c.Close()
 	config.Port.Path = c.Path
 	d, err := dynamixel.Open(b.Context(), config)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer d.Close()
 	in, out := make([]float64, 36), make([]float64, 12)
 	b.ReportAllocs()
@@ -428,9 +407,7 @@ func BenchmarkTick(b *testing.B) {
 		if _, err := d.Read(in); err != nil {
 			b.Fatal(err)
 		}
-		if err := d.Write(out); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, d.Write(out))
 	}
 }
 
@@ -444,9 +421,7 @@ func TestDevice_ArmRefusesServoTurnedBeyondOneTurn(t *testing.T) {
 		t.Error(err)
 	}
 	c.PowerCycle(1)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	if goal, travel := c.Get(1, dynamixeltest.GoalPosition, 4), c.Travel(1); goal != 5000-4096 || travel != 0 {
 		t.Errorf("goal %d, moved by %d", goal, travel)
 	}
@@ -462,13 +437,9 @@ func TestDevice_ArmBeginsAtPresentPositionOfManyTurns(t *testing.T) {
 		t.Errorf("%+v", d.Outputs())
 	}
 	for _, place := range []int32{-9000, 2048, 123_456} {
-		if err := errors.Join(d.Relax(), d.Write([]float64{0})); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(d.Relax(), d.Write([]float64{0})))
 		c.Set(1, dynamixeltest.PresentPlace, 4, place)
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Arm())
 		if goal, travel := c.Get(1, dynamixeltest.GoalPosition, 4), c.Travel(1); goal != place || travel != 0 {
 			t.Errorf("at %d: goal %d, moved by %d", place, goal, travel)
 		}
@@ -488,9 +459,7 @@ func TestDevice_StopsAServoWhosePositionJumps(t *testing.T) {
 		_, err := d.Read(inputs)
 		return err
 	}
-	if err := errors.Join(read(2048), read(9000), d.Arm(), read(9000), read(9100)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(read(2048), read(9000), d.Arm(), read(9000), read(9100)))
 	for range 2 {
 		if err := read(9100 - 8192); !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "jumped") {
 			t.Errorf("got %v", err)

@@ -11,6 +11,7 @@ import (
 	"optibfm/hal/feetech"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/servobus/servobustest"
+	"optibfm/internal/fatal"
 )
 
 var (
@@ -82,9 +83,7 @@ func flag(on bool) int {
 func newRig(t *testing.T) rig {
 	t.Helper()
 	c, err := feetechtest.New(feetechtest.NewServo(1, 0), feetechtest.NewServo(2, 0), feetechtest.NewServo(3, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return rig{c}
 }
@@ -92,9 +91,7 @@ func newRig(t *testing.T) rig {
 func (r rig) open(t *testing.T) *feetech.Device {
 	t.Helper()
 	d, err := feetech.Open(t.Context(), r.config(servobustest.Settings{TimeoutMs: servobustest.TimeoutMs}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -149,19 +146,13 @@ func TestConfig_NamesSignals(t *testing.T) {
 func TestDevice_WritesGoalsOnlyOnceArmed(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)
-	if err := d.Write([]float64{0.5, -0.5, 2}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Write([]float64{0.5, -0.5, 2}))
 	settle(t, d)
 	if r.Torque(1) {
 		t.Fatal("Write before Arm switched the torque on")
 	}
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Write([]float64{0.5, -0.5, -3}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
+	fatal.If(t, d.Write([]float64{0.5, -0.5, -3}))
 	settle(t, d)
 	if a, b, c := r.Goal(1), r.Goal(2), r.Goal(3); a != 2048+326 || b != 2048-326 || c != -1956 {
 		t.Errorf("goals %d, %d, %d", a, b, c)
@@ -178,9 +169,7 @@ func settle(t *testing.T, d *feetech.Device) {
 
 func TestDevice_HaltLeavesTorqueOff(t *testing.T) {
 	r := newRig(t)
-	if err := r.open(t).Halt([]float64{1, 1, 1}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.open(t).Halt([]float64{1, 1, 1}))
 	for id := byte(1); id <= 3; id++ {
 		if r.Torque(id) {
 			t.Errorf("servo %d has torque", id)
@@ -194,9 +183,7 @@ func TestDevice_HaltStopsServosLeftOn(t *testing.T) {
 		r.SetTorque(id, true)
 		r.SetGoal(id, 700)
 	}
-	if err := r.open(t).Halt([]float64{0, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.open(t).Halt([]float64{0, 0, 0}))
 	if a, b := r.Goal(1), r.Goal(3); a != 2048 || b != 0 {
 		t.Errorf("goals %d, %d", a, b)
 	}
@@ -206,9 +193,7 @@ func TestDevice_HaltLeavesLimpServosLimp(t *testing.T) {
 	r := newRig(t)
 	r.SetTorque(1, true) // only this one was left on
 	r.SetGoal(2, 700)
-	if err := r.open(t).Halt([]float64{0, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.open(t).Halt([]float64{0, 0, 0}))
 	if r.Goal(1) != 2048 || !r.Torque(1) || r.Goal(2) != 700 || r.Torque(2) || r.Torque(3) {
 		t.Errorf("goals %d, %d, torque %v, %v, %v", r.Goal(1), r.Goal(2), r.Torque(1), r.Torque(2), r.Torque(3))
 	}
@@ -217,14 +202,10 @@ func TestDevice_HaltLeavesLimpServosLimp(t *testing.T) {
 func TestDevice_HaltLeavesServosLimpThatLostTheirPower(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	r.SetTorque(2, false)
 	r.SetGoal(2, 700)
-	if err := d.Halt([]float64{0, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Halt([]float64{0, 0, 0}))
 	if r.Goal(2) != 700 || r.Torque(2) || r.Goal(1) != 2048 || !r.Torque(1) {
 		t.Errorf("goals %d, %d, torque %v, %v", r.Goal(1), r.Goal(2), r.Torque(1), r.Torque(2))
 	}
@@ -233,9 +214,7 @@ func TestDevice_HaltLeavesServosLimpThatLostTheirPower(t *testing.T) {
 func TestDevice_HaltLeavesServosLimpThatReturnBehindADeadOne(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	for id := byte(1); id <= 3; id++ { // an emergency stop cuts their power
 		r.Miss(id, -1)
 	}
@@ -257,12 +236,8 @@ func TestDevice_HaltLeavesServosLimpThatReturnBehindADeadOne(t *testing.T) {
 		t.Errorf("torque %v, %v, goal %d", r.Torque(2), r.Torque(3), r.Goal(2))
 	}
 	r.Miss(1, 0)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Write([]float64{0.5, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
+	fatal.If(t, d.Write([]float64{0.5, 0, 0}))
 	if settle(t, d); r.Goal(1) != 2048+326 {
 		t.Errorf("armed: goal %d", r.Goal(1))
 	}
@@ -278,9 +253,7 @@ func TestDevice_HaltRepeatsTorqueOffOfFailedArm(t *testing.T) {
 	r.SetTorque(1, true) // as if it had missed the command
 	r.SetTorque(3, true)
 	r.SetGoal(3, 500)
-	if err := d.Halt([]float64{0, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Halt([]float64{0, 0, 0}))
 	if r.Torque(1) || r.Torque(3) {
 		t.Errorf("torque %v, %v", r.Torque(1), r.Torque(3))
 	}
@@ -309,15 +282,11 @@ func BenchmarkTick(b *testing.B) {
 		config.Servos = append(config.Servos, feetech.Servo{Name: string(rune('a' + i)), ID: i})
 	}
 	c, err := feetechtest.New(servos...)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer c.Close()
 	config.Port.Path = c.Path
 	d, err := feetech.Open(b.Context(), config)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer d.Close()
 	in := make([]float64, 36)
 	b.ReportAllocs()

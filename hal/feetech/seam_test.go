@@ -7,6 +7,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/feetech/feetechtest"
+	"optibfm/internal/fatal"
 )
 
 const step = 2 * math.Pi / 4096
@@ -22,9 +23,7 @@ func readAcross(t *testing.T, r rig, d hal.Device) (change [3]float64, err error
 		_, err := d.Read(dst)
 		return err
 	}
-	if err := read(before[:], 4090); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, read(before[:], 4090))
 	err = read(after[:], 5)
 	for i := range change {
 		change[i] = after[3*i] - before[3*i]
@@ -36,9 +35,7 @@ func TestDevice_PositionContinuesAcrossTheSeam(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)
 	change, err := readAcross(t, r, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, got := range change {
 		if math.Abs(got-11*step) > 1e-9 {
 			t.Errorf("servo %d: a change of %.4f rad, not 11 steps", i, got)
@@ -64,9 +61,7 @@ func TestDevice_StopsAJointThatCrossesTheSeam(t *testing.T) {
 	for id := byte(1); id <= 3; id++ {
 		r.Set(id, feetechtest.Place, 2, 4090)
 	}
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	if _, err := readAcross(t, r, d); !errors.Is(err, hal.ErrDevice) {
 		t.Errorf("Read returns %v", err)
 	}
@@ -83,9 +78,7 @@ func TestDevice_StopsAJointThatCrossesTheSeam(t *testing.T) {
 func TestDevice_HaltHoldsNoImplausiblePosition(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	hold := []float64{hal.Hold(), hal.Hold(), 0}
 	halt := func(place, want int) {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 	"periph.io/x/conn/v3/gpio"
 
 	"optibfm/hal/cp2112test"
+	"optibfm/internal/fatal"
 )
 
 func TestFind_ParsesChipAndNumber(t *testing.T) {
@@ -42,15 +43,11 @@ func TestOutput_DrivesKernelLine(t *testing.T) {
 		t.Skip("not in the machine of scripts/vm")
 	}
 	adapter, err := cp2112test.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer adapter.Close()
 	name := adapter.Chip + ":2"
 	o, err := Open(name, gpio.High)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, level := range []gpio.Level{gpio.Low, gpio.High} {
 		if err := o.Out(level); err != nil {
 			t.Error(err)

@@ -7,6 +7,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 )
 
 func Example() {
@@ -42,9 +43,7 @@ func TestRobot_FailsOnDemandAndHalts(t *testing.T) {
 		t.Error("Arm did not fail")
 	}
 	r.ArmErr = nil
-	if err := r.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Arm())
 	if r.Act([]float32{2}) == nil || r.Act([]float32{1}) != nil || r.Refused != 2 || r.Output[0] != 1 {
 		t.Errorf("refused %d, output %v", r.Refused, r.Output)
 	}
@@ -85,18 +84,14 @@ func TestRobot_AllocatesNothing(t *testing.T) {
 	s := haltest.NewSimulator(haltest.Spec(3, 2))
 	s.Script(make([]float32, 3))
 	s.RewardOf = func([]float32) float64 { return 1 }
-	if err := s.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Arm())
 	obs, action := make([]float32, 3), make([]float32, 2)
 	n := testing.AllocsPerRun(2*haltest.Kept, func() {
 		if _, err := s.Sense(obs); err != nil {
 			t.Fatal(err)
 		}
 		s.Reward()
-		if err := s.Act(action); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Act(action))
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
@@ -131,9 +126,7 @@ func TestRobot_DisarmAndHaltOutputs(t *testing.T) {
 		stop func() error
 		want float32
 	}{"disarm": {r.Disarm, -7}, "halt": {r.Halt, 0.25}} {
-		if err := r.Arm(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Arm())
 		if err := c.stop(); err != nil || r.Output[0] != c.want {
 			t.Errorf("%s: %v, output %v", name, err, r.Output)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"optibfm/internal/fatal"
 )
 
 // fakeKernel is an adapter that echoes what was written, upside down.
@@ -102,13 +104,9 @@ func TestOpen_RefusesBusWithoutTimeout(t *testing.T) {
 func TestTx_WritesThenReads(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C}
 	b, err := newFakeBus(t, k, DefaultTimeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := make([]byte, 3)
-	if err := b.Tx(0x68, []byte{0x3b}, r); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.Tx(0x68, []byte{0x3b}, r))
 	if k.addr != 0x68 || !slices.Equal(k.written, []byte{0x3b}) || !slices.Equal(r, []byte{0xc4, 0xc5, 0xc6}) {
 		t.Errorf("address %#x, wrote %x, read %x", k.addr, k.written, r)
 	}
@@ -119,9 +117,7 @@ func TestTx_WritesThenReads(t *testing.T) {
 
 func TestTx_RefusesInvalidSize(t *testing.T) {
 	b, err := newFakeBus(t, &fakeKernel{funcs: funcI2C}, DefaultTimeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, addr := range []uint16{0, 7, 0x78, 0x400} {
 		if err := b.Tx(addr, []byte{0}, nil); !errors.Is(err, errAddress) {
 			t.Errorf("%#x: %v", addr, err)
@@ -135,9 +131,7 @@ func TestTx_RefusesInvalidSize(t *testing.T) {
 func TestTx_KeepsErrno(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlRdwr: syscall.EREMOTEIO}}
 	b, err := newFakeBus(t, k, DefaultTimeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := b.Tx(0x68, []byte{1}, nil); !errors.Is(err, syscall.EREMOTEIO) {
 		t.Error(err)
 	}
@@ -148,16 +142,12 @@ func TestTx_KeepsErrno(t *testing.T) {
 func TestTx_ReopensRemovedAdapter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "i2c-9")
 	node := func() {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, nil, 0o600))
 	}
 	node()
 	k := &fakeKernel{funcs: funcI2C, set: map[uint]uintptr{}}
 	b, err := open(path, DefaultTimeout, k.calls())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tx := func() error { return b.Tx(0x68, []byte{1}, nil) }
 	k.fails = failing(ioctlRdwr, syscall.ETIMEDOUT)
 	if err := tx(); err != syscall.ETIMEDOUT {
@@ -190,9 +180,7 @@ func TestTx_ReopensRemovedAdapter(t *testing.T) {
 func TestTx_AllocatesNothing(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C, written: make([]byte, 0, 16)}
 	b, err := newFakeBus(t, k, DefaultTimeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w, r := []byte{0x3b}, make([]byte, 14)
 	for _, errno := range []syscall.Errno{0, syscall.EREMOTEIO, syscall.ETIMEDOUT} {
 		k.fails = map[uint]syscall.Errno{ioctlRdwr: errno}

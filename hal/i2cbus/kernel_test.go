@@ -9,6 +9,7 @@ import (
 
 	"optibfm/hal/cp2112test"
 	"optibfm/hal/i2cbus"
+	"optibfm/internal/fatal"
 )
 
 func TestKernel_ReopensUnpluggedAdapter(t *testing.T) {
@@ -18,24 +19,16 @@ func TestKernel_ReopensUnpluggedAdapter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "i2c-imu") // a link, as udev makes one
 	plug := func() *cp2112test.Adapter {
 		a, err := cp2112test.New(func(uint16, []byte, []byte) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		_ = os.Remove(path)
-		if err := os.Symlink(a.Bus, path); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Symlink(a.Bus, path))
 		return a
 	}
 	adapter := plug()
 	bus, err := i2cbus.Open(path, i2cbus.DefaultTimeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tx := func() error { return bus.Tx(0x28, []byte{0}, nil) }
-	if err := tx(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tx())
 	unplugged := make(chan error)
 	go func() { unplugged <- adapter.Close() }() // the kernel waits for the bus
 	for err = tx(); !errors.Is(err, i2cbus.ErrRemoved); err = tx() {

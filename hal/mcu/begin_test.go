@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/mcu"
 	"optibfm/hal/mcu/mcutest"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/fatal"
 )
 
 // A program that died has left the board armed and turning.
@@ -20,9 +21,7 @@ func TestDevice_CommandsNothingBeforeArmAfterRestart(t *testing.T) {
 	leaveTurning(t, b.Path)
 	d := open(t, config(b.Path))
 	sent := b.Commands()
-	if err := errors.Join(d.SetFailsafe([]float64{0.5, 0}), d.Write([]float64{9, 9}), d.Arm()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(d.SetFailsafe([]float64{0.5, 0}), d.Write([]float64{9, 9}), d.Arm()))
 	if outputs, armed := b.Outputs(); b.Commands() != sent || !armed || outputs[0] != 0.5 {
 		t.Errorf("%d commands, armed %v, outputs %v", b.Commands()-sent, armed, outputs)
 	}
@@ -35,23 +34,17 @@ func TestDevice_CommandsNothingBeforeArmAfterRestart(t *testing.T) {
 // A board that restarted, or that returned with the port, begins with the failsafe.
 func TestDevice_ArmBeginsWithFailsafeAfterRestartAndReplug(t *testing.T) {
 	first, err := mcutest.New(mcutest.Rover())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	port := serialtest.Link(t, first.Path)
 	d := open(t, config(port.Path))
 	begins := func(b *mcutest.Board) {
 		t.Helper()
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Arm())
 		if outputs, armed := b.Outputs(); !armed || outputs[0] != 0.5 {
 			t.Errorf("armed %v, outputs %v", armed, outputs)
 		}
 	}
-	if err := d.SetFailsafe([]float64{0.5, 0}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.SetFailsafe([]float64{0.5, 0}))
 	begins(first)
 	first.Restart()
 	begins(first)

@@ -22,6 +22,7 @@ import (
 	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/fatal"
 )
 
 var (
@@ -39,9 +40,7 @@ type board struct {
 func newBoard(t *testing.T, f mcutest.Firmware) *mcutest.Board {
 	t.Helper()
 	b, err := mcutest.New(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
@@ -100,25 +99,17 @@ func inC(t *testing.T) board {
 		t.Skip("no C compiler (cc): the C firmware is not tested")
 	}
 	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	line, err := serialtest.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	blocking, err := syscall.Dup(int(line.Fd())) // Fd makes it blocking, as the program requires
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	uart := os.NewFile(uintptr(blocking), "uart")
 	firmware := exec.Command(path)
 	firmware.Stdin, firmware.Stdout = uart, uart
 	var stderr strings.Builder
 	firmware.Stderr = &stderr
-	if err := firmware.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, firmware.Start())
 	_ = uart.Close()
 	t.Cleanup(func() {
 		_ = firmware.Process.Kill()
@@ -147,9 +138,7 @@ func onBoth(t *testing.T, test func(t *testing.T, b board)) {
 func open(t *testing.T, c mcu.Config) *mcu.Device {
 	t.Helper()
 	d, err := mcu.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -240,15 +229,11 @@ func TestDevice_MovesOnlyWhileArmed(t *testing.T) {
 		if s := next(t, d, anySample); s[2] != 0 || s[4] != 12 {
 			t.Errorf("halted: %v", s)
 		}
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Arm())
 		if d.Deadman() != 5*time.Second || d.Cause() != 0 {
 			t.Errorf("deadman %v, cause %d", d.Deadman(), d.Cause())
 		}
-		if err := d.Write([]float64{2.5, -1}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Write([]float64{2.5, -1}))
 		if d.Write([]float64{0, 1e300}) == nil {
 			t.Error("a value beyond float32 was sent")
 		}
@@ -256,9 +241,7 @@ func TestDevice_MovesOnlyWhileArmed(t *testing.T) {
 		if s[2] != 2.5 || s[3] != -1 || s[1] >= 0 {
 			t.Errorf("armed: %v", s)
 		}
-		if err := d.Halt([]float64{0, 0.25}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Halt([]float64{0, 0.25}))
 		if s := next(t, d, func(s []float64) bool { return s[3] == 0.25 }); s[2] != 0 {
 			t.Errorf("failsafe: %v", s)
 		}
@@ -279,12 +262,8 @@ func TestFirmware_HaltsAfterDeadman(t *testing.T) {
 		c := config(b.path)
 		c.DeadmanMs = 1000 // a busy machine delivers the sample after Write within that time
 		d := open(t, c)
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Write([]float64{3, 3}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Arm())
+		fatal.If(t, d.Write([]float64{3, 3}))
 		next(t, d, func(s []float64) bool { return s[2] == 3 })
 		next(t, d, func(s []float64) bool { return s[2] == 0 })
 		if d.Cause() != mcutest.CauseDeadman {
@@ -293,9 +272,7 @@ func TestFirmware_HaltsAfterDeadman(t *testing.T) {
 		if err := d.Write([]float64{3, 3}); !errors.Is(err, hal.ErrDevice) {
 			t.Errorf("write to a halted firmware: %v", err)
 		}
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Arm())
 		if err := d.Write([]float64{3, 3}); err != nil {
 			t.Error(err)
 		}
@@ -305,9 +282,7 @@ func TestFirmware_HaltsAfterDeadman(t *testing.T) {
 func TestDevice_ArmFailsDuringEmergencyStop(t *testing.T) {
 	onBoth(t, func(t *testing.T, b board) {
 		d := open(t, config(b.path))
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Arm())
 		b.estop(true)
 		next(t, d, func(s []float64) bool { return d.Cause() == mcutest.CauseEStop && s[5] == 0 })
 		if err := d.Write([]float64{1, 1}); !errors.Is(err, hal.ErrDevice) {
@@ -332,9 +307,7 @@ func TestDevice_SampleTimesAreHostTimesAndNeverDecrease(t *testing.T) {
 		var before int64
 		for range 250 {
 			at, err := d.Read(sample)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if now := monotonic.Now(); at < before || at > now {
 				t.Fatalf("sample of %d after one of %d, the time is %d", at, before, now)
 			}
@@ -347,9 +320,7 @@ func TestDevice_SampleTimesAreHostTimesAndNeverDecrease(t *testing.T) {
 func TestFirmware_SurvivesGarbage(t *testing.T) {
 	onBoth(t, func(t *testing.T, b board) {
 		port, err := serial.Open(serial.Config{Path: b.path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		noise := make([]byte, 3000)
 		x := uint32(1)
 		for i := range noise {
@@ -360,9 +331,7 @@ func TestFirmware_SurvivesGarbage(t *testing.T) {
 			noise = mcu.AppendFrame(append(noise, 0), mcu.Frame{Type: kind, Payload: make([]byte, int(kind)*3)})
 			noise = mcu.AppendFrame(noise, mcu.Frame{Type: kind})
 		}
-		if err := port.Write(noise, monotonic.After(guard)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, port.Write(noise, monotonic.After(guard)))
 		_ = port.Close()
 		d := open(t, config(b.path))
 		if err := d.Arm(); err != nil {
@@ -516,9 +485,7 @@ func TestHaltBoard_UsesBoardFailsafeForInvalidOne(t *testing.T) {
 
 func TestHaltBoard_ReportsUnpluggedBoard(t *testing.T) {
 	line, err := serialtest.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pulled := make(chan struct{})
 	go func() {
 		defer close(pulled)
@@ -545,25 +512,17 @@ func leaveTurning(t *testing.T, path string) {
 	c := config(path)
 	c.DeadmanMs = 60_000
 	d, err := mcu.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer d.Close()
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Write([]float64{5, 5}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
+	fatal.If(t, d.Write([]float64{5, 5}))
 	next(t, d, func(s []float64) bool { return s[2] == 5 })
 }
 
 func TestDevice_HaltFailsUnlessBoardReportsHalted(t *testing.T) {
 	b := newBoard(t, mcutest.Rover())
 	d := open(t, config(b.Path))
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	b.Stubborn(true)
 	if err := d.Halt([]float64{0, 0}); !errors.Is(err, hal.ErrDevice) {
 		t.Errorf("halt: %v", err)
@@ -580,9 +539,7 @@ func TestDevice_RepeatsHaltWhenAnswerIsLost(t *testing.T) {
 	c.TimeoutMs = 500
 	d := open(t, c)
 	b.DropStates(1)
-	if err := d.Halt([]float64{0, 0}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Halt([]float64{0, 0}))
 	if f := d.Faults(); f.Recovered != 1 || f.Timeout != 1 {
 		t.Errorf("%+v", f)
 	}
@@ -591,9 +548,7 @@ func TestDevice_RepeatsHaltWhenAnswerIsLost(t *testing.T) {
 func TestDevice_WriteFailsAfterBoardRestart(t *testing.T) {
 	b := newBoard(t, mcutest.Rover())
 	d := open(t, config(b.Path))
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	b.Restart()
 	next(t, d, func([]float64) bool { return d.Cause() == mcutest.CauseBoot })
 	if err := d.Write([]float64{1, 1}); !errors.Is(err, hal.ErrDevice) {
@@ -606,18 +561,12 @@ func TestDevice_DeadmanAppliesTheFailsafeOfTheFirstArm(t *testing.T) {
 		c := config(b.path)
 		c.DeadmanMs = 1000
 		d := open(t, c)
-		if err := d.SetFailsafe([]float64{0.5, -0.5}); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.SetFailsafe([]float64{0.5, -0.5}))
+		fatal.If(t, d.Arm())
 		if s := next(t, d, func(s []float64) bool { return s[2] != 0 }); s[2] != 0.5 || s[3] != -0.5 {
 			t.Errorf("armed, before a command: %v", s)
 		}
-		if err := d.Write([]float64{3, 3}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Write([]float64{3, 3}))
 		next(t, d, func(s []float64) bool { return s[2] == 3 })
 		s := next(t, d, func(s []float64) bool { return s[2] != 3 }) // as after a kill
 		if s[2] != 0.5 || s[3] != -0.5 || d.Cause() != mcutest.CauseDeadman {
@@ -631,9 +580,7 @@ func TestDevice_WithoutInputsReportsItsDeadman(t *testing.T) {
 	f.Inputs, f.Step = nil, func(float64, []float32, []float32) {}
 	b := newBoard(t, f)
 	d := open(t, config(b.Path))
-	if err := errors.Join(d.Arm(), d.Write([]float64{1, 1})); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(d.Arm(), d.Write([]float64{1, 1})))
 	b.Fault(mcutest.CauseDeadman)
 	next(t, d, func([]float64) bool { return d.Cause() == mcutest.CauseDeadman })
 	if err := d.Write([]float64{1, 1}); !errors.Is(err, hal.ErrDevice) {
@@ -643,14 +590,10 @@ func TestDevice_WithoutInputsReportsItsDeadman(t *testing.T) {
 
 func TestDevice_HaltsBoardThatReturns(t *testing.T) {
 	b, err := mcutest.New(mcutest.Rover())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	port := serialtest.Link(t, b.Path)
 	d := open(t, config(port.Path))
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	_ = b.Close()
 	if err := d.Halt([]float64{0, 0}); !errors.Is(err, hal.ErrBus) {
 		t.Fatalf("halt of an unplugged board: %v", err)
@@ -671,9 +614,7 @@ func TestOpen_RefusesOtherChannelsThanDeclared(t *testing.T) {
 	c := config(b.Path)
 	c.DeclaredOutputs = []mcu.Declared{{Name: "left_velocity", Unit: "rad/s"}, {Name: "right_velocity", Unit: "rad/s"}}
 	d, err := mcu.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !slices.Equal(c.Outputs(), d.Outputs()) {
 		t.Errorf("%v, the device has %v", c.Outputs(), d.Outputs())
 	}
@@ -731,30 +672,22 @@ func TestConfig_RefusesInvalidSettings(t *testing.T) {
 
 func BenchmarkTick(b *testing.B) {
 	board, err := mcutest.New(mcutest.Rover())
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer board.Close()
 	d, err := mcu.Open(b.Context(), config(board.Path))
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer d.Close()
 	in, out := make([]float64, 6), make([]float64, 2)
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = d.Read(in)
-		if err := d.Write(out); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, d.Write(out))
 	}
 }
 
 func TestOpen_EndsWithItsContext(t *testing.T) {
 	line, err := serialtest.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer line.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {

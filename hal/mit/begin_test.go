@@ -12,6 +12,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
+	"optibfm/internal/fatal"
 )
 
 // The motors of legs that follow positions.
@@ -43,16 +44,7 @@ func tick(t *testing.T, d *mit.Device) {
 		_, readErr := d.Read(make([]float64, 12))
 		err = errors.Join(err, readErr)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func check(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }
 
 // wantHeld checks that the goals are the pose with the gains, and that nothing pulled elsewhere before.
@@ -89,9 +81,9 @@ func TestDevice_ArmBeginsAtPresentPosition(t *testing.T) {
 				for range 10 {
 					places := pose(motors, from)
 					tick(t, d)
-					check(t, d.Arm())
+					fatal.If(t, d.Arm())
 					wantHeld(t, motors, places)
-					check(t, d.Relax())
+					fatal.If(t, d.Relax())
 					between(motors)
 				}
 			})
@@ -113,7 +105,7 @@ func TestDevice_ArmBeginsAtPresentPositionAfterRestart(t *testing.T) {
 			}
 		}
 		tick(t, d)
-		check(t, d.Arm())
+		fatal.If(t, d.Arm())
 		if motors.Leaps(hip) != before {
 			t.Errorf("%d leaps", motors.Leaps(hip)-before)
 		}
@@ -129,13 +121,13 @@ func TestDevice_ArmBeginsAtFailsafeThatHaltHolds(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		motors := start(t, &c)
 		d := open(t, c)
-		check(t, d.Arm(), d.Write(goals), d.Halt([]float64{1, 0, 0, 1, 0, 0}))
+		fatal.If(t, d.Arm(), d.Write(goals), d.Halt([]float64{1, 0, 0, 1, 0, 0}))
 		before := motors.Leaps(hip)
 		tick(t, d)
 		if goal, on := motors.Goal(hip); !on || math.Abs(goal.Position-1) > 1e-3 || goal.Kp < 99 {
 			t.Errorf("halted: %+v, on %v", goal, on)
 		}
-		check(t, d.Arm())
+		fatal.If(t, d.Arm())
 		if goal, _ := motors.Goal(hip); math.Abs(goal.Position-1) > 1e-3 || motors.Leaps(hip) != before {
 			t.Errorf("armed: %+v, %d leaps", goal, motors.Leaps(hip)-before)
 		}
@@ -148,18 +140,18 @@ func TestDevice_HaltHoldsMeasuredPosition(t *testing.T) {
 		motors := start(t, &c)
 		motors.Drive() // a load keeps them from their goals
 		d := open(t, c)
-		check(t, d.Halt(held)) // before the first Arm
+		fatal.If(t, d.Halt(held)) // before the first Arm
 		if goal, on := motors.Goal(hip); on || goal.Kp != 0 {
 			t.Errorf("before Arm: %+v, on %v", goal, on)
 		}
-		check(t, d.Arm(), d.Write(goals))
+		fatal.If(t, d.Arm(), d.Write(goals))
 		places := pose(motors, rand.New(rand.NewPCG(3, 5)))
 		_, err := d.Read(make([]float64, 12))
-		check(t, err, d.Write(goals))
+		fatal.If(t, err, d.Write(goals))
 		_, err = d.Read(make([]float64, 12))
-		check(t, err)
+		fatal.If(t, err)
 		for range 2 {
-			check(t, d.Halt(held))
+			fatal.If(t, d.Halt(held))
 			for id, place := range places {
 				goal, on := motors.Goal(id)
 				if !on || math.Abs(goal.Position-place) > 1e-3 || goal.Kp == 0 || math.Abs(goal.Torque) > 0.01 {
@@ -185,7 +177,7 @@ func TestDevice_ArmBeginsAtVelocityAndTorqueOfWrite(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		motors := start(t, &c)
 		d := open(t, c)
-		check(t, d.Write([]float64{9, 2, 3, 9, -2, -3}), d.Arm())
+		fatal.If(t, d.Write([]float64{9, 2, 3, 9, -2, -3}), d.Arm())
 		wanted := map[int]mit.Goal{
 			2: {Velocity: 2, Kd: 2}, 3: {Torque: 3}, ankle: {Velocity: -2, Torque: -3, Kp: 50, Kd: 0.5},
 		}
@@ -198,7 +190,7 @@ func TestDevice_ArmBeginsAtVelocityAndTorqueOfWrite(t *testing.T) {
 					t.Errorf("motor %d: on %v, %+v, want %+v", id, on, goal, want)
 				}
 			}
-			check(t, d.Relax(), d.Arm())
+			fatal.If(t, d.Relax(), d.Arm())
 			wanted = map[int]mit.Goal{2: {Kd: 2}, 3: {}, ankle: {Kp: 50, Kd: 0.5}}
 		}
 	})
@@ -248,7 +240,7 @@ func TestDevice_RelaxLatchesUntilArm(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		motors := start(t, &c)
 		d := open(t, c)
-		check(t, d.Arm(), d.Relax())
+		fatal.If(t, d.Arm(), d.Relax())
 		tick(t, d)
 		for id := 1; id <= 4; id++ {
 			if goal, on := motors.Goal(id); on || goal.Kp != 0 || motors.Leaps(id) != 0 {
@@ -266,7 +258,7 @@ func TestDevice_RelaxFailsForMotorThatReportsMotorMode(t *testing.T) {
 	c := legs(mit.Damiao)
 	motors := start(t, &c)
 	d := open(t, c)
-	check(t, d.Arm())
+	fatal.If(t, d.Arm())
 	motors.Stubborn(3)
 	if err := d.Relax(); !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "knee") {
 		t.Error(err)
@@ -296,21 +288,21 @@ func TestDevice_ArmBeginsAtPresentPositionAfterInterfaceReturns(t *testing.T) {
 		plug := func() *mittest.Motors {
 			motors := start(t, &c)
 			_ = os.Remove(link)
-			check(t, os.Symlink(strings.TrimPrefix(motors.Address, "unix:"), link))
+			fatal.If(t, os.Symlink(strings.TrimPrefix(motors.Address, "unix:"), link))
 			return motors
 		}
 		motors := plug()
 		c.Interface = "unix:" + link
 		d := open(t, c)
-		check(t, d.Arm())
+		fatal.If(t, d.Arm())
 		tick(t, d)
-		check(t, motors.Close())
+		fatal.If(t, motors.Close())
 		if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrBus) {
 			t.Fatal(err)
 		}
 		motors = plug()
 		places := pose(motors, rand.New(rand.NewPCG(7, 11)))
-		check(t, d.Arm())
+		fatal.If(t, d.Arm())
 		for id, place := range places {
 			if goal, on := motors.Goal(id); !on || math.Abs(goal.Position-place) > 4e-4 || motors.Leaps(id) != 0 {
 				t.Errorf("motor %d at %v: on %v, %+v, %d leaps", id, place, on, goal, motors.Leaps(id))

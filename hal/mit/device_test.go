@@ -19,6 +19,7 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
 	"optibfm/hal/monotonic"
+	"optibfm/internal/fatal"
 )
 
 var (
@@ -49,9 +50,7 @@ func legs(dialect string) mit.Config {
 func start(t *testing.T, c *mit.Config) *mittest.Motors {
 	t.Helper()
 	motors, err := mittest.New(*c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = motors.Close() })
 	c.Interface = motors.Address
 	return motors
@@ -60,9 +59,7 @@ func start(t *testing.T, c *mit.Config) *mittest.Motors {
 func open(t *testing.T, c mit.Config) *mit.Device {
 	t.Helper()
 	d, err := mit.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -119,18 +116,12 @@ func TestDevice_MovesMotorsOnlyWhileArmed(t *testing.T) {
 		motors := start(t, &c)
 		d := open(t, c)
 		sample := make([]float64, 12)
-		if err := d.Write(make([]float64, 6)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Write(make([]float64, 6)))
 		if _, err := d.Read(sample); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Write(goals); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Arm())
+		fatal.If(t, d.Write(goals))
 		before := monotonic.Now()
 		at, err := d.Read(sample)
 		if err != nil || at > before {
@@ -207,9 +198,7 @@ func TestDevice_ReportsMotorError(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		motors := start(t, &c)
 		d := open(t, c)
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Arm())
 		motors.Fail(3, 0xB)
 		_, err := d.Read(make([]float64, 12))
 		if !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "knee") {
@@ -232,9 +221,7 @@ func TestDevice_ArmSetsDeadmanAndClearsPassedTimeout(t *testing.T) {
 	if d.Deadman() != 0 {
 		t.Error("a deadman before Arm")
 	}
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	if d.Deadman() != time.Second {
 		t.Error(d.Deadman())
 	}
@@ -251,9 +238,7 @@ func TestDevice_ArmSetsDeadmanAndClearsPassedTimeout(t *testing.T) {
 	if _, err := d.Read(make([]float64, 12)); err != nil {
 		t.Errorf("the robot cannot be reset: %v", err)
 	}
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	if _, err := d.Read(make([]float64, 12)); err != nil {
 		t.Error(err)
 	}
@@ -265,12 +250,8 @@ func TestDevice_HaltReachesMotorsBesideDeadOne(t *testing.T) {
 		c.HaltExit = exit
 		motors := start(t, &c)
 		d := open(t, c)
-		if err := d.Arm(); err != nil {
-			t.Fatal(err)
-		}
-		if err := d.Write(goals); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.Arm())
+		fatal.If(t, d.Write(goals))
 		motors.Mute(1, -1)
 		err := d.Halt(make([]float64, 6))
 		if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "hip") {
@@ -413,18 +394,12 @@ func TestOpen_RefusesMissingMotor(t *testing.T) {
 func leaveMoving(t *testing.T, c mit.Config) {
 	t.Helper()
 	d := open(t, c)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Write([]float64{1, 2, 3, 1, 2, 3}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
+	fatal.If(t, d.Write([]float64{1, 2, 3, 1, 2, 3}))
 	if _, err := d.Read(make([]float64, 12)); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Close())
 }
 
 // checkHalted checks a motor that holds 0, or that has left motor mode.
@@ -525,22 +500,16 @@ func TestHaltAll_NotesMotorsOutsideMotorMode(t *testing.T) {
 func BenchmarkTick(b *testing.B) {
 	c := legs("")
 	motors, err := mittest.New(c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer motors.Close()
 	c.Interface = motors.Address
 	d, err := mit.Open(b.Context(), c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer d.Close()
 	in := make([]float64, 12)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := d.Write(goals); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, d.Write(goals))
 		if _, err := d.Read(in); err != nil {
 			b.Fatal(err)
 		}
@@ -592,9 +561,7 @@ func TestOpen_EndsWithItsContext(t *testing.T) {
 			}
 			cancel()
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer bus.Close()
 		c := legs(mit.Damiao)
 		c.Interface, c.TimeoutMs = bus.Address, 1000

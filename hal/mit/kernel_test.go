@@ -10,6 +10,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/mit"
+	"optibfm/internal/fatal"
 )
 
 func TestDevice_ArmsAfterKernelInterfaceWasDown(t *testing.T) {
@@ -20,13 +21,9 @@ func TestDevice_ArmsAfterKernelInterfaceWasDown(t *testing.T) {
 		motors := start(t, &c)
 		d := open(t, c)
 		link, err := netlink.LinkByName(c.Interface)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, busOff := range []bool{false, true} {
-			if err := d.Arm(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, d.Arm())
 			if busOff {
 				motors.Bus.Report(unix.CAN_ERR_BUSOFF, 0)
 				var err error
@@ -37,9 +34,7 @@ func TestDevice_ArmsAfterKernelInterfaceWasDown(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := errors.Join(netlink.LinkSetDown(link), netlink.LinkSetUp(link)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errors.Join(netlink.LinkSetDown(link), netlink.LinkSetUp(link)))
 			if err := d.Arm(); err != nil {
 				t.Errorf("after bus-off %v: %v", busOff, err)
 			}

@@ -15,6 +15,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/fatal"
 )
 
 var testConfig = Config{Bus: "/dev/i2c-1"}
@@ -39,9 +40,7 @@ func newBench(t *testing.T, cfg Config) *bench {
 	chip := i2cbustest.NewMPU6050()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &chip.Chip})
 	b := &bench{Bus: bus, chip: chip, value: make([]float64, len(inputs))}
-	if err := b.open(cfg); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.open(cfg))
 	return b
 }
 
@@ -109,9 +108,7 @@ func TestRead_RefusesAFlippedBitOfARate(t *testing.T) {
 	b := newBench(t, testConfig)
 	read := func() error { _, err := b.imu.Read(b.value); return err }
 	b.chip.Big(0x43, 100, -100, 50)
-	if err := read(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, read())
 	for _, reg := range []byte{0x43, 0x45, 0x47} {
 		for _, bit := range []byte{0x80, 0x40} {
 			b.chip.Flip[reg] = bit
@@ -137,9 +134,7 @@ func TestRead_RefusesAFlippedBitOfARate(t *testing.T) {
 func TestRead_SampleTime(t *testing.T) {
 	b := newBench(t, testConfig)
 	first, err := b.imu.Read(b.value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b.chip.Frozen = true
 	again, err := b.imu.Read(b.value)
 	if err != nil || again != first {
@@ -154,9 +149,7 @@ func TestRead_SampleTime(t *testing.T) {
 func TestArm_RefusesChipAfterPowerLoss(t *testing.T) {
 	b := newBench(t, testConfig)
 	first, err := b.imu.Read(b.value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b.chip.PowerCycle()
 	for range 3 {
 		if at, err := b.imu.Read(b.value); err != nil || at != first {

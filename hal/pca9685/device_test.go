@@ -14,6 +14,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/fatal"
 )
 
 var twoWheels = []Channel{{Name: "left", Pin: 2}, {Name: "right", Pin: 4}}
@@ -51,13 +52,6 @@ func (b *bench) wantTicks(t *testing.T, when string, left, right int) {
 	t.Helper()
 	if l, r := b.chip.Ticks(2), b.chip.Ticks(4); l != left || r != right {
 		t.Errorf("%s: %d and %d ticks, want %d and %d", when, l, r, left, right)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -109,16 +103,16 @@ func TestNew_TurnsAllOff(t *testing.T) {
 	}}
 	servo := []Channel{{Name: "servo", Pin: 1}}
 	pwm, err := New(bus, nil, Config{Bus: "x", Address: 0x41, FrequencyHz: 200, Channels: servo})
-	must(t, err)
-	must(t, pwm.Write([]float64{1500}))
-	must(t, pwm.Arm())
-	must(t, bus.Close())
+	fatal.If(t, err)
+	fatal.If(t, pwm.Write([]float64{1500}))
+	fatal.If(t, pwm.Arm())
+	fatal.If(t, bus.Close())
 }
 
 func TestWrite_ConvertsToTicks(t *testing.T) {
 	channels := []Channel{{Name: "servo", Pin: 15}, {Name: "motor", Pin: 1, Kind: Duty}}
 	b := newBench(t, Config{FrequencyHz: 50, Channels: channels})
-	must(t, b.pwm.Arm())
+	fatal.If(t, b.pwm.Arm())
 	perTick := 122 / 25.0 // µs, with the prescaler at 121
 	for _, c := range []struct {
 		pulse, duty  float64
@@ -130,7 +124,7 @@ func TestWrite_ConvertsToTicks(t *testing.T) {
 		{4095 * perTick, 1, 4095, 4096},
 		{perTick, 1.0 / 4096, 1, 1},
 	} {
-		must(t, b.pwm.Write([]float64{c.pulse, c.duty}))
+		fatal.If(t, b.pwm.Write([]float64{c.pulse, c.duty}))
 		if servo, motor := b.chip.Ticks(15), b.chip.Ticks(1); servo != c.servo || motor != c.motor {
 			t.Errorf("%g us and %g: %d and %d ticks, want %d and %d", c.pulse, c.duty, servo, motor, c.servo, c.motor)
 		}
@@ -153,8 +147,8 @@ func TestOutputs_Units(t *testing.T) {
 
 func TestWrite_RefusesOutOfRange(t *testing.T) {
 	b := newBench(t, Config{})
-	must(t, b.pwm.Write([]float64{1500, 1500}))
-	must(t, b.pwm.Arm())
+	fatal.If(t, b.pwm.Write([]float64{1500, 1500}))
+	fatal.If(t, b.pwm.Arm())
 	before := b.Transactions()
 	for _, bad := range []float64{-1, 20000, math.NaN(), math.Inf(1)} {
 		err := b.pwm.Write([]float64{1000, bad})
@@ -176,28 +170,28 @@ func TestFailsafeOff_PulsesOnlyWhileArmed(t *testing.T) {
 			t.Errorf("%s: OE is %v", when, b.oe.L)
 		}
 	}
-	must(t, b.pwm.Write([]float64{1500, 1500}))
+	fatal.If(t, b.pwm.Write([]float64{1500, 1500}))
 	b.wantTicks(t, "before Arm", 0, 0)
 	wantOE("before Arm", gpio.High)
-	must(t, b.pwm.Arm())
+	fatal.If(t, b.pwm.Arm())
 	b.wantTicks(t, "armed", 307, 307)
 	wantOE("armed", gpio.Low)
-	must(t, b.pwm.Halt([]float64{1000, 1000}))
+	fatal.If(t, b.pwm.Halt([]float64{1000, 1000}))
 	b.wantTicks(t, "halted", 0, 0)
 	wantOE("halted", gpio.High)
-	must(t, b.pwm.Write([]float64{1500, 1500}))
+	fatal.If(t, b.pwm.Write([]float64{1500, 1500}))
 	b.wantTicks(t, "written to after the halt", 0, 0)
-	must(t, b.pwm.Halt([]float64{1000, 1000}))
+	fatal.If(t, b.pwm.Halt([]float64{1000, 1000}))
 }
 
 func TestFailsafePulses_HoldWhileDisarmed(t *testing.T) {
 	b := newBench(t, Config{WhenDisarmed: Pulses})
 	b.wantTicks(t, "opened", 0, 0)
-	must(t, b.pwm.Write([]float64{1500, 1500}))
+	fatal.If(t, b.pwm.Write([]float64{1500, 1500}))
 	b.wantTicks(t, "before Arm", 307, 307)
-	must(t, b.pwm.Arm())
-	must(t, b.pwm.Write([]float64{2000, 1000}))
-	must(t, b.pwm.Halt([]float64{1500, 1500}))
+	fatal.If(t, b.pwm.Arm())
+	fatal.If(t, b.pwm.Write([]float64{2000, 1000}))
+	fatal.If(t, b.pwm.Halt([]float64{1500, 1500}))
 	b.wantTicks(t, "halted", 307, 307)
 	if b.oe.L != gpio.Low {
 		t.Error("OE is high: the outputs do not hold")
@@ -207,7 +201,7 @@ func TestFailsafePulses_HoldWhileDisarmed(t *testing.T) {
 func TestHalt_DrivesOEOnDeadBus(t *testing.T) {
 	for _, disarmed := range []string{Off, Pulses} {
 		b := newBench(t, Config{WhenDisarmed: disarmed})
-		must(t, b.pwm.Arm())
+		fatal.If(t, b.pwm.Arm())
 		b.Hold(time.Microsecond)
 		before := b.Transactions()
 		if err := b.pwm.Halt([]float64{1500, 1500}); !errors.Is(err, hal.ErrTimeout) {
@@ -224,8 +218,8 @@ func TestHalt_DrivesOEOnDeadBus(t *testing.T) {
 
 func TestHalt_UsesBusWhenOEIsStuck(t *testing.T) {
 	b := newBench(t, Config{})
-	must(t, b.pwm.Write([]float64{1500, 1500}))
-	must(t, b.pwm.Arm())
+	fatal.If(t, b.pwm.Write([]float64{1500, 1500}))
+	fatal.If(t, b.pwm.Arm())
 	b.pwm.(*Enabled).enable = stuckPin{b.oe}
 	if err := b.pwm.Halt([]float64{1500, 1500}); !errors.Is(err, hal.ErrDevice) || !errors.Is(err, errStuckPin) {
 		t.Error(err)
@@ -241,13 +235,13 @@ func (stuckPin) Out(gpio.Level) error { return errStuckPin }
 
 func TestBackstop_NeedsOE(t *testing.T) {
 	b := newBench(t, Config{})
-	must(t, b.pwm.Arm())
+	fatal.If(t, b.pwm.Arm())
 	b.pwm.(hal.Backstop).HaltBeside()
 	if b.oe.L != gpio.High {
 		t.Error("OE is low")
 	}
 	without, err := New(b, nil, Config{Bus: "x", Channels: twoWheels})
-	must(t, err)
+	fatal.If(t, err)
 	if _, ok := without.(hal.Backstop); ok {
 		t.Error("a backstop without OE")
 	}
@@ -260,8 +254,8 @@ func TestBackstop_NeedsOE(t *testing.T) {
 
 func TestWrite_DetectsPowerLoss(t *testing.T) {
 	b := newBench(t, Config{})
-	must(t, b.pwm.Arm())
-	must(t, b.pwm.Write([]float64{1500, 1500}))
+	fatal.If(t, b.pwm.Arm())
+	fatal.If(t, b.pwm.Write([]float64{1500, 1500}))
 	b.chip.PowerCycle()
 	if err := b.pwm.Write([]float64{1500, 1500}); !errors.Is(err, hal.ErrDevice) {
 		t.Error(err)
@@ -315,14 +309,14 @@ func TestArm_BeginsWithTheLatestWriteAfterRestart(t *testing.T) {
 		written  int // ticks after Write, before Arm
 	}{{Off, 0}, {Pulses, 307}} {
 		b := newBench(t, Config{WhenDisarmed: c.disarmed})
-		must(t, b.pwm.Arm())
+		fatal.If(t, b.pwm.Arm())
 		b.wantTicks(t, "armed without a Write", 0, 0)
-		must(t, b.pwm.Write([]float64{2000, 2000}))
+		fatal.If(t, b.pwm.Write([]float64{2000, 2000}))
 		b.open(t, Config{WhenDisarmed: c.disarmed})
 		b.wantTicks(t, "started again", 0, 0)
-		must(t, b.pwm.Write([]float64{1500, 1500}))
+		fatal.If(t, b.pwm.Write([]float64{1500, 1500}))
 		b.wantTicks(t, "written before Arm", c.written, c.written)
-		must(t, b.pwm.Arm())
+		fatal.If(t, b.pwm.Arm())
 		b.wantTicks(t, "armed", 307, 307)
 	}
 }
@@ -330,9 +324,9 @@ func TestArm_BeginsWithTheLatestWriteAfterRestart(t *testing.T) {
 // A chip that lost its power stays off: Arm does not continue with the pulses from before.
 func TestArm_RefusesChipThatLostItsPower(t *testing.T) {
 	b := newBench(t, Config{})
-	must(t, b.pwm.Arm())
-	must(t, b.pwm.Write([]float64{2000, 2000}))
-	must(t, b.pwm.Halt([]float64{1500, 1500}))
+	fatal.If(t, b.pwm.Arm())
+	fatal.If(t, b.pwm.Write([]float64{2000, 2000}))
+	fatal.If(t, b.pwm.Halt([]float64{1500, 1500}))
 	b.chip.PowerCycle()
 	if err := b.pwm.Arm(); !errors.Is(err, hal.ErrDevice) {
 		t.Error(err)

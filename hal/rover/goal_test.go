@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -18,12 +19,8 @@ func (s *solver) goal(t *testing.T, obs []float32) []float64 {
 		t.Fatal(err)
 	}
 	l, err := controller.NewLearner(cfg, d, 50*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.network.Phi(phi, obs); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, s.network.Phi(phi, obs))
 	l.Observe(1, 0, phi, obs)
 	a := l.Apply(rewardsrc.Label{ID: 1, Kind: rewardsrc.Goal, Tick: 1, Value: 1}, 0)
 	if a.Outcome != controller.Applied {

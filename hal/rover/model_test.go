@@ -5,23 +5,20 @@ import (
 	"testing"
 
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 )
 
 func loadModel(t *testing.T) *tflite.Bundle {
 	t.Helper()
 	bundle, err := tflite.Load(rover.Model())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return bundle
 }
 
 func TestModel_FitsRover(t *testing.T) {
 	robot, err := rover.New(rover.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	manifest, spec := loadModel(t).Manifest, robot.Spec()
 	if len(manifest.Observation) != len(spec.Obs) || len(manifest.Action) != len(spec.Action) {
 		t.Fatalf("the model has %d and %d channels, the rover %d and %d",
@@ -50,27 +47,19 @@ func TestModel_HasProvenance(t *testing.T) {
 
 func TestModel_FeaturesVary(t *testing.T) {
 	network, err := loadModel(t).NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	robot, err := rover.New(rover.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d := network.Dims().Latent
 	obs, phi := make([]float32, len(robot.Spec().Obs)), make([]float64, d)
 	sum, squares := make([]float64, d), make([]float64, d)
 	const n = 500
 	for seed := range uint64(n) {
-		if err := robot.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, robot.Reset(seed))
 		if _, err := robot.Sense(obs); err != nil {
 			t.Fatal(err)
 		}
-		if err := network.Phi(phi, obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, network.Phi(phi, obs))
 		for i, x := range phi {
 			sum[i] += x
 			squares[i] += x * x

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 // quiet is a rover without slip and noise, armed, at the centre, heading east.
@@ -21,12 +22,8 @@ func quiet(t testing.TB) *Rover {
 func at(t testing.TB, cfg Config, s state) *Rover {
 	t.Helper()
 	r, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, r.Arm())
 	r.state = s
 	return r
 }
@@ -34,9 +31,7 @@ func at(t testing.TB, cfg Config, s state) *Rover {
 func act(t testing.TB, r *Rover, ticks int, left, right float32) {
 	t.Helper()
 	for range ticks {
-		if err := r.Act([]float32{left, right}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Act([]float32{left, right}))
 	}
 }
 
@@ -226,9 +221,7 @@ func TestRover_NoiseSize(t *testing.T) {
 
 func TestRover_StartsHalted(t *testing.T) {
 	r, err := New(DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := r.Act([]float32{1, 1}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("Act returned %v, want ErrHalted", err)
 	}
@@ -238,24 +231,18 @@ func TestRover_HaltLatchesUntilArm(t *testing.T) {
 	r := quiet(t)
 	act(t, r, 20, 1, 1)
 	for range 2 {
-		if err := r.Halt(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Halt())
 	}
 	if v := sense(t, r)[obsSpeed]; v != 0 {
 		t.Errorf("speed is %g after Halt", v)
 	}
 	before := r.Pose()
-	if err := r.Reset(3); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Reset(3))
 	if err := r.Act([]float32{1, 1}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("Act returned %v after Reset, want ErrHalted: Reset does not arm", err)
 	}
 	r.state.x = before.X
-	if err := r.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Arm())
 	act(t, r, 1, 1, 1)
 	if r.state.forward() <= 0 {
 		t.Error("an armed rover does not drive")
@@ -286,9 +273,7 @@ func TestRover_SenseRefusesWrongLength(t *testing.T) {
 func TestRover_IsDeterministic(t *testing.T) {
 	run := func(seed uint64) []float32 {
 		r := at(t, DefaultConfig(), state{})
-		if err := r.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Reset(seed))
 		var all []float32
 		for range 100 {
 			all = append(all, sense(t, r)...)
@@ -314,9 +299,7 @@ func TestRover_ResetsCoverArena(t *testing.T) {
 	var quadrants [4]int
 	for seed := range uint64(400) {
 		act(t, r, 3, 1, 1)
-		if err := r.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Reset(seed))
 		p := r.Pose()
 		q := 0
 		if p.X > 0 {
@@ -340,13 +323,9 @@ func TestRover_ResetsCoverArena(t *testing.T) {
 func TestRover_ActAdvancesOnePeriod(t *testing.T) {
 	r := quiet(t)
 	act(t, r, 7, 0, 0)
-	if err := r.Reset(1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Reset(1))
 	at, err := r.Sense(make([]float32, obsLen))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if want := 7 * int64(r.Spec().Period); at != want {
 		t.Errorf("time is %d ns, want %d", at, want)
 	}
@@ -367,9 +346,7 @@ func TestRover_AllocatesNothing(t *testing.T) {
 		if _, err := r.Sense(obs); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Act(action); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Act(action))
 		r.Reward()
 	})
 	if allocs != 0 {
@@ -419,8 +396,6 @@ func BenchmarkTick(b *testing.B) {
 		if _, err := r.Sense(obs); err != nil {
 			b.Fatal(err)
 		}
-		if err := r.Act(action); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, r.Act(action))
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"optibfm/hal/collect"
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/tflite"
 )
@@ -23,24 +24,16 @@ type solver struct {
 func newSolver(t *testing.T, n int) *solver {
 	t.Helper()
 	network, err := loadModel(t).NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	robot, err := rover.New(rover.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cfg := collect.DefaultConfig()
 	cfg.Transitions, cfg.Seed = n, 12345
 	recorded, err := collect.Record(robot, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := &solver{network: network, obs: recorded.NextObs, phi: make([]float64, n*network.Dims().Latent)}
 	for i := range n {
-		if err := network.Phi(row(s.phi, i, n), row(s.obs, i, n)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, network.Phi(row(s.phi, i, n), row(s.obs, i, n)))
 	}
 	return s
 }
@@ -57,9 +50,7 @@ func (s *solver) infer(t *testing.T, task string) []float64 {
 	d := s.network.Dims().Latent
 	n := len(s.phi) / d
 	belief, err := posterior.New(d, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rewards, weights := make([]float64, n), make([]float64, n)
 	for i := range n {
 		weights[i] = 1
@@ -67,9 +58,7 @@ func (s *solver) infer(t *testing.T, task string) []float64 {
 			t.Fatal(err)
 		}
 	}
-	if err := belief.UpdateBatch(s.phi, rewards, weights); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, belief.UpdateBatch(s.phi, rewards, weights))
 	z := make([]float64, d)
 	belief.Mean(z)
 	return z
@@ -81,9 +70,7 @@ func (s *solver) earn(t *testing.T, task string, z func() []float64, episodes in
 	cfg := rover.DefaultConfig()
 	cfg.Task = task
 	robot, err := rover.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	total := 0.0
 	for seed := range episodes {
 		total += s.episode(t, robot, uint64(seed), z())
@@ -95,9 +82,7 @@ func (s *solver) episode(t *testing.T, robot *rover.Rover, seed uint64, z []floa
 	t.Helper()
 	obs, action := make([]float32, 6), make([]float32, 2)
 	check := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	check(robot.Reset(seed))
 	check(robot.Arm())

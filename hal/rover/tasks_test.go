@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // seen is an observation without noise.
@@ -17,9 +19,7 @@ func seen(x, y, heading, speed, yaw float64) []float32 {
 func reward(t *testing.T, task string, obs []float32) float64 {
 	t.Helper()
 	r, err := Reward(task, obs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r
 }
 
@@ -128,9 +128,7 @@ func TestReward_IsOfLastSense(t *testing.T) {
 	if now, _ := r.Reward(); now <= before {
 		t.Errorf("reward is %g while spinning, was %g while stopped", now, before)
 	}
-	if err := r.Reset(1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Reset(1))
 	if _, ok := r.Reward(); ok {
 		t.Error("an episode begins with the reward of the one before")
 	}

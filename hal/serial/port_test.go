@@ -12,20 +12,17 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/monotonic"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/fatal"
 )
 
 func connect(t *testing.T, c Config) (*Port, *serialtest.Line) {
 	t.Helper()
 	line, err := serialtest.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = line.Close() })
 	c.Path = line.Path
 	port, err := Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = port.Close() })
 	return port, line
 }
@@ -39,15 +36,11 @@ func TestPort_TransfersEveryByteValueBothWays(t *testing.T) {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	if err := port.Write(all, soon()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, port.Write(all, soon()))
 	got := make([]byte, 256)
 	for n := 0; n < len(got); {
 		k, err := line.Read(got[n:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		n += k
 	}
 	if !bytes.Equal(got, all) {
@@ -65,9 +58,7 @@ func TestPort_TransfersEveryByteValueBothWays(t *testing.T) {
 func TestOpen_SetsNonStandardBaudRate(t *testing.T) {
 	port, _ := connect(t, Config{Baud: 123_457, Parity: Even})
 	got, err := unix.IoctlGetTermios(port.fd, unix.TCGETS2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got.Ospeed != 123_457 || got.Ispeed != 123_457 {
 		t.Errorf("rates %d, %d", got.Ispeed, got.Ospeed)
 	}
@@ -111,9 +102,7 @@ func TestPort_DrainDiscardsLateAnswer(t *testing.T) {
 	if _, err := port.ReadFull(one, soon()); err != nil { // it has arrived
 		t.Fatal(err)
 	}
-	if err := port.Drain(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, port.Drain())
 	if _, err := line.Write([]byte("new")); err != nil {
 		t.Fatal(err)
 	}
@@ -128,9 +117,7 @@ func TestPort_ReportsBusErrorAfterUnplug(t *testing.T) {
 	if _, err := line.Write([]byte{7}); err != nil {
 		t.Fatal(err)
 	}
-	if err := line.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, line.Close())
 	buf := make([]byte, 1)
 	for range 2 {
 		if _, err := port.Read(buf, soon()); err != nil && !errors.Is(err, hal.ErrBus) {
@@ -153,25 +140,19 @@ func TestPort_ReportsBusErrorAfterUnplug(t *testing.T) {
 func TestPort_RecoversOnlyNamedDevices(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		line, err := serialtest.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer line.Close()
 		path := line.Path
 		if named {
 			path = serialtest.Link(t, path).Path
 		}
 		port, err := Open(Config{Path: path})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer port.Close()
 		if err := port.Recover(); err != nil {
 			t.Errorf("a working port: %v", err)
 		}
-		if err := port.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, port.Close())
 		if err := port.Write([]byte{1}, soon()); !errors.Is(err, hal.ErrLost) {
 			t.Errorf("write on a closed port: %v", err)
 		}
@@ -181,9 +162,7 @@ func TestPort_RecoversOnlyNamedDevices(t *testing.T) {
 		if !named {
 			continue
 		}
-		if err := port.Write([]byte{42}, soon()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, port.Write([]byte{42}, soon()))
 		got := make([]byte, 1)
 		if _, err := line.Read(got); err != nil || got[0] != 42 {
 			t.Errorf("%v, %v", got, err)
@@ -242,9 +221,7 @@ func TestPort_ReadsBackAndComparesEcho(t *testing.T) {
 
 func TestOpen_RefusesInvalidConfig(t *testing.T) {
 	line, err := serialtest.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer line.Close()
 	for _, c := range []Config{
 		{},
@@ -287,12 +264,8 @@ func TestPort_DoesNotAllocate(t *testing.T) {
 	}()
 	request, answer := []byte{1, 2, 3, 4}, make([]byte, 4)
 	n := testing.AllocsPerRun(100, func() {
-		if err := port.Write(request, soon()); err != nil {
-			t.Fatal(err)
-		}
-		if err := port.Drain(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, port.Write(request, soon()))
+		fatal.If(t, port.Drain())
 		if _, err := port.Read(answer, monotonic.After(0)); !errors.Is(err, hal.ErrTimeout) {
 			t.Fatal(err)
 		}
@@ -311,9 +284,7 @@ func TestPort_InterruptEndsRead(t *testing.T) {
 		cancel()
 	}()
 	const guard = 20 * time.Second
-	if err := port.Write([]byte{1}, monotonic.After(guard)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, port.Write([]byte{1}, monotonic.After(guard)))
 	if _, err := port.Read(make([]byte, 1), monotonic.After(guard)); !errors.Is(err, context.Canceled) {
 		t.Errorf("read: %v", err)
 	}

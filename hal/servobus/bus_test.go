@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
 	"optibfm/hal/servobus"
+	"optibfm/internal/fatal"
 )
 
 // toy is a minimal protocol. Requests: 'R' or 'W', register, size, length of the rest, rest.
@@ -86,9 +87,7 @@ func newBus(answer func(ids []byte) []byte, n int) (*servobus.Bus, func(), error
 func startBus(t *testing.T, answer func(ids []byte) []byte, n int) *servobus.Bus {
 	t.Helper()
 	b, end, err := newBus(answer, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(end)
 	return b
 }
@@ -160,9 +159,7 @@ func TestBus_DetectsSilenceLongerThanDeadman(t *testing.T) {
 	b := startBus(t, answerAll, 3)
 	write := func() {
 		t.Helper()
-		if err := b.WriteAll(0, 1); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.WriteAll(0, 1))
 	}
 	write()
 	b.WatchSilence(time.Hour)

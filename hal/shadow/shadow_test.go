@@ -10,24 +10,19 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/haltest"
 	"optibfm/hal/shadow"
+	"optibfm/internal/fatal"
 )
 
 func TestShadow_BlocksArmAndAct(t *testing.T) {
 	body := haltest.New(haltest.Spec(3, 2))
-	if err := body.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, body.Halt())
 	r := shadow.Wrap(body)
 	if err := r.Act([]float32{1, 1}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("before Arm, Act returns %v", err)
 	}
-	if err := r.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Arm())
 	for range 10 {
-		if err := r.Act([]float32{1, -1}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Act([]float32{1, -1}))
 	}
 	if body.Arms != 0 || body.Acts != 0 || body.Refused != 0 || !body.Halted {
 		t.Errorf("the robot was reached: %d arms, %d acts, %d refused, halted %t",
@@ -128,9 +123,7 @@ func TestShadow_PassesOptionalInterfaces(t *testing.T) {
 
 func TestShadow_TickAllocatesNothing(t *testing.T) {
 	r := shadow.Wrap(haltest.New(haltest.Spec(4, 2)))
-	if err := r.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Arm())
 	obs, action := make([]float32, 4), make([]float32, 2)
 	if n := testing.AllocsPerRun(100, func() {
 		_, _ = r.Sense(obs)

@@ -10,6 +10,7 @@ import (
 
 	"optibfm/hal/legged"
 	"optibfm/hal/unitree/body"
+	"optibfm/internal/fatal"
 )
 
 func valid(model string) Config {
@@ -102,9 +103,7 @@ func TestJoints_OfTheG1AreThoseOfTheSimulator(t *testing.T) {
 		t.Skipf("python3: %v", err)
 	}
 	var rows [][4]any
-	if err := json.Unmarshal(out, &rows); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(out, &rows))
 	joints := Joints(G1)
 	if len(rows) != len(joints) {
 		t.Fatalf("%d joints, want %d", len(joints), len(rows))
@@ -121,9 +120,7 @@ func TestConfig_SpecOfAbsoluteAndRelativeChannels(t *testing.T) {
 	c := valid(Go2)
 	c.Pose, c.ActionScale = []float64{0.5}, []float64{0.25}
 	spec, err := c.Spec(20 * time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a := spec.Action[1]
 	if a.Unit != "rad" || a.Min != 0.25 || a.Max != 0.75 || a.MaxRate != 6 || a.Measured.Scale != 1 {
 		t.Errorf("absolute: %+v", a)

@@ -19,6 +19,7 @@ import (
 
 	"optibfm/hal/monotonic"
 	"optibfm/hal/unitree"
+	"optibfm/internal/fatal"
 	"optibfm/rtloop"
 )
 
@@ -32,16 +33,12 @@ type processes struct {
 func startControl(t *testing.T, c unitree.Config) *processes {
 	t.Helper()
 	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := &processes{control: exec.Command("/proc/self/exe")}
 	p.control.Env = append(os.Environ(), "OPTIBFM_TEST_CONTROL="+string(text))
 	p.control.Stderr = os.Stderr
 	out, err := p.control.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p.start(t)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "armed\n" {
@@ -65,9 +62,7 @@ var optibfm = sync.OnceValues(func() (string, error) {
 func startRun(t *testing.T, c unitree.Config) *processes {
 	t.Helper()
 	path, err := optibfm()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	socket := filepath.Join(t.TempDir(), "socket")
 	p := &processes{control: exec.Command(path, "run", "--config", "go2", "--plain", "--operator", "none",
 		"--set", "safety.socket="+socket, "--set", "log.enabled=false", "--set", "robot.unitree.writer="+c.Writer,
@@ -93,9 +88,7 @@ func startRun(t *testing.T, c unitree.Config) *processes {
 
 func (p *processes) start(t *testing.T) {
 	t.Helper()
-	if err := p.control.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.control.Start())
 	p.pids = map[string]int{"control": p.control.Process.Pid}
 	t.Cleanup(p.end)
 }
@@ -104,9 +97,7 @@ func (p *processes) start(t *testing.T) {
 func (p *processes) find(t *testing.T, roles ...string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, file := range files {
 		line, err := os.ReadFile(file)
 		if err != nil {
@@ -197,14 +188,10 @@ func endOne(t *testing.T, who string, signal unix.Signal) (took float64, armed b
 	stop, _ := sim.watch(t, c.Model)
 	time.Sleep(200 * time.Millisecond)
 	at := monotonic.Now()
-	if err := unix.Kill(p.pids[who], signal); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, unix.Kill(p.pids[who], signal))
 	time.Sleep(reaction)
 	if signal == unix.SIGSTOP {
-		if err := unix.Kill(p.pids[who], unix.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, unix.Kill(p.pids[who], unix.SIGCONT))
 	}
 	time.Sleep(200 * time.Millisecond)
 	seen := stop()
@@ -233,8 +220,6 @@ func endOne(t *testing.T, who string, signal unix.Signal) (took float64, armed b
 func realTime(t *testing.T) (end func()) {
 	t.Helper()
 	loop, _, err := rtloop.Prepare(rtloop.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return loop.Close
 }

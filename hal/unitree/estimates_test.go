@@ -4,24 +4,22 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 // standing attaches to a segment whose writer reports a robot that stands: a Go2, or a G1 with straight legs.
 func standing(t testing.TB, c Config) (r *Robot, report func(change func(*Report))) {
 	t.Helper()
 	shared, err := CreateShared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = shared.Close() })
 	now := int64(time.Second)
 	if r, err = Attach(c, 20*time.Millisecond, shared, func() int64 { return now }); err != nil {
 		t.Fatal(err)
 	}
 	reports, err := shared.Reports()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r, func(change func(*Report)) {
 		now += int64(20 * time.Millisecond)
 		s := &Report{At: now, StateAt: now, Quaternion: [4]float32{1}, Accelerometer: [3]float32{0, 0, 9.81}}
@@ -114,9 +112,7 @@ func BenchmarkRobot_SenseAndAct(b *testing.B) {
 					if _, err := r.Sense(obs); err != nil {
 						b.Fatal(err)
 					}
-					if err := r.Act(action); err != nil {
-						b.Fatal(err)
-					}
+					fatal.If(b, r.Act(action))
 				}
 			})
 		}

@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/unitree/dds"
 	"optibfm/hal/unitree/idl"
 	"optibfm/hal/unitree/simulator"
+	"optibfm/internal/fatal"
 )
 
 // faults are what the robot does wrong, and what the error or the input for a stop then says.
@@ -51,9 +52,7 @@ func TestRobot_StopsAfterEachFault(t *testing.T) {
 				stop, damps := sim.watch(t, model)
 				act := func() error { time.Sleep(5 * time.Millisecond); return r.Act(action) }
 				for range 20 {
-					if err := act(); err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, act())
 				}
 				sim.Set(fault.wrong)
 				at := monotonic.Now()
@@ -151,9 +150,7 @@ func TestRobot_RefusesAndStopsBesideAnotherRobot(t *testing.T) {
 	action := arm(t, r)
 	stop, damps := sim.watch(t, c.Model)
 	second, err := simulator.New(sim.participant, c.Model, &simulator.Springs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- second.Run(ctx) }()
@@ -179,9 +176,7 @@ func TestRobot_ToleratesASilentWriterIfConfigured(t *testing.T) {
 	sim := newRig(t, c)
 	r := open(t, c)
 	other, err := dds.NewWriter[idl.G1Command](sim.participant, "rt/lowcmd", idl.G1CommandType)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	action := arm(t, r)
 	act := func() error { time.Sleep(5 * time.Millisecond); return r.Act(action) }
 	for range 40 {
@@ -189,9 +184,7 @@ func TestRobot_ToleratesASilentWriterIfConfigured(t *testing.T) {
 			t.Fatalf("beside a silent writer: %v", err)
 		}
 	}
-	if err := other.Write(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, other.Write())
 	if err := stopsWith(r, act); err == nil || !strings.Contains(err.Error(), "another program writes") {
 		t.Errorf("beside one that sends: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/hal/unitree"
+	"optibfm/internal/fatal"
 )
 
 // holdMark is a process that holds the mark of its role until its input ends, in order or with an error.
@@ -37,9 +38,7 @@ func TestShared_ShowsTheDeathOfAProcess(t *testing.T) {
 	}
 	for end, dies := range map[string]bool{"": false, "kill": true, "an error": true, "panic": true} {
 		shared, err := unitree.CreateShared()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		child := exec.Command("/proc/self/exe")
 		child.Env = append(os.Environ(), "OPTIBFM_TEST_MARK="+unitree.RoleStandby)
 		child.ExtraFiles = []*os.File{shared.File()}
@@ -60,9 +59,7 @@ func TestShared_ShowsTheDeathOfAProcess(t *testing.T) {
 			_, err1 := io.WriteString(in, end)
 			err = errors.Join(err1, in.Close())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		_ = child.Wait() // its end is enough
 		if got := shared.Died(unitree.RoleStandby); got != dies {
 			t.Errorf("end %q: dead %v, want %v", end, got, dies)

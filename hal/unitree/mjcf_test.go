@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // element is a node of a MuJoCo model.
@@ -56,13 +58,9 @@ func TestJoints_AreThoseOfThePublicMJCFByName(t *testing.T) {
 				t.Skipf("%s is empty", variable)
 			}
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			var root element
-			if err := xml.Unmarshal(text, &root); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, xml.Unmarshal(text, &root))
 			found := map[string]string{}
 			root.ranges(map[string]string{}, found)
 			joints := Joints(model)

@@ -12,6 +12,7 @@ import (
 
 	"optibfm/hal/monotonic"
 	"optibfm/hal/unitree"
+	"optibfm/internal/fatal"
 )
 
 // inNamespace is set in the child process that has a network of its own.
@@ -42,9 +43,7 @@ func TestRobot_StopsWhenItsInterfaceGoesDown(t *testing.T) {
 	stop, damps := sim.watch(t, c.Model)
 	act := func() error { time.Sleep(2 * time.Millisecond); return r.Act(action) }
 	for range 50 {
-		if err := act(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, act())
 	}
 	setInterface(t, "down")
 	at := monotonic.Now()
@@ -86,12 +85,8 @@ func TestRobot_BesideANewerCycloneDDS(t *testing.T) {
 	other.Env = append(os.Environ(), "CYCLONEDDS_URI="+newerSettings)
 	other.Stderr = os.Stderr
 	out, err := other.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, other.Start())
 	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, "11.") {
@@ -99,9 +94,7 @@ func TestRobot_BesideANewerCycloneDDS(t *testing.T) {
 	}
 	for range 3 * int(time.Second/period) {
 		settle(t, r, "a state", func(err error) bool { return err == nil })
-		if err := r.Act(action); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Act(action))
 		time.Sleep(period)
 	}
 }

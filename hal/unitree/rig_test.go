@@ -18,6 +18,7 @@ import (
 	"optibfm/hal/unitree/dds"
 	"optibfm/hal/unitree/idl"
 	"optibfm/hal/unitree/simulator"
+	"optibfm/internal/fatal"
 	"optibfm/internal/testturns"
 	"optibfm/rtloop"
 )
@@ -118,17 +119,13 @@ type rig struct {
 func newRig(t *testing.T, c unitree.Config) *rig {
 	t.Helper()
 	p, err := library(t).Join(uint32(c.Domain), unitree.Loopback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pose := make([]float64, len(unitree.Joints(c.Model)))
 	for i, j := range unitree.Joints(c.Model) {
 		pose[i] = min(max(0.1, j.Min+0.1), j.Max-0.1)
 	}
 	r, err := simulator.New(p, c.Model, &simulator.Springs{Pose: pose})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- r.Run(ctx) }()
@@ -149,9 +146,7 @@ func open(t *testing.T, c unitree.Config) *unitree.Robot {
 	ctx, cancel := context.WithTimeout(t.Context(), opening())
 	defer cancel()
 	r, err := unitree.Open(ctx, c, period)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -210,9 +205,7 @@ func wantDamped(t *testing.T, damps func() bool) {
 func (g *rig) reader(t *testing.T, model string) func() (watched, bool) {
 	if model == unitree.Go2 {
 		r, err := dds.NewReader[idl.Go2Command](g.participant, "rt/lowcmd", idl.Go2CommandType, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return func() (w watched, ok bool) {
 			m, _, err := r.Take()
 			if err != nil || m == nil {
@@ -223,9 +216,7 @@ func (g *rig) reader(t *testing.T, model string) func() (watched, bool) {
 		}
 	}
 	r, err := dds.NewReader[idl.G1Command](g.participant, "rt/lowcmd", idl.G1CommandType, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return func() (w watched, ok bool) {
 		m, _, err := r.Take()
 		if err != nil || m == nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"optibfm/hal/unitree"
+	"optibfm/internal/fatal"
 )
 
 func TestRobot_FollowsGoalsAndDampsWhenHalted(t *testing.T) {
@@ -19,14 +20,10 @@ func TestRobot_FollowsGoalsAndDampsWhenHalted(t *testing.T) {
 			for range 50 {
 				settle(t, r, "a state", func(err error) bool { return err == nil })
 				action[0] += 0.004
-				if err := r.Act(action); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, r.Act(action))
 				time.Sleep(period)
 			}
-			if err := r.Halt(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, r.Halt())
 			wantDamped(t, damps)
 			time.Sleep(100 * time.Millisecond)
 			seen := stop()

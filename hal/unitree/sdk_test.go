@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"optibfm/hal/unitree"
+	"optibfm/internal/fatal"
 )
 
 // sdkCounts are what Unitree's SDK sent and read.
@@ -31,9 +32,7 @@ func TestRobot_AgreesWithUnitreesSDK(t *testing.T) {
 			r := open(t, c)
 			action := arm(t, r)
 			for range patience {
-				if err := r.Act(action); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, r.Act(action))
 				if n := newest(); n.Commands-n.Damping >= 300 {
 					break
 				}
@@ -71,9 +70,7 @@ func startSDK(t *testing.T, python string, c unitree.Config) (newest, end func()
 	sdk.Stderr = os.Stderr
 	out, err1 := sdk.StdoutPipe()
 	in, err2 := sdk.StdinPipe()
-	if err := errors.Join(err1, err2, sdk.Start()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(err1, err2, sdk.Start()))
 	var counts atomic.Pointer[sdkCounts]
 	counts.Store(new(sdkCounts))
 	over := make(chan struct{})

@@ -15,6 +15,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"optibfm/internal/bustest"
+	"optibfm/internal/fatal"
 )
 
 var service = Service{Name: "rover on walker", Type: "_optibfm._tcp", Port: 8642, Text: []string{"scheme=https"}}
@@ -168,9 +169,7 @@ func start(t *testing.T, env []string, ready, program string, args ...string) {
 	cmd.Env = append(os.Environ(), env...)
 	out := &output{has: make(chan struct{}), ready: ready}
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	select {
 	case <-out.has:
@@ -207,9 +206,7 @@ func TestPublisher_IsFoundByAvahiBrowse(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	address := "unix:path=" + filepath.Join(dir, "bus")

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 var (
@@ -29,18 +31,14 @@ var (
 func newAuthority(t testing.TB, at time.Time) *Authority {
 	t.Helper()
 	a, err := New(robots, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return a
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return key
 }
 
@@ -48,9 +46,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 func (a *Authority) certify(t testing.TB, at time.Time, hosts ...string) *tls.Certificate {
 	t.Helper()
 	cert, err := a.Certify(newKey(t), hosts, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return cert
 }
 
@@ -114,9 +110,7 @@ func TestAuthority_StolenKeyImitatesOnlyTheRobot(t *testing.T) {
 	template := authorityTemplate([]string{"evil.example"}, now)
 	key := newKey(t)
 	sub, err := sign(template, a.issuer, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	issuers := x509.NewCertPool()
 	issuers.AddCert(a.issuer)
 	issuers.AddCert(sub)
@@ -140,9 +134,7 @@ func TestAuthority_OpenSSLAgrees(t *testing.T) {
 	write := func(name string, der []byte) string {
 		path := filepath.Join(dir, name)
 		text := pem.EncodeToMemory(&pem.Block{Type: certificateType, Bytes: der})
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
 	root, issuer := write("root", a.root.Raw), write("issuer", a.issuer.Raw)
@@ -221,9 +213,7 @@ func TestOpen_MakesOneAuthority(t *testing.T) {
 	if again, err := Load(path); err != nil || !again.root.Equal(renewed.root) || !again.key.Equal(renewed.key) {
 		t.Error(err)
 	}
-	if err := Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Remove(path))
 	if _, err := Load(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -238,13 +228,9 @@ func TestLoad_RefusesDamagedFiles(t *testing.T) {
 		}
 	}
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	strange, err := os.ReadFile(other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	key := strings.Index(string(whole), "-----BEGIN PRIVATE")
 	strangeKey := strings.Index(string(strange), "-----BEGIN PRIVATE")
 	flipped := append([]byte{}, whole...)
@@ -257,9 +243,7 @@ func TestLoad_RefusesDamagedFiles(t *testing.T) {
 		"too large":             append(append([]byte{}, whole...), make([]byte, maxFile)...),
 		"text":                  []byte("not PEM"),
 	} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, data, 0o600))
 		if _, err := Load(path); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -278,22 +262,16 @@ func TestLoad_RefusesFilesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, mode := range []fs.FileMode{0o640, 0o604, 0o620} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Chmod(path, mode))
 		if _, err := Load(path); err == nil {
 			t.Errorf("mode %v is accepted", mode)
 		}
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chmod(path, 0o600))
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives files away")
 	}
-	if err := os.Chown(path, 65534, -1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chown(path, 65534, -1))
 	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "65534") {
 		t.Errorf("the file of another user: %v", err)
 	}
@@ -301,9 +279,7 @@ func TestLoad_RefusesFilesOfOthers(t *testing.T) {
 
 func TestNew_LeavesOutWhatIsNoName(t *testing.T) {
 	a, err := New([]string{"röbot", "a..b", "", "walker.local", strings.Repeat("x", 64)}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := a.root.PermittedDNSDomains; len(got) != 1 || got[0] != "walker.local" {
 		t.Errorf("names %q", got)
 	}

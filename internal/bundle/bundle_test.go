@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/tflite"
@@ -40,7 +41,7 @@ func TestDescribe_PrintsSizesHashAndChannels(t *testing.T) {
 		saved:            {"observation 6, action 2, d 8, ensemble 2", "TensorFlow only", "left [N], right"},
 	} {
 		var out bytes.Buffer
-		rigtest.Must(t, Describe(&out, name))
+		fatal.If(t, Describe(&out, name))
 		contains(t, out.String(), want...)
 	}
 }
@@ -48,14 +49,14 @@ func TestDescribe_PrintsSizesHashAndChannels(t *testing.T) {
 func TestEvaluate_ReadsArraysAndFiles(t *testing.T) {
 	dir := rigtest.ModelBundle(t)
 	policy, err := Evaluate(dir, Point{Obs: "[0.5, -1]", Z: "[1, 2, 3]"})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if len(policy.Phi) != 3 || len(policy.Action) != 1 || len(policy.Psi) != 2 || len(policy.Psi[1]) != 3 {
 		t.Errorf("shapes of %+v", policy)
 	}
 	file := filepath.Join(t.TempDir(), "obs.json")
-	rigtest.Must(t, os.WriteFile(file, []byte("[0.5, -1]"), 0o600))
+	fatal.If(t, os.WriteFile(file, []byte("[0.5, -1]"), 0o600))
 	other, err := Evaluate(dir, Point{Obs: "@" + file, Z: "[1, 2, 3]", Action: "[0.25]"})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if other.Action[0] != 0.25 || other.Psi[1][2] == policy.Psi[1][2] || other.Phi[2] != policy.Phi[2] {
 		t.Errorf("with another action: %+v, the policy's: %+v", other, policy)
 	}
@@ -67,11 +68,11 @@ func vectors(t *testing.T, psiError float32) string {
 	n := tflitetest.Network(rigtest.ModelDims, 1)
 	obs, z := []float32{0.1, 0.2}, []float64{1, -1, 2}
 	phi, action, psi := make([]float64, 3), make([]float32, 1), make([]float32, 6)
-	rigtest.Must(t, errors.Join(n.Phi(phi, obs), n.Act(action, obs, z)))
-	rigtest.Must(t, n.Psi(psi, obs, action, z))
+	fatal.If(t, errors.Join(n.Phi(phi, obs), n.Act(action, obs, z)))
+	fatal.If(t, n.Psi(psi, obs, action, z))
 	psi[4] += psiError
 	path := filepath.Join(t.TempDir(), "vectors.npz")
-	rigtest.Must(t, npz.WriteFile(path, npz.Archive{
+	fatal.If(t, npz.WriteFile(path, npz.Archive{
 		"obs": npz.Float32(obs, 1, 2), "z": npz.Float64(z, 1, 3), "phi": npz.Float64(phi, 1, 3),
 		"action": npz.Float32(action, 1, 1), "psi": npz.Float32(psi, 2, 1, 3),
 	}))
@@ -104,10 +105,10 @@ func TestImport_ThenCheckAgreesWithPyTorch(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "cheetah")
 	o := ImportOptions{Out: out, Observations: filepath.Join(dir, "obs.npz"), Weights: Float32}
-	rigtest.Must(t, Import(io.Discard, dir, o))
-	rigtest.Must(t, Check(t.Output(), out, filepath.Join(dir, "vectors.npz"), 1e-4))
+	fatal.If(t, Import(io.Discard, dir, o))
+	fatal.If(t, Check(t.Output(), out, filepath.Join(dir, "vectors.npz"), 1e-4))
 	b, err := tflite.LoadDir(out)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if b.Prior == nil || b.Prior.States != 20000 {
 		t.Errorf("the imported bundle has the prior %+v", b.Prior)
 	}
@@ -116,7 +117,7 @@ func TestImport_ThenCheckAgreesWithPyTorch(t *testing.T) {
 func TestModels_NameWhatIsWrong(t *testing.T) {
 	dir := rigtest.ModelBundle(t)
 	checkpoint := t.TempDir()
-	rigtest.Must(t, os.WriteFile(filepath.Join(checkpoint, tflite.CheckpointFileName), []byte("{}"), 0o600))
+	fatal.If(t, os.WriteFile(filepath.Join(checkpoint, tflite.CheckpointFileName), []byte("{}"), 0o600))
 	evaluate := func(obs, z string) error { _, err := Evaluate(dir, Point{Obs: obs, Z: z}); return err }
 	backend := func(candidates, searches int, bundle string) error {
 		return CompareBackend(io.Discard, BackendOptions{
@@ -195,7 +196,7 @@ func TestComparison_FailsAboveTheTolerance(t *testing.T) {
 		contains(t, out.String(), "9 candidates: other p50", "; native p50", "0 of 5 searches have another best")
 	}
 	var out bytes.Buffer
-	rigtest.Must(t, (comparison{out: &out, candidates: 9, searches: 5}).search(native))
+	fatal.If(t, (comparison{out: &out, candidates: 9, searches: 5}).search(native))
 	if strings.Contains(out.String(), "native") || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("without native networks: %s", &out)
 	}
@@ -206,13 +207,13 @@ func checkFloat16(t *testing.T, dir, bundle string, o ImportOptions) {
 	t.Helper()
 	var out bytes.Buffer
 	o.Out, o.Weights = filepath.Join(t.TempDir(), "half"), ""
-	rigtest.Must(t, Import(&out, dir, o))
+	fatal.If(t, Import(&out, dir, o))
 	contains(t, out.String(), "float16 changes φ by ", "the largest of 64 observations", "at most 5e-03: the weights are")
-	rigtest.Must(t, Check(io.Discard, o.Out, filepath.Join(dir, "vectors.npz"), 0))
+	fatal.If(t, Check(io.Discard, o.Out, filepath.Join(dir, "vectors.npz"), 0))
 	whole, err := tflite.LoadDir(bundle)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	half, err := tflite.LoadDir(o.Out)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if half.Bytes > whole.Bytes*7/10 || half.Provenance["weights"] != "rounded to float16" {
 		t.Errorf("%d bytes, %d in float32, provenance %v", half.Bytes, whole.Bytes, half.Provenance)
 	}
@@ -232,11 +233,11 @@ func TestImport_RunsPublicCheckpoints(t *testing.T) {
 			var out bytes.Buffer
 			made := filepath.Join(t.TempDir(), "bundle")
 			o := ImportOptions{Out: made, Observations: filepath.Join(dir, "obs.npz"), Weights: Float32}
-			rigtest.Must(t, Import(&out, dir, o))
+			fatal.If(t, Import(&out, dir, o))
 			contains(t, out.String(), report)
-			rigtest.Must(t, Check(io.Discard, made, filepath.Join(dir, "vectors.npz"), 2e-5))
+			fatal.If(t, Check(io.Discard, made, filepath.Join(dir, "vectors.npz"), 2e-5))
 			out.Reset()
-			rigtest.Must(t, Describe(&out, made))
+			fatal.If(t, Describe(&out, made))
 			if name == "bfmzero" {
 				contains(t, out.String(), "state 8, privileged_state 6, last_action 5, history_actor 10",
 					"residual, hidden 64, hidden layers 3, embedding layers 3, reads state privileged_state last_action")
@@ -250,17 +251,17 @@ func TestImport_RunsPublicCheckpoints(t *testing.T) {
 func setTensor(t *testing.T, path, name string, value func(i int) float32) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	data := 8 + binary.LittleEndian.Uint64(raw)
 	var header map[string]struct {
 		Offsets []uint64 `json:"data_offsets"`
 	}
-	rigtest.Must(t, json.Unmarshal(raw[8:data], &header))
+	fatal.If(t, json.Unmarshal(raw[8:data], &header))
 	span := header[name].Offsets
 	for i := range int(span[1]-span[0]) / 4 {
 		binary.LittleEndian.PutUint32(raw[data+span[0]+uint64(4*i):], math.Float32bits(value(i)))
 	}
-	rigtest.Must(t, os.WriteFile(path, raw, 0o600))
+	fatal.If(t, os.WriteFile(path, raw, 0o600))
 }
 
 func TestImport_KeepsFloat32WhereFloat16IsInaccurate(t *testing.T) {
@@ -271,14 +272,14 @@ func TestImport_KeepsFloat32WhereFloat16IsInaccurate(t *testing.T) {
 		", more than 5e-03: the weights stay float32": func(i int) float32 { return 1000 + 0.001*float32(i*i%101) },
 	} {
 		dir := filepath.Join(t.TempDir(), "checkpoint")
-		rigtest.Must(t, os.CopyFS(dir, os.DirFS(source)))
+		fatal.If(t, os.CopyFS(dir, os.DirFS(source)))
 		setTensor(t, filepath.Join(dir, "model.safetensors"), "_actor.embed_z.0.weight", value)
 		var out bytes.Buffer
 		o := ImportOptions{Out: filepath.Join(t.TempDir(), "bundle"), Observations: filepath.Join(dir, "obs.npz")}
-		rigtest.Must(t, Import(&out, dir, o))
+		fatal.If(t, Import(&out, dir, o))
 		contains(t, out.String(), words)
 		b, err := tflite.LoadDir(o.Out)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if b.Float16 || b.Provenance["weights"] != "" {
 			t.Errorf("float16 %t, provenance %v", b.Float16, b.Provenance)
 		}

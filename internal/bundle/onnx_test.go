@@ -10,6 +10,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/bundle"
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
@@ -24,29 +25,19 @@ func published(t *testing.T) (dir string, observations string) {
 	b := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 2}, 1)
 	dir = filepath.Join(t.TempDir(), "download")
 	models := filepath.Join(dir, "exported")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := onnx.Export(models, b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(dir, 0o755))
+	fatal.If(t, onnx.Export(models, b))
 	notes := filepath.Join(dir, ".cache", "huggingface", "download", "exported")
-	if err := os.MkdirAll(notes, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(notes, 0o755))
 	for path, text := range map[string]string{
 		filepath.Join(dir, "README.md"):              "---\ntags: [robot]\nlicense: cc-by-nc-4.0\n---\n# A model\n",
 		filepath.Join(notes, "policy.onnx.metadata"): "0123456789abcdef\n\"etag\"\n1790000000.0\n",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	observations = filepath.Join(t.TempDir(), "obs.npz")
 	normal := setup.RandomNormals()
-	if err := npz.WriteFile(observations, npz.Archive{"obs": npz.Float32(normal(600*3), 600, 3)}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, npz.WriteFile(observations, npz.Archive{"obs": npz.Float32(normal(600*3), 600, 3)}))
 	return models, observations
 }
 
@@ -55,9 +46,7 @@ func TestImport_ONNXModelsMakeABundleWithoutPsi(t *testing.T) {
 	var out bytes.Buffer
 	to := filepath.Join(t.TempDir(), "bundle")
 	o := bundle.ImportOptions{Out: to, Observations: observations, Backward: filepath.Join(models, onnx.BackwardFile)}
-	if err := bundle.Import(&out, filepath.Join(models, onnx.PolicyFile), o); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, bundle.Import(&out, filepath.Join(models, onnx.PolicyFile), o))
 	for _, words := range []string{
 		"ucb needs ψ", "licence: cc-by-nc-4.0", "revision: 0123456789abcdef", "sha256 of the download: ",
 	} {
@@ -66,18 +55,14 @@ func TestImport_ONNXModelsMakeABundleWithoutPsi(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := bundle.Describe(&out, to); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, bundle.Describe(&out, to))
 	for _, words := range []string{"cc-by-nc-4.0", "0123456789abcdef", "no ψ"} {
 		if !strings.Contains(out.String(), words) {
 			t.Errorf("%q is not in:\n%s", words, &out)
 		}
 	}
 	m, err := setup.OpenModel(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f := configs.Default()
 	for strategy, fits := range map[string]bool{
 		controller.Thompson: true, controller.Fixed: true, controller.UCB: false, controller.UCBSphere: false,

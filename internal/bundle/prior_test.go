@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -24,7 +25,7 @@ func recorded(t *testing.T, n int) string {
 		obs[i] = float32(rng.NormFloat64())
 	}
 	path := filepath.Join(t.TempDir(), "states.npz")
-	rigtest.Must(t, npz.WriteFile(path, npz.Archive{
+	fatal.If(t, npz.WriteFile(path, npz.Archive{
 		"obs": npz.Float32(obs, n, 2), "reward_walk": npz.Float32(make([]float32, 1)),
 	}))
 	return path
@@ -33,11 +34,11 @@ func recorded(t *testing.T, n int) string {
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	files := make(map[string]string)
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		files[e.Name()] = string(text)
 	}
 	return files
@@ -49,7 +50,7 @@ func TestAddPrior_ChangesTheBundleOrMakesACopy(t *testing.T) {
 	o := DefaultPriorOptions()
 	o.Observations, o.Rewards = recorded(t, 500), 200
 	o.Out = filepath.Join(t.TempDir(), "copy")
-	rigtest.Must(t, AddPrior(io.Discard, dir, o))
+	fatal.If(t, AddPrior(io.Discard, dir, o))
 	if after := contents(t, dir); len(after) != len(before) || after["bfm.json"] != before["bfm.json"] {
 		t.Error("with --out the bundle itself changed")
 	}
@@ -57,7 +58,7 @@ func TestAddPrior_ChangesTheBundleOrMakesACopy(t *testing.T) {
 
 	o.Out = ""
 	var out bytes.Buffer
-	rigtest.Must(t, AddPrior(&out, dir, o))
+	fatal.If(t, AddPrior(&out, dir, o))
 	contains(t, out.String(), dir, "p50", "p90")
 	after := contents(t, dir)
 	for name, text := range after {
@@ -69,7 +70,7 @@ func TestAddPrior_ChangesTheBundleOrMakesACopy(t *testing.T) {
 		t.Errorf("the bundle has %d files, want %d and the same weights", len(after), len(before)+1)
 	}
 	m, err := setup.OpenModel(dir)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if p := m.Prior(); p == nil || p.Rewards != 200 || p.States != 500 || len(p.Mean) != 3 {
 		t.Errorf("the opened model has another prior")
 	}
@@ -84,9 +85,9 @@ func TestAddPrior_WarnsOfObservationsOfAnotherScale(t *testing.T) {
 	obs[7] = 1e6
 	o := DefaultPriorOptions()
 	o.Rewards, o.Observations = 100, filepath.Join(t.TempDir(), "outlier.npz")
-	rigtest.Must(t, npz.WriteFile(o.Observations, npz.Archive{"obs": npz.Float32(obs, 500, 2)}))
+	fatal.If(t, npz.WriteFile(o.Observations, npz.Archive{"obs": npz.Float32(obs, 500, 2)}))
 	var out bytes.Buffer
-	rigtest.Must(t, AddPrior(&out, rigtest.NormalisedBundle(t), o))
+	fatal.If(t, AddPrior(&out, rigtest.NormalisedBundle(t), o))
 	contains(t, out.String(), "warning: ", "channel 1", "1 of 500 values", "the farthest 1e+06")
 }
 
@@ -94,9 +95,9 @@ func TestAddPrior_LeavesTheBundleWhenItFails(t *testing.T) {
 	dir := rigtest.ModelBundle(t)
 	before := contents(t, dir)
 	other := filepath.Join(t.TempDir(), "other.npz")
-	rigtest.Must(t, npz.WriteFile(other, npz.Archive{"obs": npz.Float32(make([]float32, 900), 300, 3)}))
+	fatal.If(t, npz.WriteFile(other, npz.Archive{"obs": npz.Float32(make([]float32, 900), 300, 3)}))
 	still := filepath.Join(t.TempDir(), "still.npz")
-	rigtest.Must(t, npz.WriteFile(still, npz.Archive{"obs": npz.Float32(make([]float32, 600), 300, 2)}))
+	fatal.If(t, npz.WriteFile(still, npz.Archive{"obs": npz.Float32(make([]float32, 600), 300, 2)}))
 	for want, change := range map[string]func(o *PriorOptions){
 		"nowhere.npz":                   func(o *PriorOptions) { o.Observations = "nowhere.npz" },
 		"has shape [300 3], want [-1 2": func(o *PriorOptions) { o.Observations = other },
@@ -123,20 +124,20 @@ func TestAddPrior_LeavesTheBundleWhenItFails(t *testing.T) {
 
 func TestDescribe_PrintsThePriorOrItsCommand(t *testing.T) {
 	var without, with bytes.Buffer
-	rigtest.Must(t, Describe(&without, rigtest.ModelBundle(t)))
+	fatal.If(t, Describe(&without, rigtest.ModelBundle(t)))
 	contains(t, without.String(), "model prior")
-	rigtest.Must(t, Describe(&with, "embedded:rover"))
+	fatal.If(t, Describe(&with, "embedded:rover"))
 	contains(t, with.String(), "4000 random rewards on 20000 observations", "p90 2.00", "nearness")
 }
 
 func TestOpenModel_BundlesOfConfigurationsHaveAPrior(t *testing.T) {
 	root := filepath.Join("..", "..")
 	files, err := filepath.Glob(filepath.Join(root, "configs", "*.yaml"))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	bundles := map[string]bool{"embedded:rover": true}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^  bundle: (models/\S+)`).FindAllStringSubmatch(string(text), -1) {
 			folder := filepath.Join(root, m[1])
 			if _, err := os.Stat(folder); err == nil { // others are downloads
@@ -149,7 +150,7 @@ func TestOpenModel_BundlesOfConfigurationsHaveAPrior(t *testing.T) {
 	}
 	for name := range bundles {
 		m, err := setup.OpenModel(name)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if p := m.Prior(); p == nil || p.P50 > 1 || p.P90 > 2+1e-9 {
 			t.Errorf("%s: %+v; run optibfm model prior", name, p)
 		}

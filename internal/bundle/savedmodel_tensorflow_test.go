@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/inference"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
@@ -33,7 +34,7 @@ func importSaved(t *testing.T, change func(*ImportOptions)) string {
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return o.Out
 }
 
@@ -43,8 +44,8 @@ func TestModel_ImportedSavedModelAgreesWithPython(t *testing.T) {
 		o.ObsChannels, o.ActionChannels = []string{"a:m", "b", "c", "d", "e", "f"}, []string{"u", "v"}
 	})
 	var out bytes.Buffer
-	rigtest.Must(t, Check(&out, dir, rigtest.SavedModelDir+".npz", 1e-5))
-	rigtest.Must(t, Describe(&out, dir))
+	fatal.If(t, Check(&out, dir, rigtest.SavedModelDir+".npz", 1e-5))
+	fatal.If(t, Describe(&out, dir))
 	contains(t, out.String(), "cases   5", "mine", "a [m], b")
 	e, err := Evaluate(dir, Point{Obs: "[1,2,3,4,5,6]", Z: "[1,0,0,0,0,0,0,0]"})
 	if err != nil || len(e.Phi) != 8 || len(e.Psi) != 2 {
@@ -60,7 +61,7 @@ func TestInfer_AcceptsASavedModel(t *testing.T) {
 	}
 	reward[3] = 1
 	path := filepath.Join(t.TempDir(), "labels.npz")
-	rigtest.Must(t, npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, 10, 6), "reward": npz.Float64(reward, 10)}))
+	fatal.If(t, npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, 10, 6), "reward": npz.Float64(reward, 10)}))
 	result, err := inference.FromFile(path, inference.Options{Model: dir, Lambda: 1, Rho: 1})
 	if err != nil || len(result.Z) != 8 {
 		t.Errorf("%+v, %v", result, err)
@@ -74,10 +75,10 @@ func TestImport_EstimatesThePriorOfASavedModel(t *testing.T) {
 		obs[i] = float32(rng.NormFloat64())
 	}
 	path := filepath.Join(t.TempDir(), "obs.npz")
-	rigtest.Must(t, npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, 500, 6)}))
+	fatal.If(t, npz.WriteFile(path, npz.Archive{"obs": npz.Float32(obs, 500, 6)}))
 	dir := importSaved(t, func(o *ImportOptions) { o.Observations = path })
 	m, err := setup.OpenModel(dir)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if p := m.Prior(); p == nil || p.States != 500 || len(p.Mean) != 8 {
 		t.Errorf("prior %+v", p)
 	}
@@ -87,15 +88,15 @@ func TestImport_EstimatesThePriorOfASavedModel(t *testing.T) {
 func edited(t *testing.T, file string, edit func(raw []byte) []byte) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "edited")
-	rigtest.Must(t, os.CopyFS(dir, os.DirFS(rigtest.SavedModelDir)))
+	fatal.If(t, os.CopyFS(dir, os.DirFS(rigtest.SavedModelDir)))
 	path := filepath.Join(dir, file)
 	raw, err := os.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	changed := edit(slices.Clone(raw))
 	if bytes.Equal(raw, changed) {
 		t.Fatalf("the edit of %s changes nothing", file)
 	}
-	rigtest.Must(t, os.WriteFile(path, changed, 0o644))
+	fatal.If(t, os.WriteFile(path, changed, 0o644))
 	return dir
 }
 

@@ -13,6 +13,7 @@ import (
 	"optibfm/hal/bno055"
 	"optibfm/hal/i2cbus/i2cbustest"
 	"optibfm/internal/control"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
@@ -45,7 +46,7 @@ func TestRun_WaitsForTheChipAndWritesItsCalibration(t *testing.T) {
 		t.Errorf("printed:\n%s", out.String())
 	}
 	text, err := os.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	profile, err := bno055.ParseProfile(string(text))
 	if err != nil || profile[21] != 21 {
 		t.Errorf("%v: %s", err, text)
@@ -62,12 +63,12 @@ func TestRun_OpensNoDeviceOfARobotThatIsHeld(t *testing.T) {
 	dir := t.TempDir()
 	socket, config := filepath.Join(dir, "s"), filepath.Join(dir, "robot.yaml")
 	file, err := configs.Load("composite", "safety.socket="+socket)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	text, err := file.YAML()
-	rigtest.Must(t, err)
-	rigtest.Must(t, os.WriteFile(config, text, 0o600))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(config, text, 0o600))
 	held, err := control.Listen(file.Safety)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer func() { _ = held.Close() }()
 	r := rigtest.NewRig()
 	r.Imu.Before = func(*i2cbustest.Chip, byte) { t.Error("it opened the device") }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/internal/control"
+	"optibfm/internal/fatal"
 	"optibfm/internal/host"
 	"optibfm/internal/rigtest"
 )
@@ -178,7 +179,7 @@ func become(t *testing.T, r *attendedRun, uid int, ambient ...uintptr) {
 		t.Skip("only root can become another user")
 	}
 	_, robot, _ := strings.Cut(r.robot.address, "unix:")
-	rigtest.Must(t, os.Chmod(robot, 0o777))
+	fatal.If(t, os.Chmod(robot, 0o777))
 	dirs := []string{filepath.Dir(robot), filepath.Dir(r.socket), logDir(r.cmd)}
 	for _, arg := range r.cmd.Args {
 		if bundle, ok := strings.CutPrefix(arg, "model.bundle="); ok {
@@ -187,13 +188,13 @@ func become(t *testing.T, r *attendedRun, uid int, ambient ...uintptr) {
 	}
 	for _, dir := range dirs {
 		for ; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
-			rigtest.Must(t, os.Chmod(dir, 0o777))
+			fatal.If(t, os.Chmod(dir, 0o777))
 		}
 	}
 	program, err := os.Executable()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	r.cmd.Path = filepath.Join(filepath.Dir(r.socket), "optibfm")
-	rigtest.Must(t, os.Link(program, r.cmd.Path))
+	fatal.If(t, os.Link(program, r.cmd.Path))
 	r.cmd.Dir = "/"
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}, AmbientCaps: ambient,
@@ -238,14 +239,14 @@ func TestAttack_HostOfTheSameUserCannotArm(t *testing.T) {
 		t.Errorf("the refusal has no reason:\n%s", r.output)
 	}
 	r.arm() // a person can
-	rigtest.Must(t, r.End())
+	fatal.If(t, r.End())
 }
 
 // statusOf returns a line of /proc/PID/status.
 func statusOf(t *testing.T, pid int, key string) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	found := regexp.MustCompile(`(?m)^` + key + `:\s*(.*)$`).FindSubmatch(text)
 	if found == nil {
 		t.Fatalf("no %s in\n%s", key, text)
@@ -286,7 +287,7 @@ func TestAttack_HostOfAnotherUserCannotArm(t *testing.T) {
 		t.Errorf("the control process has the name %s", name)
 	}
 	r.arm() // a person can
-	rigtest.Must(t, r.End())
+	fatal.If(t, r.End())
 }
 
 func TestAttack_HostCannotBlockTheControlThread(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"optibfm/flightlog"
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/taskstore"
 )
 
@@ -28,7 +28,7 @@ func taughtRun(dir, bundle string) []string {
 func loadLast(t *testing.T, dir string) *taskstore.SavedBelief {
 	t.Helper()
 	task, err := taskstore.Store{State: dir}.Load(taskstore.Last)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return task.Belief
 }
 
@@ -54,7 +54,7 @@ func TestRun_ContinuesFromTheBeliefOfAKilledRun(t *testing.T) {
 	for range 3 {
 		cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=0")...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		rigtest.Must(t, cmd.Start())
+		fatal.If(t, cmd.Start())
 		awaitLast(t, dir, weight+3)
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // both processes
 		_ = cmd.Wait()
@@ -80,13 +80,13 @@ func TestRun_RefusesABeliefOfAnotherSettingUnlessFresh(t *testing.T) {
 	t.Parallel()
 	dir, bundle := t.TempDir(), randomBundle(t)
 	taught := program(t, append(taughtRun(dir, bundle), "run.duration_s=0")...)
-	rigtest.Must(t, taught.Start())
+	fatal.If(t, taught.Start())
 	awaitLast(t, dir, 1) // a belief without labels is not set aside
-	rigtest.Must(t, taught.Process.Signal(os.Interrupt))
+	fatal.If(t, taught.Process.Signal(os.Interrupt))
 	_ = taught.Wait()
 	store := taskstore.Store{State: dir}
 	before, err := os.ReadFile(store.Path(taskstore.Last))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	for set, want := range map[string]string{
 		"controller.sigma=0.5":        "another controller.sigma",
 		"controller.lambda=3":         "another controller.lambda",

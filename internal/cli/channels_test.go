@@ -19,6 +19,7 @@ import (
 	"optibfm/hal/assembly"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
@@ -41,7 +42,7 @@ func serveArmable(t *testing.T) (*armable, []string) {
 	robot := &armable{Simulator: haltest.NewSimulator(spec)}
 	address := "unix:" + filepath.Join(t.TempDir(), "robot")
 	l, err := bridge.Listen(address)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan struct{})
 	go func() {

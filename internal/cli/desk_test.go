@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 )
@@ -16,7 +17,7 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	r := prepareAttended(t, "", "operator.source=console", "controller.gate.kappa=50",
 		"controller.credit.delay_s=0", "controller.credit.width_s=0")
 	stdin, err := r.cmd.StdinPipe()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	r.start()
 	expect := func(line, answer string) {
 		t.Helper()
@@ -43,19 +44,19 @@ func TestRun_LearnsNothingFromPressesWhileTheRobotIsStopped(t *testing.T) {
 	saved := strings.Count(r.output.String(), "saved ")
 	expect("u\n", fmt.Sprintf("saved %d\n", saved+1))
 	before, err := r.say("status")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		c, err := r.say("status")
 		return err == nil && c.Tick > before.Tick+2
 	}) {
 		t.Fatalf("no ticks:\n%s", r.output)
 	}
-	rigtest.Must(t, r.End())
+	fatal.If(t, r.End())
 	log := onlyLog(t, r.cmd)
 	outcomes := map[rewardsrc.Kind]int{}
 	refusals := 0
 	for entry, err := range log.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if entry.Event != nil && strings.Contains(entry.Event.Text, "the robot was stopped or starting") {
 			refusals++
 		}

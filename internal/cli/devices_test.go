@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
@@ -21,7 +22,7 @@ func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigtest.RigRe
 	report := filepath.Join(t.TempDir(), "report.json")
 	orders["Report"] = report
 	text, err := json.Marshal(orders)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	base := []string{"model.bundle=embedded:rover", "operator.source=none", "loop.watchdog_ms=2000"}
 	cmd := program(t, slices.Concat(base, rigtest.AutoArmSettings, set)...)
 	cmd.Args = append(cmd.Args, "--config", "composite")
@@ -32,7 +33,7 @@ func runOnRig(t *testing.T, orders map[string]any, set ...string) (rigtest.RigRe
 	if err != nil {
 		t.Fatalf("the robot was not closed: %v\n%s", err, output)
 	}
-	rigtest.Must(t, json.Unmarshal(text, &seen))
+	fatal.If(t, json.Unmarshal(text, &seen))
 	return seen, cmd, string(output), runErr
 }
 
@@ -71,7 +72,7 @@ func TestRun_DrivesDevicesAt50And200Hz(t *testing.T) {
 			}
 			ticks, skipped, farthest := 0, uint64(0), 0.0
 			for record, err := range onlyLog(t, cmd).Records() {
-				rigtest.Must(t, err)
+				fatal.If(t, err)
 				if tick := record.Tick; tick != nil {
 					ticks++
 					skipped += max(tick.Elapsed, 1) - 1

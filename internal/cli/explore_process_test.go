@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 )
@@ -13,11 +13,11 @@ import (
 func TestRun_HostUsesTheTaskPriorAndVettedTasksOfTheControlProcess(t *testing.T) {
 	t.Parallel()
 	model, err := setup.OpenModel("embedded:rover")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	task := taskstore.Task{Name: "known", ModelHash: model.Fingerprint(), Z: make([]float64, model.Dims().Latent)}
 	task.Z[1] = 0.3
 	folder := t.TempDir()
-	rigtest.Must(t, taskstore.Store{Dir: folder}.Save(task, false))
+	fatal.If(t, taskstore.Store{Dir: folder}.Save(task, false))
 	cmd := program(t, "model.bundle="+"embedded:rover", "run.duration_s=2", "run.task_dir="+folder,
 		"controller.explore.tasks=[known]", "controller.explore.within_deg=40", "controller.explore.turn_deg_per_s=30")
 	if output, err := cmd.CombinedOutput(); err != nil {

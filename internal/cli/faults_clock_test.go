@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
 )
@@ -72,18 +73,14 @@ func jumpyProgram(t *testing.T) string {
 	spoiled := string(source[:now]) + strings.Replace(string(source[now:]), reading, reading+"\tsec += jumped()\n", 1)
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {
 		original: write("time.go", spoiled),
 		filepath.Join(filepath.Dir(original), "jump.go"): write("jump.go", jumpySource),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	binary := filepath.Join(dir, "optibfm")
 	overlayFile := write("overlay.json", string(overlay))
 	build := exec.Command("go", "build", "-overlay", overlayFile, "-o", binary, "optibfm/cmd/optibfm")
@@ -102,9 +99,7 @@ func (c jumpyClock) set(t *testing.T, by time.Duration) {
 	var seconds [8]byte
 	binary.NativeEndian.PutUint64(seconds[:], uint64(by/time.Second))
 	f, err := os.OpenFile(c.path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	if _, err := f.WriteAt(seconds[:], 0); err != nil {
 		t.Fatal(err)
@@ -168,9 +163,7 @@ func checkTimesOfLog(t *testing.T, log *flightlog.Reader, from, to time.Time) {
 	t.Helper()
 	labels, last := uint64(0), uint64(0)
 	for record, err := range log.Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if at := time.Unix(0, int64(record.LogTime)); at.Before(from) || at.After(to) {
 			t.Fatalf("%s of %v: the run was from %v to %v", record.Topic, at, from, to)
 		}
@@ -202,7 +195,5 @@ func TestImports_NothingReadsTheWallClockPastTimeNow(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }

@@ -15,6 +15,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/control"
+	"optibfm/internal/fatal"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
@@ -340,9 +341,7 @@ func checkStopIsLogged(t *testing.T, r *attendedRun, want controller.Fault, foun
 func eventsWith(t *testing.T, log *flightlog.Reader, prefix string) (texts []string) {
 	t.Helper()
 	for r, err := range log.Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if r.Event != nil && strings.HasPrefix(r.Event.Text, prefix) {
 			texts = append(texts, r.Event.Text)
 		}
@@ -363,9 +362,7 @@ func TestRun_ReportsOneCauseEverywhere(t *testing.T) {
 	var m summary.Summary
 	for line := range strings.Lines(output.String()) {
 		if strings.HasPrefix(line, "{") {
-			if err := json.Unmarshal([]byte(line), &m); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, json.Unmarshal([]byte(line), &m))
 		}
 	}
 	if m.Fault != controller.FaultSense.String() || !strings.Contains(m.Found, "the sensor was unplugged") {
@@ -527,9 +524,7 @@ func TestRun_KeepsMovingOnAFullDisk(t *testing.T) {
 func exe(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return path
 }
 
@@ -556,9 +551,7 @@ func TestSocket_RefusesTheHostAndItsChildren(t *testing.T) {
 func checkNoListener(t *testing.T, r *attendedRun) {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for line := range strings.Lines(string(table)) {
 		fields := strings.Fields(line)
 		if len(fields) < 8 || fields[7] != r.socket {

@@ -10,6 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/control"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
@@ -33,7 +34,7 @@ func TestHalt_StopsDevicesWithoutADeadmanAfterAKill(t *testing.T) {
 		devices+"[3].mit.deadman_ms=0", "safety.socket="+filepath.Join(t.TempDir(), "s"))
 	cmd, output := startWagon(t, w, "loop.watchdog_ms=20000")
 	w.WaitMoving(t, cmd, output)
-	rigtest.Must(t, cmd.Process.Kill())
+	fatal.If(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	time.Sleep(300 * time.Millisecond)
 	names := []string{"base", "neck", "arm"}
@@ -74,7 +75,7 @@ func TestRun_OpensNoDeviceOfARobotThatIsHeld(t *testing.T) {
 	w := rigtest.NewWagon(t)
 	path := filepath.Join(t.TempDir(), "s")
 	held, err := control.Listen(configs.Safety{Socket: path})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer func() { _ = held.Close() }()
 	cmd, output := startWagon(t, w, append(rigtest.LongTimeouts(2*time.Second), "safety.socket="+path)...)
 	if err := cmd.Wait(); err == nil || !strings.Contains(output.String(), "safety.socket") {
@@ -99,7 +100,7 @@ func TestHalt_RefusesWhileAControlProcessHoldsTheRobot(t *testing.T) {
 		}
 	}
 	r.goesOn("a halt was refused")
-	rigtest.Must(t, r.End())
+	fatal.If(t, r.End())
 }
 
 func TestHalt_HaltsARobotBehindTheBridge(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/safefile"
 )
@@ -22,7 +23,7 @@ func programOutput(t *testing.T, args ...string) (string, error) {
 	cmd.WaitDelay = time.Second
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	rigtest.Must(t, cmd.Start())
+	fatal.If(t, cmd.Start())
 	hung := time.AfterFunc(rigtest.HangGuard, func() { _ = cmd.Process.Kill() })
 	err := cmd.Wait()
 	if !hung.Stop() {
@@ -34,7 +35,7 @@ func programOutput(t *testing.T, args ...string) (string, error) {
 func TestCommands_RefuseFilesThatAreNotRegular(t *testing.T) {
 	dir := t.TempDir()
 	pipe, model := filepath.Join(dir, "pipe"), randomBundle(t)
-	rigtest.Must(t, syscall.Mkfifo(pipe, 0o600))
+	fatal.If(t, syscall.Mkfifo(pipe, 0o600))
 	cases := [][]string{
 		{"replay", pipe}, {"replay", "/dev/zero"}, {"replay", dir},
 		{"log", "info", pipe}, {"log", "cat", pipe}, {"log", "release", pipe},
@@ -65,16 +66,16 @@ func TestCommands_PrintNoEscapeSequenceOfAFileName(t *testing.T) {
 	log := filepath.Join(dir, evil)
 	_, err := execute("run", "--fast", "--plain", "--set", "log.dir="+dir, "--set", "run.duration_s=2",
 		"--set", "model.bundle="+randomBundle(t))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	logs, err := filepath.Glob(filepath.Join(dir, "*.mcap"))
 	if err != nil || len(logs) != 1 {
 		t.Fatal(logs, err)
 	}
 	text, err := os.ReadFile(logs[0])
-	rigtest.Must(t, err)
-	rigtest.Must(t, os.WriteFile(log, text, 0o600))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(log, text, 0o600))
 	damaged := filepath.Join(dir, "d"+evil)
-	rigtest.Must(t, os.WriteFile(damaged, append(text[:len(text)/2:len(text)/2], make([]byte, 100)...), 0o600))
+	fatal.If(t, os.WriteFile(damaged, append(text[:len(text)/2:len(text)/2], make([]byte, 100)...), 0o600))
 	cases := [][]string{
 		{"replay", log}, {"replay", damaged}, {"log", "info", log}, {"log", "info", damaged}, {"log", "cat", log},
 		{"log", "recover", damaged}, {"replay", log, "--html", log + ".html"},
@@ -98,7 +99,7 @@ func TestCommands_WriteNothingThatOthersCanRead(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	logs, tasks := filepath.Join(dir, "logs"), filepath.Join(dir, "tasks")
 	set := []string{"--set", "log.dir=" + logs, "--set", "run.task_dir=" + tasks}
-	rigtest.Must(t, os.Mkdir(dir, 0o755))
+	fatal.If(t, os.Mkdir(dir, 0o755))
 	log := fastRover(t, set...).Log
 	for _, args := range [][]string{
 		{"replay", log}, {"replay", log, "--html", filepath.Join(dir, "page.html")},
@@ -110,7 +111,7 @@ func TestCommands_WriteNothingThatOthersCanRead(t *testing.T) {
 		}
 	}
 	found := 0
-	rigtest.Must(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+	fatal.If(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		info, e := os.Stat(path)
 		if err != nil || e != nil {
 			return errors.Join(err, e)

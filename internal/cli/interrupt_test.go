@@ -16,6 +16,7 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
@@ -67,10 +68,10 @@ func startToFile(t *testing.T, cmd *exec.Cmd) *syncBuffer {
 	t.Helper()
 	output := &syncBuffer{filepath.Join(t.TempDir(), "output")}
 	file, err := os.Create(output.path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer file.Close()
 	cmd.Stdout, cmd.Stderr = file, file
-	rigtest.Must(t, cmd.Start())
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return output
 }
@@ -177,7 +178,7 @@ func exists(path string) <-chan struct{} {
 // waitingForTheBoard returns a run of a wagon with a silent microcontroller.
 func waitingForTheBoard(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	line, err := serialtest.Open()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = line.Close() })
 	waiting := make(chan struct{})
 	go func() {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc/web"
 )
 
@@ -69,9 +70,7 @@ func TestInvocation_SuggestsOnlyRunsThatRunAccepts(t *testing.T) {
 func TestInvocation_OperatesTheSocketOfTheRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	text := "version: 1\nsafety: {arm: operator, socket: /tmp/mine.sock}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	for name, c := range map[string]struct {
 		flags runFlags
 		want  string
@@ -84,9 +83,7 @@ func TestInvocation_OperatesTheSocketOfTheRun(t *testing.T) {
 		},
 	} {
 		file, err := c.flags.load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := invocation("o", c.flags, file).OperatorCommand("arm"); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

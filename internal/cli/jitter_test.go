@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/jitter"
 	"optibfm/internal/rigtest"
 )
@@ -20,9 +21,7 @@ func TestJitter_MeasuresWholeProgram(t *testing.T) {
 	t.Setenv(actAsProgram, "1")
 	o := jitter.Options{Config: "rover", Set: []string{"loop.posture=warn"}, Seconds: 4, Slice: 4}
 	r, err := jitter.Measure(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := r.Program
 	if p.Cycles == 0 || p.Plans == 0 || p.Labels == 0 || p.Dropped != 0 {
 		t.Errorf("%+v: want ticks, plans and labels, and nothing dropped", p)
@@ -52,24 +51,18 @@ func TestJitter_MeasuresConfigurationOfService(t *testing.T) {
 		t.Fatal("a robot with actuators is measured")
 	}
 	dir, err := os.MkdirTemp("", "jitter") // short: a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
 	service, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = service.Close() })
 	o.Set = append(rigtest.AdvisedSetValues(refusal.Error()), "loop.posture=warn", "log.min_free_gb=1e6",
 		"operator.source=web", "operator.label_mode=per_request", "operator.web.tls=self_signed",
 		"operator.web.hosts=[robot.local]", "run.host_user=nobody",
 		"safety.socket="+socket, "safety.limits=[{channel: tilt, min: -1, max: 1}]")
 	r, err := jitter.Measure(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if p := r.Program; p.Cycles == 0 || p.Plans == 0 || p.Labels == 0 {
 		t.Errorf("%+v: want ticks, plans and labels", p)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
@@ -40,9 +41,7 @@ func TestRun_SurvivesLoad(t *testing.T) {
 	}
 	for range processes {
 		busy := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")
-		if err := busy.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, busy.Start())
 		t.Cleanup(func() { _ = busy.Wait() })
 	}
 	for run := range runs {
@@ -62,9 +61,7 @@ func runUnderLoad(t *testing.T, length time.Duration) {
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), actAsProgram+"=1")
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	begun := time.Now()
 	person := rigtest.PairPhone(t, output)
 	var labelling sync.WaitGroup

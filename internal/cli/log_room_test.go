@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
@@ -28,7 +29,7 @@ func TestRun_DeletesAReplayedLogForSpace(t *testing.T) {
 	again := func() string { // with 100 bytes less than the logs take
 		t.Helper()
 		room, err := flightlog.MakeRoom(dir, flightlog.Limits{})
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		next := program(t, "run.duration_s=0.3", "run.episode_s=0", "operator.source=none",
 			fmt.Sprintf("log.keep_gb=%.9f", float64(room.Held-100)/1e9), "log.dir="+dir)
 		out, err := next.CombinedOutput()
@@ -60,7 +61,7 @@ func TestRun_DeletesALogThatIsReleasedDuringTheRun(t *testing.T) {
 	cmd.Env = append(cmd.Env, tidyOften+"=1")
 	output := w.start(t, cmd)
 	released := filepath.Join(logDir(cmd), "earlier.mcap")
-	rigtest.Must(t, errors.Join(os.WriteFile(released, []byte("replayed"), 0o600), os.Truncate(released, 2e9),
+	fatal.If(t, errors.Join(os.WriteFile(released, []byte("replayed"), 0o600), os.Truncate(released, 2e9),
 		flightlog.MarkReplayed(released)))
 	if !rigtest.WaitUntil(20*time.Second, func() bool {
 		_, err := os.Stat(released)

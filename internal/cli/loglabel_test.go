@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/taskstore"
 )
 
@@ -16,10 +16,10 @@ import (
 func labelByReward(t *testing.T, path string, rewards map[string]float64) {
 	t.Helper()
 	file, err := os.Open(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	rows, err := csv.NewReader(file).ReadAll()
-	rigtest.Must(t, err)
-	rigtest.Must(t, file.Close())
+	fatal.If(t, err)
+	fatal.If(t, file.Close())
 	tick, label := slices.Index(rows[0], "tick"), slices.Index(rows[0], "label")
 	for _, row := range rows[1:] {
 		reward, known := rewards[row[tick]]
@@ -29,9 +29,9 @@ func labelByReward(t *testing.T, path string, rewards map[string]float64) {
 		row[label] = strconv.FormatFloat(reward, 'g', -1, 64)
 	}
 	file, err = os.Create(path)
-	rigtest.Must(t, err)
-	rigtest.Must(t, csv.NewWriter(file).WriteAll(rows))
-	rigtest.Must(t, file.Close())
+	fatal.If(t, err)
+	fatal.If(t, csv.NewWriter(file).WriteAll(rows))
+	fatal.If(t, file.Close())
 }
 
 func TestLogLabel_TeachesATaskAfterwards(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLogLabel_TeachesATaskAfterwards(t *testing.T) {
 	explored := fastRover(t, append(set, "--strategy", "random", "--operator", "none")...)
 	rewards := make(map[string]float64)
 	for record, err := range openLog(t, explored).Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if record.Tick != nil {
 			rewards[strconv.FormatUint(record.Tick.Index, 10)] = record.Tick.Reward
 		}
@@ -56,7 +56,7 @@ func TestLogLabel_TeachesATaskAfterwards(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	task, err := taskstore.Store{Dir: folder}.Load("corner")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if task.Origin.Afterwards != 20 {
 		t.Errorf("%+v", task.Origin)
 	}

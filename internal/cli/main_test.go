@@ -15,6 +15,7 @@ import (
 	"optibfm/configs"
 	"optibfm/flightlog"
 	"optibfm/internal/control"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/shell"
 )
@@ -113,7 +114,7 @@ func TestConfig_InitWritesAValidFileOnce(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "mine.yaml")
-	rigtest.Must(t, os.WriteFile(path, []byte("precious"), 0o600))
+	fatal.If(t, os.WriteFile(path, []byte("precious"), 0o600))
 	_, err := execute("config", "init", "-o", path)
 	wantError(t, err, "the file exists")
 	if text, _ := os.ReadFile(path); string(text) != "precious" {
@@ -125,7 +126,7 @@ func TestConfig_InitWritesAValidFileOnce(t *testing.T) {
 
 func TestUsage_ProposesTheNearestAndShowsTheUsage(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.mcap")
-	rigtest.Must(t, os.WriteFile(empty, nil, 0o600))
+	fatal.If(t, os.WriteFile(empty, nil, 0o600))
 	for _, c := range []struct{ args, want string }{
 		{"run --tsk spin", "run: unknown flag: --tsk; did you mean --task?"},
 		{"run --nothing-like-it", "see: optibfm run --help"},
@@ -183,7 +184,7 @@ func TestConfig_ValidateShowsTheMistakesOfAllFiles(t *testing.T) {
 	var paths []string
 	for _, text := range []string{"version: 1\nrnu: {}\n", "version: 1\n", "version: 1\nrun: {episodes: -1}\n"} {
 		path := filepath.Join(t.TempDir(), "c.yaml")
-		rigtest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 		paths = append(paths, path)
 	}
 	out, err := execute(append([]string{"config", "validate"}, paths...)...)
@@ -202,13 +203,13 @@ func TestConfig_ValidateShowsTheMistakesOfAllFiles(t *testing.T) {
 
 func TestConfig_ShowAndList(t *testing.T) {
 	out, err := execute("config", "show", "rover-fast", "--set", "controller.gate.kappa=0.25")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	cfg, err := configs.Parse("shown.yaml", []byte(out))
 	if err != nil || cfg.Controller.Gate.Kappa != 0.25 || !cfg.Run.Lockstep {
 		t.Errorf("%+v, %v", cfg, err)
 	}
 	out, err = execute("config", "list")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if len(lines) != len(configs.Names()) {
 		t.Fatalf("%d lines:\n%s", len(lines), out)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/manualtest"
 )
 
@@ -18,9 +19,7 @@ var testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 // TestManuals_NameExistingTests compares the manuals with the tests.
 func TestManuals_NameExistingTests(t *testing.T) {
 	manuals, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var tests strings.Builder
 	err = filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
@@ -30,15 +29,11 @@ func TestManuals_NameExistingTests(t *testing.T) {
 		tests.Write(source)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	named := 0
 	for _, manual := range manuals {
 		text, err := os.ReadFile(manual)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, m := range testName.FindAllStringSubmatch(string(text), -1) {
 			named++
 			if !strings.Contains(tests.String(), "func "+m[1]+"(") {

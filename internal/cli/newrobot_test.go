@@ -5,7 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 )
 
 func TestNewRobot_LearnsUnchanged(t *testing.T) {
@@ -14,15 +14,15 @@ func TestNewRobot_LearnsUnchanged(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	_, err := execute("new-robot", "crawler")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	out, err := execute("run", "--config", "crawler/robot.yaml", "--fast", "--json", "--episodes", "4",
 		"--set", "robot.bridge.mode=lockstep", "--set", "run.episode_s=10", "--set", "run.duration_s=0")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	var summary struct {
 		Robot   string
 		Returns []float64
 	}
-	rigtest.Must(t, json.Unmarshal([]byte(out), &summary))
+	fatal.If(t, json.Unmarshal([]byte(out), &summary))
 	// 200 steps with a reward of 0 to 1: random tasks return 95 on average.
 	if len(summary.Returns) != 4 || summary.Robot != "crawler" || summary.Returns[2]+summary.Returns[3] < 280 {
 		t.Errorf("%+v in\n%s", summary, out)

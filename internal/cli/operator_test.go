@@ -10,6 +10,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
@@ -27,7 +28,7 @@ func waitFor(t *testing.T, output *rigtest.SyncBuffer, words string) {
 // endByInterrupt ends a run by SIGINT and waits for the halt.
 func endByInterrupt(t *testing.T, w *watched, cmd *exec.Cmd, output *rigtest.SyncBuffer) {
 	t.Helper()
-	rigtest.Must(t, cmd.Process.Signal(os.Interrupt))
+	fatal.If(t, cmd.Process.Signal(os.Interrupt))
 	w.waitHalted(t, time.Now())
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, output)
@@ -70,7 +71,7 @@ func checkAbsence(t *testing.T, r *flightlog.Reader) {
 	pressed := map[uint64]int64{}
 	var events []string
 	for record, err := range r.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if e := record.Event; e != nil {
 			events = append(events, e.Text)
 		}
@@ -136,7 +137,7 @@ func checkStream(t *testing.T, r *flightlog.Reader) {
 	sensed := map[uint64]int64{}
 	applied := 0
 	for record, err := range r.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if record.Label != nil {
 			pressed[record.Label.ID] = *record.Label
 		}
@@ -172,9 +173,9 @@ func checkStream(t *testing.T, r *flightlog.Reader) {
 func TestOpenRun_EventsModeTurnsTheGateOff(t *testing.T) {
 	f := runFlags{config: "rover-keyboard", set: []string{"operator.label_mode=events"}}
 	s, err := openRun(f)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	recorded, err := configs.Parse("the record", s.YAML)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if !s.File.Controller.Gate.Off || !recorded.Controller.Gate.Off {
 		t.Error("the gate is on in the run or in its record")
 	}

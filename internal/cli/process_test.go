@@ -31,6 +31,7 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/internal/control"
+	"optibfm/internal/fatal"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
@@ -104,7 +105,7 @@ func randomBundle(t *testing.T) string {
 	dims := tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2}
 	dir := filepath.Join(t.TempDir(), "bundle")
 	m := tflitetest.Manifest(dims)
-	rigtest.Must(t, tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)))
+	fatal.If(t, tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)))
 	return dir
 }
 
@@ -183,7 +184,7 @@ func serveWatched(t *testing.T) (*watched, []string) {
 	}
 	address := "unix:" + filepath.Join(t.TempDir(), "robot")
 	l, err := bridge.Listen(address)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	w.address = address
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -209,9 +210,7 @@ func (w *watched) start(t *testing.T, cmd *exec.Cmd) *strings.Builder {
 	t.Helper()
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	for deadline := time.Now().Add(30 * time.Second); w.acts.Load() < 3; {
 		if time.Now().After(deadline) {
@@ -259,7 +258,7 @@ func checkClosed(t *testing.T, cmd *exec.Cmd) *flightlog.Reader {
 // terminate ends a run by SIGTERM.
 func terminate(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	rigtest.Must(t, cmd.Process.Signal(syscall.SIGTERM))
+	fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()
 }
 
@@ -268,7 +267,7 @@ func startShared(t *testing.T, cmd *exec.Cmd) *rigtest.SyncBuffer {
 	t.Helper()
 	output := &rigtest.SyncBuffer{}
 	cmd.Stdout, cmd.Stderr = output, output
-	rigtest.Must(t, cmd.Start())
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return output
 }
@@ -277,9 +276,7 @@ func startShared(t *testing.T, cmd *exec.Cmd) *rigtest.SyncBuffer {
 func hostOf(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, path := range tasks {
 		text, _ := os.ReadFile(path)
 		for _, field := range strings.Fields(string(text)) {
@@ -303,7 +300,7 @@ func TestRun_HaltsWhenTheHostDiesOrHangs(t *testing.T) {
 			cmd := program(t, append(set, "run.host_timeout_s=0.5")...)
 			output := w.start(t, cmd)
 			sent := time.Now()
-			rigtest.Must(t, syscall.Kill(hostOf(t, cmd), signal))
+			fatal.If(t, syscall.Kill(hostOf(t, cmd), signal))
 			t.Logf("halted after %v", w.waitHalted(t, sent))
 			if err := cmd.Wait(); err == nil {
 				t.Error("the program ended without an error")
@@ -340,9 +337,9 @@ func TestRun_SimulatorSurvivesPausesOfItsProcesses(t *testing.T) {
 			}
 			time.Sleep(300 * time.Millisecond) // it moves
 			for _, pid := range []int{cmd.Process.Pid, hostOf(t, cmd)} {
-				rigtest.Must(t, syscall.Kill(pid, syscall.SIGSTOP))
+				fatal.If(t, syscall.Kill(pid, syscall.SIGSTOP))
 				time.Sleep(time.Second)
-				rigtest.Must(t, syscall.Kill(pid, syscall.SIGCONT))
+				fatal.If(t, syscall.Kill(pid, syscall.SIGCONT))
 				time.Sleep(300 * time.Millisecond)
 			}
 			state := interrupt(t, cmd, output)
@@ -359,7 +356,7 @@ func TestRun_HostReportsAKilledControlProcess(t *testing.T) {
 	cmd := program(t, set...)
 	output := w.start(t, cmd)
 	killed := time.Now()
-	rigtest.Must(t, cmd.Process.Kill())
+	fatal.If(t, cmd.Process.Kill())
 	t.Logf("halted by its own server %v after the kill", w.waitHalted(t, killed))
 	_ = cmd.Wait() // returns when the host has closed the output
 	if !strings.Contains(output.String(), "control process died") {
@@ -395,7 +392,7 @@ func TestRun_HaltsOnSignals(t *testing.T) {
 			cmd := program(t, set...)
 			output := w.start(t, cmd)
 			sent := time.Now()
-			rigtest.Must(t, cmd.Process.Signal(signal))
+			fatal.If(t, cmd.Process.Signal(signal))
 			t.Logf("halted after %v", w.waitHalted(t, sent))
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("%v\n%s", err, output)
@@ -440,7 +437,7 @@ func TestRun_AnInterruptOfItsStartEndsIt(t *testing.T) {
 		cmd := program(t, set...)
 		var output strings.Builder
 		cmd.Stdout, cmd.Stderr = &output, &output
-		rigtest.Must(t, cmd.Start())
+		fatal.If(t, cmd.Start())
 		time.Sleep(after * time.Millisecond)
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		ended := make(chan error, 1)
@@ -465,13 +462,13 @@ func TestRun_SurvivesAClosedPipe(t *testing.T) {
 	w, set := serveWatched(t)
 	cmd := program(t, append(set, "run.duration_s=1")...)
 	out, err := cmd.StdoutPipe()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	var messages strings.Builder
 	cmd.Stderr = &messages
-	rigtest.Must(t, cmd.Start())
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	_, err = bufio.NewReader(out).ReadString('\n')
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	out.Close()
 	w.waitHalted(t, time.Now())
 	if err := cmd.Wait(); err != nil {
@@ -486,12 +483,12 @@ func TestRun_JSONIsTheOnlyOutput(t *testing.T) {
 		"run.episode_s=0", "controller.gate.kappa=0", "loop.cpus=[1023]")
 	cmd.Args = append(cmd.Args, "--json")
 	stdin, err := cmd.StdinPipe()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	stderr, err := cmd.StderrPipe()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	rigtest.Must(t, cmd.Start())
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	_, _ = io.WriteString(stdin, "+\n") // starts the rover
 	warned := false
@@ -501,7 +498,7 @@ func TestRun_JSONIsTheOnlyOutput(t *testing.T) {
 			_, _ = io.WriteString(stdin, "+\nnonsense\n") // fails after the end
 		}
 	}
-	rigtest.Must(t, cmd.Wait())
+	fatal.If(t, cmd.Wait())
 	var got summary.Summary
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatalf("%v:\n%s", err, out.String())
@@ -514,7 +511,7 @@ func TestRun_JSONIsTheOnlyOutput(t *testing.T) {
 func TestRun_RefusesBeforeTheRobotMoves(t *testing.T) {
 	t.Parallel()
 	damaged := t.TempDir()
-	rigtest.Must(t, os.WriteFile(taskstore.Store{State: damaged}.Path(taskstore.Last), []byte("{}\nnot a belief"), 0o600))
+	fatal.If(t, os.WriteFile(taskstore.Store{State: damaged}.Path(taskstore.Last), []byte("{}\nnot a belief"), 0o600))
 	for name, c := range map[string]struct {
 		set  []string
 		want []string
@@ -617,7 +614,7 @@ func freeze(t *testing.T, w *watched) (f *freezer, set string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "proxy")
 	l, err := net.Listen("unix", path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { l.Close() })
 	f = &freezer{Listener: l, server: strings.TrimPrefix(w.address, "unix:")}
 	go f.serve()
@@ -664,7 +661,7 @@ func killOnce(t *testing.T, rng *rand.Rand) killed {
 	defer person.Close()
 	cmd := program(t, append(base, "operator.source=keyboard", "operator.keyboard.refractory_ms=0")...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
-	rigtest.Must(t, cmd.Start())
+	fatal.If(t, cmd.Start())
 	terminal.Close()
 	seen := make(chan []uint64)
 	first := make(chan struct{})
@@ -718,7 +715,7 @@ func TestRun_RefusesLabelsForALostLog(t *testing.T) {
 			defer person.Close()
 			cmd := program(t, "operator.source=keyboard", "operator.keyboard.refractory_ms=0", "run.duration_s=0")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
-			rigtest.Must(t, cmd.Start())
+			fatal.If(t, cmd.Start())
 			terminal.Close()
 			lines := make(chan string, 1000)
 			go func() {
@@ -728,11 +725,11 @@ func TestRun_RefusesLabelsForALostLog(t *testing.T) {
 				}
 			}()
 			press(t, person, lines, saved.MatchString)
-			rigtest.Must(t, lose(logDir(cmd), onlyLogPath(t, cmd)))
+			fatal.If(t, lose(logDir(cmd), onlyLogPath(t, cmd)))
 			press(t, person, lines, func(line string) bool {
 				return strings.Contains(line, "NOT count") && strings.Contains(line, flightlog.ErrLost.Error())
 			})
-			rigtest.Must(t, cmd.Process.Signal(syscall.SIGTERM))
+			fatal.If(t, cmd.Process.Signal(syscall.SIGTERM))
 			for line := range lines {
 				if saved.MatchString(line) {
 					t.Errorf("acknowledged: %s", line)
@@ -785,7 +782,7 @@ func checkLabels(t *testing.T, r *flightlog.Reader, acknowledged []uint64) {
 	t.Helper()
 	found := map[uint64]bool{}
 	for record, err := range r.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if record.Label != nil {
 			found[record.Label.ID] = true
 		}
@@ -802,7 +799,7 @@ func lastTickAt(t *testing.T, r *flightlog.Reader) int64 {
 	t.Helper()
 	at := r.Metadata().Clock.MonoNS
 	for record, err := range r.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if record.Tick != nil {
 			at = record.Tick.Done
 		}

@@ -12,6 +12,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
@@ -27,12 +28,12 @@ import (
 func savedBundle(t *testing.T, change func(*tflite.SavedModel)) string {
 	t.Helper()
 	m, err := setup.OpenModel(rigtest.SavedModelBundle(t, nil))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	network, err := m.Evaluator(configs.Default())
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
-	rigtest.Must(t, errors.Join(err, setup.CloseModels(network)))
+	fatal.If(t, errors.Join(err, setup.CloseModels(network)))
 	return rigtest.SavedModelBundle(t, change)
 }
 
@@ -42,9 +43,9 @@ func TestModel_LockstepRunOfASavedModelIsRepeatable(t *testing.T) {
 			f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 2, 2
 		})
 		o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		r, err := flightlog.Open(o.LogPath)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		defer r.Close()
 		checkVerified(t, r)
 		return o, rigtest.BeliefHashes(t, r)
@@ -74,7 +75,7 @@ func TestModel_MissingDeviceIsTheCPUOrAnError(t *testing.T) {
 	if err != nil || !strings.Contains(note, "model.tensorflow.device: not granted, the search is on the CPU") {
 		t.Fatalf("%q, %v", note, err)
 	}
-	rigtest.Must(t, setup.CloseModels(searcher))
+	fatal.If(t, setup.CloseModels(searcher))
 	s.File.Loop.Posture = "strict"
 	_, _, err = s.Model.Searcher(s.File, 1)
 	if !errors.Is(err, tensorflow.ErrNoDevice) || !strings.HasPrefix(err.Error(), "model.tensorflow.device: ") {
@@ -84,7 +85,7 @@ func TestModel_MissingDeviceIsTheCPUOrAnError(t *testing.T) {
 
 func TestModel_BundleWithOtherSizesThanItsSavedModelIsRefused(t *testing.T) {
 	m, err := setup.OpenModel(savedBundle(t, func(m *tflite.SavedModel) { m.Sizes.Latent = 7 }))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if _, err := m.Evaluator(configs.Default()); err == nil || !strings.Contains(err.Error(), "import it again") {
 		t.Errorf("%v: want an error about the sizes", err)
 	}

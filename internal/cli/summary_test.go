@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -20,16 +21,16 @@ func TestSummary_FitsIn80ColumnsAndAdvisesCommands(t *testing.T) {
 	})
 	var err error
 	s.Model, err = setup.OpenModel(s.File.Model.Bundle)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	s.Invoked, o.LogPath = invocation("./optibfm", runFlags{config: configs.DefaultName()}, s.File), "logs/a.mcap"
 	s.File.Run.Lockstep = false // print it as a run in real time does
 	o.Posture = "lock_memory: all memory locked: not granted " +
 		"(the limit of locked memory is 64 KiB; it is not locked): run as root, or set LimitMEMLOCK=infinity" +
 		"\ntimer_slack_ns: 1: granted"
 	var out bytes.Buffer
-	rigtest.Must(t, summary.Print(t.Context(), &out, s, o, false))
+	fatal.If(t, summary.Print(t.Context(), &out, s, o, false))
 	for line := range strings.Lines(out.String()) {
 		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
 			t.Errorf("too long: %q", line)

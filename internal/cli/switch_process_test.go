@@ -8,6 +8,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
@@ -23,16 +24,16 @@ func TestTask_SwitchOfARunningRobot(t *testing.T) {
 	}
 	r := prepareAttended(t, "", set...)
 	file, err := configs.Load(configs.DefaultName(), append([]string{"safety.socket=" + r.socket}, set...)...)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	s, err := setup.OpenSession(file, false)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	store, err := setup.TaskStore(file.Run)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	task := rigtest.NewTask(t, s, "walk")
-	rigtest.Must(t, store.Save(task, false))
+	fatal.If(t, store.Save(task, false))
 	other := task
 	other.Name, other.Belief = "there", nil
-	rigtest.Must(t, store.Save(other, false))
+	fatal.If(t, store.Save(other, false))
 	switchTo := func(name string) (string, error) {
 		args := []string{"task", "switch", name, "--set", "safety.socket=" + r.socket}
 		for _, s := range set {
@@ -69,7 +70,7 @@ func TestTask_SwitchOfARunningRobot(t *testing.T) {
 	}
 	switches := 0
 	for record, err := range log.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if record.Tick != nil && record.Tick.Flags.Has(controller.FlagSwitched) {
 			switches++
 		}

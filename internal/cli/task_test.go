@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/summary"
 	"optibfm/internal/taskstore"
@@ -22,7 +23,7 @@ func fastRover(t *testing.T, args ...string) (s summary.Summary) {
 	if err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}
-	rigtest.Must(t, json.Unmarshal([]byte(out), &s))
+	fatal.If(t, json.Unmarshal([]byte(out), &s))
 	return s
 }
 
@@ -30,7 +31,7 @@ func fastRover(t *testing.T, args ...string) (s summary.Summary) {
 func openLog(t *testing.T, s summary.Summary) *flightlog.Reader {
 	t.Helper()
 	r, err := flightlog.Open(s.Log)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -39,7 +40,7 @@ func openLog(t *testing.T, s summary.Summary) *flightlog.Reader {
 func firstBelief(t *testing.T, r *flightlog.Reader) uint64 {
 	t.Helper()
 	for record, err := range r.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if record.Snapshot != nil && record.Snapshot.Next == 0 {
 			return record.Snapshot.Hash
 		}
@@ -70,7 +71,7 @@ func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 	taught := fastRover(t, set...)
 	do("task", "save", "corner", "--from", taught.Log, "--note", "the corner")
 	task, err := store.Load("corner")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 
 	if z := checkVerified(t, openLog(t, taught)).Z; !slices.Equal(z, task.Z) {
 		t.Errorf("z is %v, the log ends with %v", task.Z, z)
@@ -83,7 +84,7 @@ func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 
 	followed := fastRover(t, append(set, "--start", "corner", "--strategy", "fixed", "--operator", "none")...)
 	for record, err := range openLog(t, followed).Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if record.Tick != nil && !slices.Equal(record.Tick.Z, task.Z) {
 			t.Fatalf("tick %d followed another z than the task's", record.Tick.Index)
 		}
@@ -123,7 +124,7 @@ func TestTask_IsRelearntFasterAsAFormerTask(t *testing.T) {
 	for _, task := range saved {
 		taught := fastRover(t, append(set, "--task", task, "--episodes", "6")...)
 		_, err := execute(append([]string{"task", "save", task, "--from", taught.Log}, set...)...)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 	}
 	first := func(former bool) (sum float64) {
 		for _, task := range saved[1:] {

@@ -19,6 +19,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/mcu/mcutest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
@@ -31,9 +32,7 @@ func startWagon(t *testing.T, w *rigtest.Wagon, set ...string) (*exec.Cmd, *stri
 	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return cmd, &output
 }
@@ -45,14 +44,10 @@ func actAsDevices(t *testing.T) {
 	set := func(attributes unix.SchedAttr) {
 		attributes.Size = unix.SizeofSchedAttr
 		threads, err := filepath.Glob("/proc/self/task/*")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, path := range threads {
 			thread, err := strconv.Atoi(filepath.Base(path))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if err := unix.SchedSetAttr(thread, &attributes, 0); err != nil {
 				t.Logf("the fakes have no precedence: %v", err)
 				return
@@ -83,9 +78,7 @@ func TestRun_AllKindsOfDevicesAt50And200Hz(t *testing.T) {
 			ticks, skipped, last, moved := uint64(0), uint64(0), uint64(0), 0.0
 			var took []time.Duration // from waking to the end of a tick
 			for record, err := range onlyLog(t, cmd).Records() {
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				if tick := record.Tick; tick != nil {
 					ticks++
 					skipped += max(tick.Elapsed, 1) - 1
@@ -122,7 +115,7 @@ func startOn(t *testing.T, config string, set ...string) (*exec.Cmd, *rigtest.Sy
 func roverBoard(t *testing.T, firmware mcutest.Firmware) (*mcutest.Board, []string) {
 	t.Helper()
 	base, err := mcutest.New(firmware)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = base.Close() })
 	return base, slices.Concat(withoutWalls, rigtest.AutoArmSettings, []string{
 		"model.bundle=embedded:rover", "safety.external_deadman=",
@@ -162,7 +155,7 @@ func TestRun_DrivesTheRoverOfTheManual(t *testing.T) {
 	}
 	farthest, fastest := 0.0, 0.0
 	for record, err := range onlyLog(t, cmd).Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if tick := record.Tick; tick != nil {
 			farthest = max(farthest, math.Hypot(float64(tick.Obs[0]), float64(tick.Obs[1])))
 			fastest = max(fastest, math.Abs(float64(tick.Obs[4])))
@@ -199,7 +192,7 @@ func TestRun_StopsOnTheBoardsEmergencyStop(t *testing.T) {
 func TestRun_DrivesFeetechServosAndLeavesThemWithoutTorque(t *testing.T) {
 	t.Parallel()
 	arm, err := feetechtest.New(feetechtest.NewServo(1, 0), feetechtest.NewServo(2, 1))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = arm.Close() })
 	cmd, output := startOn(t, rigtest.GripperFile, "robot.composite.devices[0].feetech.port.path="+arm.Path)
 	moving := rigtest.WaitUntil(30*time.Second, func() bool {
@@ -211,7 +204,7 @@ func TestRun_DrivesFeetechServosAndLeavesThemWithoutTorque(t *testing.T) {
 	}
 	sensed := false
 	for r, err := range onlyLog(t, cmd).Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		sensed = sensed || r.Tick != nil && r.Tick.Obs[0] != 0
 	}
 	if !sensed {
@@ -251,7 +244,7 @@ func TestRun_DeadmenStopAllDevicesAfterAKill(t *testing.T) {
 	w := rigtest.NewWagon(t)
 	cmd, output := startWagon(t, w, rigtest.LongTimeouts(2*time.Second)...)
 	w.WaitMoving(t, cmd, output)
-	rigtest.Must(t, cmd.Process.Kill())
+	fatal.If(t, cmd.Process.Kill())
 	after := w.WaitStopped(t, 2*rigtest.LongDeadman, "base", "neck", "arm")
 	t.Logf("all stopped %v after the kill, their deadman is %v", after, rigtest.LongDeadman)
 	_ = cmd.Wait()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
@@ -40,7 +41,7 @@ func TestConsole_LabelCountsAndStopHalts(t *testing.T) {
 	stopFromPhone(t, w, p.Post, cmd.Wait)
 	labels, stops := 0, 0
 	for r, err := range onlyLog(t, cmd).Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if r.Label != nil && r.Label.Value == 1 {
 			labels++
 		}
@@ -61,7 +62,7 @@ func TestConsole_LabelCountsAndStopHalts(t *testing.T) {
 func TestConsole_WithoutAnAddressNeverKeepsTheRobotFromRunning(t *testing.T) {
 	t.Parallel()
 	other, err := net.Listen("tcp", "127.0.0.1:0")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer other.Close()
 	for name, listen := range map[string]string{"absent": "203.0.113.77:8642", "in use": other.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
@@ -74,18 +75,18 @@ func TestConsole_WithoutAnAddressNeverKeepsTheRobotFromRunning(t *testing.T) {
 				t.Fatalf("the robot did not move:\n%s", output)
 			}
 			if name == "in use" {
-				rigtest.Must(t, other.Close())
+				fatal.If(t, other.Close())
 				waitFor(t, output, "the console is at http://"+listen)
 				p := rigtest.PairPhone(t, output)
 				if got := p.Press("good"); got != "counted" {
 					t.Errorf("the press was %s, want counted", got)
 				}
 			}
-			rigtest.Must(t, cmd.Process.Signal(os.Interrupt))
-			rigtest.Must(t, cmd.Wait())
+			fatal.If(t, cmd.Process.Signal(os.Interrupt))
+			fatal.If(t, cmd.Wait())
 			found := 0
 			for r, err := range onlyLog(t, cmd).Records() {
-				rigtest.Must(t, err)
+				fatal.If(t, err)
 				if r.Event != nil && strings.Contains(r.Event.Text, "no console") {
 					found++
 				}
@@ -111,8 +112,8 @@ func TestConsole_FirstPressStartsASimulator(t *testing.T) {
 	if got := p.Press("good"); got != "counted" {
 		t.Errorf("the second press was %s, want counted", got)
 	}
-	rigtest.Must(t, cmd.Process.Signal(os.Interrupt))
-	rigtest.Must(t, cmd.Wait())
+	fatal.If(t, cmd.Process.Signal(os.Interrupt))
+	fatal.If(t, cmd.Wait())
 	checkVerified(t, onlyLog(t, cmd))
 }
 
@@ -148,7 +149,7 @@ func TestConsole_SavesLoadsAndBeginsTasks(t *testing.T) {
 	}
 	stopFromPhone(t, w, p.Post, cmd.Wait)
 	shown, err := execute("task", "show", "walk", "--set", "run.task_dir="+folder)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if !strings.Contains(shown, "belief    2 labels, ") {
 		t.Errorf("want 2 labels in\n%s", shown)
 	}
@@ -170,11 +171,11 @@ func TestConsole_EndKeepsTheTaskAndRaisesAnAlarm(t *testing.T) {
 		shown  string // on the page and on the terminal
 	}{
 		"Ctrl-C": {
-			func(cmd *exec.Cmd, _ *rigtest.Phone) { rigtest.Must(t, cmd.Process.Signal(os.Interrupt)) }, false, "",
+			func(cmd *exec.Cmd, _ *rigtest.Phone) { fatal.If(t, cmd.Process.Signal(os.Interrupt)) }, false, "",
 		},
 		"STOP": {func(_ *exec.Cmd, p *rigtest.Phone) { p.Post("/stop", "") }, true, ""},
 		"the control process is killed": {
-			func(cmd *exec.Cmd, _ *rigtest.Phone) { rigtest.Must(t, cmd.Process.Kill()) }, true,
+			func(cmd *exec.Cmd, _ *rigtest.Phone) { fatal.If(t, cmd.Process.Kill()) }, true,
 			"the control process died; the robot stopped only if it has its own deadman: check the robot first",
 		},
 	} {

@@ -8,6 +8,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
@@ -24,7 +25,7 @@ func TestControl_TickAllocatesNothingInAnyStrategy(t *testing.T) {
 			id := uint64(0)
 			press := func(kind rewardsrc.Kind) {
 				id++
-				rigtest.Must(t, r.host.Push(rewardsrc.Label{ID: id, Tick: r.beats, Kind: kind, Value: 0.5}))
+				fatal.If(t, r.host.Push(rewardsrc.Label{ID: id, Tick: r.beats, Kind: kind, Value: 0.5}))
 			}
 			steps := func(n int) {
 				for range n {
@@ -32,7 +33,7 @@ func TestControl_TickAllocatesNothingInAnyStrategy(t *testing.T) {
 					if id%5 == 0 {
 						press(rewardsrc.Undo)
 					}
-					rigtest.Must(t, r.Tick())
+					fatal.If(t, r.Tick())
 				}
 			}
 			steps(50) // arm, first plans, first use of all buffers
@@ -48,7 +49,7 @@ func TestControl_LabelReachesTheBelief(t *testing.T) {
 	r := newRun(t, rigtest.NewSession(t, nil), nil)
 	r.ticks(5)
 	before := r.agent.Learner().Belief().Hash()
-	rigtest.Must(t, r.host.Push(rewardsrc.Label{ID: 1, Tick: 3, Kind: rewardsrc.Value, Value: 1}))
+	fatal.If(t, r.host.Push(rewardsrc.Label{ID: 1, Tick: 3, Kind: rewardsrc.Value, Value: 1}))
 	r.ticks(1)
 	if r.agent.Learner().Belief().Hash() == before {
 		t.Error("the belief did not change")
@@ -61,7 +62,7 @@ func TestLabelRing_RefusesALabelWhenFull(t *testing.T) {
 		if !r.host.HasRoom() {
 			t.Fatalf("no room for label %d of %d", i, link.LabelSlots)
 		}
-		rigtest.Must(t, r.host.Push(rewardsrc.Label{ID: uint64(i + 1)}))
+		fatal.If(t, r.host.Push(rewardsrc.Label{ID: uint64(i + 1)}))
 	}
 	if err := r.host.Push(rewardsrc.Label{ID: 99}); r.host.HasRoom() || !errors.Is(err, link.ErrLabelRing) {
 		t.Errorf("room: %t, push: %v", r.host.HasRoom(), err)
@@ -81,7 +82,7 @@ func TestControl_InvalidPlanDisarmsAnAutomaticRun(t *testing.T) {
 	r := newRun(t, rigtest.NewSession(t, nil), nil)
 	r.ticks(5)
 	r.plan.Z[0] = math.NaN()
-	rigtest.Must(t, r.host.Publish(r.plan))
+	fatal.If(t, r.host.Publish(r.plan))
 	wantFault(t, r.silentBeat(), controller.FaultHost)
 	if r.agent.Armed() {
 		t.Error("still armed")

@@ -15,6 +15,7 @@ import (
 	"optibfm/hal/assembly"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/mcu/mcutest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
@@ -24,12 +25,12 @@ import (
 func openDevices(t *testing.T, h assembly.Hardware, config string, set ...string) *testRun {
 	t.Helper()
 	file, err := configs.Load(config, append([]string{"operator.source=none"}, set...)...)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	s, err := setup.OpenSession(file, false)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	section := rigtest.Section[assembly.Config](s.File)
 	robot, err := assembly.OpenDevices(t.Context(), h, section, s.File.Loop.Period(), rtloop.Now)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = setup.CloseRobot(robot) })
 	return newRun(t, s, robot)
 }
@@ -117,9 +118,9 @@ func TestDevices_HaltBesideDisablesTheMotors(t *testing.T) {
 func TestDevices_OpenedSpecIsThatOfTheConfiguration(t *testing.T) {
 	_, r := openWagon(t)
 	cfg, err := configs.Load(rigtest.WagonFile)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	spec, err := rigtest.Section[assembly.Config](cfg).Describe(cfg.Loop.Period())
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if got := r.robot.Spec(); fmt.Sprint(got) != fmt.Sprint(spec) {
 		t.Errorf("opened\n%v\nwithout devices\n%v", got, spec)
 	}
@@ -217,7 +218,7 @@ func TestDevices_EveryFaultOnALineOrBusHaltsAll(t *testing.T) {
 			t.Parallel()
 			w, r := openWagon(t, rigtest.LongTimeouts(wagonAge)...)
 			for range 10 {
-				rigtest.Must(t, r.pacedTick())
+				fatal.If(t, r.pacedTick())
 			}
 			c.inject(w)
 			var err error
@@ -267,7 +268,7 @@ func TestDevices_SingleDamagedAnswersAreRepeated(t *testing.T) {
 		case 8:
 			w.Arm.Mute(3, 1)
 		}
-		rigtest.Must(t, r.pacedTick())
+		fatal.If(t, r.pacedTick())
 	}
 	repeated := uint64(0)
 	for _, d := range r.robot.(*assembly.Robot).Faults(nil) {

@@ -14,6 +14,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
@@ -74,10 +75,10 @@ func newFaultRun(t *testing.T, afterStop string) *faultRun {
 		random: rand.New(rand.NewPCG(1, 2)),
 	}
 	network, err := s.Model.Evaluator(s.File)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	r.gpu = &rigtest.FaultyModel{Model: network}
 	r.planner, err = controller.NewPlanner(s.File.Controller, r.gpu)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	r.answering = &host.Planner{
 		Link: r.host, Planner: r.planner, Plan: r.plan, Strategy: s.File.Controller.Strategy, Every: math.MaxUint64 / 2,
 		Plans: make(chan flightlog.Plan), Snapshots: make(chan flightlog.Snapshot),
@@ -141,28 +142,28 @@ func (r *faultRun) Tick() error {
 // answer plans for the newest state.
 func (r *faultRun) answer() {
 	state, fresh, err := r.host.NewestState()
-	rigtest.Must(r.t, err)
+	fatal.If(r.t, err)
 	if !fresh || state.Valid == 0 {
 		return
 	}
 	if r.spoilPlan == nil {
-		rigtest.Must(r.t, r.answering.Answer(state))
+		fatal.If(r.t, r.answering.Answer(state))
 		return
 	}
 	_, err = r.planner.Plan(state, r.plan)
-	rigtest.Must(r.t, err)
+	fatal.If(r.t, err)
 	r.publishSpoiled()
 }
 
 func (r *faultRun) publishSpoiled() {
 	r.spoilPlan(r.plan)
-	rigtest.Must(r.t, r.host.Publish(r.plan))
+	fatal.If(r.t, r.host.Publish(r.plan))
 }
 
 func (r *faultRun) ticks(n int) {
 	r.t.Helper()
 	for range n {
-		rigtest.Must(r.t, r.Tick())
+		fatal.If(r.t, r.Tick())
 	}
 }
 
@@ -189,7 +190,7 @@ func newMoving(t *testing.T, afterStop string) *faultRun {
 	if r.robot.Acts+r.robot.Arms != 0 {
 		t.Fatal("armed without a command")
 	}
-	rigtest.Must(t, r.command(commandArm))
+	fatal.If(t, r.command(commandArm))
 	r.ticks(20)
 	if r.robot.Acts != 21 {
 		t.Fatalf("%d acts in 21 armed ticks", r.robot.Acts)
@@ -212,7 +213,7 @@ type aftermath int
 const (
 	present aftermath = iota // a reset is refused until the fault is repaired
 	gone                     // a reset succeeds
-	fatal                    // the run ends, also if stops are held
+	ends                     // the run ends, also if stops are held
 )
 
 func senseError(name string, err error) injection {
@@ -281,17 +282,17 @@ var injections = []injection{
 	badPlan("plan: score NaN", func(p *controller.Plan) { p.Score = math.NaN() }),
 	{"host silent, but plans", func(r *faultRun) { r.hostSilent = true },
 		controller.FaultHost, ticksToSilentStop, present},
-	{"host dead", func(r *faultRun) { r.hostGone.Store(true) }, controller.FaultHost, 1, fatal},
+	{"host dead", func(r *faultRun) { r.hostGone.Store(true) }, controller.FaultHost, 1, ends},
 	{"panic in the socket goroutine", func(r *faultRun) {
 		r.mailbox.serverPanic.Store(&errServerPanic)
-	}, controller.FaultPanic, 1, fatal},
+	}, controller.FaultPanic, 1, ends},
 	{"stop command", func(r *faultRun) { r.mailbox.stopRequested.Store(true) }, controller.FaultOperator, 1, gone},
 	{"space bar", func(r *faultRun) { (&host.Process{Link: r.host}).Key(' ') }, controller.FaultOperator, 1, gone},
 }
 
 func TestFaults_StopTheRobotUntilResetAndArm(t *testing.T) {
 	for _, f := range injections {
-		if f.after == fatal {
+		if f.after == ends {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
@@ -324,7 +325,7 @@ func TestFaults_StopTheRobotUntilResetAndArm(t *testing.T) {
 func TestFaults_EndARunThatDoesNotHoldStops(t *testing.T) {
 	for _, f := range injections {
 		for _, afterStop := range []string{configs.AfterStopEnd, configs.AfterStopHold} {
-			if afterStop == configs.AfterStopHold && f.after != fatal {
+			if afterStop == configs.AfterStopHold && f.after != ends {
 				continue
 			}
 			t.Run(f.name+"/"+afterStop, func(t *testing.T) {
@@ -340,7 +341,7 @@ func TestFaults_EndARunThatDoesNotHoldStops(t *testing.T) {
 				if n != f.ticks {
 					t.Errorf("after %d ticks, want %d", n, f.ticks)
 				}
-				if f.after == fatal {
+				if f.after == ends {
 					_ = r.agent.Halt(f.want) // as the loop does
 				}
 				r.wantHalted(halts)
@@ -369,13 +370,13 @@ func (r *faultRun) wantRestartOnlyAfterArm(acts int) {
 		if err := r.command(commandArm); !errors.Is(err, controller.ErrFaulted) {
 			r.t.Errorf("armed without a reset: %v", err)
 		}
-		rigtest.Must(r.t, r.command(commandReset))
+		fatal.If(r.t, r.command(commandReset))
 	}
 	r.ticks(5)
 	if r.robot.Acts != acts || r.agent.Mode() != controller.Disarmed {
 		r.t.Fatalf("after the reset: %v, %d acts", r.agent.Mode(), r.robot.Acts-acts)
 	}
-	rigtest.Must(r.t, r.command(commandArm))
+	fatal.If(r.t, r.command(commandArm))
 	r.ticks(1)
 	if r.robot.Acts != acts+2 {
 		r.t.Errorf("armed again: %d acts", r.robot.Acts-acts)
@@ -495,7 +496,7 @@ func TestCommands_ArmNeedsAPlan(t *testing.T) {
 
 func TestCommands_ArmAndResetNeedTheHost(t *testing.T) {
 	r := newMoving(t, configs.AfterStopHold)
-	rigtest.Must(t, r.command(commandDisarm))
+	fatal.If(t, r.command(commandDisarm))
 	r.hostSilent = true
 	r.ticks(hostSilenceLimit + 2)
 	for _, a := range []command{commandReset, commandArm} {
@@ -507,11 +508,11 @@ func TestCommands_ArmAndResetNeedTheHost(t *testing.T) {
 
 func TestCommands_DisarmAndStopSetTheirOutputs(t *testing.T) {
 	r := newMoving(t, configs.AfterStopHold)
-	rigtest.Must(t, r.command(commandDisarm))
+	fatal.If(t, r.command(commandDisarm))
 	if r.robot.Output[0] != disarmedOutput || r.agent.Mode() != controller.Disarmed {
 		t.Errorf("disarmed: %v, output %v", r.agent.Mode(), r.robot.Output)
 	}
-	rigtest.Must(t, r.command(commandArm))
+	fatal.If(t, r.command(commandArm))
 	r.mailbox.stopRequested.Store(true)
 	r.ticks(1)
 	if r.robot.Output[0] != failsafeOutput || r.agent.Mode() != controller.Stopped {
@@ -540,7 +541,7 @@ func TestCommands_AutomaticRobotIsNotArmedAgainAfterAStop(t *testing.T) {
 	r.mailbox.stopRequested.Store(true)
 	r.ticks(1)
 	acts := r.robot.Acts
-	rigtest.Must(t, r.command(commandReset))
+	fatal.If(t, r.command(commandReset))
 	r.ticks(50)
 	if r.agent.Mode() != controller.Disarmed || r.robot.Acts != acts {
 		t.Errorf("%v, %d acts", r.agent.Mode(), r.robot.Acts-acts)
@@ -572,7 +573,7 @@ func TestControl_TickOfAHeldStopAllocatesNothing(t *testing.T) {
 				r.beats++
 				now := int64(r.beats+1) * int64(r.period)
 				r.robot.Now = now
-				rigtest.Must(t, r.onBeat(rtloop.Beat{Index: r.beats, Elapsed: 1, Deadline: now, Wake: now}))
+				fatal.If(t, r.onBeat(rtloop.Beat{Index: r.beats, Elapsed: 1, Deadline: now, Wake: now}))
 			}
 		}
 	}
@@ -602,7 +603,7 @@ func TestControl_LostGPUIsReportedOnceAndMayReturn(t *testing.T) {
 	}
 	r.repair()
 	r.ticks(2)
-	rigtest.Must(t, errors.Join(r.command(commandReset), r.command(commandArm)))
+	fatal.If(t, errors.Join(r.command(commandReset), r.command(commandArm)))
 	acts := r.robot.Acts
 	r.ticks(10)
 	if r.robot.Acts != acts+10 {

@@ -11,6 +11,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
@@ -36,21 +37,21 @@ func newRun(t *testing.T, s *setup.Session, robot hal.Robot) *testRun {
 	if robot == nil {
 		var err error
 		robot, err = rover.New(rigtest.Section[rover.Config](s.File))
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 	}
 	segment, err := link.New(s.Shape(), robot.Spec().Period)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	network, err := s.Model.Evaluator(s.File)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	c, err := newControlProcess(t.Context(), s, network, robot, segment)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	c.hostGone = new(atomic.Bool)
 	host, err := link.NewHostLink(segment, s.Shape())
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	network, err = s.Model.Evaluator(s.File)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	planner, err := controller.NewPlanner(s.File.Controller, network)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return &testRun{controlProcess: c, t: t, host: host, planner: planner, plan: controller.NewPlan(s.Shape())}
 }
 
@@ -90,7 +91,7 @@ func (r *testRun) Tick() error {
 func (r *testRun) ticks(n int) {
 	r.t.Helper()
 	for range n {
-		rigtest.Must(r.t, r.Tick())
+		fatal.If(r.t, r.Tick())
 	}
 }
 
@@ -107,7 +108,7 @@ func (r *testRun) takeRecords(last *controller.Tick) {
 	r.t.Helper()
 	for {
 		tick, err := r.host.NextTick()
-		rigtest.Must(r.t, err)
+		fatal.If(r.t, err)
 		if tick == nil {
 			return
 		}
@@ -192,7 +193,7 @@ func newFaulty(t *testing.T, change func(*configs.File)) (*faultyRobot, *testRun
 	t.Helper()
 	s := rigtest.NewSession(t, change)
 	inner, err := rover.New(rigtest.Section[rover.Config](s.File))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	robot := &faultyRobot{Rover: inner}
 	return robot, newRun(t, s, robot)
 }
@@ -204,7 +205,7 @@ func newArmed(t *testing.T, afterStop string) (*faultyRobot, *testRun) {
 		f.Safety.AfterStop, f.Safety.Socket, f.Run.HostTimeoutS = afterStop, "unused", 60
 		f.Controller.MaxPlanAge = 1 << 40
 	})
-	rigtest.Must(t, r.agent.Arm(0))
+	fatal.If(t, r.agent.Arm(0))
 	return robot, r
 }
 
@@ -238,7 +239,7 @@ func (r *testRun) loopWith(ctx context.Context, cfg rtloop.Config) error {
 		loop, _, err = rtloop.Prepare(cfg)
 		return err == nil
 	})
-	rigtest.Must(r.t, err)
+	fatal.If(r.t, err)
 	defer loop.Close()
 	return r.run(ctx, loop)
 }

@@ -9,6 +9,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
@@ -18,9 +19,9 @@ import (
 func newHeapWords(t *testing.T) *link.Words {
 	t.Helper()
 	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: 1}, time.Second)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	w, err := link.OpenWords(segment)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return &w
 }
 

@@ -11,6 +11,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 	"optibfm/rtloop"
 )
 
@@ -133,9 +134,7 @@ func TestRun_HoldsAStopAfterMissedTicks(t *testing.T) {
 
 func TestRun_ArmingMayTakeSeveralPeriods(t *testing.T) {
 	robot, r := newArmed(t, configs.AfterStopHold)
-	if err := r.agent.Disarm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Disarm())
 	robot.arm = func() error { time.Sleep(150 * time.Millisecond); return robot.Rover.Arm() } // 30 periods
 	r.hasPlan = true
 	r.mailbox.request.Store(1<<8 | uint64(commandArm))
@@ -148,9 +147,7 @@ func TestRun_ArmingMayTakeSeveralPeriods(t *testing.T) {
 			cancel()
 		}
 	}
-	if err := r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: 20}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: 20}))
 	if !armed {
 		t.Errorf("%v by %v", r.agent.Mode(), r.agent.Cause())
 	}

@@ -8,6 +8,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 )
@@ -20,7 +21,7 @@ func TestControl_TickWithASavedModelAllocatesNothing(t *testing.T) {
 		step := func() {
 			id++
 			label := rewardsrc.Label{ID: id, Tick: r.beats, Kind: rewardsrc.Value, Value: 0.5}
-			rigtest.Must(t, errors.Join(r.host.Push(label), r.Tick()))
+			fatal.If(t, errors.Join(r.host.Push(label), r.Tick()))
 		}
 		for range 50 {
 			step()

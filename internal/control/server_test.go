@@ -20,6 +20,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
@@ -46,7 +47,7 @@ func serveRun(t *testing.T, ticks bool) *servedRun {
 	a.ticks(5)
 	var err error
 	a.socket, err = Listen(configs.Safety{Socket: a.path})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	a.socket.mailbox, a.socket.period, a.socket.robot = &a.mailbox, time.Millisecond, "fake"
 	a.socket.tasks = a.taskSwitch()
 	a.socket.tasks.limit.SetLimit(rate.Inf)
@@ -84,8 +85,8 @@ func serveRun(t *testing.T, ticks bool) *servedRun {
 func (a *servedRun) send(command string) (status link.Status) {
 	a.t.Helper()
 	line, err := Send(a.path, command)
-	rigtest.Must(a.t, err)
-	rigtest.Must(a.t, json.Unmarshal(line, &status))
+	fatal.If(a.t, err)
+	fatal.If(a.t, json.Unmarshal(line, &status))
 	return status
 }
 
@@ -173,18 +174,14 @@ func TestServer_SilentAndLongCallersDoNotBlockOthers(t *testing.T) {
 	a := serveRun(t, true)
 	for range 3 {
 		c, err := net.Dial("unix", a.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer c.Close()
 	}
 	if c := a.send("stop"); c.State != "stopped" {
 		t.Errorf("%+v", c)
 	}
 	c, err := net.Dial("unix", a.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer c.Close()
 	_, _ = c.Write(bytes.Repeat([]byte("arm "), 1000)) // the server may close the connection
 	if answer, _ := io.ReadAll(c); len(answer) != 0 {
@@ -199,10 +196,10 @@ func TestServer_EveryConnectionToTheSocketOfStopsIsAStop(t *testing.T) {
 	a := serveRun(t, true)
 	a.send("arm")
 	c, err := net.Dial("unix", StopPath(a.path))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer c.Close()
 	var status link.Status
-	rigtest.Must(t, json.NewDecoder(c).Decode(&status))
+	fatal.If(t, json.NewDecoder(c).Decode(&status))
 	if status.State != "stopped" || status.Error != "" {
 		t.Errorf("%+v", status)
 	}
@@ -316,7 +313,7 @@ func TestServer_PanicStopsTheRobotInTheNextTick(t *testing.T) {
 func TestListen_HasMode0660AndOneListener(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s, err := Listen(configs.Safety{Socket: path})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode() != os.ModeSocket|0o660 {
 		t.Errorf("%v, %v", info.Mode(), err)
@@ -325,17 +322,17 @@ func TestListen_HasMode0660AndOneListener(t *testing.T) {
 		t.Errorf("a second listener: %v", err)
 	}
 	fd, err := s.listener.File()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if flags, err := unix.FcntlInt(fd.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
 		t.Errorf("a child would inherit the socket: %x, %v", flags, err)
 	}
 	_ = fd.Close()
-	rigtest.Must(t, errors.Join(s.listener.Close(), s.stops.Close(), s.lock.Close())) // a kill: the files stay
+	fatal.If(t, errors.Join(s.listener.Close(), s.stops.Close(), s.lock.Close())) // a kill: the files stay
 	again, err := Listen(configs.Safety{Socket: path})
 	if err != nil {
 		t.Fatalf("the socket of a dead process: %v", err)
 	}
-	rigtest.Must(t, again.Close())
+	fatal.If(t, again.Close())
 	for _, path := range []string{path, StopPath(path)} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("Close leaves the socket: %v", err)
@@ -346,21 +343,21 @@ func TestListen_HasMode0660AndOneListener(t *testing.T) {
 func TestListen_ARunThatDoesNotListenYetHoldsTheRobot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	lock, err := takeLock(lockPath(path)) // of a run that is delayed in listen(2)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer unix.Close(fd)
-	rigtest.Must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
+	fatal.If(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
 	if _, err := Listen(configs.Safety{Socket: path}); !errors.Is(err, ErrSocketInUse) {
 		t.Errorf("a second run: %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("the second run removed the socket of the first: %v", err)
 	}
-	rigtest.Must(t, lock.Close()) // the first run died
+	fatal.If(t, lock.Close()) // the first run died
 	again, err := Listen(configs.Safety{Socket: path})
-	rigtest.Must(t, err)
-	rigtest.Must(t, again.Close())
+	fatal.If(t, err)
+	fatal.If(t, again.Close())
 	if _, err := os.Stat(lockPath(path)); err != nil {
 		t.Errorf("the lock's file does not stay: %v", err)
 	}
@@ -387,13 +384,13 @@ func TestListen_OneOfManyHoldsTheRobot(t *testing.T) {
 		if len(held) != 1 {
 			t.Fatalf("%d runs hold the robot", len(held))
 		}
-		rigtest.Must(t, (<-held).Close())
+		fatal.If(t, (<-held).Close())
 	}
 }
 
 func TestListen_ErrorNamesTheKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s")
-	rigtest.Must(t, os.WriteFile(file, []byte("precious"), 0o600))
+	fatal.If(t, os.WriteFile(file, []byte("precious"), 0o600))
 	for want, safety := range map[string]configs.Safety{
 		"safety.socket: " + file:          {Socket: file},
 		"create the folder " + file + "-": {Socket: filepath.Join(file+"-missing", "s")},
@@ -432,9 +429,7 @@ func TestServer_AcceptsRootItsUserAndTheGroup(t *testing.T) {
 func TestSend_ReadsARefusalThatComesBeforeTheCommand(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer l.Close()
 	go func() {
 		for {
@@ -460,12 +455,12 @@ func TestServer_RefusesAnotherUserWhateverTheMode(t *testing.T) {
 	a := serveRun(t, true)
 	dir := filepath.Dir(a.path)
 	for path, mode := range map[string]os.FileMode{dir: 0o755, filepath.Dir(dir): 0o755} {
-		rigtest.Must(t, os.Chmod(path, mode))
+		fatal.If(t, os.Chmod(path, mode))
 	}
 	if got := sendAsStranger(a.path); got.err == nil || !strings.Contains(got.err.Error(), "member of safety.group") {
 		t.Errorf("mode 0660: %v, %s", got.err, got.line)
 	}
-	rigtest.Must(t, os.Chmod(a.path, 0o666))
+	fatal.If(t, os.Chmod(a.path, 0o666))
 	if got := sendAsStranger(a.path); got.err != nil || !strings.Contains(string(got.line), "user 65534 may not operate") {
 		t.Errorf("mode 0666: %v, %s", got.err, got.line)
 	}
@@ -543,7 +538,7 @@ func TestServer_ReportsTheMotionsToPoses(t *testing.T) {
 				states = append(states, state)
 			}
 		}
-		rigtest.Must(t, <-answered)
+		fatal.If(t, <-answered)
 	}
 	if want := "starting armed resting disarmed"; strings.Join(states, " ") != want {
 		t.Errorf("states %q, want %q", states, want)

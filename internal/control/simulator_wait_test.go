@@ -6,6 +6,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 )
@@ -34,8 +35,8 @@ func (r *testRun) publishPlan() {
 	if err == nil && fresh {
 		_, err = r.planner.Plan(state, r.plan)
 	}
-	rigtest.Must(r.t, err)
-	rigtest.Must(r.t, r.host.Publish(r.plan))
+	fatal.If(r.t, err)
+	fatal.If(r.t, r.host.Publish(r.plan))
 }
 
 // slowHosts are the ways in which a host keeps the robot waiting.
@@ -60,7 +61,7 @@ func TestSimulator_WaitsForASlowHost(t *testing.T) {
 			beats := func(n int) {
 				for range n {
 					c.beat(r)
-					rigtest.Must(t, r.silentBeat())
+					fatal.If(t, r.silentBeat())
 				}
 			}
 			newest := func() controller.Tick {
@@ -79,7 +80,7 @@ func TestSimulator_WaitsForASlowHost(t *testing.T) {
 			}
 			for i := range uint64(4) { // the host recovers
 				r.publishPlan()
-				rigtest.Must(t, r.silentBeat())
+				fatal.If(t, r.silentBeat())
 				if tick := newest(); tick.Index != before.Index+i+1 || tick.Elapsed != 1 {
 					t.Errorf("tick %d after %d periods follows tick %d", tick.Index, tick.Elapsed, before.Index+i)
 				}
@@ -127,7 +128,7 @@ func TestSimulator_StopsDuringTheWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newWaiting(t, nil)
 			for range 15 {
-				rigtest.Must(t, r.silentBeat())
+				fatal.If(t, r.silentBeat())
 			}
 			if r.waitedNow == 0 {
 				t.Fatal("it does not wait")

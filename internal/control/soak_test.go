@@ -10,6 +10,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
 	"optibfm/internal/plaintext"
@@ -35,7 +36,7 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 		f.Operator.Scripted.Mode, f.Operator.Scripted.DelayS = scripted.WhenAsked, 0.3
 	})
 	robot, err := rover.New(rigtest.Section[rover.Config](s.File))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	e := newRun(t, s, robot)
 	h := newTestHost(t, e, robot.Spec(), func() time.Time { return time.Unix(0, now) })
 	kept := h.StartSaver()
@@ -43,15 +44,13 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 	for i := range ticks {
 		now += int64(period)
 		e.host.HostBeat.Add(1)
-		if err := e.onBeat(rtloop.Beat{Index: i, Elapsed: min(i, 1), Deadline: now, Wake: now}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.onBeat(rtloop.Beat{Index: i, Elapsed: min(i, 1), Deadline: now, Wake: now}))
 		state, fresh, err := e.host.NewestState()
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if fresh {
-			rigtest.Must(t, h.Planner.Answer(state))
+			fatal.If(t, h.Planner.Answer(state))
 		}
-		rigtest.Must(t, h.TakeTicks())
+		fatal.If(t, h.TakeTicks())
 		h.TakeNotes()
 		m.Sample(i)
 	}
@@ -60,9 +59,7 @@ func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 	if h.Recorder.Err != nil || y.Dropped > 0 || y.Ticks != ticks || y.Applied < ticks/500 {
 		t.Errorf("%d ticks, %d dropped, %d labels, log: %v", y.Ticks, y.Dropped, y.Applied, h.Recorder.Err)
 	}
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, h.Close())
 	t.Logf("%d labels, %d episodes, log %s", y.Applied, y.Episodes, plaintext.Bytes(log.Stats().Bytes))
 	m.CheckConstant(t)
 }
@@ -76,15 +73,15 @@ func newTestHost(t *testing.T, e *testRun, spec hal.Spec, now func() time.Time) 
 		Display: terminal.NewLineDisplay(io.Discard, terminal.ShowLines),
 	}
 	source, err := setup.OpenScripted(s.File.Operator)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	log, err := flightlog.Create(filepath.Join(s.File.Log.Dir, "run.mcap"), flightlog.Metadata{
 		Robot: spec, Shape: s.Shape(), Control: s.File.Controller, Config: s.YAML,
 	}, flightlog.Options{Now: now, FlushEvery: time.Duration(s.File.Log.FlushMS * float64(time.Millisecond))})
-	rigtest.Must(t, err)
-	rigtest.Must(t, h.OpenPlanner())
+	fatal.If(t, err)
+	fatal.If(t, h.OpenPlanner())
 	h.Connect(log, source)
 	first, err := h.Planner.First()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	h.Recorder.Snapshot(first)
 	h.Display.Begin(s, spec, nil, h.Recorder.Statistics)
 	return h

@@ -6,6 +6,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 )
@@ -42,7 +43,7 @@ func TestRun_SimulatorStartsWithTheFirstPress(t *testing.T) {
 	h.Connect(nil, source)
 	tick := func(n int) {
 		for range n {
-			rigtest.Must(t, r.Tick())
+			fatal.If(t, r.Tick())
 			h.TakeLabels()
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
@@ -29,7 +30,7 @@ func (a *servedRun) switchTo(name string, file []byte) (status link.Status) {
 	a.t.Helper()
 	var out bytes.Buffer
 	_ = SwitchTask(&out, a.path, name, file, true) // an error repeats status.Error
-	rigtest.Must(a.t, json.Unmarshal(out.Bytes(), &status))
+	fatal.If(a.t, json.Unmarshal(out.Bytes(), &status))
 	return status
 }
 
@@ -135,10 +136,10 @@ func TestServer_RefusesASwitchWithoutAStrategyThatFollowsTheBelief(t *testing.T)
 func TestServer_IncompleteTaskDoesNotBlockOthers(t *testing.T) {
 	a := serveRun(t, true)
 	c, err := net.Dial("unix", a.path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer c.Close()
 	_, err = fmt.Fprint(c, "switch walk 1000\nnot all")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if got := a.send("stop"); got.State != "stopped" {
 		t.Errorf("%+v", got)
 	}
@@ -156,21 +157,21 @@ func TestControl_SwitchIsReplayed(t *testing.T) {
 		Kind: rewardsrc.Value, Value: 0.5, Tick: rewardsrc.NoTick, At: rewardsrc.Monotonic(),
 	}})
 	log, path, err := s.CreateLog(r.robot.Spec(), "test", false)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	h.Recorder.Log = log
 	state, _, err := r.host.NewestState()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	h.Recorder.Snapshot(flightlog.Snapshot{Hash: state.Hash, State: state.Belief, Noise: state.Noise})
 	steps := func(n int) {
 		for range n {
 			r.host.HostBeat.Add(1)
-			rigtest.Must(t, r.silentBeat())
-			rigtest.Must(t, h.TakeTicks())
+			fatal.If(t, r.silentBeat())
+			fatal.If(t, h.TakeTicks())
 			state, _, err := r.host.NewestState()
-			rigtest.Must(t, err)
+			fatal.If(t, err)
 			_, err = r.planner.Plan(state, r.plan)
-			rigtest.Must(t, err)
-			rigtest.Must(t, r.host.Publish(r.plan))
+			fatal.If(t, err)
+			fatal.If(t, r.host.Publish(r.plan))
 		}
 	}
 	task := rigtest.NewTask(t, s, "walk")
@@ -181,25 +182,25 @@ func TestControl_SwitchIsReplayed(t *testing.T) {
 		go func() { done <- server.switchTask(fmt.Sprint("walk ", len(file)), bytes.NewReader(file)) }()
 		rigtest.WaitUntil(rigtest.HangGuard, func() bool { return r.mailbox.request.Load()>>8 != r.mailbox.answered.Load() })
 		steps(1)
-		rigtest.Must(t, <-done)
+		fatal.If(t, <-done)
 	}
 	steps(30)
 	switchTask()
 	steps(40)
 	switchTask()
 	steps(10)
-	rigtest.Must(t, log.Close())
+	fatal.If(t, log.Close())
 	found, err := flightlog.Open(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer found.Close()
 	result, err := flightlog.Verify(found)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if !result.OK() || len(result.Gaps) != 0 || result.Verified != 82 {
 		t.Errorf("%d verified, gaps %v, first difference %v", result.Verified, result.Gaps, result.First)
 	}
 	names := []string{}
 	for record, err := range found.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if e := record.Event; e != nil && e.Fields["task"] != "" {
 			names = append(names, e.Fields["task"]+" "+e.Fields["tick"])
 		}
@@ -217,7 +218,7 @@ func TestControl_TickOfASwitchAllocatesNothing(t *testing.T) {
 	b := &link.TaskBelief{Name: "walk", State: make([]float64, s.Shape().StateLen()), Hash: task.Belief.Belief.Hash()}
 	task.Belief.Belief.State(b.State)
 	wantNoAllocations(t, func() { // twice, as the ring has room for
-		rigtest.Must(t, r.switchTask(b))
+		fatal.If(t, r.switchTask(b))
 		r.ticks(1)
 	})
 }
@@ -227,12 +228,12 @@ func hosted(t *testing.T) (*servedRun, *link.TaskChanger) {
 	t.Helper()
 	a := serveRun(t, true)
 	file, theirs, err := link.Sockets("tasks")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	ours, err := net.FileConn(file)
-	rigtest.Must(t, err)
-	rigtest.Must(t, file.Close())
+	fatal.If(t, err)
+	fatal.If(t, file.Close())
 	change, err := link.NewTaskChanger(theirs)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	done := make(chan struct{})
 	served := a.taskSwitch()
 	served.pause = 0
@@ -241,7 +242,7 @@ func hosted(t *testing.T) (*servedRun, *link.TaskChanger) {
 		served.serveHost(ours)
 	}()
 	t.Cleanup(func() {
-		rigtest.Must(t, change.Close())
+		fatal.If(t, change.Close())
 		<-done
 		_ = ours.Close()
 	})
@@ -253,7 +254,7 @@ func TestTaskSwitch_HostSwitchesByTheRulesOfTheSocket(t *testing.T) {
 	task := rigtest.NewTask(t, a.session, "walk")
 	file := rigtest.TaskFile(t, task)
 	a.send("arm")
-	rigtest.Must(t, change.Switch("walk", file))
+	fatal.If(t, change.Switch("walk", file))
 	if got := a.belief(); got != task.Belief.Belief.Hash() {
 		t.Errorf("the belief is %x, want that of the task", got)
 	}
@@ -261,9 +262,9 @@ func TestTaskSwitch_HostSwitchesByTheRulesOfTheSocket(t *testing.T) {
 		!strings.Contains(err.Error(), "bytes") {
 		t.Errorf("a file that is too large: %v", err)
 	}
-	rigtest.Must(t, change.New())
+	fatal.If(t, change.New())
 	prior, err := a.session.File.Controller.NewBelief(a.session.Shape().Latent)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if got := a.belief(); got != prior.Hash() {
 		t.Errorf("after a new task the belief is %x, want the prior", got)
 	}
@@ -288,11 +289,11 @@ func TestTaskSwitch_HostMayOnlySwitch(t *testing.T) {
 		go a.taskSwitch().serveHost(ours)
 		go func() { _, _ = io.WriteString(theirs, command+"\n") }()
 		var refusal string
-		rigtest.Must(t, json.NewDecoder(theirs).Decode(&refusal))
+		fatal.If(t, json.NewDecoder(theirs).Decode(&refusal))
 		if state := a.send("status").State; refusal != errNotForHost.Error() || state != "disarmed" {
 			t.Errorf("%s: %q, %s", command, refusal, state)
 		}
-		rigtest.Must(t, theirs.Close())
+		fatal.If(t, theirs.Close())
 	}
 }
 
@@ -364,12 +365,12 @@ func TestControl_SendsTheBeliefBeforeAChangedTaskOnce(t *testing.T) {
 	hash := learner.Belief().Hash()
 	for range 3 {
 		r.host.HostBeat.Add(1)
-		rigtest.Must(t, r.silentBeat())
+		fatal.If(t, r.silentBeat())
 	}
 	last := controller.NewTick(s.Shape())
 	r.takeRecords(last)
 	_, b, ok, err := r.host.NextSwitch(last.Index)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if !ok || b.Name != link.FormerTask || b.Hash != hash || !last.Flags.Has(controller.FlagKeepable) {
 		t.Fatalf("sent %v: %q, hash %x, want %x; flags %b", ok, b.Name, b.Hash, hash, last.Flags)
 	}

@@ -16,8 +16,8 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
-	"optibfm/internal/rigtest"
 	"optibfm/internal/terminal"
 	"optibfm/rtloop"
 )
@@ -146,19 +146,17 @@ func TestRun_ReportsAWarningOfTheRobot(t *testing.T) {
 			cancel()
 		}
 	}
-	if err := r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}))
 	if !strings.Contains(shown.String(), "WRN "+text) {
 		t.Errorf("the display shows %q", shown.String())
 	}
-	rigtest.Must(t, h.Close())
+	fatal.If(t, h.Close())
 	log, err := flightlog.Open(filepath.Join(r.session.File.Log.Dir, "run.mcap"))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer log.Close()
 	var recorded []string
 	for record, err := range log.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if e := record.Event; e != nil && e.Level == flightlog.Warn {
 			recorded = append(recorded, e.Text)
 		}

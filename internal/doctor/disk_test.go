@@ -13,6 +13,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 )
 
@@ -42,9 +43,7 @@ func TestDoctor_FailsWithoutLogFolder(t *testing.T) {
 	expect(t, "no rights", d.checkLogFolder(), statusFail, "sudo install -d -o optibfm /proc/nothing/here")
 	expect(t, "no rights", d.checkSync(t.Context()), statusSkip, "disk.log_dir")
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, nil, 0o600))
 	d.file.Log.Dir = filepath.Join(file, "logs")
 	expect(t, "below a file", d.checkLogFolder(), statusFail, "file")
 	d.file.Log.Enabled = false
@@ -79,9 +78,7 @@ func TestDoctor_GradesSyncsAndSpace(t *testing.T) {
 func TestDataRate_MatchesWrittenLog(t *testing.T) {
 	const ticks = 256
 	file, err := configs.Load("rover")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	file.Controller.Replan, file.Log.SnapshotS = 0, 1e9 // only ticks
 	dims := tflite.Dims{Obs: 64, Action: 29, Latent: 128}
 	shape := controller.Shape{Obs: dims.Obs, Action: dims.Action, Latent: dims.Latent}
@@ -89,9 +86,7 @@ func TestDataRate_MatchesWrittenLog(t *testing.T) {
 	w, err := flightlog.Create(filepath.Join(t.TempDir(), "log.mcap"), flightlog.Metadata{
 		Shape: shape, Control: file.Controller, Robot: hal.Spec{Name: "robot", Period: period},
 	}, flightlog.Options{NoSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer w.Close()
 	before := w.Stats().Bytes
 	noise := rand.New(rand.NewPCG(1, 2))
@@ -110,13 +105,9 @@ func TestDataRate_MatchesWrittenLog(t *testing.T) {
 				numbers[j] = float32(noise.NormFloat64())
 			}
 		}
-		if err := w.WriteTick(tick); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.WriteTick(tick))
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Flush())
 	written := float64(w.Stats().Bytes-before) / ticks / period.Seconds()
 	if rate := dataRate(file, dims); rate < 0.95*written || rate > 1.05*written {
 		t.Errorf("estimate %.0f bytes/s, written %.0f", rate, written)

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/fatal"
 	"optibfm/rtloop"
 )
 
@@ -123,9 +124,7 @@ func TestDoctor_JSONKeysAndIDsAreStable(t *testing.T) {
 
 func TestDoctor_ReportsInvalidConfigurationAndChecksTheRest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bad.yaml")
-	if err := os.WriteFile(path, []byte("version: 1\nrobto: {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("version: 1\nrobto: {}\n"), 0o600))
 	var out bytes.Buffer
 	err := run(t.Context(), Options{Config: path}, fakeMachine(tree(jetson)), &out, io.Discard)
 	if err == nil {
@@ -228,9 +227,7 @@ func TestPrinter_GroupsAndAlignsFindings(t *testing.T) {
 		r.add([]finding{f})
 		p.print([]finding{f})
 	}
-	if err := p.end(r); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.end(r))
 	const want = `HP ProDesk, Linux 4.19, user optibfm
 
 real time

@@ -15,6 +15,7 @@ import (
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/mcu"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/sections"
 )
@@ -23,7 +24,7 @@ import (
 func load(t *testing.T, name string, set ...string) configs.File {
 	t.Helper()
 	file, err := configs.Load(name, append([]string{"safety.socket=" + filepath.Join(t.TempDir(), "s")}, set...)...)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return file
 }
 
@@ -39,7 +40,7 @@ func haltRobot(t *testing.T, h assembly.Hardware, file configs.File) (printed st
 
 func TestHalt_HaltsTheOtherServosOfAChainWithADeadServo(t *testing.T) {
 	chain, err := feetechtest.New(feetechtest.NewServo(1, 0), feetechtest.NewServo(2, 1))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = chain.Close() })
 	const device = "robot.composite.devices[0].feetech."
 	file := load(t, rigtest.GripperFile, device+"port.path="+chain.Path,
@@ -88,8 +89,8 @@ func TestHalt_HaltsABoardThatDoesNotAnswer(t *testing.T) {
 	const board = "robot.composite.devices[1].mcu."
 	file := load(t, rigtest.WagonFile, append(w.Set, board+"deadman_ms=60000", board+"start_timeout_ms=300")...)
 	base, err := mcu.Open(t.Context(), sections.Get[mcu.Config](rigtest.DevicesOf(file)[1].Sections))
-	rigtest.Must(t, err)
-	rigtest.Must(t, errors.Join(base.Arm(), base.Write([]float64{5, 5}), base.Close()))
+	fatal.If(t, err)
+	fatal.If(t, errors.Join(base.Arm(), base.Write([]float64{5, 5}), base.Close()))
 	w.Base.Mute(true)
 	if w.Stopped("base") == nil {
 		t.Fatal("the board stopped before the halt")
@@ -99,7 +100,7 @@ func TestHalt_HaltsABoardThatDoesNotAnswer(t *testing.T) {
 		!strings.HasPrefix(printed, "halted: neck, arm\n") {
 		t.Errorf("%v, %q", err, printed)
 	}
-	rigtest.Must(t, w.Stopped("base"))
+	fatal.If(t, w.Stopped("base"))
 }
 
 func TestHalt_RunsALineInOrderAndSurvivesAPanic(t *testing.T) {
@@ -122,7 +123,7 @@ func TestHalt_RunsALineInOrderAndSurvivesAPanic(t *testing.T) {
 func TestHalt_HaltsWithoutALock(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
-	rigtest.Must(t, os.WriteFile(plain, nil, 0o600))
+	fatal.If(t, os.WriteFile(plain, nil, 0o600))
 	for set, warning := range map[string]string{
 		"safety.socket=" + filepath.Join(dir, "missing", "s"): "nothing keeps a control process from taking the robot",
 		"safety.socket=" + plain:                              "nothing keeps a control process from taking the robot",
@@ -158,7 +159,7 @@ func TestHalt_HaltsDespiteAMissingDeviceAndASensor(t *testing.T) {
 			t.Errorf("no %q that is limp in %q", note, printed)
 		}
 	}
-	rigtest.Must(t, w.Stopped("neck"))
+	fatal.If(t, w.Stopped("neck"))
 }
 
 func TestHalt_NamesWhyNothingIsHalted(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/setup"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/frames"
@@ -43,7 +43,7 @@ func (f *fakePictures) Close() error { f.closed = true; return nil }
 
 func TestPictureRecorder_KeepsTheSourceOpenAndReportsAFullDiskOnce(t *testing.T) {
 	var picture bytes.Buffer
-	rigtest.Must(t, jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 16, 8)), nil))
+	fatal.If(t, jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 16, 8)), nil))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "image/jpeg")
 		_, _ = w.Write(picture.Bytes())
@@ -130,7 +130,7 @@ func TestProcess_RecordsPicturesOnlyWhenConfigured(t *testing.T) {
 		{change: []string{"log.frames_hz=5"}, note: "no pictures to record"},
 	} {
 		file, err := configs.Load("rover-keyboard", c.change...)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		h := &Process{Session: &setup.Session{File: file}}
 		h.Config.View = c.view
 		h.openPictures()

@@ -7,6 +7,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
@@ -22,13 +23,13 @@ func newSaver(t *testing.T) (*beliefSaver, taskstore.Store, *posterior.Belief) {
 	file.Controller = controller.DefaultConfig()
 	store := taskstore.Store{State: t.TempDir()}
 	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: saverDim}, 1)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	words, err := link.OpenWords(segment)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	belief, err := file.Controller.NewBelief(saverDim)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	keeper, err := store.Lock()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return &beliefSaver{
 		keeper: keeper, template: taskTemplate{file: file, model: "model", robot: "robot"},
 		belief: belief.Clone(), steps: &words.Steps,
@@ -40,7 +41,7 @@ func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 	saver, store, belief := newSaver(t)
 	state := controller.NewState(controller.Shape{Obs: 1, Action: 1, Latent: saverDim})
 	offer := func(label float64, switches uint64) uint64 {
-		rigtest.Must(t, belief.Update([]float64{1, 2, 3}, label, 1))
+		fatal.If(t, belief.Update([]float64{1, 2, 3}, label, 1))
 		belief.State(state.Belief)
 		state.Switches = switches
 		saver.Offer(state, true)
@@ -48,21 +49,21 @@ func TestBeliefSaver_SetsTheBeliefBeforeASwitchAside(t *testing.T) {
 	}
 	offer(1, 0)
 	first := offer(2, 0)
-	rigtest.Must(t, saver.save(<-saver.newest))
+	fatal.If(t, saver.save(<-saver.newest))
 	offer(3, 1) // the saver is too slow for this one
 	offer(4, 1)
 	previous := store.Path(taskstore.Previous)
-	rigtest.Must(t, os.MkdirAll(previous+"/obstacle", 0o700))
+	fatal.If(t, os.MkdirAll(previous+"/obstacle", 0o700))
 	if err := saver.save(<-saver.newest); err == nil {
 		t.Fatal("the belief before the switch is lost")
 	}
-	rigtest.Must(t, os.RemoveAll(previous))
+	fatal.If(t, os.RemoveAll(previous))
 	last := offer(5, 1)
-	rigtest.Must(t, saver.save(<-saver.newest))
-	rigtest.Must(t, saver.finish(nil))
+	fatal.If(t, saver.save(<-saver.newest))
+	fatal.If(t, saver.finish(nil))
 	for name, want := range map[string]uint64{taskstore.Last: last, taskstore.Previous: first} {
 		got, err := store.Load(name)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if got.Belief.Belief.Hash() != want {
 			t.Errorf("%s is another belief", name)
 		}
@@ -79,7 +80,7 @@ func TestBeliefSaver_RetriesAFailedSave(t *testing.T) {
 		return len(saver.newest)
 	}
 	last := store.Path(taskstore.Last)
-	rigtest.Must(t, os.MkdirAll(last+"/obstacle", 0o700))
+	fatal.If(t, os.MkdirAll(last+"/obstacle", 0o700))
 	saver.Learnt(4)
 	for _, next := range []uint64{5, 15} { // the label, and the first retry
 		if offer(next) != 1 {
@@ -93,7 +94,7 @@ func TestBeliefSaver_RetriesAFailedSave(t *testing.T) {
 	if n := len(saver.events); n != 1 {
 		t.Errorf("%d events of two failures in a row", n)
 	}
-	rigtest.Must(t, os.RemoveAll(last))
+	fatal.If(t, os.RemoveAll(last))
 	offer(25)
 	saver.saveOrRetry(<-saver.newest)
 	if _, err := store.Load(taskstore.Last); err != nil || offer(1000) != 0 {
@@ -104,7 +105,7 @@ func TestBeliefSaver_RetriesAFailedSave(t *testing.T) {
 	saver.Learnt(2000)
 	offer(2001) // a planner that was late: neither panics nor waits
 	offer(2002)
-	rigtest.Must(t, saver.finish(nil))
+	fatal.If(t, saver.finish(nil))
 }
 
 func TestBeliefSaver_FreshRunSavesItsFirstBelief(t *testing.T) {
@@ -112,25 +113,25 @@ func TestBeliefSaver_FreshRunSavesItsFirstBelief(t *testing.T) {
 	former := rigtest.NewTask(t, session, taskstore.Last)
 	rigtest.SaveLast(t, session.File.Run.StateDir, former)
 	segment, err := link.New(session.Shape(), 1)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	words, err := link.OpenWords(segment)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	h := &Process{
 		Config: link.HostConfig{Fresh: true}, Session: session, Link: &link.HostLink{Words: words}, Planner: &Planner{},
 	}
 	saver, err := h.openBeliefSaver()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	state := controller.NewState(session.Shape())
 	learner, err := controller.NewLearner(session.File.Controller, session.Shape().Latent, 20e6)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	learner.WriteBelief(state)
 	state.Next = 1
 	saver.Offer(state, false)
 	if len(saver.newest) != 1 {
 		t.Fatal("the first belief waits for log.snapshot_s")
 	}
-	rigtest.Must(t, saver.save(<-saver.newest))
-	rigtest.Must(t, saver.finish(nil))
+	fatal.If(t, saver.save(<-saver.newest))
+	fatal.If(t, saver.finish(nil))
 	store := taskstore.Store{State: session.File.Run.StateDir}
 	for name, want := range map[string]uint64{
 		taskstore.Last: learner.Belief().Hash(), taskstore.Previous: former.Belief.Belief.Hash(),

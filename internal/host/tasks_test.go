@@ -9,6 +9,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
@@ -22,13 +23,13 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 	file := configs.Default()
 	file.Controller = controller.DefaultConfig()
 	watch, err := newBeliefWatch(file.Controller, d)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	desk := &taskDesk{
 		store:    taskstore.Store{Dir: t.TempDir()},
 		template: taskTemplate{file: file, model: "abc", robot: "fake"}, belief: watch,
 	}
 	learner, err := controller.NewLearner(file.Controller, d, 20e6)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	show := func(at int64) {
 		state := controller.NewState(controller.Shape{Obs: 1, Action: 1, Latent: d})
 		state.At = at
@@ -40,7 +41,7 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 	if err := desk.Save("turn", false); err == nil || !strings.Contains(err.Error(), "no label") {
 		t.Errorf("without labels: %v", err)
 	}
-	rigtest.Must(t, learner.WarmStart([]float64{1, 0, 2}, []float64{0.5}))
+	fatal.If(t, learner.WarmStart([]float64{1, 0, 2}, []float64{0.5}))
 	show(rtloop.Now() + 2*later)
 	for _, c := range []struct {
 		name    string
@@ -55,10 +56,10 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 			t.Errorf("%s, replace %v: %v; want %q", c.name, c.replace, err, c.err)
 		}
 	}
-	rigtest.Must(t, desk.store.Save(taskstore.Task{
+	fatal.If(t, desk.store.Save(taskstore.Task{
 		Name: "a", ModelHash: "another", Z: []float64{1}, Origin: taskstore.Origin{Robot: "walker"},
 	}, false))
-	rigtest.Must(t, os.WriteFile(desk.store.Path("b"), []byte("damaged"), 0o600))
+	fatal.If(t, os.WriteFile(desk.store.Path("b"), []byte("damaged"), 0o600))
 	want := []web.SavedTask{
 		{Name: "turn", Robot: "fake"},
 		{Name: "a", Robot: "walker", Other: true},
@@ -68,7 +69,7 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 		t.Errorf("tasks %+v, %v; want %+v", list, err, want)
 	}
 	saved, err := desk.store.Load("turn")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if got, want := saved.Belief.Belief.Hash(), learner.Belief().Hash(); got != want || saved.ModelHash != "abc" {
 		t.Errorf("saved the belief %x of the model %s, want %x", got, saved.ModelHash, want)
 	}
@@ -94,10 +95,10 @@ func TestProcess_SavesAFormerTaskThatWasNotKept(t *testing.T) {
 	} {
 		session := rigtest.NewSession(t, func(f *configs.File) { f.Run.TaskDir = t.TempDir() })
 		learner, err := controller.NewLearner(session.File.Controller, session.Shape().Latent, 20e6)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		phi := make([]float64, session.Shape().Latent)
 		phi[0] = 1
-		rigtest.Must(t, learner.WarmStart(phi, []float64{1}))
+		fatal.If(t, learner.WarmStart(phi, []float64{1}))
 		state := make([]float64, session.Shape().StateLen())
 		learner.Belief().State(state)
 		h := &Process{Session: session, Planner: &Planner{Events: make(chan flightlog.Event, 2)}}
@@ -110,12 +111,12 @@ func TestProcess_SavesAFormerTaskThatWasNotKept(t *testing.T) {
 		c.end(h, tick)
 		h.saving.Wait()
 		saved, err := taskstore.Store{Dir: session.File.Run.TaskDir}.List()
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if len(saved) != c.want || h.former != nil || len(h.Planner.Events) != c.want {
 			t.Errorf("%s: tasks %v, %d events", name, saved, len(h.Planner.Events))
 		}
 		for _, e := range saved {
-			rigtest.Must(t, e.Err)
+			fatal.If(t, e.Err)
 			if !strings.HasPrefix(e.Name, "before-change-") || e.Task.Belief.Belief.Hash() != learner.Belief().Hash() {
 				t.Errorf("%s: the task %s has another belief", name, e.Name)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
@@ -21,9 +22,7 @@ func TestTidier_ReportsAnExceededLimitOnce(t *testing.T) {
 	tidy := &tidier{events: events, log: configs.Log{Dir: t.TempDir(), KeepGB: 1e-9}}
 	kept := filepath.Join(tidy.log.Dir, "kept.mcap")
 	resize := func(size int) {
-		if err := os.WriteFile(kept, make([]byte, size), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(kept, make([]byte, size), 0o600))
 	}
 	for i, step := range []struct {
 		change func()
@@ -58,9 +57,7 @@ func TestTidier_RemovesPicturesAndVerifiedLogsDuringARun(t *testing.T) {
 	end := startTidying(configs.Log{Enabled: true, Dir: dir, KeepGB: 5.5e-9}, events, time.Millisecond) // kept and 2 bytes
 	kept := filepath.Join(dir, "kept.mcap")
 	live, err := os.Create(filepath.Join(dir, "live.mcap"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer live.Close()
 	verified, pictures := filepath.Join(dir, "verified.mcap"), filepath.Join(dir, "kept.view-001.mcap")
 	err = errors.Join(
@@ -71,9 +68,7 @@ func TestTidier_RemovesPicturesAndVerifiedLogsDuringARun(t *testing.T) {
 		os.WriteFile(verified, []byte("log"), 0o600),
 		flightlog.MarkReplayed(verified),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, path := range []string{pictures, verified} {
 		removed := func() bool { _, err := os.Stat(path); return errors.Is(err, fs.ErrNotExist) }
 		if !rigtest.WaitUntil(20*time.Second, removed) {

@@ -10,6 +10,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/record"
 	"optibfm/posterior"
 	"optibfm/rewardsrc/frames"
@@ -21,19 +22,13 @@ func TestWebView_ShowsTheBelief(t *testing.T) {
 	cfg := controller.DefaultConfig()
 	cfg.Lambda = 2
 	watch, err := newBeliefWatch(cfg, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := watch.expects(make([]float64, d)); got == got {
 		t.Errorf("expects %g before there is a belief, want NaN", got)
 	}
 	belief, err := posterior.New(d, 2, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := belief.Update([]float64{3, 0, 4}, 0.5, 1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, belief.Update([]float64{3, 0, 4}, 0.5, 1))
 	state := controller.NewState(controller.Shape{Obs: 1, Action: 1, Latent: d})
 	state.At = 1e12
 	belief.State(state.Belief)
@@ -50,9 +45,7 @@ func TestWebView_ShowsTheBelief(t *testing.T) {
 func TestWebView_ShowsKappa(t *testing.T) {
 	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
 	watch, err := newBeliefWatch(controller.DefaultConfig(), shape.Latent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tick := controller.NewTick(shape)
 	tick.Kappa = 0.7 // gate.kappa is not: κ follows the operator
 	v := webView{belief: watch, attend: &attendance{}, tally: record.NewStatistics(shape), period: time.Millisecond}
@@ -120,9 +113,7 @@ func TestProcess_ReportsASourceWithoutPicturesAtTheStart(t *testing.T) {
 func TestWebView_CountsTheLabelsInTheBelief(t *testing.T) {
 	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
 	watch, err := newBeliefWatch(controller.DefaultConfig(), shape.Latent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	v := webView{belief: watch, attend: &attendance{}, tally: record.NewStatistics(shape), period: time.Millisecond}
 	v.tally.Applied, v.tally.Undone = 3, 1
 	tick := controller.NewTick(shape)

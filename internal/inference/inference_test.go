@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/tflite/tflitetest"
@@ -47,7 +48,7 @@ func (l labels) file(t *testing.T, obs ...npz.Array) string {
 func writeArchive(t *testing.T, a npz.Archive) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "labels.npz")
-	rigtest.Must(t, npz.WriteFile(path, a))
+	fatal.If(t, npz.WriteFile(path, a))
 	return path
 }
 
@@ -68,13 +69,13 @@ func (l labels) textbook(t *testing.T, lambda, rho float64) Result {
 		b.AddScaledVec(b, w*l.reward[i], phi)
 	}
 	var z mat.VecDense
-	rigtest.Must(t, z.SolveVec(v, b))
+	fatal.If(t, z.SolveVec(v, b))
 	logDet, _ := mat.LogDet(v)
 	want := Result{Z: z.RawVector().Data, LogDet: logDet}
 	for i := range l.m {
 		q := mat.NewVecDense(l.d, l.query[i*l.d:(i+1)*l.d])
 		var s mat.VecDense
-		rigtest.Must(t, s.SolveVec(v, q))
+		fatal.If(t, s.SolveVec(v, q))
 		normSq := mat.Dot(q, &s)
 		want.DGap = append(want.DGap, math.Log(1+normSq))
 		want.Norm = append(want.Norm, math.Sqrt(normSq))
@@ -86,7 +87,7 @@ func (l labels) textbook(t *testing.T, lambda, rho float64) Result {
 func check(t *testing.T, path string, o Options, want Result) {
 	t.Helper()
 	got, err := FromFile(path, o)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	near := func(name string, got, want []float64) {
 		t.Helper()
 		if len(got) != len(want) {
@@ -128,7 +129,7 @@ func TestFromFile_EvaluatesTheFeaturesOfAModel(t *testing.T) {
 	l := randomLabels(n, dims.Latent, 2)
 	network := tflitetest.Network(dims, 1)
 	for i := range n {
-		rigtest.Must(t, network.Phi(l.phi[i*l.d:(i+1)*l.d], obs[i*dims.Obs:(i+1)*dims.Obs]))
+		fatal.If(t, network.Phi(l.phi[i*l.d:(i+1)*l.d], obs[i*dims.Obs:(i+1)*dims.Obs]))
 	}
 	o := Options{Model: rigtest.ModelBundle(t), Lambda: 1, Rho: 0.95}
 	check(t, l.file(t, npz.Float32(obs, n, dims.Obs)), o, l.textbook(t, 1, 0.95))

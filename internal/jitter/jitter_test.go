@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
 
 func TestMeasure_MeasuresLoopUnderLoad(t *testing.T) {
 	o := Options{PeriodMS: 2, Seconds: 0.2, Slice: 0.1, Hogs: 1}
 	r, err := Measure(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !r.Identity || r.Loop.Ticks == 0 || r.Loop.Lateness.Count == 0 {
 		t.Fatalf("%+v", r)
 	}
@@ -25,9 +24,7 @@ func TestMeasure_MeasuresLoopUnderLoad(t *testing.T) {
 		t.Fatalf("error %v, %s", err, &out)
 	}
 	out.Reset()
-	if err := r.Print(&out, true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Print(&out, true))
 	var again Result
 	if err := json.Unmarshal(out.Bytes(), &again); err != nil || again.Loop.Ticks != r.Loop.Ticks {
 		t.Fatalf("error %v, %s", err, &out)
@@ -70,18 +67,14 @@ func TestMeasure_RefusesRobotsWithActuators(t *testing.T) {
 		}
 	}
 	p, _, err := newProgramRun("rover", []string{"run.state_dir=/a/belief", "run.start_task=turn"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	file, err := configs.Load("rover", rigtest.SetValues(p.arguments(t.TempDir(), time.Second))...)
 	if err != nil || file.Run.StartTask != "turn" || file.Run.TaskDir != "/a/tasks" {
 		t.Errorf("from a task: %+v, %v", file.Run, err)
 	}
 	p, _, err = newProgramRun("rover", []string{
 		"run.state_dir=/a/belief", "controller.explore.tasks=[turn]", "controller.explore.within_deg=9"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	file, err = configs.Load("rover", rigtest.SetValues(p.arguments(t.TempDir(), time.Second))...)
 	if err != nil || file.Run.TaskDir != "/a/tasks" {
 		t.Errorf("near a task: %+v, %v", file.Run, err)

@@ -8,20 +8,18 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 // stream creates a file, and the variable JOURNAL_STREAM that describes it.
 func stream(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stream"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { f.Close() })
 	var s unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &s); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, unix.Fstat(int(f.Fd()), &s))
 	t.Setenv("JOURNAL_STREAM", fmt.Sprintf("%d:%d", s.Dev, s.Ino))
 	return f
 }
@@ -42,9 +40,7 @@ func TestReads_OnlyTheStreamOfTheJournal(t *testing.T) {
 		t.Error("the stream is not recognised")
 	}
 	other, err := os.Create(filepath.Join(t.TempDir(), "other"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer other.Close()
 	if Reads(other) || Reads(io.Discard) {
 		t.Error("another file counts as the journal")

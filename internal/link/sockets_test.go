@@ -6,24 +6,24 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
-	"optibfm/internal/rigtest"
 )
 
 func TestReceiveFile_ReturnsTheSentFileOrNone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	rigtest.Must(t, os.WriteFile(path, []byte("weights"), 0o600))
+	fatal.If(t, os.WriteFile(path, []byte("weights"), 0o600))
 	sent, err := os.Open(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	ours, theirs, err := link.Sockets("test")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer theirs.Close()
-	rigtest.Must(t, link.SendFile(ours, sent))
-	rigtest.Must(t, sent.Close())
-	rigtest.Must(t, ours.Close())
+	fatal.If(t, link.SendFile(ours, sent))
+	fatal.If(t, sent.Close())
+	fatal.If(t, ours.Close())
 
 	received, err := link.ReceiveFile(theirs)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer received.Close()
 	content := make([]byte, 7)
 	if _, err := received.ReadAt(content, 0); err != nil || !bytes.Equal(content, []byte("weights")) {
@@ -33,11 +33,11 @@ func TestReceiveFile_ReturnsTheSentFileOrNone(t *testing.T) {
 		t.Errorf("after the end: %v, %v", none, err)
 	}
 	plain, other, err := link.Sockets("test")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer other.Close()
 	_, err = plain.Write([]byte{0})
-	rigtest.Must(t, err)
-	rigtest.Must(t, plain.Close())
+	fatal.If(t, err)
+	fatal.If(t, plain.Close())
 	if f, err := link.ReceiveFile(other); f != nil || err == nil {
 		t.Errorf("without a file: %v, %v", f, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -30,13 +31,9 @@ func lockstepRunOf(t *testing.T, change func(*configs.File)) (record.Outcome, *f
 		}
 	})
 	o, err := Run(context.Background(), s, terminal.QuietDisplay{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := flightlog.Open(o.LogPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { r.Close() })
 	return o, r
 }
@@ -71,9 +68,7 @@ func TestRun_ReplaysWithEveryScriptedOperator(t *testing.T) {
 				t.Fatal("0 labels applied")
 			}
 			result, err := flightlog.Verify(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if !result.OK() {
 				t.Errorf("replay differs: %+v", result)
 			}
@@ -86,9 +81,7 @@ func TestRun_ReturnIsTheSumOfRewards(t *testing.T) {
 	sums := make([]float64, 3)
 	steps := make([]int, 3)
 	for record, err := range r.Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if k := record.Tick; k != nil && k.Step > 0 {
 			sums[k.Episode] += k.Reward
 			steps[k.Episode]++
@@ -105,9 +98,7 @@ func TestRun_LogTimesIncrease(t *testing.T) {
 	_, r := lockstepRunOf(t, nil)
 	last := int64(-1)
 	for record, err := range r.Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if k := record.Tick; k != nil {
 			if k.SenseAt < last {
 				t.Fatalf("tick %d: sensed at %d, the one before at %d", k.Index, k.SenseAt, last)
@@ -124,9 +115,7 @@ func TestRun_TwoRunsInOneSecondHaveTwoLogs(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
 		o, err := Run(context.Background(), s, terminal.QuietDisplay{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		seen[o.LogPath] = true
 	}
 	if len(seen) != 3 {
@@ -148,9 +137,7 @@ func TestRun_ReplaysAndBoundsHeldTicks(t *testing.T) {
 		}
 		held, longest, total := 0, 0, 0
 		for record, err := range r.Records() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			k := record.Tick
 			if k == nil {
 				continue
@@ -185,9 +172,7 @@ func TestRun_RecordsAssembledObservations(t *testing.T) {
 	a.F.Residual, a.F.Inputs = true, []string{"state", "last_action", "history"}
 	a.Actor.Residual, a.Actor.Inputs, a.B.Inputs = true, []string{"history", "last_action"}, []string{"state"}
 	bundle, err := tflite.New(m, tflitetest.Tensors(*a, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := rigtest.NewSession(t, func(f *configs.File) {
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 2, 2
 		f.Model.Groups = []controller.Group{
@@ -199,26 +184,18 @@ func TestRun_RecordsAssembledObservations(t *testing.T) {
 	})
 	s.Model = setup.NativeModel{Bundle: bundle}
 	o, err := Run(context.Background(), s, terminal.QuietDisplay{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := flightlog.Open(o.LogPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer r.Close()
 	if name := r.Metadata().Robot.Obs[12].Name; name != "history.speed@-0" {
 		t.Errorf("element 12 is %q", name)
 	}
 	n, err := bundle.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	before, phi, ticks := make([]float32, 14), make([]float64, 8), 0
 	for record, err := range r.Records() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		k := record.Tick
 		if k == nil {
 			continue

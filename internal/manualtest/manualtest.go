@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 )
 
 // Manual is a Markdown file.
@@ -37,9 +38,7 @@ func Manuals(t testing.TB, repository string) (manuals []Manual) {
 		"README.md", "CONTRIBUTING.md", "docs/*.md", "*/*.md", "*/*/*.md", "*/*/*/*.md",
 	} {
 		files, err := filepath.Glob(filepath.Join(repository, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, file := range files {
 			name := strings.TrimPrefix(file, filepath.Clean(repository)+"/")
 			skip := slices.ContainsFunc(manuals, func(m Manual) bool { return m.Path == name }) ||
@@ -48,9 +47,7 @@ func Manuals(t testing.TB, repository string) (manuals []Manual) {
 				continue
 			}
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			manuals = append(manuals, Manual{name, string(text), codeOf(string(text))})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/newrobot"
 	"optibfm/internal/rigtest"
 )
@@ -61,16 +62,16 @@ func TestWriteGo_RunsOutsideTheRepository(t *testing.T) {
 		t.Skip("builds a program")
 	}
 	repository, err := filepath.Abs("../..")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	t.Chdir(t.TempDir())
 	var out bytes.Buffer
-	rigtest.Must(t, newrobot.WriteGo(&out, "crawler", repository))
+	fatal.If(t, newrobot.WriteGo(&out, "crawler", repository))
 	if !strings.Contains(out.String(), "cd crawler && go run . run") {
 		t.Errorf("printed %q", out.String())
 	}
 	dir, err := filepath.Abs("crawler")
-	rigtest.Must(t, err)
-	rigtest.Must(t, os.WriteFile(filepath.Join(dir, "backend.go"), []byte(backend), 0o600))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "backend.go"), []byte(backend), 0o600))
 	if text, err := outside(dir, "go", "build", "-o", "crawler", "."); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -110,7 +111,7 @@ func runAndKill(t *testing.T, dir, program string) {
 	run.Dir = dir
 	var out bytes.Buffer
 	run.Stdout, run.Stderr = &out, &out
-	rigtest.Must(t, run.Start())
+	fatal.If(t, run.Start())
 	moves := func() bool {
 		_, _ = outside(dir, program, "arm", "--socket", socket)
 		status, _ := outside(dir, program, "status", "--socket", socket)
@@ -120,7 +121,7 @@ func runAndKill(t *testing.T, dir, program string) {
 		t.Errorf("not armed; the run printed\n%s", out.String())
 	}
 	time.Sleep(2 * time.Second) // some ticks and labels
-	rigtest.Must(t, run.Process.Kill())
+	fatal.If(t, run.Process.Kill())
 	_ = run.Wait() // killed
 	logs, err := filepath.Glob(filepath.Join(dir, "logs", "*-crawler.mcap"))
 	if err != nil || len(logs) != 1 {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 	"optibfm/internal/newrobot"
-	"optibfm/internal/rigtest"
 )
 
 // pythonWithGymnasium skips a test without it.
@@ -27,9 +27,9 @@ func TestWriteGymnasium_WritesThePeriodOfTheEnvironment(t *testing.T) {
 	repository := must(filepath.Abs("../.."))
 	t.Chdir(t.TempDir())
 	var out bytes.Buffer
-	rigtest.Must(t, newrobot.WriteGymnasium(t.Context(), &out, "car", "MountainCarContinuous-v0", repository))
+	fatal.If(t, newrobot.WriteGymnasium(t.Context(), &out, "car", "MountainCarContinuous-v0", repository))
 	file, err := configs.Load("car/robot.yaml")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if period := file.Loop.PeriodMS; period < 33.333 || period > 33.334 { // its render_fps is 30
 		t.Errorf("period %g ms", period)
 	}

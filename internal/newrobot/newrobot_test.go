@@ -10,20 +10,20 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 	"optibfm/internal/newrobot"
-	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 )
 
 func TestWrite_MakesARobotThatIsComplete(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out bytes.Buffer
-	rigtest.Must(t, newrobot.Write(&out, "crawler"))
+	fatal.If(t, newrobot.Write(&out, "crawler"))
 	if !strings.Contains(out.String(), "--config crawler/robot.yaml") {
 		t.Errorf("printed %q", out.String())
 	}
 	file, err := configs.Load("crawler/robot.yaml")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if _, err := setup.OpenSession(file, false); err != nil {
 		t.Error(err)
 	}
@@ -34,7 +34,7 @@ func TestWrite_MakesARobotThatIsComplete(t *testing.T) {
 		}
 		files++
 		info, err := d.Info()
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if script := filepath.Ext(path) == ".sh"; script != (info.Mode()&0o111 != 0) {
 			t.Errorf("%s: mode %v", path, info.Mode())
 		}
@@ -51,7 +51,7 @@ func TestWrite_MakesARobotThatIsComplete(t *testing.T) {
 
 func TestWrite_RefusesWithoutChanges(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rigtest.Must(t, os.Mkdir("taken", 0o755))
+	fatal.If(t, os.Mkdir("taken", 0o755))
 	for name, want := range map[string]string{
 		"taken": "the folder exists", "": "bad name", "-v": "bad name", "a b": "bad name", "../up": "bad name",
 		"a/b": "bad name", "é": "bad name", strings.Repeat("a", 65): "bad name",
@@ -68,21 +68,21 @@ func TestWrite_RefusesWithoutChanges(t *testing.T) {
 // The script of the template keeps a model that works until the new one is complete.
 func TestTrainScript_KeepsTheFormerModel(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rigtest.Must(t, newrobot.Write(io.Discard, "crawler"))
-	rigtest.Must(t, os.MkdirAll("scripts", 0o755))
-	rigtest.Must(t, os.WriteFile("scripts/train_fb.py", nil, 0o644))
-	rigtest.Must(t, os.Mkdir("bin", 0o755))
+	fatal.If(t, newrobot.Write(io.Discard, "crawler"))
+	fatal.If(t, os.MkdirAll("scripts", 0o755))
+	fatal.If(t, os.WriteFile("scripts/train_fb.py", nil, 0o644))
+	fatal.If(t, os.Mkdir("bin", 0o755))
 	former, err := os.ReadFile("crawler/model/bfm.json")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	t.Setenv("PATH", filepath.Join(must(os.Getwd()), "bin")+":"+os.Getenv("PATH"))
 	train := func(python string) error {
 		text := "#!/bin/sh\nwhile [ \"$1\" != --out ]; do shift; done\nmkdir -p \"$2\" && " + python + "\n"
-		rigtest.Must(t, os.WriteFile("bin/python3", []byte(text), 0o755))
+		fatal.If(t, os.WriteFile("bin/python3", []byte(text), 0o755))
 		return exec.Command("crawler/train.sh").Run()
 	}
 	kept := func() (models []string) {
 		models, err := filepath.Glob("crawler/model.*-*/bfm.json")
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		return models
 	}
 	for _, broken := range []string{"exit 1", `kill -INT $PPID`} {
@@ -93,7 +93,7 @@ func TestTrainScript_KeepsTheFormerModel(t *testing.T) {
 			t.Errorf("%s: %v, the former model is not in its place", broken, err)
 		}
 	}
-	rigtest.Must(t, train(`echo new >"$2/bfm.json"`))
+	fatal.If(t, train(`echo new >"$2/bfm.json"`))
 	if now, err := os.ReadFile("crawler/model/bfm.json"); err != nil || string(now) != "new\n" {
 		t.Errorf("the new model: %q, %v", now, err)
 	}

@@ -15,15 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/safefile"
 )
 
 func encode(t testing.TB, arrays Archive) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, arrays); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Write(&b, arrays))
 	return b.Bytes()
 }
 
@@ -35,15 +34,11 @@ func zipOf(t testing.TB, name, raw string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	w, err := z.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := w.Write([]byte(raw)); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, z.Close())
 	return b.Bytes()
 }
 
@@ -62,13 +57,9 @@ func TestArchive_ReadsBackWhatItWrote(t *testing.T) {
 		"scalar": Array{values: []float64{7}},
 		"empty":  Float32(nil, 0, 24),
 	}
-	if err := WriteFile(path, want); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteFile(path, want))
 	got, err := ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, array := range want {
 		if !slices.Equal(got[name].Shape(), array.Shape()) {
 			t.Errorf("%s: shape %v, want %v", name, got[name].Shape(), array.Shape())
@@ -109,9 +100,7 @@ func TestRead_ConvertsFortranOrder(t *testing.T) {
 	const header = "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }"
 	raw := zipOf(t, "x.npy", npyOf(header, "\x01\x04\x02\x05\x03\x06"))
 	got, err := decode(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if want := []float64{1, 2, 3, 4, 5, 6}; !slices.Equal(got["x"].Float64s(), want) {
 		t.Errorf("got %v, want %v", got["x"].Float64s(), want)
 	}
@@ -166,13 +155,9 @@ func TestRead_SkipsArraysOfOtherTypes(t *testing.T) {
 			if err == nil {
 				_, err = w.Write([]byte(raw))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, z.Close())
 		got, err := decode(b.Bytes())
 		if err != nil || got["x"].Float64s()[0] != 2 {
 			t.Errorf("%s: %v, %v", descr, got, err)
@@ -276,9 +261,7 @@ func FuzzParseNeverPanics(f *testing.F) {
 
 func TestReadFile_RefusesFilesThatAreNotRegular(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe.npz")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, syscall.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, "/dev/zero"} {
 		errs := make(chan error, 1)
 		go func() {

@@ -11,6 +11,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/rewardsrc"
@@ -49,8 +50,8 @@ func newIntake(t *testing.T, source rewardsrc.Source, change func(*configs.File)
 	i.LabelIntake = NewLabelIntake(s.File, source, i.recorder, rewardsrc.Monotonic)
 	var err error
 	i.recorder.Log, i.path, err = s.CreateLog(rigtest.RoverSpec(t), "", false)
-	rigtest.Must(t, err)
-	t.Cleanup(func() { rigtest.Must(t, source.Halt()) })
+	fatal.If(t, err)
+	t.Cleanup(func() { fatal.If(t, source.Halt()) })
 	return i
 }
 
@@ -86,12 +87,12 @@ func (i *intake) give(l rewardsrc.Label) {
 // logged closes the log and returns its labels and the texts of its events.
 func (i *intake) logged() (labels []rewardsrc.Label, events []string) {
 	i.t.Helper()
-	rigtest.Must(i.t, i.recorder.Log.Close())
+	fatal.If(i.t, i.recorder.Log.Close())
 	r, err := flightlog.Open(i.path)
-	rigtest.Must(i.t, err)
+	fatal.If(i.t, err)
 	defer r.Close()
 	for record, err := range r.Records() {
-		rigtest.Must(i.t, err)
+		fatal.If(i.t, err)
 		if record.Label != nil {
 			labels = append(labels, *record.Label)
 		}
@@ -220,7 +221,7 @@ func TestLabelIntake_ReportsRefusalsOnceASecond(t *testing.T) {
 func TestLockstepSource_RefusesLabelsAboutAStoppedRobot(t *testing.T) {
 	cfg := scripted.DefaultConfig()
 	operator, err := scripted.New(cfg)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	s := rigtest.NewSession(t, func(f *configs.File) { f.Controller.Credit = controller.CreditConfig{} })
 	var refused []error
 	r := &Recorder{Statistics: NewStatistics(s.Shape()), Display: results{&refused}}
@@ -286,7 +287,7 @@ func TestLabelIntake_UndoKeepsAFormerTaskOnADeviceWithoutThatButton(t *testing.T
 		configs.SourceRemote: rewardsrc.Keep, configs.SourceKeyboard: rewardsrc.Undo,
 	} {
 		operator, err := scripted.New(scripted.DefaultConfig())
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		i := newIntake(t, operator, func(f *configs.File) { f.Operator.Source = source })
 		undo := func() rewardsrc.Label {
 			i.give(rewardsrc.Label{Kind: rewardsrc.Undo, Undoes: 3, Tick: rewardsrc.NoTick, At: rewardsrc.Monotonic()})

@@ -17,7 +17,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
 
@@ -144,12 +144,12 @@ type replayResult struct {
 func replayBytes(t *testing.T, log []byte) replayResult {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.mcap")
-	rigtest.Must(t, os.WriteFile(path, log, 0o600))
+	fatal.If(t, os.WriteFile(path, log, 0o600))
 	var out bytes.Buffer
 	var r replayResult
 	r.err = Replay(&out, path, Options{JSON: true})
 	if out.Len() > 0 {
-		rigtest.Must(t, json.Unmarshal(out.Bytes(), &r.replayReport))
+		fatal.If(t, json.Unmarshal(out.Bytes(), &r.replayReport))
 	}
 	r.marked = flightlog.Replayed(path)
 	r.info = Info(io.Discard, path)
@@ -263,20 +263,20 @@ func damagedLogs(t *testing.T) (logs [numLogs][]byte) {
 	t.Helper()
 	read := func(path string) []byte {
 		log, err := os.ReadFile(path)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		return log
 	}
 	path, w := writeChunks(t, false)
 	logs[killedLog] = read(path)
 	logs[tornLog] = logs[killedLog][:len(logs[killedLog])-1000]
-	rigtest.Must(t, w.Close())
+	fatal.If(t, w.Close())
 	logs[closedLog] = read(path)
 	copied := filepath.Join(t.TempDir(), "copied.mcap")
 	_, err := flightlog.Recover(path, copied)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	logs[copiedLog] = read(copied)
 	path, w = writeChunks(t, true)
-	rigtest.Must(t, w.Close())
+	fatal.If(t, w.Close())
 	logs[packedLog] = read(path)
 	return logs
 }
@@ -293,16 +293,16 @@ func writeChunks(t *testing.T, compress bool) (path string, w *flightlog.Writer)
 		Program: "test", Shape: shape, Control: cfg, Robot: hal.Spec{Name: "testbot", Period: period},
 		Config: []byte("robot: {driver: rover}\noperator: {source: scripted}\n"), Extra: map[string]string{"task": "stand"},
 	}, flightlog.Options{NoSync: true, Compress: compress, FlushEvery: time.Hour})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	learner, err := controller.NewLearner(cfg, shape.Latent, period)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	state := make([]float64, posterior.StateLen(shape.Latent))
 	tick := controller.NewTick(shape)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range uint64(150) {
 		if i%30 == 0 {
 			learner.Belief().State(state)
-			rigtest.Must(t, w.WriteSnapshot(flightlog.Snapshot{Next: i, State: state, Hash: learner.Belief().Hash()}))
+			fatal.If(t, w.WriteSnapshot(flightlog.Snapshot{Next: i, State: state, Hash: learner.Belief().Hash()}))
 		}
 		tick.Flags = controller.FlagArmed
 		for k := range tick.Phi {
@@ -310,10 +310,10 @@ func writeChunks(t *testing.T, compress bool) (path string, w *flightlog.Writer)
 		}
 		writeTick(t, w, learner, tick, i, i%10 == 9, false)
 		if i%7 == 6 {
-			rigtest.Must(t, w.Flush())
+			fatal.If(t, w.Flush())
 		}
 	}
-	rigtest.Must(t, w.Flush())
+	fatal.If(t, w.Flush())
 	return path, w
 }
 
@@ -322,14 +322,14 @@ func writeChunks(t *testing.T, compress bool) (path string, w *flightlog.Writer)
 func damagedLog(t *testing.T) string {
 	t.Helper()
 	path, w := writeChunks(t, false)
-	rigtest.Must(t, w.Close())
+	fatal.If(t, w.Close())
 	log, err := os.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	log[len(log)/2+200] ^= 1
 	t.Chdir(t.TempDir())
 	path = filepath.Join("-my logs", "run.mcap")
-	rigtest.Must(t, os.Mkdir(filepath.Dir(path), 0o700))
-	rigtest.Must(t, os.WriteFile(path, log, 0o600))
+	fatal.If(t, os.Mkdir(filepath.Dir(path), 0o700))
+	fatal.If(t, os.WriteFile(path, log, 0o600))
 	return path
 }
 
@@ -369,11 +369,11 @@ func TestReview_EveryFunctionReportsDamage(t *testing.T) {
 
 func TestReview_ReadsALogWhoseSettingsAreDamaged(t *testing.T) {
 	path, w := writeChunks(t, false)
-	rigtest.Must(t, w.Close())
+	fatal.If(t, w.Close())
 	log, err := os.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	log[bytes.Index(log, []byte("controller.json"))+400] ^= 1
-	rigtest.Must(t, os.WriteFile(path, log, 0o600))
+	fatal.If(t, os.WriteFile(path, log, 0o600))
 	about, infoErr := info(t, path)
 	ticks, catErr := cat(t, path, "/tick")
 	text, replayErr := replayed(t, path, Options{})
@@ -396,7 +396,7 @@ func TestReview_ReadsALogWhoseSettingsAreDamaged(t *testing.T) {
 	if n := strings.Count(ticks, `"index"`); n < 149 || flightlog.Replayed(path) {
 		t.Errorf("%d ticks; marked as replayed: %v", n, flightlog.Replayed(path))
 	}
-	rigtest.Must(t, Recover(io.Discard, path, path+".copy"))
+	fatal.If(t, Recover(io.Discard, path, path+".copy"))
 	text, err = replayed(t, path+".copy", Options{})
 	contains(t, text, "150 ticks can be")
 	if !errors.Is(err, flightlog.ErrUnverifiable) {
@@ -406,9 +406,9 @@ func TestReview_ReadsALogWhoseSettingsAreDamaged(t *testing.T) {
 
 func TestReplay_DoesNotMarkARecoveredCopy(t *testing.T) {
 	path := damagedLog(t)
-	rigtest.Must(t, Recover(io.Discard, path, "copy.mcap"))
+	fatal.If(t, Recover(io.Discard, path, "copy.mcap"))
 	out, err := replayed(t, "copy.mcap", Options{})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	contains(t, out, "recovered", "from a log with damage")
 	if flightlog.Replayed("copy.mcap") {
 		t.Error("the copy is marked as replayed: a run may remove it")
@@ -417,7 +417,7 @@ func TestReplay_DoesNotMarkARecoveredCopy(t *testing.T) {
 
 func TestReview_AKilledRunsLogIsNotDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.mcap")
-	rigtest.Must(t, os.WriteFile(path, damagedLogs(t)[tornLog], 0o600))
+	fatal.If(t, os.WriteFile(path, damagedLogs(t)[tornLog], 0o600))
 	_, infoErr := info(t, path)
 	_, catErr := cat(t, path, "")
 	_, replayErr := replayed(t, path, Options{})
@@ -431,20 +431,20 @@ func TestReview_PicturesDoNotAffectTheLog(t *testing.T) {
 	path, w := writeChunks(t, false)
 	pictures := w.Pictures(0)
 	for i := range 3 {
-		rigtest.Must(t, pictures.Write(flightlog.Picture{At: int64(i), JPEG: []byte("picture")}))
+		fatal.If(t, pictures.Write(flightlog.Picture{At: int64(i), JPEG: []byte("picture")}))
 	}
-	rigtest.Must(t, errors.Join(pictures.Close(), w.Close()))
+	fatal.If(t, errors.Join(pictures.Close(), w.Close()))
 	out, err := info(t, path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	contains(t, out, "pictures   3, ")
 	file := strings.TrimSuffix(path, ".mcap") + ".view-001.mcap"
 	content, err := os.ReadFile(file)
-	rigtest.Must(t, err)
-	rigtest.Must(t, os.WriteFile(file, bytes.Replace(content, []byte("picture"), []byte("damaged"), -1), 0o600))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(file, bytes.Replace(content, []byte("picture"), []byte("damaged"), -1), 0o600))
 	var page bytes.Buffer
 	err = errors.Join(Info(&page, path), Replay(io.Discard, path, Options{}),
 		Replay(io.Discard, path, Options{Page: filepath.Join(t.TempDir(), "run.html")}), Release([]string{file}))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	contains(t, page.String(), "complete", "not all are readable")
 	if !flightlog.Replayed(path) || flightlog.Replayed(file) {
 		t.Error("the log is not marked as replayed, or its pictures are")
@@ -453,11 +453,11 @@ func TestReview_PicturesDoNotAffectTheLog(t *testing.T) {
 
 func TestReplay_PageOfALogWithoutASnapshotIsAnError(t *testing.T) {
 	path, w := writeChunks(t, false)
-	rigtest.Must(t, w.Close())
+	fatal.If(t, w.Close())
 	log, err := os.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	beforeTheFirstChunk := bytes.Index(log, []byte("robot: {driver")) + 100
-	rigtest.Must(t, os.WriteFile(path, log[:beforeTheFirstChunk], 0o600))
+	fatal.If(t, os.WriteFile(path, log[:beforeTheFirstChunk], 0o600))
 	for _, o := range []Options{{}, {Page: filepath.Join(t.TempDir(), "run.html")}} {
 		if _, err := replayed(t, path, o); !errors.Is(err, flightlog.ErrNoSnapshot) {
 			t.Errorf("%+v: %v", o, err)

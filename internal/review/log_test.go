@@ -13,7 +13,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -29,25 +29,25 @@ func writeLog(t *testing.T, differs bool) string {
 		Program: "test", Shape: shape, Control: cfg, Robot: hal.Spec{Name: "testbot", Period: period},
 		Extra: map[string]string{"task": ""}, // as of a robot that is no simulator
 	}, flightlog.Options{NoSync: true})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	learner, err := controller.NewLearner(cfg, shape.Latent, period)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	state := make([]float64, posterior.StateLen(shape.Latent))
 	learner.Belief().State(state)
-	rigtest.Must(t, w.WriteSnapshot(flightlog.Snapshot{State: state, Hash: learner.Belief().Hash()}))
+	fatal.If(t, w.WriteSnapshot(flightlog.Snapshot{State: state, Hash: learner.Belief().Hash()}))
 	tick := controller.NewTick(shape)
 	for i := range uint64(50) {
 		tick.Flags = controller.FlagArmed | controller.FlagReward
 		tick.Phi[0], tick.Phi[1], tick.Reward = 1, float64(i%7), 1
 		writeTick(t, w, learner, tick, i, true, differs && i == 30)
 	}
-	rigtest.Must(t, w.Close())
+	fatal.If(t, w.Close())
 	return path
 }
 
 func TestInfo_HasNoEmptyFields(t *testing.T) {
 	var out bytes.Buffer
-	rigtest.Must(t, Info(&out, writeLog(t, false)))
+	fatal.If(t, Info(&out, writeLog(t, false)))
 	if strings.Contains(out.String(), "task") {
 		t.Errorf("%s", out.String())
 	}
@@ -94,7 +94,7 @@ func writeTick(
 	tick.DGap = posterior.DGap(tick.NormSq, learner.LabelWeight())
 	if tick.NumLabels = 0; label {
 		l := rewardsrc.Label{ID: i + 1, Tick: i, Value: 1, Kind: rewardsrc.Value, At: tick.SenseAt}
-		rigtest.Must(t, w.WriteLabel(l))
+		fatal.If(t, w.WriteLabel(l))
 		tick.Labels[0], tick.NumLabels = learner.Apply(l, 0), 1
 	}
 	tick.Revised = learner.Settle(tick.Index)
@@ -103,7 +103,7 @@ func writeTick(
 	if wrong {
 		tick.Hash++
 	}
-	rigtest.Must(t, w.WriteTick(tick))
+	fatal.If(t, w.WriteTick(tick))
 }
 
 // printed calls a function that prints, and checks the width of the lines.
@@ -145,7 +145,7 @@ func contains(t *testing.T, text string, parts ...string) {
 
 func TestReplay_ComparesEveryTick(t *testing.T) {
 	out, err := replayed(t, writeLog(t, false), Options{})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	contains(t, out, "50 of 50 ticks: every hash", "50 applied")
 	out, err = replayed(t, writeLog(t, true), Options{})
 	if !errors.Is(err, ErrDiffers) {
@@ -157,10 +157,10 @@ func TestReplay_ComparesEveryTick(t *testing.T) {
 func TestReplay_AnswersWhatIf(t *testing.T) {
 	path, kappa, lambda := writeLog(t, false), 0.5, 2.0
 	out, err := replayed(t, path, Options{WhatIf: &flightlog.Params{Kappa: &kappa}})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	contains(t, out, "What if kappa = 0.5 (was 0)", "by a logged label", "cosine")
 	out, err = replayed(t, path, Options{WhatIf: &flightlog.Params{Lambda: &lambda}, JSON: true})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	contains(t, out, `"ok": true`, `"lambda": 2`)
 }
 
@@ -172,7 +172,7 @@ func TestReplay_WritesAPage(t *testing.T) {
 			t.Errorf("differs %v: got %v", differs, err)
 		}
 		content, err := os.ReadFile(page)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		contains(t, out, page, "of 50 ticks")
 		contains(t, string(content), "<!DOCTYPE html>", "</html>")
 		if strings.Contains(string(content), "1 DIFFER. The first: tick 30: hash") != differs {
@@ -191,10 +191,10 @@ func TestReplay_WritesAPage(t *testing.T) {
 func TestRecover_CopiesACutLog(t *testing.T) {
 	path := writeLog(t, false)
 	whole, err := os.ReadFile(path)
-	rigtest.Must(t, err)
-	rigtest.Must(t, os.WriteFile(path, whole[:len(whole)-len(whole)/3], 0o600))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(path, whole[:len(whole)-len(whole)/3], 0o600))
 	out, err := info(t, path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	contains(t, out, "never closed", "the last tick is", "log recover "+path)
 
 	target := filepath.Join(t.TempDir(), "copy.mcap")
@@ -205,13 +205,13 @@ func TestRecover_CopiesACutLog(t *testing.T) {
 		}
 	}
 	out, err = info(t, target)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	contains(t, out, "complete")
 }
 
 func TestCat_PrintsOneTopic(t *testing.T) {
 	out, err := cat(t, writeLog(t, false), "/label")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if n := strings.Count(out, "\n"); n != 50 {
 		t.Errorf("%d lines for 50 labels", n)
 	}
@@ -222,7 +222,7 @@ func TestCat_PrintsOneTopic(t *testing.T) {
 
 func TestRelease_MarksLogsOnly(t *testing.T) {
 	notes, log := filepath.Join(t.TempDir(), "notes.mcap"), writeLog(t, false)
-	rigtest.Must(t, os.WriteFile(notes, []byte("no log"), 0o600))
+	fatal.If(t, os.WriteFile(notes, []byte("no log"), 0o600))
 	if err := Release([]string{notes, log}); err == nil || flightlog.Replayed(notes) || !flightlog.Replayed(log) {
 		t.Errorf("%v; marked: notes %v, log %v", err, flightlog.Replayed(notes), flightlog.Replayed(log))
 	}

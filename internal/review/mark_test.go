@@ -7,26 +7,26 @@ import (
 	"testing"
 
 	"optibfm/flightlog"
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 )
 
 func TestReplay_MarksNoLabelsOfAPerson(t *testing.T) {
 	simulated, w := writeChunks(t, false)
-	rigtest.Must(t, w.Close())
+	fatal.If(t, w.Close())
 	person := writeLog(t, false) // its configuration names no operator
 	page := filepath.Join(t.TempDir(), "report.html")
 	for _, o := range []Options{{}, {Page: page}} {
 		for path, want := range map[string]bool{simulated: true, person: false} {
 			_ = os.Remove(path + ".replayed")
 			out, err := replayed(t, path, o)
-			rigtest.Must(t, err)
+			fatal.If(t, err)
 			if flightlog.Replayed(path) != want || strings.Contains(out, "marked     yes") != want ||
 				strings.Contains(out, "marked     no: a person gave its labels") == want {
 				t.Errorf("%+v, marked %v, want %v:\n%s", o, flightlog.Replayed(path), want, out)
 			}
 		}
 	}
-	rigtest.Must(t, Release([]string{person}))
+	fatal.If(t, Release([]string{person}))
 	if !flightlog.Replayed(person) {
 		t.Error("the released log is not marked")
 	}

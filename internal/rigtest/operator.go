@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
 	"optibfm/rewardsrc/evdev"
@@ -44,7 +45,7 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		cfg := keyboard.DefaultConfig()
 		cfg.RefractoryMS = 0
 		k, err := keyboard.Open(cfg, keyboard.Options{Terminal: terminal, Display: func(keyboard.Notice) {}})
-		Must(t, err)
+		fatal.If(t, err)
 		return k, func() { WriteString(t, person, "+") }
 	},
 	configs.SourceConsole: func(t *testing.T) (rewardsrc.Source, func()) {
@@ -59,23 +60,23 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		cfg := evdev.DefaultConfig()
 		cfg.Device.Name, cfg.Good, cfg.Bad, cfg.Labels.RefractoryMS = "FootSwitch", "KEY_A", "KEY_B", 0
 		p, err := evdev.Open(cfg, evdev.Options{System: machine})
-		Must(t, err)
+		fatal.If(t, err)
 		return p, func() { device.Press(PedalGood) }
 	},
 	"gpio": func(t *testing.T) (rewardsrc.Source, func()) {
 		read, write, err := os.Pipe()
-		Must(t, err)
+		fatal.If(t, err)
 		keepOpen(t, write)
-		Must(t, unix.SetNonblock(int(read.Fd()), true))
+		fatal.If(t, unix.SetNonblock(int(read.Fd()), true))
 		cfg := gpio.DefaultConfig()
 		cfg.Good, cfg.Bad, cfg.Labels.RefractoryMS = "0", "1", 0
 		p, err := gpio.Open(cfg, gpio.Options{System: chip{read}})
-		Must(t, err)
+		fatal.If(t, err)
 		edges := uint32(0)
 		return p, func() {
 			for _, id := range []uapi.LineEventID{uapi.LineEventRisingEdge, uapi.LineEventFallingEdge} {
 				edges++
-				Must(t, binary.Write(write, binary.NativeEndian,
+				fatal.If(t, binary.Write(write, binary.NativeEndian,
 					uapi.LineEvent{Timestamp: uint64(rewardsrc.Monotonic()), ID: id, Seqno: edges, LineSeqno: edges}))
 			}
 		}
@@ -84,7 +85,7 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		cfg := web.DefaultConfig()
 		cfg.Listen, cfg.RefractoryMS = "127.0.0.1:0", 0
 		s, err := web.Open(cfg, web.Options{Period: 20 * time.Millisecond})
-		Must(t, err)
+		fatal.If(t, err)
 		p := PairPhone(t, text(s.Pairing().URL))
 		conn := p.dial(t.Context())
 		go func() { // until the source is halted
@@ -96,7 +97,7 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		return s, func() {
 			presses++
 			press := fmt.Appendf(nil, `{"type":"press","id":%d,"kind":"good","at":1}`, presses)
-			Must(t, conn.Write(t.Context(), websocket.MessageText, press))
+			fatal.If(t, conn.Write(t.Context(), websocket.MessageText, press))
 		}
 	},
 	configs.SourceRemote: func(t *testing.T) (rewardsrc.Source, func()) {
@@ -104,14 +105,14 @@ var Operators = map[string]func(t *testing.T) (source rewardsrc.Source, press fu
 		cfg.Labels.RefractoryMS = 0
 		buttons := make(remoteButtons, 8)
 		p, err := remote.Open(cfg, buttons, panel.Options{})
-		Must(t, err)
+		fatal.If(t, err)
 		return p, func() { buttons <- 'A' }
 	},
 	configs.SourceScripted: func(t *testing.T) (rewardsrc.Source, func()) {
 		cfg := scripted.DefaultConfig()
 		cfg.Blind = true
 		o, err := scripted.New(cfg)
-		Must(t, err)
+		fatal.If(t, err)
 		tick := uint64(0)
 		return o, func() {
 			tick++
@@ -139,15 +140,7 @@ func (c chip) Close() error                                { return c.events.Clo
 func WriteString(t *testing.T, to io.Writer, text string) {
 	t.Helper()
 	_, err := io.WriteString(to, text)
-	Must(t, err)
-}
-
-// Must fails the test if err is not nil.
-func Must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }
 
 // OpenPTY returns both ends of a new pseudo-terminal. It skips the test if there are none.
@@ -158,17 +151,11 @@ func OpenPTY(t *testing.T) (person, terminal *os.File) {
 		t.Skipf("no pseudo-terminals here: %v", err)
 	}
 	keepOpen(t, person)
-	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	keepOpen(t, terminal)
 	return person, terminal
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
@@ -30,17 +31,13 @@ func NewSavedModelSession(t *testing.T, change func(*configs.File)) *setup.Sessi
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	saved.Sizes = model.Dims()
 	if _, err := tflite.SaveSavedModel(dir, saved); err != nil || model.Close() != nil {
 		t.Fatal(err)
 	}
 	opened, err := setup.OpenModel(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := NewSession(t, func(f *configs.File) {
 		sections.Edit(&f.Model.Sections, func(c *tensorflow.Config) { c.Device = "/CPU:0" })
 		if change != nil {

@@ -12,6 +12,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/tflite"
@@ -43,9 +44,7 @@ func RoverBundle(t *testing.T, change func(*tflite.Manifest)) string {
 	}
 	change(&m)
 	dir := filepath.Join(t.TempDir(), "bundle")
-	if err := tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)))
 	return dir
 }
 
@@ -94,9 +93,7 @@ func SavedModelBundle(t *testing.T, change func(*tflite.SavedModel)) string {
 func RoverSpec(t testing.TB) hal.Spec {
 	t.Helper()
 	r, err := rover.New(rover.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r.Spec()
 }
 
@@ -110,9 +107,7 @@ func NewSession(t *testing.T, change func(*configs.File)) *setup.Session {
 		change(&file)
 	}
 	s := &setup.Session{File: file, Model: setup.NativeModel{Bundle: tflitetest.Bundle(roverDims, 1)}}
-	if err := s.UpdateYAML(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.UpdateYAML())
 	return s
 }
 
@@ -145,9 +140,7 @@ func NormalisedBundle(t *testing.T) string {
 func saveBundle(t *testing.T, m tflite.Manifest, tensors map[string]tflite.Tensor) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	if err := tflite.Save(dir, m, tensors); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Save(dir, m, tensors))
 	return dir
 }
 
@@ -168,7 +161,7 @@ func WaitUntil(timeout time.Duration, done func() bool) bool {
 func BeliefHashes(t *testing.T, r *flightlog.Reader) (hashes []uint64) {
 	t.Helper()
 	for record, err := range r.Records() {
-		Must(t, err)
+		fatal.If(t, err)
 		if record.Tick != nil {
 			hashes = append(hashes, record.Tick.Hash)
 		}

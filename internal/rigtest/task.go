@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 )
@@ -14,13 +15,13 @@ func NewTask(t *testing.T, s *setup.Session, name string) taskstore.Task {
 	t.Helper()
 	k := s.File.Controller
 	l, err := controller.NewLearner(k, s.Model.Dims().Latent, 20*time.Millisecond)
-	Must(t, err)
+	fatal.If(t, err)
 	d := s.Model.Dims().Latent
 	phi := make([]float64, 3*d)
 	for i := range phi {
 		phi[i] = float64(i%5) - 2
 	}
-	Must(t, l.WarmStart(phi, []float64{1, -1, 0.5}))
+	fatal.If(t, l.WarmStart(phi, []float64{1, -1, 0.5}))
 	saved := taskstore.SavedBelief{
 		Belief: l.Belief(), Basis: k.BasisHash(), Offset: k.Offset, Sigma: k.Sigma, Estimate: k.Noise.Estimate,
 		Noise: l.Noise(), SavedAt: time.Unix(1e9, 0), Sessions: []taskstore.Session{{ID: "earlier-0", Until: 9}},
@@ -35,9 +36,9 @@ func NewTask(t *testing.T, s *setup.Session, name string) taskstore.Task {
 func TaskFile(t *testing.T, task taskstore.Task) []byte {
 	t.Helper()
 	store := taskstore.Store{Dir: t.TempDir()}
-	Must(t, store.Save(task, false))
+	fatal.If(t, store.Save(task, false))
 	_, data, err := store.Read(task.Name)
-	Must(t, err)
+	fatal.If(t, err)
 	return data
 }
 
@@ -45,7 +46,7 @@ func TaskFile(t *testing.T, task taskstore.Task) []byte {
 func SaveLast(t *testing.T, dir string, task taskstore.Task) {
 	t.Helper()
 	keeper, err := taskstore.Store{State: dir}.Lock()
-	Must(t, err)
-	Must(t, keeper.Save(task))
-	Must(t, keeper.Close())
+	fatal.If(t, err)
+	fatal.If(t, keeper.Save(task))
+	fatal.If(t, keeper.Close())
 }

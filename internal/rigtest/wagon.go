@@ -16,6 +16,7 @@ import (
 	"optibfm/hal/mcu/mcutest"
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	_ "optibfm/standard" // the drivers of configurations
 	"optibfm/tflite"
@@ -49,16 +50,14 @@ type Wagon struct {
 func NewWagon(t *testing.T) *Wagon {
 	t.Helper()
 	cfg, err := configs.Load(WagonFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w := &Wagon{Rig: NewRig(), Closed: map[string]bool{}}
 	if w.Base, err = mcutest.New(mcutest.Rover()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Unplug("base") })
 	w.Neck, err = dynamixeltest.New(dynamixeltest.NewServo(1, 1020, 3), dynamixeltest.NewServo(2, 1060, 3))
-	Must(t, err)
+	fatal.If(t, err)
 	t.Cleanup(func() { w.Unplug("neck") })
 	if w.Arm, err = mittest.New(sections.Get[mit.Config](DevicesOf(cfg)[3].Sections)); err != nil {
 		t.Fatal(err)
@@ -92,9 +91,7 @@ func WagonBundle(t *testing.T) string {
 	t.Helper()
 	m := tflitetest.Manifest(tflite.Dims{Obs: 9, Action: 6, Latent: 8, Ensemble: 2})
 	dir := filepath.Join(t.TempDir(), "bundle")
-	if err := tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Save(dir, m, tflitetest.Tensors(m.Architecture, 1)))
 	return dir
 }
 

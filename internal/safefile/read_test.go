@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/safefile"
 )
 
@@ -44,13 +45,9 @@ func TestInstead_RecognisesPointersAndPages(t *testing.T) {
 func TestOpen_RefusesAllButRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "socket")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)))
 	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer listener.Close()
 	for _, path := range []string{pipe, link, "/dev/zero", dir} {
 		err := within(t, func() error {
@@ -72,9 +69,7 @@ func TestOpen_RefusesAllButRegularFiles(t *testing.T) {
 func TestOpen_FollowsLinksToRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
-	if err := errors.Join(os.WriteFile(file, []byte("text"), 0o600), os.Symlink("file", link)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.WriteFile(file, []byte("text"), 0o600), os.Symlink("file", link)))
 	f, size, err := safefile.Open(link)
 	if err != nil || size != 4 {
 		t.Fatalf("size %d, %v", size, err)
@@ -84,9 +79,7 @@ func TestOpen_FollowsLinksToRegularFiles(t *testing.T) {
 
 func TestReadFile_IsBoundedByTheLimitAndTheSizeAtOpening(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "file"), []byte("text"), 0o600))
 	systems := map[string]fs.FS{"dir": safefile.Dir(dir), "map": fstest.MapFS{"file": {Data: []byte("text")}}}
 	for name, fsys := range systems {
 		if content, err := safefile.ReadFile(fsys, "file", 4); string(content) != "text" || err != nil {

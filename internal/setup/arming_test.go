@@ -11,6 +11,7 @@ import (
 	"optibfm/hal/assembly"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
@@ -125,7 +126,7 @@ func TestCheckStart_FindsPosesAndLeapsBeforeTheRobotIsOpened(t *testing.T) {
 		t.Errorf("rover: %v", impossible)
 	}
 	arm, err := configs.Load("composite")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	rigtest.EditRobot(&arm, func(c *assembly.Config) {
 		for i := range c.Action {
 			c.Action[i].Unit = "rad" // hobby servos

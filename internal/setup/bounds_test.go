@@ -25,6 +25,7 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/serial"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/sections"
 	"optibfm/internal/setup"
@@ -114,18 +115,16 @@ func TestCheckBounds_ComparesTheRobotWithTheLoop(t *testing.T) {
 
 func TestCheckBounds_EmbeddedConfigurationsAreStrict(t *testing.T) {
 	board, err := mcutest.New(mcutest.Rover())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer board.Close()
 	for name, set := range map[string][]string{
 		"composite": nil, "rover-mcu": {"robot.composite.devices[0].mcu.port.path=" + board.Path},
 	} {
 		file, err := configs.Load(name, set...)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		hardware, c := rigtest.NewRig().Hardware(), rigtest.Section[assembly.Config](file)
 		robot, err := assembly.OpenDevices(t.Context(), hardware, c, file.Loop.Period(), rtloop.Now)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		defer func() { _ = setup.CloseRobot(robot) }()
 		var printed bytes.Buffer
 		if err := setup.CheckBounds(&printed, robot, file); err != nil || file.Loop.Posture != rtloop.Strict {
@@ -195,10 +194,10 @@ func TestBounds_HoldForEveryBusFault(t *testing.T) {
 				return bus, err
 			}
 			file, err := configs.Load("composite")
-			rigtest.Must(t, err)
+			fatal.If(t, err)
 			section := rigtest.Section[assembly.Config](file)
 			robot, err := assembly.OpenDevices(t.Context(), h, section, file.Loop.Period(), rtloop.Now)
-			rigtest.Must(t, err)
+			fatal.If(t, err)
 			defer func() { bus.how = nil; _ = setup.CloseRobot(robot) }()
 			bounds, obs := robot.Bounds(), make([]float32, len(robot.Spec().Obs))
 			for _, call := range []struct {
@@ -213,7 +212,7 @@ func TestBounds_HoldForEveryBusFault(t *testing.T) {
 			} {
 				if call.name == "Act" { // needs an armed robot
 					bus.how = nil
-					rigtest.Must(t, robot.Arm())
+					fatal.If(t, robot.Arm())
 				}
 				bus.how, bus.tries, bus.spent = how, 0, 0
 				err := call.do()
@@ -230,9 +229,7 @@ var boundsRow = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `\\w+`(?: × 1.2)? \\|
 // TestBounds_AreThoseOfTheManual compares the table of docs/hazards.md with the drivers.
 func TestBounds_AreThoseOfTheManual(t *testing.T) {
 	text, err := os.ReadFile("../../docs/hazards.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	stated := map[string][]string{}
 	for _, row := range boundsRow.FindAllStringSubmatch(string(text), -1) {
 		stated[row[1]] = row[2:]
@@ -286,18 +283,12 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 	t.Helper()
 	w := rigtest.NewWagon(t)
 	file, err := configs.Load(rigtest.WagonFile, w.Set...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	chain, err := feetechtest.New(feetechtest.NewServo(1, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = chain.Close() })
 	base, err := configs.Load("composite")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	servo := feetech.Config{
 		Port: serial.Config{Path: chain.Path}, Servos: []feetech.Servo{{Name: "s", ID: 1}}, TimeoutMs: 100,
 	}
@@ -321,9 +312,7 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 	}
 	bus := &costlyBus{BusCloser: i2cbustest.New(map[uint16]*i2cbustest.Chip{0x68: &i2cbustest.NewMPU6050().Chip})}
 	imu, err := mpu6050.New(bus, mpu6050.Config{Bus: "fake"}, rtloop.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	found["mpu6050"] = imu.Bounds()
 	return found
 }

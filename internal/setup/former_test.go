@@ -10,6 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
@@ -17,11 +18,11 @@ import (
 
 func TestSetFormerTasks_TakesTheNewestOfTheModel(t *testing.T) {
 	file, err := configs.Load("rover", "run.task_dir="+filepath.Join(t.TempDir(), "tasks"))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	open := func() *setup.Session {
 		t.Helper()
 		s, err := setup.OpenSession(file, false)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		return s
 	}
 	s := open()
@@ -35,13 +36,13 @@ func TestSetFormerTasks_TakesTheNewestOfTheModel(t *testing.T) {
 	goal.Belief = nil
 	for i := range controller.MaxFormerTasks + 3 {
 		goal.Name, goal.Origin.At = fmt.Sprintf("old%02d", i), time.Unix(int64(i), 0)
-		rigtest.Must(t, store.Save(goal, false))
+		fatal.If(t, store.Save(goal, false))
 	}
 	task.Origin.At = time.Unix(1e9, 0)
-	rigtest.Must(t, store.Save(task, false))
+	fatal.If(t, store.Save(task, false))
 	goal.Name, goal.ModelHash, goal.Origin.At = "other", "another model", time.Unix(2e9, 0)
-	rigtest.Must(t, store.Save(goal, false))
-	rigtest.Must(t, os.WriteFile(store.Path("damaged"), []byte("x"), 0o600))
+	fatal.If(t, store.Save(goal, false))
+	fatal.If(t, os.WriteFile(store.Path("damaged"), []byte("x"), 0o600))
 
 	got := open().File.Controller
 	if n := len(got.FormerTasks); n != controller.MaxFormerTasks || !slices.Equal(got.FormerTasks[0], want) {

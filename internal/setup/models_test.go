@@ -10,6 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/sections"
 	"optibfm/internal/setup"
@@ -56,19 +57,19 @@ func TestCloseModels_EndsTheWorkersOfASearch(t *testing.T) {
 	manifest := tflitetest.Manifest(d)
 	manifest.Architecture.Actor.Hidden = 256 // smaller products are not divided
 	bundle, err := tflite.New(manifest, tflitetest.Tensors(manifest.Architecture, 1))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	searcher, _, err := setup.NativeModel{Bundle: bundle}.Searcher(configs.Default(), 2)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	belief := tflite.Belief{Mean: make([]float32, d.Latent), InvR: make([]float32, d.Latent*d.Latent), Beta: 1}
 	candidates := slices.Repeat([]float32{1}, 128*d.Latent)
 	_, _, err = searcher.Search(make([]float32, d.Obs), candidates, belief)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	stacks := make([]byte, 1<<20)
 	workers := func() int { return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "kernel.(*Team).help(") }
 	for workers() == 0 { // the goroutine may still begin
 		runtime.Gosched()
 	}
-	rigtest.Must(t, setup.CloseModels(searcher))
+	fatal.If(t, setup.CloseModels(searcher))
 	if n := workers(); n != 0 {
 		t.Errorf("%d workers after CloseModels, want none", n)
 	}
@@ -77,7 +78,7 @@ func TestCloseModels_EndsTheWorkersOfASearch(t *testing.T) {
 func TestSavedModel_FitsOnlyWhatTensorFlowCanDo(t *testing.T) {
 	dir := rigtest.SavedModelBundle(t, nil)
 	m, err := setup.OpenModel(dir)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	for want, change := range map[string]func(*configs.File){
 		"ucb_gradient needs gradients":       func(f *configs.File) { f.Controller.Strategy = controller.UCBGradient },
 		"loop.posture: strict is impossible": func(f *configs.File) { f.Loop.Posture = rtloop.Strict },
@@ -99,7 +100,7 @@ func TestSavedModel_FitsOnlyWhatTensorFlowCanDo(t *testing.T) {
 
 func TestSavedModel_IsNotLoadedForAStrategyWithoutSearch(t *testing.T) {
 	m, err := setup.OpenModel(rigtest.SavedModelBundle(t, nil))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	file := configs.Default()
 	file.Controller.Strategy = controller.Thompson
 	searcher, note, err := m.Searcher(file, 1)

@@ -11,6 +11,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 )
@@ -39,12 +40,12 @@ func TestCreateLog_NameIsSafeForAnyRobotName(t *testing.T) {
 func TestCreateLog_RecordsNoSecretsOfAddresses(t *testing.T) {
 	s := rigtest.NewSession(t, nil)
 	s.File.Operator.View.URL = "http://me:s3cret@cam/?token=s3cret"
-	rigtest.Must(t, s.UpdateYAML())
+	fatal.If(t, s.UpdateYAML())
 	w, path, err := s.CreateLog(hal.Spec{Name: "robot", Period: 1}, "", true)
-	rigtest.Must(t, err)
-	rigtest.Must(t, w.Close())
+	fatal.If(t, err)
+	fatal.If(t, w.Close())
 	log, err := os.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if bytes.Contains(log, []byte("s3cret")) || !bytes.Contains(log, []byte("@cam/")) {
 		t.Error("the log has the password, or no address")
 	}
@@ -78,7 +79,7 @@ func TestOpenSession_AnswersOfWhoSeesTheRequestAreAboutIt(t *testing.T) {
 		file := configs.Default()
 		file.Operator.Source, file.Operator.Scripted.MemoryS = c.source, c.memoryS
 		s, err := setup.OpenSession(file, false)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if got := s.File.Controller.Credit.Answers; got != c.want {
 			t.Errorf("%s with a memory of %g s: answers %s, want %s", c.source, c.memoryS, got, c.want)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
@@ -19,11 +20,11 @@ import (
 func newTask(t *testing.T, s *setup.Session, name string, n int) taskstore.Task {
 	t.Helper()
 	b, err := posterior.New(s.Model.Dims().Latent, s.File.Controller.Lambda, s.File.Controller.Rho)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	phi := make([]float64, b.Dim())
 	for i := range n {
 		phi[i%len(phi)]++
-		rigtest.Must(t, b.Update(phi, float64(i+1), 1))
+		fatal.If(t, b.Update(phi, float64(i+1), 1))
 	}
 	saved := taskstore.SavedBelief{
 		Belief: b, Sigma: 1, Noise: controller.NoiseState{Labels: uint64(n)}, SavedAt: time.Unix(1e9, 0),
@@ -42,11 +43,11 @@ func newStartable(t *testing.T) *setup.Session {
 		f.Run.StartTask = "learnt"
 	})
 	store, err := setup.TaskStore(s.File.Run)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	task := newTask(t, s, "learnt", 5)
-	rigtest.Must(t, store.Save(task, false))
+	fatal.If(t, store.Save(task, false))
 	task.Name, task.Belief = "goal", nil
-	rigtest.Must(t, store.Save(task, false))
+	fatal.If(t, store.Save(task, false))
 	return s
 }
 
@@ -104,7 +105,7 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 		t.Errorf("a belief without a label: %v", err)
 	}
 	other, err := setup.OpenModel("embedded:rover")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if _, err := setup.LoadStart(&s.File, other); err == nil ||
 		!strings.Contains(err.Error(), `of the robot "rover", belongs to another model`) {
 		t.Errorf("another model: %v", err)
@@ -118,7 +119,7 @@ func TestLoadStart_GivesItsZToTheFixedStrategy(t *testing.T) {
 		file.Run.StartTask, file.Controller.Strategy = name, controller.Fixed
 		for range 2 { // the second time as a copy of the first run's configuration
 			start, err := setup.LoadStart(&file, s.Model)
-			rigtest.Must(t, err)
+			fatal.If(t, err)
 			if !slices.Equal(file.Controller.FixedZ, start.Z) || len(start.Z) != s.Model.Dims().Latent {
 				t.Errorf("%s: fixed_z is %v", name, file.Controller.FixedZ)
 			}
@@ -126,7 +127,7 @@ func TestLoadStart_GivesItsZToTheFixedStrategy(t *testing.T) {
 	}
 	file := s.File
 	_, err := setup.LoadStart(&file, s.Model)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if file.Controller.FixedZ != nil {
 		t.Errorf("strategy %s: fixed_z is %v", file.Controller.Strategy, file.Controller.FixedZ)
 	}
@@ -136,9 +137,9 @@ func TestLoadStart_GivesItsZToTheFixedStrategy(t *testing.T) {
 func restored(t *testing.T, s *setup.Session) (*posterior.Belief, string) {
 	t.Helper()
 	l, err := controller.NewLearner(s.File.Controller, s.Model.Dims().Latent, 50*time.Millisecond)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	message, err := setup.RestoreBelief(t.Context(), l, s)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return l.Belief(), message
 }
 
@@ -146,7 +147,7 @@ func TestRestoreBelief_PrefersTheBeliefOfEarlierRunsToTheStartTask(t *testing.T)
 	s := newStartable(t)
 	var err error
 	s.Start, err = setup.LoadStart(&s.File, s.Model)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	saved := newTask(t, s, taskstore.Last, 2)
 	b, message := restored(t, s)
 	if b.Hash() != s.Start.Belief.Belief.Hash() || !strings.Contains(message, "task learnt") {
@@ -168,16 +169,16 @@ func TestOpenSession_StartsATaskAfresh(t *testing.T) {
 	dir := t.TempDir()
 	file, err := configs.Load("rover", "controller.preset=paper", "model.bundle="+bundle,
 		"run.task_dir="+dir, "run.state_dir="+t.TempDir())
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	s, err := setup.OpenSession(file, false)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	task := newTask(t, s, "learnt", 4)
-	rigtest.Must(t, taskstore.Store{Dir: dir}.Save(task, false))
+	fatal.If(t, taskstore.Store{Dir: dir}.Save(task, false))
 	rigtest.SaveLast(t, file.Run.StateDir, newTask(t, s, taskstore.Last, 9))
 
 	file.Run.StartTask = "learnt"
 	s, err = setup.OpenSession(file, true)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	b, message := restored(t, s)
 	if b.Hash() != task.Belief.Belief.Hash() || !strings.Contains(message, "task previous; the run starts from the task") {
 		t.Errorf("a belief of weight %g, %q", b.Weight(), message)
@@ -192,22 +193,22 @@ func TestLoadVetted_GivesTheControllerTheZOfTasksOfItsModel(t *testing.T) {
 	s.File.Run.StartTask = ""
 	explore := &s.File.Controller.Explore
 	explore.Tasks, explore.WithinDeg = []string{"goal", "learnt"}, 30
-	rigtest.Must(t, setup.LoadVetted(&s.File, s.Model))
+	fatal.If(t, setup.LoadVetted(&s.File, s.Model))
 	store, err := setup.TaskStore(s.File.Run)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	for i, name := range explore.Tasks {
 		task, err := store.Load(name)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if !slices.Equal(explore.Vetted[i], task.Z) {
 			t.Errorf("%s: %v, want %v", name, explore.Vetted[i], task.Z)
 		}
 	}
-	rigtest.Must(t, s.UpdateYAML())
+	fatal.If(t, s.UpdateYAML())
 	if strings.Contains(string(s.YAML), "vetted") {
 		t.Errorf("the configuration has the numbers:\n%s", s.YAML)
 	}
 	other, err := setup.OpenModel("embedded:rover")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if err := setup.LoadVetted(&s.File, other); err == nil || !strings.Contains(err.Error(), "another model") {
 		t.Errorf("another model: %v", err)
 	}

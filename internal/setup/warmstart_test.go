@@ -11,6 +11,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/setup"
 )
@@ -25,9 +26,7 @@ func TestLoadWarmStart_RefusesShapesThatDoNotFit(t *testing.T) {
 			"phi":    npz.Float64(make([]float64, c.rows*c.dim), c.rows, c.dim),
 			"reward": npz.Float64(make([]float64, c.rewards), c.rewards),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		_, err = setup.LoadWarmStart(configs.Model{WarmStart: path}, 8)
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
@@ -49,14 +48,10 @@ func TestWarmStart_BlocksGiveTheSameBelief(t *testing.T) {
 	for i := range learners {
 		var err error
 		learners[i], err = controller.NewLearner(configs.Default().Controller, dim, 20*time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	whole, blocks := learners[0], learners[1]
-	if err := errors.Join(whole.WarmStart(w.Phi, w.Reward), w.Apply(t.Context(), blocks)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(whole.WarmStart(w.Phi, w.Reward), w.Apply(t.Context(), blocks)))
 	if whole.Belief().Hash() != blocks.Belief().Hash() {
 		t.Error("the beliefs differ")
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 // The test program also runs as the other process. childRole is its task; execPrefix
@@ -292,31 +294,23 @@ func TestMailbox_NeverLosesOrSharesTheMiddleBuffer(t *testing.T) {
 func startChild(t *testing.T, s *Segment, role string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	args := append(strings.Fields(os.Getenv(execPrefix)), self)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), childRole+"="+role)
 	cmd.ExtraFiles = []*os.File{s.File()}
 	out := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	return cmd, out
 }
 
 func TestSegment_TwoGoroutinesExchangeWholeMessages(t *testing.T) {
 	s := heap(t, twoWay().Sections...)
 	control, err := controlSide(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	host, err := hostSide(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	done := make(chan error)
 	go func() { done <- host.talk() }()
 	if err := control.talk(); err != nil {
@@ -346,9 +340,7 @@ func checkTogether(t *testing.T, control, host *partner) {
 func TestSegment_TwoProcessesExchangeWholeMessages(t *testing.T) {
 	s := create(t, twoWay())
 	control, err := controlSide(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cmd, out := startChild(t, s, "talk")
 	if err := control.talk(); err != nil {
 		t.Error(err)
@@ -374,20 +366,14 @@ func TestSegment_SurvivesAKilledChild(t *testing.T) {
 	for range kills {
 		s := create(t, twoWay())
 		control, err := controlSide(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		cmd, out := startChild(t, s, "talk for ever")
 		for end := time.Now().Add(10 * time.Second); control.fresh == 0 && time.Now().Before(end); runtime.Gosched() {
-			if err := control.step(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, control.step())
 		}
 		death := time.Now().Add(time.Duration(rand.Int64N(int64(5 * time.Millisecond))))
 		for time.Now().Before(death) {
-			if err := control.step(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, control.step())
 		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

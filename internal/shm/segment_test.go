@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 func twoWay() Layout {
@@ -24,35 +26,25 @@ func twoWay() Layout {
 func heap(t testing.TB, sections ...Section) *Segment {
 	t.Helper()
 	s, err := New(Layout{Sections: sections})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
 func mailboxOf(t testing.TB, s *Segment, name string) (*MailboxWriter, *MailboxReader) {
 	t.Helper()
 	w, err := s.MailboxWriter(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := s.MailboxReader(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return w, r
 }
 
 func ringOf(t testing.TB, s *Segment, name string) (*Producer, *Consumer) {
 	t.Helper()
 	p, err := s.Producer(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c, err := s.Consumer(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return p, c
 }
 
@@ -85,9 +77,7 @@ func TestSegment_OperationsDoNotAllocate(t *testing.T) {
 	w, r := mailboxOf(t, s, "state")
 	p, c := ringOf(t, s, "ticks")
 	view, err := NewView[[8]float64]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if n := testing.AllocsPerRun(1000, func() {
 		view.At(w.Buffer())[3] = 1
 		w.Publish()
@@ -112,9 +102,7 @@ func TestSegment_OperationsDoNotAllocate(t *testing.T) {
 func create(t *testing.T, l Layout) *Segment {
 	t.Helper()
 	s, err := Create(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -123,9 +111,7 @@ func create(t *testing.T, l Layout) *Segment {
 func descriptor(t *testing.T, s *Segment) *os.File {
 	t.Helper()
 	fd, err := unix.FcntlInt(s.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f := os.NewFile(uintptr(fd), "inherited")
 	t.Cleanup(func() { f.Close() })
 	return f
@@ -134,28 +120,20 @@ func descriptor(t *testing.T, s *Segment) *os.File {
 func TestOpen_SharesTheMessages(t *testing.T) {
 	s := create(t, twoWay())
 	other, err := Open(descriptor(t, s), twoWay())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w, err := s.MailboxWriter("state")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := other.MailboxWriter("state"); !errors.Is(err, ErrTaken) {
 		t.Fatalf("the other mapping took the same end: %v", err)
 	}
 	r, err := other.MailboxReader("state")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	copy(w.Buffer(), "hello")
 	w.Publish()
 	if buf, fresh := r.Read(); !fresh || !bytes.HasPrefix(buf, []byte("hello")) {
 		t.Fatalf("read %q, fresh %v", buf, fresh)
 	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, other.Close())
 }
 
 func TestCreate_SealsTheSize(t *testing.T) {
@@ -173,12 +151,8 @@ func TestCreate_SealsTheSize(t *testing.T) {
 func TestSegment_FreezeKeepsThePages(t *testing.T) {
 	s := create(t, twoWay())
 	other, err := Open(descriptor(t, s), twoWay()) // before, as the other process
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Freeze(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, s.Freeze())
 	fd := int(other.File().Fd())
 	const hole = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
 	if err := unix.Fallocate(fd, hole, 0, 4096); !errors.Is(err, unix.EPERM) {
@@ -195,9 +169,7 @@ func TestSegment_FreezeKeepsThePages(t *testing.T) {
 		t.Errorf("another mapping: error %v, want EPERM", err)
 	}
 	w, err := other.Word("stop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w.Store(7) // the mapping stays writable
 	if ours, err := s.Word("stop"); err != nil || ours.Load() != 7 {
 		t.Errorf("%d, %v", ours.Load(), err)
@@ -241,35 +213,25 @@ func TestOpen_RefusesEveryDamagedByteOfTheHeader(t *testing.T) {
 		s.mem[i] ^= 0x10
 	}
 	other, err := Open(f, twoWay())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	other.Close()
 }
 
 func TestOpen_RefusesOtherFiles(t *testing.T) {
 	size, err := twoWay().Size()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	plain, err := os.Create(filepath.Join(t.TempDir(), "plain"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer plain.Close()
 	unsealed, err := unix.MemfdCreate("unsealed", unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	memfd := os.NewFile(uintptr(unsealed), "unsealed")
 	defer memfd.Close()
 	for _, f := range []*os.File{plain, memfd} {
 		if _, err := Open(f, twoWay()); !errors.Is(err, ErrMismatch) {
 			t.Errorf("%s, empty: error %v, want ErrMismatch", f.Name(), err)
 		}
-		if err := f.Truncate(int64(size)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, f.Truncate(int64(size)))
 		if _, err := Open(f, twoWay()); !errors.Is(err, ErrMismatch) {
 			t.Errorf("%s: error %v, want ErrMismatch", f.Name(), err)
 		}

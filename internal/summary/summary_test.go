@@ -10,6 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
@@ -25,9 +26,7 @@ func TestPrint_InterruptedHasNoBaselines(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var out bytes.Buffer
-	if err := Print(ctx, &out, s, o, false); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Print(ctx, &out, s, o, false))
 	if strings.Contains(out.String(), "oracle") || !strings.Contains(out.String(), "returns   1.0") {
 		t.Errorf("the summary is\n%s", out.String())
 	}
@@ -78,9 +77,7 @@ func TestPrint_OfATaughtRun(t *testing.T) {
 			o.Tally.Returns = []float64{1}
 		}
 		var out bytes.Buffer
-		if err := Print(t.Context(), &out, s, o, false); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Print(t.Context(), &out, s, o, false))
 		for _, want := range c.want {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: %q is not in\n%s", name, want, out.String())
@@ -98,9 +95,7 @@ func TestPrint_NoEpisodeIsValidJSON(t *testing.T) {
 	s := rigtest.NewSession(t, nil)
 	var out bytes.Buffer
 	o := record.Outcome{Tally: record.NewStatistics(s.Shape())}
-	if err := Print(context.Background(), &out, s, o, true); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Print(context.Background(), &out, s, o, true))
 	if !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"returns":[]`) {
 		t.Errorf("the summary is %s", out.String())
 	}
@@ -141,12 +136,12 @@ func TestBaselines_BeginEachEpisodeWhereTheRunDid(t *testing.T) {
 	})
 	var err error
 	s.Model, err = setup.OpenModel(s.File.Model.Bundle)
-	rigtest.Must(t, err)
-	rigtest.Must(t, FollowOracle(t.Context(), s))
+	fatal.If(t, err)
+	fatal.If(t, FollowOracle(t.Context(), s))
 	o, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	oracle, _, err := baselines(t.Context(), s, len(o.Tally.Returns))
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if len(o.Tally.Returns) != 12 || !slices.Equal(oracle.Returns, o.Tally.Returns) {
 		t.Errorf("returns %v of the run, %v of the oracle", o.Tally.Returns, oracle.Returns)
 	}
@@ -162,9 +157,7 @@ func TestSummary_CountsTheLabelsInTheBelief(t *testing.T) {
 	y.Applied, y.Undone, y.Last.Counted = 3, 1, 12 // 10 of them were in the task from which the run started
 	o := record.Outcome{Tally: y}
 	var out bytes.Buffer
-	if err := Print(t.Context(), &out, s, o, false); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Print(t.Context(), &out, s, o, false))
 	if want := "labels    12 used; asked 0, answered 0, expired 0; undone 1, refused 0\n"; !strings.Contains(
 		out.String(), want) {
 		t.Errorf("want %q in\n%s", want, out.String())

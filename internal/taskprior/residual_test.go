@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"optibfm/internal/fatal"
 )
 
 // unexplained returns Σ‖target - projection on the chosen vectors‖², by QR.
@@ -75,17 +77,11 @@ func TestAddResiduals_ExtendsTheRegressionAndKeepsZ(t *testing.T) {
 	s, without := someStates(t), someStates(t)
 	k := everything(s.varying)
 	r, err := s.addResiduals(5, seeded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	with, err := s.tasks(k, 20, seeded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	z, err := without.tasks(k, 20, seeded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const d, count = 6, 5
 	if !mat.EqualApprox(with.w.Slice(0, 20, count, count+d), z.w, 1e-9) {
 		t.Error("the residuals change z")
@@ -113,9 +109,7 @@ func TestAddResiduals_ExtendsTheRegressionAndKeepsZ(t *testing.T) {
 	for i := range 20 {
 		k.draw(reward.RawVector().Data, s, rng)
 		var solution, want, got mat.VecDense
-		if err := solution.SolveVec(design, reward); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, solution.SolveVec(design, reward))
 		want.MulVec(design, &solution)
 		got.MulVec(values, with.w.RowView(i))
 		mean := mat.Sum(reward) / float64(n)

@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 )
 
@@ -60,9 +61,7 @@ func seeded() *rand.Rand { return rand.New(rand.NewPCG(8, 9)) }
 func someStates(t *testing.T) *states {
 	t.Helper()
 	s, err := newStates(waves{width: 7, d: 6}, observations(400, 7), seeded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -72,9 +71,7 @@ func TestTasks_AreRegressionsOfTheRewards(t *testing.T) {
 	k := everything(s.varying)
 	const count = 70 // more than a block
 	got, err := s.tasks(k, count, seeded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n, d := s.phi().values.Dims()
 	design := mat.NewDense(n, d+1, nil)
 	for i := range n {
@@ -88,9 +85,7 @@ func TestTasks_AreRegressionsOfTheRewards(t *testing.T) {
 	for i := range count {
 		k.draw(reward.RawVector().Data, s, rng)
 		var solution, residual mat.VecDense
-		if err := solution.SolveVec(design, reward); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, solution.SolveVec(design, reward))
 		for j := range d {
 			if want := solution.AtVec(j); math.Abs(got.w.At(i, j)-want) > 1e-4*(1+math.Abs(want)) {
 				t.Errorf("reward %d: z[%d] is %g, want %g", i, j, got.w.At(i, j), want)
@@ -112,9 +107,7 @@ func TestTasks_ConstantRewardWeighsNothing(t *testing.T) {
 		s.columns[0][i] = 100 // beyond the ramps of the former values
 	}
 	got, err := s.tasks(kind{shapes: []tflite.Shape{tflite.Ramp}, channels: []int{0}}, 20, seeded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, w := range got.weights {
 		if w > 1e-9 || math.IsNaN(got.w.At(i, 0)) {
 			t.Errorf("weight %g, z %v", w, mat.Row(nil, i, got.w))
@@ -126,9 +119,7 @@ func TestTasks_ConstantRewardWeighsNothing(t *testing.T) {
 func TestTasks_MeanSquareUnderTheirOwnMomentIs1(t *testing.T) {
 	s := someStates(t)
 	all, err := s.tasks(everything(s.varying), 300, seeded())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	mean, total := 0.0, 0.0
 	for i, u2 := range all.squares(all.moment()) {
 		mean += all.weights[i] * u2
@@ -269,9 +260,7 @@ func TestEstimate_IsValidCalibratedAndDeterministic(t *testing.T) {
 	w, obs := waves{width: 7, d: 6}, observations(500, 7)
 	o := Options{Rewards: 400, Seed: 2}
 	p, err := Estimate(w, obs, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := p.Validate(7, 6); err != nil {
 		t.Error(err)
 	}
@@ -330,15 +319,11 @@ func TestEstimate_RejectsBadInput(t *testing.T) {
 func TestEstimate_RewardsUseTheirRange(t *testing.T) {
 	w, obs := waves{width: 7, d: 6}, observations(500, 7)
 	p, err := Estimate(w, obs, Options{Rewards: 200, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	phi, sum := make([]float64, 6), 0.0
 	first, n := len(p.Residuals.Terms), len(p.Residuals.Terms)+6
 	for i := range 500 {
-		if err := w.Phi(phi, obs[i*7:(i+1)*7]); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Phi(phi, obs[i*7:(i+1)*7]))
 		for j := range 6 {
 			for k := range 6 {
 				sum += (phi[j] - p.Mean[j]) * p.Moment[(first+j)*n+first+k] * (phi[k] - p.Mean[k]) / 500

@@ -14,7 +14,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
@@ -24,7 +24,7 @@ import (
 func writeCSV(t *testing.T, lines ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "moments.csv")
-	rigtest.Must(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	fatal.If(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	return path
 }
 
@@ -32,9 +32,9 @@ func writeCSV(t *testing.T, lines ...string) string {
 func propose(t *testing.T, log string, n int) (rows []string, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "moments.csv")
-	rigtest.Must(t, Propose(&bytes.Buffer{}, &bytes.Buffer{}, log, n, path))
+	fatal.If(t, Propose(&bytes.Buffer{}, &bytes.Buffer{}, log, n, path))
 	text, err := os.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return strings.Split(strings.TrimSpace(string(text)), "\n"), path
 }
 
@@ -126,7 +126,7 @@ func TestPropose_KeepsItsDistanceAndItsPromises(t *testing.T) {
 			for _, row := range rows[1:] {
 				var seconds float64
 				_, err := fmt.Sscanf(row, "%g,", &seconds)
-				rigtest.Must(t, err)
+				fatal.If(t, err)
 				at = append(at, seconds)
 			}
 			slices.Sort(at)
@@ -147,9 +147,9 @@ func TestPropose_ExpectsTheLabelsOfItsBelief(t *testing.T) {
 	log := b.record(t, "controller.offset=0.7")
 	rows, _ := propose(t, log, 3)
 	b.Set = append(b.Set, "controller.offset=0.7")
-	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "end"}, log))
+	fatal.If(t, Save(&bytes.Buffer{}, b.Options, New{Name: "end"}, log))
 	end, err := b.store.Load("end")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if end.Belief.Belief.FirstNuisance() == 0 {
 		t.Fatal("the labels of the run do not move the operator's zero")
 	}
@@ -158,7 +158,7 @@ func TestPropose_ExpectsTheLabelsOfItsBelief(t *testing.T) {
 		fields := strings.Split(row, ",")
 		var n int
 		_, err := fmt.Sscan(fields[1], &n)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		want := end.Belief.Belief.Predict(append([]float64{0.7}, all[n].Phi...))
 		if fields[3] != fmt.Sprintf("%.3f", want) {
 			t.Errorf("tick %d: expected label %s, want %.3f", n, fields[3], want)
@@ -176,7 +176,7 @@ func TestPropose_SkipsTicksWithoutAState(t *testing.T) {
 	for _, row := range first(propose(t, log, 20))[1:] {
 		var seconds float64
 		_, err := fmt.Sscanf(row, "%g,", &seconds)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if seconds >= 0.5 {
 			t.Errorf("%s, when the robot was stopped or starting", row)
 		}
@@ -229,7 +229,7 @@ func TestPropose_RefusesWhatItCannotPropose(t *testing.T) {
 	wantError(t, ask(log, 3, existing), "file exists")
 	wantError(t, ask(filepath.Join(t.TempDir(), "none.mcap"), 3, ""), "no such file")
 	var out, hint bytes.Buffer
-	rigtest.Must(t, Propose(&out, &hint, log, 3, ""))
+	fatal.If(t, Propose(&out, &hint, log, 3, ""))
 	if n := strings.Count(out.String(), "\n"); n != 4 || !strings.Contains(hint.String(), "--labels moments.csv") {
 		t.Errorf("%s, hint %s", out.String(), hint.String())
 	}
@@ -239,10 +239,10 @@ func TestPropose_RefusesWhatItCannotPropose(t *testing.T) {
 func damage(t *testing.T, log string) string {
 	t.Helper()
 	text, err := os.ReadFile(log)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	text[len(text)/2] ^= 0xff
 	path := filepath.Join(t.TempDir(), "damaged.mcap")
-	rigtest.Must(t, os.WriteFile(path, text, 0o600))
+	fatal.If(t, os.WriteFile(path, text, 0o600))
 	return path
 }
 
@@ -250,9 +250,9 @@ func damage(t *testing.T, log string) string {
 func cut(t *testing.T, log string) string {
 	t.Helper()
 	text, err := os.ReadFile(log)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	path := filepath.Join(t.TempDir(), "cut.mcap")
-	rigtest.Must(t, os.WriteFile(path, text[:len(text)-100], 0o600))
+	fatal.If(t, os.WriteFile(path, text[:len(text)-100], 0o600))
 	return path
 }
 
@@ -262,12 +262,12 @@ func TestLabel_AcceptsACutLogAndRefusesADamagedOne(t *testing.T) {
 	ended := cut(t, log)
 	_, moments := propose(t, ended, 3)
 	text, err := os.ReadFile(moments)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	filled := writeCSV(t, strings.ReplaceAll(string(text), ",\n", ",+\n"))
 	var out bytes.Buffer
-	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn"}, ended, filled))
+	fatal.If(t, Label(&out, b.Options, New{Name: "turn"}, ended, filled))
 	task, err := b.store.Load("turn")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if task.Belief.Labels() != 3 || task.Origin.Afterwards != 3 || task.Origin.Log != ended {
 		t.Errorf("%d labels, %+v\n%s", task.Belief.Labels(), task.Origin, out.String())
 	}
@@ -305,9 +305,9 @@ func TestLabel_EqualsLabelsOfTheRun(t *testing.T) {
 				t.Fatalf("the operator gave %d labels", len(lines)-1)
 			}
 			silent := b.record(t, append(set, "operator.source=none")...)
-			rigtest.Must(t, Label(&bytes.Buffer{}, b.Options, New{Name: "turn"}, silent, writeCSV(t, lines...)))
+			fatal.If(t, Label(&bytes.Buffer{}, b.Options, New{Name: "turn"}, silent, writeCSV(t, lines...)))
 			task, err := b.store.Load("turn")
-			rigtest.Must(t, err)
+			fatal.If(t, err)
 			if got, want := task.Belief.Belief.Hash(), taught[len(taught)-1].Hash; got != want {
 				t.Errorf("the belief %#x, the run ended with %#x", got, want)
 			}
@@ -324,9 +324,9 @@ func TestLabel_LetsContradictionsLoseTheirWeight(t *testing.T) {
 	}
 	lines[15] = "54,-40"
 	var out bytes.Buffer
-	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn"}, log, writeCSV(t, lines...)))
+	fatal.If(t, Label(&out, b.Options, New{Name: "turn"}, log, writeCSV(t, lines...)))
 	task, err := b.store.Load("turn")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if w := task.Belief.Belief.Weight(); w < 25 || w > 29.5 {
 		t.Errorf("the labels weigh %g: want 30, less most of the one that contradicts them\n%s", w, out.String())
 	}
@@ -345,29 +345,29 @@ func TestLabel_StartsARun(t *testing.T) {
 	rows[3] += "+"
 	rows[4] += "?"
 	var out bytes.Buffer
-	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn", Note: "afterwards"}, log, writeCSV(t, rows...)))
+	fatal.If(t, Label(&out, b.Options, New{Name: "turn", Note: "afterwards"}, log, writeCSV(t, rows...)))
 	for _, want := range []string{"3 applied, 0 refused, 1 rows without", "z        none before", "--start turn"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
 	task, err := b.store.Load("turn")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	started := b.record(t, "run.start_task=turn", "operator.source=none")
 	if got := ticks(t, started)[0].Hash; got == 0 || math.Abs(firstWeight(t, started)-task.Belief.Belief.Weight()) > 0 {
 		t.Errorf("the run starts from another belief than the task's")
 	}
 	out.Reset()
-	rigtest.Must(t, Show(&out, b.Options, "turn", false))
+	fatal.If(t, Show(&out, b.Options, "turn", false))
 	if !strings.Contains(out.String(), "3 given to the log afterwards") {
 		t.Error(out.String())
 	}
 
 	// More labels on top of those.
 	out.Reset()
-	rigtest.Must(t, Label(&out, b.Options, New{Name: "more"}, started, writeCSV(t, "tick,label", "7,1")))
+	fatal.If(t, Label(&out, b.Options, New{Name: "more"}, started, writeCSV(t, "tick,label", "7,1")))
 	more, err := b.store.Load("more")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if n := more.Belief.Labels(); n <= task.Belief.Labels() || !strings.Contains(out.String(), "z        cosine") {
 		t.Errorf("%d labels after %d\n%s", n, task.Belief.Labels(), out.String())
 	}
@@ -377,14 +377,14 @@ func TestLabel_StartsARun(t *testing.T) {
 func firstWeight(t *testing.T, path string) float64 {
 	t.Helper()
 	r, err := flightlog.Open(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer r.Close()
 	for record, err := range r.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if s := record.Snapshot; s != nil {
 			belief, err := r.Metadata().Control.NewBelief(r.Metadata().Shape.Latent)
-			rigtest.Must(t, err)
-			rigtest.Must(t, belief.Restore(s.State))
+			fatal.If(t, err)
+			fatal.If(t, belief.Restore(s.State))
 			return belief.Weight()
 		}
 	}
@@ -400,7 +400,7 @@ func TestLabel_ReportsRowsThatDoNotCount(t *testing.T) {
 		}
 	})
 	var out bytes.Buffer
-	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn"}, log,
+	fatal.If(t, Label(&out, b.Options, New{Name: "turn"}, log,
 		writeCSV(t, "tick,label", "10,1", "20,1", "30,", "40,1e12")))
 	for _, want := range []string{
 		"1 applied, 2 refused, 1 rows without",
@@ -422,15 +422,15 @@ func TestLabel_TakesLogsOfEarlierFormats(t *testing.T) {
 		path := filepath.Join("..", "..", "flightlog", "testdata", "golden", name+".mcap")
 		rows, csv := propose(t, path, 2)
 		text, err := os.ReadFile(csv)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		labels, _, err := readMoments(writeCSV(t, strings.ReplaceAll(string(text), ",\n", ",+\n")), scale{1, -1})
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		s := make(states)
 		for _, l := range labels {
 			s[l.tick] = nil
 		}
 		end, err := followLog(path, s.add)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		before := end.learner.Belief().Clone()
 		change, err := end.apply(labels, s)
 		if err != nil || change.applied != len(rows)-1 || end.learner.Belief().Weight() <= before.Weight() {
@@ -485,7 +485,7 @@ func TestLabel_SavesNothingFromABadFile(t *testing.T) {
 func TestParseMoments_ReadsWhatSpreadsheetsWrite(t *testing.T) {
 	moments := []moment{{tick: 3, seconds: 0.15, phi: []float64{1, 2}}, {tick: 1 << 40, phi: []float64{3, 4}}}
 	var out bytes.Buffer
-	rigtest.Must(t, writeMoments(&out, moments))
+	fatal.If(t, writeMoments(&out, moments))
 	rows, empty, err := parseMoments(out.Bytes(), scale{1, -1})
 	if err != nil || len(rows) != 0 || empty != 2 {
 		t.Errorf("as proposed: %v, %d empty, %v", rows, empty, err)
@@ -502,7 +502,7 @@ func TestParseMoments_ReadsWhatSpreadsheetsWrite(t *testing.T) {
 
 func TestScale_IsThatOfTheOperatorsDevice(t *testing.T) {
 	file, err := configs.Load("rover")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	o := file.Operator
 	o.Keyboard.GoodValue, o.Web.GoodValue = 1, 4
 	sections.Edit(&o.Sections, func(c *evdev.Config) { c.Labels.GoodValue = 2 })

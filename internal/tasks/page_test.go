@@ -14,7 +14,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/flightlog/report"
 	"optibfm/internal/browsertest"
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 )
 
 func TestForPage_ReturnsTheMomentsOfPropose(t *testing.T) {
@@ -58,11 +58,11 @@ func TestLabel_ReadsTheFileOfThePage(t *testing.T) {
 	log := b.record(t, "operator.source=none")
 	l := ForPage(log)
 	r, err := flightlog.Open(log)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer r.Close()
 	var page bytes.Buffer
 	_, err = report.Write(&page, r, log, &l)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	var text string
 	browsertest.Drive(t, page.Bytes(), "", "1280,900", `
 		let text = "";
@@ -78,7 +78,7 @@ func TestLabel_ReadsTheFileOfThePage(t *testing.T) {
 		document.getElementById("save-labels").click();
 		return text;`, &text)
 	rows, empty, err := parseMoments([]byte(text), scale{1, -1})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	got, want := map[uint64]float64{}, map[uint64]float64{
 		l.Proposed[0].Tick: 1, l.Proposed[1].Tick: -1, l.Proposed[2].Tick: -0.75, 22: 0, // 1 s and two ticks
 	}
@@ -89,9 +89,9 @@ func TestLabel_ReadsTheFileOfThePage(t *testing.T) {
 		t.Errorf("labels %v, want %v, from\n%s", got, want, text)
 	}
 	file := filepath.Join(t.TempDir(), "moments.csv")
-	rigtest.Must(t, os.WriteFile(file, []byte(text), 0o600))
+	fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
 	var out bytes.Buffer
-	rigtest.Must(t, Label(&out, b.Options, New{Name: "turn"}, log, file))
+	fatal.If(t, Label(&out, b.Options, New{Name: "turn"}, log, file))
 	if !strings.Contains(out.String(), "4 applied, 0 refused") {
 		t.Error(out.String())
 	}

@@ -16,6 +16,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -55,11 +56,11 @@ func newBench(t *testing.T) bench {
 func (b bench) saveBelief(t *testing.T, hash string, n int) {
 	t.Helper()
 	belief, err := posterior.New(b.d, 1, 1)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	phi := make([]float64, b.d)
 	phi[0] = 1
 	for range n {
-		rigtest.Must(t, belief.Update(phi, 1, 4))
+		fatal.If(t, belief.Update(phi, 1, 4))
 	}
 	rigtest.SaveLast(t, b.state, taskstore.Task{
 		ModelHash: hash, Origin: taskstore.Origin{Program: "test", Robot: "rover\x1b[2J"}, Belief: &taskstore.SavedBelief{
@@ -71,9 +72,9 @@ func (b bench) saveBelief(t *testing.T, hash string, n int) {
 func (b bench) modelHash(t *testing.T) string {
 	t.Helper()
 	w, err := b.open()
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	m, err := setup.OpenModel(w.file.Model.Bundle)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return m.Fingerprint()
 }
 
@@ -89,14 +90,14 @@ func TestSave_KeepsTheNewestBeliefOfTheRun(t *testing.T) {
 	b := newBench(t)
 	var out bytes.Buffer
 	b.saveBelief(t, b.modelHash(t), 3)
-	rigtest.Must(t, Save(&out, b.Options, New{Name: "turn", Note: "slow"}, b.state))
+	fatal.If(t, Save(&out, b.Options, New{Name: "turn", Note: "slow"}, b.state))
 	for _, want := range []string{"3 labels", "2001-09-09 01:46:40 UTC", "run --start turn --config rover --set"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in %s", want, out.String())
 		}
 	}
 	task, err := b.store.Load("turn")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	want := make([]float64, b.d)
 	want[0] = 12.0 / 13 // V = 1 + 3·4, b = 3·4
 	for i, v := range task.Z {
@@ -113,7 +114,7 @@ func TestSave_KeepsTheNewestBeliefOfTheRun(t *testing.T) {
 		return Save(&out, b.Options, New{Name: "turn", Replace: replace}, b.state)
 	}
 	wantError(t, again(false), "--replace")
-	rigtest.Must(t, again(true))
+	fatal.If(t, again(true))
 	if task, err := b.store.Load("turn"); err != nil || task.Belief.Labels() != 5 {
 		t.Errorf("after --replace: %+v, %v", task, err)
 	}
@@ -130,7 +131,7 @@ func TestSave_RefusesWhatNoRunCanStartFrom(t *testing.T) {
 	wantError(t, save("turn", b.state), "another model")
 	b.saveBelief(t, b.modelHash(t), 2)
 	wantError(t, save("a/b", b.state), "not a name")
-	rigtest.Must(t, os.Truncate(taskstore.Store{State: b.state}.Path(taskstore.Last), 100))
+	fatal.If(t, os.Truncate(taskstore.Store{State: b.state}.Path(taskstore.Last), 100))
 	wantError(t, save("turn", b.state), "damaged")
 	wantError(t, save("turn", rewrite(t, b.record(t), func(tick *controller.Tick) { tick.Hash++ })), "replay")
 	if names := Names(b.Options, false); len(names) != 0 {
@@ -141,9 +142,9 @@ func TestSave_RefusesWhatNoRunCanStartFrom(t *testing.T) {
 func TestSave_TakesTheBeliefAtTheEndOfALog(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t)
-	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "turn"}, log))
+	fatal.If(t, Save(&bytes.Buffer{}, b.Options, New{Name: "turn"}, log))
 	task, err := b.store.Load("turn")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	all := ticks(t, log)
 	if got, want := task.Belief.Belief.Hash(), all[len(all)-1].Hash; got != want {
 		t.Errorf("a belief with the hash %#x, the last tick has %#x", got, want)
@@ -156,17 +157,17 @@ func TestSave_TakesTheBeliefAtTheEndOfALog(t *testing.T) {
 func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 	b := newBench(t)
 	var out bytes.Buffer
-	rigtest.Must(t, List(&out, b.Options))
+	fatal.If(t, List(&out, b.Options))
 	if !strings.Contains(out.String(), "no task") {
 		t.Errorf("an empty folder: %s", out.String())
 	}
 	b.saveBelief(t, b.modelHash(t), 3)
-	rigtest.Must(t, Save(&out, b.Options, New{Name: "turn", Note: "a\x1b[31mb"}, b.state))
+	fatal.If(t, Save(&out, b.Options, New{Name: "turn", Note: "a\x1b[31mb"}, b.state))
 	foreign := taskstore.Task{
 		Name: "foreign", ModelHash: "0123456789abcdef", Z: []float64{1}, Origin: taskstore.Origin{Robot: "walker"},
 	}
-	rigtest.Must(t, b.store.Save(foreign, false))
-	rigtest.Must(t, os.WriteFile(b.store.Path("cut"), []byte("cut"), 0o600))
+	fatal.If(t, b.store.Save(foreign, false))
+	fatal.If(t, os.WriteFile(b.store.Path("cut"), []byte("cut"), 0o600))
 	out.Reset()
 	wantError(t, List(&out, b.Options), "cut.task: damaged file")
 	lines := strings.Split(out.String(), "\n")
@@ -175,7 +176,7 @@ func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 		strings.Contains(out.String(), "\x1b") {
 		t.Errorf("%q", lines)
 	}
-	rigtest.Must(t, Delete(&out, b.Options, "cut"))
+	fatal.If(t, Delete(&out, b.Options, "cut"))
 	b.Set = append(b.Set, "model.bundle="+t.TempDir())
 	out.Reset()
 	wantError(t, List(&out, b.Options), "model.bundle")
@@ -187,13 +188,13 @@ func TestList_ShowsAllTasksThatCanBeRead(t *testing.T) {
 func TestShow_HasNoEmptyFields(t *testing.T) {
 	b := newBench(t)
 	b.saveBelief(t, b.modelHash(t), 3)
-	rigtest.Must(t, Save(io.Discard, b.Options, New{Name: "turn"}, b.state))
+	fatal.If(t, Save(io.Discard, b.Options, New{Name: "turn"}, b.state))
 	task, err := b.store.Load("turn")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	task.Origin = taskstore.Origin{At: task.Origin.At} // as of a console of a run without run.state_dir
-	rigtest.Must(t, b.store.Save(task, true))
+	fatal.If(t, b.store.Save(task, true))
 	var out bytes.Buffer
-	rigtest.Must(t, Show(&out, b.Options, "turn", false))
+	fatal.If(t, Show(&out, b.Options, "turn", false))
 	if text := out.String(); strings.Contains(text, " in\n") || !strings.Contains(text, "unknown\n") {
 		t.Errorf("%q", text)
 	}
@@ -202,16 +203,16 @@ func TestShow_HasNoEmptyFields(t *testing.T) {
 func TestShow_PrintsTextAndJSON(t *testing.T) {
 	b := newBench(t)
 	b.saveBelief(t, b.modelHash(t), 3)
-	rigtest.Must(t, Save(&bytes.Buffer{}, b.Options, New{Name: "turn", Note: "slow"}, b.state))
+	fatal.If(t, Save(&bytes.Buffer{}, b.Options, New{Name: "turn", Note: "slow"}, b.state))
 	var out bytes.Buffer
-	rigtest.Must(t, Show(&out, b.Options, "turn", false))
+	fatal.If(t, Show(&out, b.Options, "turn", false))
 	for _, want := range []string{"note      slow", "3 labels", "sigma 0.5", "robot rover?[2J", b.modelHash(t)} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
 	out.Reset()
-	rigtest.Must(t, Show(&out, b.Options, "turn", true))
+	fatal.If(t, Show(&out, b.Options, "turn", true))
 	var got struct {
 		Name   string    `json:"name"`
 		Note   string    `json:"note"`
@@ -221,7 +222,7 @@ func TestShow_PrintsTextAndJSON(t *testing.T) {
 			Sigma  float64 `json:"sigma"`
 		} `json:"belief"`
 	}
-	rigtest.Must(t, json.Unmarshal(out.Bytes(), &got))
+	fatal.If(t, json.Unmarshal(out.Bytes(), &got))
 	if got.Name != "turn" || got.Note != "slow" || len(got.Z) != b.d ||
 		got.Belief.Labels != 3 || got.Belief.Sigma != 0.5 {
 		t.Errorf("%+v", got)
@@ -234,11 +235,11 @@ func (b bench) record(t *testing.T, set ...string) string {
 	t.Helper()
 	file, err := configs.Load(b.Config, slices.Concat(b.Set, set,
 		[]string{"run.lockstep=true", "run.duration_s=5", "run.episode_s=0", "controller.seed=3"})...)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	s, err := setup.OpenSession(file, false)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	outcome, err := lockstep.Run(t.Context(), s, terminal.QuietDisplay{})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	return outcome.LogPath
 }
 
@@ -265,10 +266,10 @@ func (b bench) meanFeature(t *testing.T, path string, from, to uint64) (mean []f
 func ticks(t *testing.T, path string) (all []*controller.Tick) {
 	t.Helper()
 	r, err := flightlog.Open(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer r.Close()
 	for record, err := range r.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if record.Tick != nil {
 			tick := controller.NewTick(r.Metadata().Shape)
 			tick.CopyFrom(record.Tick)
@@ -282,9 +283,9 @@ func TestFromLog_IsTheCovarianceTimesTheMeanFeature(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t)
 	var out bytes.Buffer
-	rigtest.Must(t, FromLog(&out, b.Options, New{Name: "there"}, log, Span{1, 2.5}))
+	fatal.If(t, FromLog(&out, b.Options, New{Name: "there"}, log, Span{1, 2.5}))
 	task, err := b.store.Load("there")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	phi, n := b.meanFeature(t, log, 20, 50) // at 50 ms
 	if task.Origin.States != n || n != 31 || task.Belief != nil {
 		t.Errorf("%d states, want %d; %s", task.Origin.States, n, out.String())
@@ -308,9 +309,9 @@ func TestFromLog_IsTheCovarianceTimesTheMeanFeature(t *testing.T) {
 func TestFromLog_MakesAVettedTaskThatARunStaysNear(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t)
-	rigtest.Must(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "there"}, log, Span{1, 2.5}))
+	fatal.If(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "there"}, log, Span{1, 2.5}))
 	task, err := b.store.Load("there")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	path := b.record(t, "controller.strategy=random", "controller.explore.tasks=[there]",
 		"controller.explore.until_label=true", "controller.explore.within_deg=20",
 		"controller.explore.turn_deg_per_s=40")
@@ -329,7 +330,7 @@ func TestFromLog_MakesAVettedTaskThatARunStaysNear(t *testing.T) {
 		last = tick.Z
 	}
 	r, err := flightlog.Open(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer r.Close()
 	if result, err := flightlog.Verify(r); err != nil || !result.OK() || before == 0 || turned < 20 {
 		t.Errorf("%v, %v; %d ticks before the first label, %d turns", err, result.First, before, turned)
@@ -364,22 +365,22 @@ func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 func rewrite(t *testing.T, path string, change func(*controller.Tick)) string {
 	t.Helper()
 	r, err := flightlog.Open(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	defer r.Close()
 	copied := filepath.Join(t.TempDir(), "copy.mcap")
 	w, err := flightlog.Create(copied, r.Metadata(), flightlog.Options{NoSync: true})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	for record, err := range r.Records() {
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		if s := record.Snapshot; s != nil {
-			rigtest.Must(t, w.WriteSnapshot(*s))
+			fatal.If(t, w.WriteSnapshot(*s))
 		}
 		if record.Tick != nil {
 			change(record.Tick)
-			rigtest.Must(t, w.WriteTick(record.Tick))
+			fatal.If(t, w.WriteTick(record.Tick))
 		}
 	}
-	rigtest.Must(t, w.Close())
+	fatal.If(t, w.Close())
 	return copied
 }
 
@@ -392,7 +393,7 @@ func TestFromLog_SkipsOnlyStatesThatTheGuardRefused(t *testing.T) {
 			tick.Obs[0], tick.Flags = nan, tick.Flags|controller.FlagBadObs
 		}
 	})
-	rigtest.Must(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "odd"}, refused, Span{1, 2}))
+	fatal.If(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "odd"}, refused, Span{1, 2}))
 	if task, err := b.store.Load("odd"); err != nil || task.Origin.States != 10 {
 		t.Errorf("%+v, %v", task.Origin, err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/internal/rigtest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/taskstore"
 	"optibfm/posterior"
 )
@@ -37,10 +37,10 @@ func (b teaching) label(i int) (phi []float64, reward, weight float64) {
 func (b teaching) belief(t *testing.T, labels ...int) *posterior.Belief {
 	t.Helper()
 	belief, err := posterior.New(b.d, 1, 1)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	for _, i := range labels {
 		phi, reward, weight := b.label(i)
-		rigtest.Must(t, belief.Update(phi, reward, weight))
+		fatal.If(t, belief.Update(phi, reward, weight))
 	}
 	return belief
 }
@@ -56,7 +56,7 @@ func (b teaching) save(t *testing.T, name string, sessions []taskstore.Session, 
 	task := taskstore.Task{Name: name, ModelHash: b.hash, Z: make([]float64, b.d), Belief: saved,
 		Origin: taskstore.Origin{At: saved.SavedAt, Robot: name}}
 	k.Estimate(task.Z, saved.Belief, 1)
-	rigtest.Must(t, b.store.Save(task, true))
+	fatal.If(t, b.store.Save(task, true))
 	return task
 }
 
@@ -69,7 +69,7 @@ func newTeaching(t *testing.T) teaching {
 func (b teaching) wantLabels(t *testing.T, name string, labels ...int) {
 	t.Helper()
 	task, err := b.store.Load(name)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	want := make([]float64, posterior.StateLen(b.d))
 	got := slices.Clone(want)
 	b.belief(t, labels...).State(want)
@@ -136,9 +136,9 @@ func TestMerge_CountsEachLabelOnce(t *testing.T) {
 			b.save(t, "other", c.other.sessions, c.other.labels...)
 			for _, order := range [][2]string{{"one", "other"}, {"other", "one"}} {
 				n := New{Name: "both", Replace: true}
-				rigtest.Must(t, Merge(io.Discard, b.Options, n, order[0], order[1]))
+				fatal.If(t, Merge(io.Discard, b.Options, n, order[0], order[1]))
 				b.wantLabels(t, "both", c.want...)
-				rigtest.Must(t, Merge(io.Discard, b.Options, New{Name: "again", Replace: true}, "both", order[0]))
+				fatal.If(t, Merge(io.Discard, b.Options, New{Name: "again", Replace: true}, "both", order[0]))
 				b.wantLabels(t, "again", c.want...)
 			}
 		})
@@ -153,10 +153,10 @@ func TestMerge_RefusesWhatCouldCountTwice(t *testing.T) {
 	b.save(t, "old", nil, 0, 1)
 	foreign := b.save(t, "foreign", []taskstore.Session{z}, 5)
 	foreign.ModelHash = "0123456789abcdef"
-	rigtest.Must(t, b.store.Save(foreign, true))
+	fatal.If(t, b.store.Save(foreign, true))
 	goal := taskstore.Task{Name: "goal", ModelHash: b.hash, Z: make([]float64, b.d)}
 	goal.Z[0] = 1
-	rigtest.Must(t, b.store.Save(goal, false))
+	fatal.If(t, b.store.Save(goal, false))
 	merge := func(one, other string) error { return Merge(io.Discard, b.Options, New{Name: "both"}, one, other) }
 	wantError(t, merge("one", "other"), "import the task from which both began")
 	wantError(t, merge("one", "old"), "unknown which labels old has")
@@ -178,7 +178,7 @@ func TestExport_TravelsWithLabelsAndChannels(t *testing.T) {
 	sent := b.save(t, "turn", []taskstore.Session{until("x-0", 90)}, 0, 1, 2)
 	path := filepath.Join(t.TempDir(), "for another robot.task")
 	var out bytes.Buffer
-	rigtest.Must(t, Export(&out, b.Options, "turn", path))
+	fatal.If(t, Export(&out, b.Options, "turn", path))
 	if !strings.Contains(out.String(), "task import") {
 		t.Errorf("printed %q", out.String())
 	}
@@ -187,15 +187,15 @@ func TestExport_TravelsWithLabelsAndChannels(t *testing.T) {
 	there := b // a robot with the same model
 	there.store.Dir = t.TempDir()
 	there.Set = append(slices.Clone(b.Set), "run.task_dir="+there.store.Dir)
-	rigtest.Must(t, Import(io.Discard, there.Options, New{}, path))
+	fatal.If(t, Import(io.Discard, there.Options, New{}, path))
 	got, err := there.store.Load("turn")
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	if got.Belief.Belief.Hash() != sent.Belief.Belief.Hash() || !slices.Equal(got.Z, sent.Z) || got.Exported != nil ||
 		!slices.Equal(got.Belief.Sessions, sent.Belief.Sessions) || got.Belief.Labels() != 3 || got.Origin.Robot != "turn" {
 		t.Errorf("%+v %+v", got, got.Belief)
 	}
 	wantError(t, Import(io.Discard, there.Options, New{}, path), "--replace")
-	rigtest.Must(t, Import(io.Discard, there.Options, New{Name: "theirs", Note: "of the other"}, path))
+	fatal.If(t, Import(io.Discard, there.Options, New{Name: "theirs", Note: "of the other"}, path))
 	if got, err := there.store.Load("theirs"); err != nil || got.Note != "of the other" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -205,7 +205,7 @@ func TestImport_RefusesWhatDoesNotFit(t *testing.T) {
 	b := newTeaching(t)
 	b.save(t, "turn", []taskstore.Session{until("x-0", 90)}, 0, 1, 2)
 	path := filepath.Join(t.TempDir(), "turn.task")
-	rigtest.Must(t, Export(io.Discard, b.Options, "turn", path))
+	fatal.If(t, Export(io.Discard, b.Options, "turn", path))
 	load := func(path string, set ...string) error {
 		o := Options{b.Config, append(slices.Clone(b.Set), set...)}
 		return Import(io.Discard, o, New{Name: "in"}, path)
@@ -217,14 +217,14 @@ func TestImport_RefusesWhatDoesNotFit(t *testing.T) {
 	wantError(t, load(filepath.Join(t.TempDir(), "none.task")), "no such file")
 
 	whole, err := taskstore.ReadExported(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	write := func(change func(e *taskstore.Exported, b *taskstore.SavedBelief)) string {
 		task, e, belief := whole, *whole.Exported, *whole.Belief
 		e.Observation = slices.Clone(e.Observation)
 		task.Exported, task.Belief = &e, &belief
 		change(&e, &belief)
 		changed := filepath.Join(t.TempDir(), "changed.task")
-		rigtest.Must(t, taskstore.Export(changed, task))
+		fatal.If(t, taskstore.Export(changed, task))
 		return changed
 	}
 	wantError(t, load(write(func(e *taskstore.Exported, _ *taskstore.SavedBelief) {
@@ -237,12 +237,12 @@ func TestImport_RefusesWhatDoesNotFit(t *testing.T) {
 		b.Basis = "0123456789abcdef"
 	})), "set controller.prior: task")
 	file, err := os.ReadFile(path)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	for _, at := range []int{0, len(file) / 2, len(file) - 1} {
 		bad := slices.Clone(file)
 		bad[at] ^= 1
 		damaged := filepath.Join(t.TempDir(), "damaged.task")
-		rigtest.Must(t, os.WriteFile(damaged, bad, 0o600))
+		fatal.If(t, os.WriteFile(damaged, bad, 0o600))
 		if err := load(damaged); !errors.Is(err, taskstore.ErrDamaged) {
 			t.Errorf("byte %d: %v", at, err)
 		}
@@ -255,16 +255,16 @@ func TestImport_RefusesWhatDoesNotFit(t *testing.T) {
 func TestSave_KnowsTheRunOfALog(t *testing.T) {
 	b := newBench(t)
 	first := b.record(t)
-	rigtest.Must(t, Save(io.Discard, b.Options, New{Name: "one"}, first))
+	fatal.If(t, Save(io.Discard, b.Options, New{Name: "one"}, first))
 	second := b.record(t, "run.start_task=one", "controller.seed=4")
-	rigtest.Must(t, Save(io.Discard, b.Options, New{Name: "two"}, second))
+	fatal.If(t, Save(io.Discard, b.Options, New{Name: "two"}, second))
 	third := b.record(t, "run.start_task=one", "controller.seed=5")
-	rigtest.Must(t, Save(io.Discard, b.Options, New{Name: "three"}, third))
-	rigtest.Must(t, Merge(io.Discard, b.Options, New{Name: "all"}, "two", "three"))
+	fatal.If(t, Save(io.Discard, b.Options, New{Name: "three"}, third))
+	fatal.If(t, Merge(io.Discard, b.Options, New{Name: "all"}, "two", "three"))
 	load := func(name string) *taskstore.SavedBelief {
 		t.Helper()
 		task, err := b.store.Load(name)
-		rigtest.Must(t, err)
+		fatal.If(t, err)
 		return task.Belief
 	}
 	one, two, three, all := load("one"), load("two"), load("three"), load("all")

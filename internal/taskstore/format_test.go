@@ -13,6 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
 
@@ -33,15 +34,15 @@ func sealed(data []byte) []byte {
 func sameTask(t *testing.T, a, b Task) bool {
 	t.Helper()
 	first, err := a.append(nil)
-	must(t, err)
+	fatal.If(t, err)
 	second, err := b.append(nil)
-	must(t, err)
+	fatal.If(t, err)
 	return bytes.Equal(first, second)
 }
 
 func TestParse_RefusesEveryDamage(t *testing.T) {
 	whole, err := newTask(t, "turn", true).append(nil)
-	must(t, err)
+	fatal.If(t, err)
 	refused := 0
 	check := func(what string, data []byte) {
 		t.Helper()
@@ -68,11 +69,11 @@ const otherVersion = "use the version that wrote it"
 // The checksums of these files are right.
 func TestParse_RefusesImpossibleTasks(t *testing.T) {
 	whole, err := newTask(t, "turn", true).append(nil)
-	must(t, err)
+	fatal.If(t, err)
 	nan := bytes.Clone(whole[:len(whole)-checkLen])
 	binary.LittleEndian.PutUint64(nan[len(nan)-8:], 0x7ff8000000000000)
 	empty, err := json.Marshal(header{Format: format})
-	must(t, err)
+	fatal.If(t, err)
 	for name, c := range map[string]struct {
 		data []byte
 		want string
@@ -101,7 +102,7 @@ func TestParse_RefusesImpossibleTasks(t *testing.T) {
 
 func TestStore_AdvisesToRemoveOnlyDamagedFiles(t *testing.T) {
 	whole, err := newTask(t, "turn", true).append(nil)
-	must(t, err)
+	fatal.If(t, err)
 	newer := change(t, whole, format, "optibfm task 3")
 	store := Store{Dir: t.TempDir()}
 	for name, c := range map[string]struct {
@@ -110,7 +111,7 @@ func TestStore_AdvisesToRemoveOnlyDamagedFiles(t *testing.T) {
 	}{
 		"newer": {newer, false}, "newer-cut": {newer[:len(newer)-1], true}, "cut": {whole[:len(whole)-1], true},
 	} {
-		must(t, os.WriteFile(store.Path(name), c.data, 0o600))
+		fatal.If(t, os.WriteFile(store.Path(name), c.data, 0o600))
 		_, err := store.Load(name)
 		text := fmt.Sprint(err)
 		if errors.Is(err, ErrDamaged) != c.damaged || strings.Contains(text, "or remove it") != c.damaged ||
@@ -142,9 +143,7 @@ func FuzzParse(f *testing.F) {
 			task.Exported = &Exported{"turn", []Channel{{"x", "m"}}, []Channel{{Name: "left"}}}
 		}
 		whole, err := task.append(nil)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(whole[:len(whole)-checkLen])
 	}
 	f.Add([]byte("{\"format\":\"" + format + "\"}\n"))
@@ -160,14 +159,14 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := task.append(nil)
-		must(t, err)
+		fatal.If(t, err)
 		if got, err := Parse("x", again); err != nil || !sameTask(t, got, task) {
 			t.Fatalf("cannot read it back: %v", err)
 		}
 		if b := task.Belief; b != nil {
 			phi := make([]float64, b.Belief.Dim())
 			phi[0] = 1
-			must(t, b.Belief.Update(phi, 1, posterior.MaxInformation))
+			fatal.If(t, b.Belief.Update(phi, 1, posterior.MaxInformation))
 		}
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 // actAsWriter is the folder to which the test binary saves until it is killed.
@@ -68,14 +70,14 @@ func newState(t *testing.T) Store {
 func save(t *testing.T, store Store, note string, labels uint64, switched bool) {
 	t.Helper()
 	keeper, err := store.Lock()
-	must(t, err)
+	fatal.If(t, err)
 	defer keeper.Close()
 	task := newTask(t, "", true)
 	task.Note, task.Belief.Noise.Labels = note, labels
 	if switched {
 		keeper.Switch()
 	}
-	must(t, keeper.Save(task))
+	fatal.If(t, keeper.Save(task))
 }
 
 // labels returns the number of labels in the last and in the previous task, by their notes.
@@ -84,7 +86,7 @@ func labels(t *testing.T, store Store) map[string]uint64 {
 	found := map[string]uint64{}
 	for _, name := range []string{Last, Previous} {
 		task, err := store.Load(name)
-		must(t, err)
+		fatal.If(t, err)
 		found[task.Note] = task.Belief.Labels()
 	}
 	return found
@@ -97,7 +99,7 @@ func killAfter(t *testing.T, store Store, wait time.Duration) string {
 	cmd.Env = append(os.Environ(), actAsWriter+"="+store.State)
 	out := &output{first: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	must(t, cmd.Start())
+	fatal.If(t, cmd.Start())
 	select {
 	case <-out.first:
 	case <-time.After(20 * time.Second): // a guard against a hang
@@ -141,14 +143,14 @@ func kills(t *testing.T, store Store) {
 			inSwitch++
 		}
 		keeper, err := store.Lock()
-		must(t, err)
-		must(t, keeper.Close())
+		fatal.If(t, err)
+		fatal.If(t, keeper.Close())
 		saved := map[string]uint64{"one": 1, "two": 1}
 		if line != "begun" {
 			var a, b string
 			var na, nb uint64
 			_, err := fmt.Sscan(line, &a, &na, &b, &nb)
-			must(t, err)
+			fatal.If(t, err)
 			saved[a], saved[b] = na, nb
 			written++
 		}
@@ -171,14 +173,14 @@ func TestStore_FindsTheTasksInEachStateOfASwitch(t *testing.T) {
 		build                func(Store)
 		last, previous, pend string // notes
 	}{
-		"the last one is renamed": {func(s Store) { must(t, rename(s.Path(Last), s.switching())) }, "one", "one", "two"},
+		"the last one is renamed": {func(s Store) { fatal.If(t, rename(s.Path(Last), s.switching())) }, "one", "one", "two"},
 		"the new one is written": {func(s Store) {
-			must(t, rename(s.Path(Last), s.switching()))
+			fatal.If(t, rename(s.Path(Last), s.switching()))
 			three := newTask(t, "", true)
 			three.Note = "three"
 			data, err := three.append(nil)
-			must(t, err)
-			must(t, replace(s.Path(Last), data))
+			fatal.If(t, err)
+			fatal.If(t, replace(s.Path(Last), data))
 		}, "three", "three", "one"},
 	} {
 		store := newState(t)
@@ -187,21 +189,21 @@ func TestStore_FindsTheTasksInEachStateOfASwitch(t *testing.T) {
 			t.Errorf("%s: starts from %q, %v", name, got.Note, err)
 		}
 		keeper, err := store.Lock()
-		must(t, err)
+		fatal.If(t, err)
 		got := labels(t, store)
 		if got[c.previous] == 0 || got[c.pend] == 0 || exists(store.switching()) {
 			t.Errorf("%s: found %v", name, got)
 		}
-		must(t, keeper.Close())
+		fatal.If(t, keeper.Close())
 	}
 }
 
 func TestKeeper_AFailedSwitchKeepsTheLastTask(t *testing.T) {
 	store := newState(t)
 	keeper, err := store.Lock()
-	must(t, err)
+	fatal.If(t, err)
 	defer keeper.Close()
-	must(t, os.Mkdir(unfinished(store.Path(Last)), 0o700)) // blocks the new file
+	fatal.If(t, os.Mkdir(unfinished(store.Path(Last)), 0o700)) // blocks the new file
 	keeper.Switch()
 	if err := keeper.Save(newTask(t, Last, true)); err == nil {
 		t.Error("no error")
@@ -209,12 +211,12 @@ func TestKeeper_AFailedSwitchKeepsTheLastTask(t *testing.T) {
 	if got, err := store.Load(Last); err != nil || got.Belief.Labels() != 1 {
 		t.Errorf("after a failed switch: %v", err)
 	}
-	must(t, os.Remove(unfinished(store.Path(Last))))
-	must(t, keeper.Save(newTask(t, Last, true)))
+	fatal.If(t, os.Remove(unfinished(store.Path(Last))))
+	fatal.If(t, keeper.Save(newTask(t, Last, true)))
 	if got, err := store.Load(Previous); err != nil || got.Note != "one" || got.Belief.Labels() != 1 {
 		t.Errorf("after a switch: %q, %v", got.Note, err)
 	}
-	must(t, store.Delete(Last))
+	fatal.If(t, store.Delete(Last))
 	if _, err := store.Load(Last); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after its removal: %v", err)
 	}
@@ -223,7 +225,7 @@ func TestKeeper_AFailedSwitchKeepsTheLastTask(t *testing.T) {
 func TestKeeper_KeepsPreviousForABeliefWithoutLabels(t *testing.T) {
 	store := Store{State: t.TempDir()}
 	keeper, err := store.Lock()
-	must(t, err)
+	fatal.If(t, err)
 	defer keeper.Close()
 	save := func(note string, labelled bool) {
 		task := newTask(t, Last, true)
@@ -232,7 +234,7 @@ func TestKeeper_KeepsPreviousForABeliefWithoutLabels(t *testing.T) {
 			task.Belief.Belief.Reset()
 		}
 		keeper.Switch()
-		must(t, keeper.Save(task))
+		fatal.If(t, keeper.Save(task))
 	}
 	for _, run := range []struct {
 		note     string
@@ -256,9 +258,9 @@ func TestKeeper_KeepsPreviousForABeliefWithoutLabels(t *testing.T) {
 func TestKeeper_FailedSaveKeepsTheOldTask(t *testing.T) {
 	store := newState(t)
 	keeper, err := store.Lock()
-	must(t, err)
+	fatal.If(t, err)
 	defer keeper.Close()
-	must(t, os.Mkdir(unfinished(store.Path(Last)), 0o700)) // blocks the new file
+	fatal.If(t, os.Mkdir(unfinished(store.Path(Last)), 0o700)) // blocks the new file
 	if err := keeper.Save(newTask(t, Last, true)); err == nil {
 		t.Error("no error")
 	}
@@ -270,11 +272,11 @@ func TestKeeper_FailedSaveKeepsTheOldTask(t *testing.T) {
 func TestKeeper_SavesABeliefWithoutADirection(t *testing.T) {
 	store := newState(t)
 	keeper, err := store.Lock()
-	must(t, err)
+	fatal.If(t, err)
 	defer keeper.Close()
 	task := newTask(t, Last, true)
 	task.Z = nil
-	must(t, keeper.Save(task))
+	fatal.If(t, keeper.Save(task))
 	if got, err := store.Load(Last); err != nil || got.Z != nil || got.Belief == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -287,14 +289,14 @@ func TestKeeper_SavesABeliefWithoutADirection(t *testing.T) {
 func TestStore_LocksTheFolderOfARun(t *testing.T) {
 	store := Store{State: filepath.Join(t.TempDir(), "state")}
 	first, err := store.Lock()
-	must(t, err)
+	fatal.If(t, err)
 	if _, err := store.Lock(); !errors.Is(err, ErrLocked) {
 		t.Errorf("the second lock: %v", err)
 	}
-	must(t, first.Close())
+	fatal.If(t, first.Close())
 	third, err := store.Lock()
-	must(t, err)
-	must(t, third.Close())
+	fatal.If(t, err)
+	fatal.If(t, third.Close())
 }
 
 func TestKeeper_OthersCannotReadTheBelief(t *testing.T) {

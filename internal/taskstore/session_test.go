@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 func TestLineage_SurvivesTheMetadataOfALog(t *testing.T) {
@@ -48,9 +50,9 @@ func TestLineage_DoesNotOutgrowAFile(t *testing.T) {
 		}
 		if i == maxSessions-1 || i == maxSessions {
 			data, err := task.append(nil)
-			must(t, err)
+			fatal.If(t, err)
 			got, err := Parse("turn", data)
-			must(t, err)
+			fatal.If(t, err)
 			if !slices.Equal(got.Belief.Sessions, task.Belief.Sessions) {
 				t.Fatalf("run %d: other sessions", i)
 			}

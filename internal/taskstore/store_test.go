@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
 
@@ -35,9 +36,7 @@ func newTask(t testing.TB, name string, learnt bool) Task {
 	if err == nil {
 		err = b.Update([]float64{1, 2, 3}, 0.7, 4)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	task.Belief = &SavedBelief{
 		Belief: b, Sigma: 0.5, Noise: controller.NoiseState{Squares: 1.0 / 3, Count: 2, Labels: 1},
 		SavedAt: time.Unix(2e9, 0).UTC(),
@@ -45,20 +44,13 @@ func newTask(t testing.TB, name string, learnt bool) Task {
 	return task
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestStore_LoadsWhatItSaved(t *testing.T) {
 	store := Store{Dir: filepath.Join(t.TempDir(), "a", "b")}
 	for _, learnt := range []bool{false, true} {
 		want := newTask(t, fmt.Sprintf("learnt-%t", learnt), learnt)
-		must(t, store.Save(want, false))
+		fatal.If(t, store.Save(want, false))
 		got, err := store.Load(want.Name)
-		must(t, err)
+		fatal.If(t, err)
 		if (got.Belief != nil) != learnt {
 			t.Fatalf("belief %v", got.Belief)
 		}
@@ -77,14 +69,14 @@ func TestStore_LoadsWhatItSaved(t *testing.T) {
 func TestStore_SaveReplacesOnlyIfAsked(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
 	first, second := newTask(t, "turn", false), newTask(t, "turn", true)
-	must(t, store.Save(first, false))
+	fatal.If(t, store.Save(first, false))
 	if err := store.Save(second, false); !errors.Is(err, ErrExists) {
 		t.Errorf("the second: %v", err)
 	}
 	if got, err := store.Load("turn"); err != nil || got.Belief != nil {
 		t.Errorf("after a refused save: %+v, %v", got, err)
 	}
-	must(t, store.Save(second, true))
+	fatal.If(t, store.Save(second, true))
 	if got, err := store.Load("turn"); err != nil || got.Belief == nil {
 		t.Errorf("after a replacement: %+v, %v", got, err)
 	}
@@ -99,7 +91,7 @@ func TestStore_RefusesFilesThatAreNotRegular(t *testing.T) {
 		},
 	} {
 		store := Store{State: t.TempDir()}
-		must(t, create(store.Path(Last)))
+		fatal.If(t, create(store.Path(Last)))
 		loaded := make(chan error, 1)
 		go func() {
 			_, err := store.Load(Last)
@@ -119,7 +111,7 @@ func TestStore_RefusesFilesThatAreNotRegular(t *testing.T) {
 func TestStore_NeverAdvisesToRemoveAFileThatMayBeGood(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
 	path := store.Path("a")
-	must(t, os.Symlink(path, path)) // opening it fails, also for root
+	fatal.If(t, os.Symlink(path, path)) // opening it fails, also for root
 	_, err := store.Load("a")
 	if err == nil || errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "delete") ||
 		!strings.Contains(err.Error(), path) {
@@ -130,11 +122,11 @@ func TestStore_NeverAdvisesToRemoveAFileThatMayBeGood(t *testing.T) {
 func TestStore_ListsTheTasksOfARunAndRefusesOthersOfTheirNames(t *testing.T) {
 	saved := Store{Dir: t.TempDir()}
 	task := newTask(t, "last", true)
-	must(t, saved.Save(task, false)) // by a robot without run.state_dir
-	must(t, saved.Save(newTask(t, "turn", false), false))
+	fatal.If(t, saved.Save(task, false)) // by a robot without run.state_dir
+	fatal.If(t, saved.Save(newTask(t, "turn", false), false))
 	names := func(store Store) (names []string) {
 		entries, err := store.List()
-		must(t, err)
+		fatal.If(t, err)
 		for _, e := range entries {
 			if e.Err != nil {
 				e.Name += ", " + strings.ReplaceAll(e.Err.Error(), saved.Dir, "DIR")
@@ -156,7 +148,7 @@ func TestStore_ListsTheTasksOfARunAndRefusesOthersOfTheirNames(t *testing.T) {
 	if got := names(Store{Dir: store.State, State: store.State}); !slices.Equal(got, []string{"last", "previous"}) {
 		t.Errorf("one folder for all: %q", got)
 	}
-	must(t, store.Delete(Previous))
+	fatal.If(t, store.Delete(Previous))
 	if got := names(store); !slices.Equal(got, []string{shadow, "last", "turn"}) {
 		t.Errorf("after a removal: %q", got)
 	}
@@ -165,7 +157,7 @@ func TestStore_ListsTheTasksOfARunAndRefusesOthersOfTheirNames(t *testing.T) {
 func TestStore_ListsTheTasksOfARunWithoutTheFolderOfTheOthers(t *testing.T) {
 	store := newState(t)
 	store.Dir = filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(store.Dir, nil, 0o600))
+	fatal.If(t, os.WriteFile(store.Dir, nil, 0o600))
 	entries, err := store.List()
 	if len(entries) != 2 || err == nil || !strings.Contains(err.Error(), store.Dir) {
 		t.Errorf("%v, %v", entries, err)
@@ -181,8 +173,8 @@ func TestStore_ListsTheTasksOfARunWithoutTheFolderOfTheOthers(t *testing.T) {
 
 func TestStore_TheNameIsThatOfTheFile(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
-	must(t, store.Save(newTask(t, "turn", false), false))
-	must(t, os.Rename(store.Path("turn"), store.Path("spin")))
+	fatal.If(t, store.Save(newTask(t, "turn", false), false))
+	fatal.If(t, os.Rename(store.Path("turn"), store.Path("spin")))
 	if got, err := store.Load("spin"); err != nil || got.Name != "spin" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -194,14 +186,14 @@ func TestStore_ListNamesDamagedFilesBesideTheOthers(t *testing.T) {
 		t.Errorf("a missing folder: %v, %v", entries, err)
 	}
 	for _, name := range []string{"b", "b-2", "d"} {
-		must(t, store.Save(newTask(t, name, true), false))
+		fatal.If(t, store.Save(newTask(t, name, true), false))
 	}
-	must(t, os.WriteFile(store.Path("a"), []byte("cut"), 0o600))
-	must(t, os.Mkdir(store.Path("c"), 0o700))
-	must(t, os.Rename(store.Path("d"), store.Path("d e")))
-	must(t, os.WriteFile(unfinished(store.Path("b")), nil, 0o600))
+	fatal.If(t, os.WriteFile(store.Path("a"), []byte("cut"), 0o600))
+	fatal.If(t, os.Mkdir(store.Path("c"), 0o700))
+	fatal.If(t, os.Rename(store.Path("d"), store.Path("d e")))
+	fatal.If(t, os.WriteFile(unfinished(store.Path("b")), nil, 0o600))
 	entries, err := store.List()
-	must(t, err)
+	fatal.If(t, err)
 	var names, failed []string
 	for _, e := range entries {
 		names = append(names, e.Name)
@@ -221,11 +213,11 @@ func TestStore_HeadsByModel(t *testing.T) {
 	} {
 		task := newTask(t, name, true)
 		task.ModelHash, task.Origin.Robot = of.model, of.robot
-		must(t, store.Save(task, false))
+		fatal.If(t, store.Save(task, false))
 	}
-	must(t, os.WriteFile(store.Path("0"), []byte("cut"), 0o600))
+	fatal.If(t, os.WriteFile(store.Path("0"), []byte("cut"), 0o600))
 	entries, err := store.Heads()
-	must(t, err)
+	fatal.If(t, err)
 	ByModel(entries, "abc")
 	var names []string
 	for _, e := range entries {
@@ -241,10 +233,10 @@ func TestStore_HeadsByModel(t *testing.T) {
 
 func TestStore_DeletesAlsoADamagedTask(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
-	must(t, store.Save(newTask(t, "turn", false), false))
-	must(t, os.WriteFile(store.Path("cut"), []byte("cut"), 0o600))
+	fatal.If(t, store.Save(newTask(t, "turn", false), false))
+	fatal.If(t, os.WriteFile(store.Path("cut"), []byte("cut"), 0o600))
 	for _, name := range []string{"turn", "cut"} {
-		must(t, store.Delete(name))
+		fatal.If(t, store.Delete(name))
 		if err := store.Delete(name); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is deleted twice: %v", name, err)
 		}
@@ -257,8 +249,8 @@ func TestStore_DeletesAlsoADamagedTask(t *testing.T) {
 func TestStore_RefusesUnsafeNames(t *testing.T) {
 	parent := t.TempDir()
 	store := Store{Dir: filepath.Join(parent, "tasks")}
-	must(t, Store{Dir: parent}.Save(newTask(t, "outside", false), false))
-	must(t, store.Save(newTask(t, "inside", false), false))
+	fatal.If(t, Store{Dir: parent}.Save(newTask(t, "outside", false), false))
+	fatal.If(t, store.Save(newTask(t, "inside", false), false))
 	for _, name := range []string{
 		"", ".", "..", "../outside", "a/b", "-rf", ".hidden", "a b", "é", "a\x00", "$(id)", strings.Repeat("a", 101),
 	} {

@@ -8,6 +8,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 )
@@ -51,9 +52,7 @@ func TestLineWriter_WritesAllLinesInOrderBeforeClose(t *testing.T) {
 		fmt.Fprintf(w, "line %d\n", i)
 		want += fmt.Sprintf("line %d\n", i)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Close())
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
@@ -66,7 +65,5 @@ func TestLineWriter_DropsLinesWhileReaderIsStopped(t *testing.T) {
 	for i := range 1000 { // a Write that waits hangs here
 		fmt.Fprintf(w, "line %d\n", i)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Close())
 }

@@ -20,6 +20,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/bridge"
+	"optibfm/internal/fatal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
@@ -34,9 +35,7 @@ var updateGolden = flag.Bool("update", false, "write the golden frames in testda
 func newSimulation(t testing.TB, w, h int) tcell.SimulationScreen {
 	t.Helper()
 	screen := tcell.NewSimulationScreen("UTF-8")
-	if err := screen.Init(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, screen.Init())
 	screen.SetSize(w, h)
 	return screen
 }
@@ -231,14 +230,10 @@ func TestScreenDisplay_Golden(t *testing.T) {
 			got := paintText(t, s, 80, 24)
 			path := filepath.Join("testdata", c.name+".txt")
 			if *updateGolden {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, os.WriteFile(path, []byte(got), 0o644))
 			}
 			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if got != string(want) {
 				t.Errorf("the frame differs (go test -update writes it); got\n%s\nwant\n%s", got, want)
 			}
@@ -393,9 +388,7 @@ func TestScreenDisplay_RingsWhenLabelIsWanted(t *testing.T) {
 
 func TestNewDisplay_WritesLinesWithoutTerminal(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer file.Close()
 	for _, out := range []io.Writer{file, &bytes.Buffer{}} {
 		if d, ok := NewDisplay(out, ShowAuto).(*LineDisplay); !ok {

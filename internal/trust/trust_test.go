@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/internal/authority"
+	"optibfm/internal/fatal"
 	_ "optibfm/standard"
 )
 
@@ -26,13 +27,9 @@ func TestRun_ShowsRenewsAndRevokes(t *testing.T) {
 		t.Errorf("without an authority: %v", err)
 	}
 	made, err := run(Options{Renew: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	first, err := authority.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sha := authority.Fingerprint(first.Root().Raw)
 	shown, err := run(Options{})
 	for _, want := range []string{sha, "robot.example, ", "192.168.0.0/16", file} {
@@ -52,9 +49,7 @@ func TestRun_ShowsRenewsAndRevokes(t *testing.T) {
 		!strings.Contains(renewed, sha) {
 		t.Errorf("%v: %s", err, renewed)
 	}
-	if err := os.WriteFile(file, []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte("damaged"), 0o600))
 	if _, err := run(Options{}); err == nil || !strings.Contains(err.Error(), "--renew makes a new one") {
 		t.Errorf("damaged: %v", err)
 	}
@@ -71,9 +66,7 @@ func TestRun_WritesNoFileThatTheHostCannotRead(t *testing.T) {
 		t.Skip("only root gives folders away")
 	}
 	state := t.TempDir()
-	if err := os.Chown(state, 65534, -1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Chown(state, 65534, -1))
 	err := Run(new(bytes.Buffer), Options{Config: "rover-keyboard", Set: []string{"run.state_dir=" + state}, Renew: true})
 	if err == nil || !strings.Contains(err.Error(), "sudo -u ") {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	_ "optibfm/standard"
 )
 
@@ -24,9 +25,7 @@ func TestMeasurePlans_StopsAtTheLimit(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBenchmark(options(controller.UCB))
-			if err := b.measurePlans(t.Context(), c.limit); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.measurePlans(t.Context(), c.limit))
 			if n := len(b.plan.times); n != c.plans {
 				t.Errorf("limit %v: %d plans, want %d", c.limit, n, c.plans)
 			}
@@ -40,9 +39,7 @@ func TestMeasurePlans_StopsAtTheLimit(t *testing.T) {
 func TestTable_HasPlansAndTheirRatioToThePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBenchmark(options(controller.UCB))
-		if err := b.measurePlans(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.measurePlans(t.Context(), 0))
 		policy, err := policyTime(sleeper{}, 0)
 		if err != nil || policy != ms {
 			t.Errorf("policy %v, %v", policy, err)
@@ -61,9 +58,7 @@ func TestTimeBackend_PrintsTheRowsOfItsHeader(t *testing.T) {
 	f := configs.Default()
 	f.Controller.Strategy = controller.UCB
 	var out bytes.Buffer
-	if err := TimeBackend(t.Context(), &out, f, BackendOptions{Candidates: []int{4, 8}}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, TimeBackend(t.Context(), &out, f, BackendOptions{Candidates: []int{4, 8}}))
 	for i, want := range []string{"| plan, n = 4 | ", "| plan, n = 8 | ", "| memory | "} {
 		line, rest, _ := strings.Cut(out.String(), "\n")
 		out = *bytes.NewBufferString(rest)

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -88,9 +89,7 @@ func TestRun_TimesEachPart(t *testing.T) {
 			o.Ticks = 2*labels + 1 // three rigs
 			o.Controller.Replan = 2
 			r, err := Run(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			for name, want := range map[string]time.Duration{"φ": 2 * ms, "π": ms, "D-gap, update": 0, "other": 0} {
 				if l := lineOf(t, r.Tick, name); l.Count != o.Ticks || l.P50 != want || l.P99 != want || l.Max != want {
 					t.Errorf("%s: %+v, want %v", strategy, l, want)
@@ -144,9 +143,7 @@ func TestRun_CountsTheWorkOfNetworks(t *testing.T) {
 	o := native(t, controller.UCB)
 	o.Controller.Candidates = 9
 	r, err := Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dense := tflitetest.Manifest(dims).Architecture.FLOPs()
 	for _, c := range []struct {
 		stage Stage
@@ -190,14 +187,10 @@ func TestRun_RefusesWhatCannotRun(t *testing.T) {
 func TestRig_LearnsPlansAndActsInEveryStep(t *testing.T) {
 	for _, strategy := range []string{controller.UCB, controller.UCBGradient, controller.Thompson} {
 		r, err := newBenchmark(native(t, strategy)).newRig(strategy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for range 3 {
 			before, z := r.agent.Learner().Belief().Hash(), slices.Clone(r.tick.Z)
-			if err := r.step(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, r.step())
 			if r.tick.NumLabels != 1 || r.tick.Labels[0].Outcome != controller.Applied ||
 				r.agent.Learner().Belief().Hash() == before {
 				t.Errorf("%s: no label applied: %+v", strategy, r.tick.Header)
@@ -305,9 +298,7 @@ func TestServeSteps_TimesEachStep(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			in := strings.NewReader(request + "\n" + request + "\n")
-			if err := ServeSteps(options(controller.UCB), in, &out); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, ServeSteps(options(controller.UCB), in, &out))
 			answers := json.NewDecoder(&out)
 			for range 2 {
 				var times []time.Duration

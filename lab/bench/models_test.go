@@ -6,14 +6,13 @@ import (
 
 	"optibfm/configs"
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 )
 
 func TestOpen_CountsTheBytesOfTheWeights(t *testing.T) {
 	bundle, err := tflite.Load(rover.Model())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var want int64
 	for name, shape := range bundle.Architecture.Tensors() {
 		if !strings.HasSuffix(name, ".weight") || strings.HasSuffix(name, ".1.weight") { // biases, LayerNorm
@@ -26,9 +25,7 @@ func TestOpen_CountsTheBytesOfTheWeights(t *testing.T) {
 		want += size
 	}
 	o, release, err := Open(configs.Default(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := release(); err != nil || o.Weights != want {
 		t.Errorf("%d bytes, want %d; %v", o.Weights, want, err)
 	}

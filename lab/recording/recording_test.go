@@ -17,6 +17,7 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
@@ -78,7 +79,7 @@ func realRobot(t *testing.T, robot hal.Robot, transitions int) *session {
 	s, err := newSession(robot, file, Config{
 		Transitions: transitions, Seed: 1, Amplitude: 0.25, Out: filepath.Join(t.TempDir(), "out.npz"),
 	})
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	s.recorder.realTime = false // the fake's times do not skip with the ticks
 	return s
 }
@@ -87,7 +88,7 @@ func TestRun_WritesTheRewardsOfASimulator(t *testing.T) {
 	c := Config{Transitions: 300, Seed: 3, Amplitude: 1,
 		Out: filepath.Join(t.TempDir(), "out.npz"), States: filepath.Join(t.TempDir(), "states.npz")}
 	file := configs.Default()
-	rigtest.Must(t, Run(t.Context(), file, c, nil, io.Discard, io.Discard))
+	fatal.If(t, Run(t.Context(), file, c, nil, io.Discard, io.Discard))
 	archive, states := must(npz.ReadFile(c.Out)), must(npz.ReadFile(c.States))
 	rows := must(must(archive.Shaped("next_obs", 300, -1)).Float32s())
 	width := len(rows) / 300
@@ -119,7 +120,7 @@ func must[T any](value T, err error) T {
 func TestRun_LimitsTheActionsOfARealRobot(t *testing.T) {
 	robot := narrow()
 	s := realRobot(t, robot, 20)
-	rigtest.Must(t, s.run(t.Context(), strings.NewReader("arm\n"), io.Discard, io.Discard))
+	fatal.If(t, s.run(t.Context(), strings.NewReader("arm\n"), io.Discard, io.Discard))
 	if !robot.Halted || robot.Arms != 1 || s.recorder.rows.Len() != 20 {
 		t.Errorf("halted %t, armed %d times, %d rows", robot.Halted, robot.Arms, s.recorder.rows.Len())
 	}
@@ -136,9 +137,9 @@ func TestRun_LimitsTheActionsOfARealRobot(t *testing.T) {
 		t.Error("the actions do not explore")
 	}
 	archive, err := npz.ReadFile(s.config.Out)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	actions, err := archive.Shaped("action", 20, 1)
-	rigtest.Must(t, err)
+	fatal.If(t, err)
 	n := 0 // rows are a subsequence of the actions: missed ticks interrupt the recording
 	for _, u := range actions.Float64s() {
 		for n < robot.Acts && math.Abs(u-(float64(robot.Action(n)[0])-6)/4) > 1e-6 {
@@ -257,13 +258,11 @@ func TestRun_HaltsBesideADriverThatHangs(t *testing.T) {
 
 func TestSession_TickAllocatesNothing(t *testing.T) {
 	s := realRobot(t, haltest.New(haltest.Spec(3, 2)), 100)
-	rigtest.Must(t, s.agent.Arm(0))
+	fatal.If(t, s.agent.Arm(0))
 	beat := rtloop.Beat{Elapsed: 1}
 	if n := testing.AllocsPerRun(50, func() {
 		beat.Index++
-		if err := s.onBeat(beat); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.onBeat(beat))
 	}); n != 0 {
 		t.Errorf("%g allocations a tick", n)
 	}

@@ -7,19 +7,17 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // shortCheck is the whole check with short runs.
 func shortCheck(t *testing.T) Report {
 	t.Helper()
 	c, err := newChecker(context.Background(), Config{Runs: 60, Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c.coverEpisodes, c.regretEpisodes = 60, 60
-	if err := c.run(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.run())
 	return c.report
 }
 
@@ -49,9 +47,7 @@ func TestCheck_ClaimsHoldAndControlsFail(t *testing.T) {
 func writesEverything(t *testing.T, r Report) {
 	t.Helper()
 	var table, claims, curves bytes.Buffer
-	if err := errors.Join(r.WriteTable(&table), r.WriteClaims(&claims), r.WriteCurves(&curves)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(r.WriteTable(&table), r.WriteClaims(&claims), r.WriteCurves(&curves)))
 	if lines := strings.Count(table.String(), "\n"); lines != len(r.Claims)+1 {
 		t.Errorf("the table has %d lines for %d claims", lines, len(r.Claims))
 	}

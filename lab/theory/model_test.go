@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/tflite"
 )
@@ -16,15 +17,11 @@ import (
 func taught(t testing.TB, m MDP, z []float64, labels int, seed uint64) *posterior.Belief {
 	t.Helper()
 	b, err := posterior.New(m.Dim, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rng := rand.New(rand.NewPCG(seed, 9))
 	for range labels {
 		phi := m.phi(rng.IntN(m.States))
-		if err := b.Update(phi, dot(phi, z)+0.3*rng.NormFloat64(), 11); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.Update(phi, dot(phi, z)+0.3*rng.NormFloat64(), 11))
 	}
 	return b
 }
@@ -36,9 +33,7 @@ func precision(t testing.TB, b *posterior.Belief) *mat.Dense {
 	b.InvR(invR.RawMatrix().Data)
 	var covariance, v mat.Dense
 	covariance.Mul(invR, invR.T())
-	if err := v.Inverse(&covariance); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, v.Inverse(&covariance))
 	return &v
 }
 
@@ -63,9 +58,7 @@ func TestModel_SearchTakesTheGreatestUpperBound(t *testing.T) {
 	}
 	const state = 3
 	best, score, err := NewModel(s).Search([]float32{state}, candidates, belief)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	highest, want := math.Inf(-1), 0
 	for i := range 50 {
 		z := make([]float64, m.Dim)
@@ -124,9 +117,7 @@ func offer(t testing.TB, plans controller.Plans, state int, b *posterior.Belief)
 	s := plans.State()
 	s.Next, s.Valid, s.Obs[0], s.Hash, s.Scale = 1, 1, float32(state), b.Hash(), 1
 	b.State(s.Belief)
-	if err := plans.Offer(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, plans.Offer())
 	return plans.Latest()
 }
 
@@ -138,9 +129,7 @@ func TestExact_HasTheGreatestUpperBound(t *testing.T) {
 		b := taught(t, m, task, int(10*seed), seed)
 		method := ucb(0.1, 0)
 		exact, err := NewExact(s, method.config, confidence(method.config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		plan := offer(t, exact, 2, b)
 		// The z of the plan is on the edge of the confidence set, and the value of its policy is the score.
 		mean := make([]float64, m.Dim)
@@ -154,9 +143,7 @@ func TestExact_HasTheGreatestUpperBound(t *testing.T) {
 			t.Errorf("seed %d: the policy of z has the value %g, its score is %g", seed, value, plan.Score)
 		}
 		planner, err := controller.NewPlanner(method.config, NewModel(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if sampled := offer(t, controller.NewLockstep(planner), 2, b); sampled.Score > plan.Score+1e-5 {
 			t.Errorf("seed %d: a sampled candidate scores %g, above the greatest, %g", seed, sampled.Score, plan.Score)
 		}

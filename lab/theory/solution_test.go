@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 func solved(t testing.TB, m MDP) *Solution {
 	t.Helper()
 	s, err := Solve(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -82,9 +81,7 @@ func TestSolution_PsiIsTheMeanSumOfFeatures(t *testing.T) {
 	m := Random(5)
 	s := solved(t, m)
 	policy, robot := 777, NewRobot(m, Task{Z: make([]float64, m.Dim)})
-	if err := robot.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, robot.Arm())
 	rng := rand.New(rand.NewPCG(5, 6))
 	const start = 4
 	sum, squares := make([]float64, m.Dim), make([]float64, m.Dim)
@@ -92,9 +89,7 @@ func TestSolution_PsiIsTheMeanSumOfFeatures(t *testing.T) {
 		robot.state = start
 		total := make([]float64, m.Dim)
 		for range steps(rng, m.Gamma) {
-			if err := robot.Act([]float32{command(s.Action(policy, robot.state), m.Actions)}); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, robot.Act([]float32{command(s.Action(policy, robot.state), m.Actions)}))
 			for i, v := range m.phi(robot.state) {
 				total[i] += v
 			}
@@ -168,18 +163,14 @@ func TestRobot_ActsOnlyWhenArmed(t *testing.T) {
 	if err := r.Act([]float32{1}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("a robot that was never armed acts: %v", err)
 	}
-	if err := errors.Join(r.Arm(), r.Reset(1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(r.Arm(), r.Reset(1)))
 	for _, bad := range [][]float32{nil, {2}, {float32(math.NaN())}, {0, 0}} {
 		if r.Act(bad) == nil {
 			t.Errorf("the action %v is taken", bad)
 		}
 	}
 	for range 3 {
-		if err := r.Act([]float32{1}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Act([]float32{1}))
 	}
 	if r.state != 14 {
 		t.Errorf("always right leads to state %d, not to the last room", r.state)
@@ -187,9 +178,7 @@ func TestRobot_ActsOnlyWhenArmed(t *testing.T) {
 	if _, err := r.Sense(nil); err == nil {
 		t.Error("it senses into nothing")
 	}
-	if err := r.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Halt())
 	if err := r.Act([]float32{1}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("a halted robot acts: %v", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // record writes struct input_event with words of time of 4 or 8 bytes.
@@ -71,13 +73,9 @@ func FuzzEvents(f *testing.F) {
 			return func(e event) error { *to = append(*to, e); return nil }
 		}
 		one, many := splitter{word: word}, splitter{word: word}
-		if err := one.feed(b, collect(&whole)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, one.feed(b, collect(&whole)))
 		for piece := range slices.Chunk(b, int(cut)+1) {
-			if err := many.feed(piece, collect(&pieces)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, many.feed(piece, collect(&pieces)))
 		}
 		if !slices.Equal(whole, pieces) || len(whole) != len(b)/eventSize(word) {
 			t.Fatalf("%d bytes: %d events at once, %d in pieces", len(b), len(whole), len(pieces))
@@ -126,12 +124,8 @@ func sysfs(t *testing.T, nodes map[string]map[string]string) Kernel {
 	for node, files := range nodes {
 		for name, text := range files {
 			path := filepath.Join(k.Sys, node, "device", name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			fatal.If(t, os.WriteFile(path, []byte(text+"\n"), 0o644))
 		}
 	}
 	return k
@@ -193,9 +187,7 @@ func TestKernel_ListsNoDevices(t *testing.T) {
 
 func TestKernel_RefusesNonInputDevice(t *testing.T) {
 	k := sysfs(t, nil)
-	if err := os.WriteFile(filepath.Join(k.Dev, "event1"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(k.Dev, "event1"), nil, 0o600))
 	if _, err := k.Open(Info{Node: "event1"}); err == nil {
 		t.Error("a plain file was opened as an input device")
 	}

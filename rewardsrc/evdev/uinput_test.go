@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
@@ -43,9 +44,7 @@ func kernelRig(t *testing.T, change func(*evdev.Config)) (*rig, *evdevtest.Uinpu
 	d := plugKernel(t, info, &evdev.Range{Min: -100, Max: 100})
 	r := &rig{t: t}
 	p, err := evdev.Open(cfg, evdev.Options{Display: r.shown.show, Retry: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.panel = p
 	t.Cleanup(func() {
 		if err := p.Halt(); err != nil {
@@ -90,9 +89,7 @@ func TestKernel_DeviceReturnsAtAnotherNode(t *testing.T) {
 func node(t *testing.T) string {
 	t.Helper()
 	all, err := evdev.Kernel{}.List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pad, _ := pad()
 	for _, info := range all {
 		if pad.Match().Fits(info) {
@@ -140,12 +137,8 @@ func TestKernel_RefusesGrabbedDevice(t *testing.T) {
 	d := plugKernel(t, info, nil)
 	found := evdev.Info{Node: node(t)}
 	other, err := evdev.Kernel{}.Open(found)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Grab(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, other.Grab())
 	if _, err := evdev.Open(cfg, evdev.Options{}); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("error %v", err)
 	}

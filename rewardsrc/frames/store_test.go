@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 // picture returns a JPEG of one colour.
@@ -37,9 +39,7 @@ func picture(shade uint8) []byte {
 func shadeOf(t *testing.T, f Frame) uint8 {
 	t.Helper()
 	m, err := jpeg.Decode(bytes.NewReader(f.JPEG))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return color.GrayModel.Convert(m.At(3, 3)).(color.Gray).Y
 }
 
@@ -144,9 +144,7 @@ func TestStore_IgnoresImpossibleTimes(t *testing.T) {
 func TestStore_PollsSnapshotsOnUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "view.sock")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "image/jpeg")
@@ -302,9 +300,7 @@ func TestStore_BoundsMemory(t *testing.T) {
 	s := NewStore(DefaultConfig(), nil)
 	big := append(picture(1), make([]byte, maxBytes-1000)...)
 	for i := range 100 {
-		if err := s.add(Frame{At: int64(i + 1), JPEG: big}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.add(Frame{At: int64(i + 1), JPEG: big}))
 	}
 	if n := len(s.After(0)); n == 0 || n*len(big) > maxKept {
 		t.Errorf("%d frames of %d bytes", n, len(big))
@@ -330,9 +326,7 @@ func TestConfig_Validate(t *testing.T) {
 func TestEncodeYUYV(t *testing.T) {
 	raw := bytes.Repeat([]byte{120, 128, 120, 128}, 16*8/2)
 	picture, err := encodeYUYV(raw, 16, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if shade := shadeOf(t, Frame{JPEG: picture}); shade < 115 || shade > 125 {
 		t.Errorf("shade %d", shade)
 	}
@@ -353,9 +347,7 @@ func TestKernel_Camera(t *testing.T) {
 	s := run(t, c, func() int64 { return time.Now().UnixNano() })
 	first := next(t, s, 0)
 	m, err := jpeg.Decode(bytes.NewReader(next(t, s, first.At).JPEG))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if size := m.Bounds().Size(); size.X != 320 || size.Y < 180 || size.Y > 240 {
 		t.Error(size)
 	}

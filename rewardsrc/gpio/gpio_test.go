@@ -15,6 +15,7 @@ import (
 	"github.com/warthog618/go-gpiocdev/uapi"
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
 	"optibfm/rewardsrc/rewardsrctest"
@@ -133,9 +134,7 @@ func config() Config {
 func open(t *testing.T, b *board, cfg Config, show func(rewardsrc.Notice)) *panel.Panel {
 	t.Helper()
 	p, err := Open(cfg, Options{System: b, Display: show, Retry: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := p.Halt(); err != nil {
 			t.Error(err)
@@ -313,9 +312,7 @@ func TestConn_OutputsShowSignals(t *testing.T) {
 	var now atomic.Int64
 	now.Store(1e12)
 	p, err := Open(config(), Options{System: b, Now: now.Load})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer p.Halt()
 	wait := func(what string, led, buzzer []bool) {
 		t.Helper()
@@ -348,9 +345,7 @@ func TestPanel_ReconnectsAndAsksAgain(t *testing.T) {
 	b.absent = true
 	b.mu.Unlock()
 	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
-	if err := b.write.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.write.Close())
 	rewardsrctest.Eventually(t, "the loss", func() bool { p.Poll(nil); return slices.Contains(events, rewardsrc.Lost) })
 	b.mu.Lock()
 	n := len(b.switched[LED])
@@ -423,9 +418,7 @@ func TestKernel_TellsAbsentChipFromWrongFile(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "chip")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, nil, 0o600))
 	cfg.Chip = path
 	if _, err := (Kernel{}).Open(cfg); err == nil || errors.Is(err, panel.ErrAbsent) {
 		t.Errorf("error %v", err)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/hal/cp2112test"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
 	"optibfm/rewardsrc/rewardsrctest"
@@ -28,14 +29,10 @@ func kernelBoard(t *testing.T) (lineBoard, Config) {
 		t.Skip("not in the machine of scripts/vm")
 	}
 	a, err := cp2112test.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = a.Close() })
 	a.Set(released)
-	if err := a.KeepPolling(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.KeepPolling())
 	cfg := DefaultConfig()
 	cfg.Chip, cfg.Good, cfg.LED, cfg.Buzzer = a.Chip, "3", "5", "6"
 	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
@@ -137,8 +134,6 @@ func TestKernel_LineInUseIsBusy(t *testing.T) {
 func TestKernel_LossOfChipIsReported(t *testing.T) {
 	b, cfg := kernelBoard(t)
 	p := b.open(cfg)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.Close())
 	rewardsrctest.Eventually(t, "the loss", func() bool { return !p.Reachable() })
 }

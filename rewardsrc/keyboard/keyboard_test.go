@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/rewardsrctest"
 )
@@ -35,9 +36,7 @@ func newUser(t *testing.T, cfg Config, opts Options) *terminalUser {
 	opts.Terminal = d.terminal
 	opts.Display = func(n Notice) { d.notices = append(d.notices, n) }
 	k, err := Open(cfg, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d.Keyboard = k
 	t.Cleanup(func() {
 		if err := k.Halt(); err != nil {
@@ -203,16 +202,12 @@ func TestKeyboard_HaltRestoresTerminal(t *testing.T) {
 	person, terminal := openPTY(t)
 	before := modes(t, terminal)
 	k, err := Open(quick(), Options{Terminal: terminal})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if raw := modes(t, terminal); raw.Lflag&(unix.ECHO|unix.ICANON|unix.ISIG) != 0 || raw.Oflag != before.Oflag {
 		t.Errorf("open: modes %+v are not raw, or change the output", raw)
 	}
 	for range 2 {
-		if err := k.Halt(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, k.Halt())
 	}
 	if modes(t, terminal) != before {
 		t.Error("halted: the modes differ from the original ones")
@@ -238,9 +233,7 @@ func TestKeyboard_ReportsHangup(t *testing.T) {
 	person, terminal := openPTY(t)
 	var notices []Notice
 	k, err := Open(quick(), Options{Terminal: terminal, Display: func(n Notice) { notices = append(notices, n) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !k.Reachable() {
 		t.Error("the open terminal is not reachable")
 	}
@@ -264,9 +257,7 @@ func TestKeyboard_ReportsHangup(t *testing.T) {
 func TestKeyboard_PrintsRequestAndRings(t *testing.T) {
 	person, terminal := openPTY(t)
 	k, err := Open(quick(), Options{Terminal: terminal})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer k.Halt()
 	k.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
 	shown := waitForOutput(t, person, "\a")
@@ -278,9 +269,7 @@ func TestKeyboard_PrintsRequestAndRings(t *testing.T) {
 func TestKeyboard_StalledTerminalBlocksNothing(t *testing.T) {
 	_, terminal := openPTY(t)
 	k, err := Open(quick(), Options{Terminal: terminal})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for range 5000 {
 		k.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
 	}
@@ -295,9 +284,7 @@ func TestKeyboard_StalledTerminalBlocksNothing(t *testing.T) {
 
 func TestOpen_RefusesNonTerminal(t *testing.T) {
 	f, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	if _, err := Open(quick(), Options{Terminal: f}); !errors.Is(err, ErrNoTerminal) {
 		t.Errorf("error %v, want ErrNoTerminal", err)
@@ -347,12 +334,8 @@ func startProgram(t *testing.T, end string, terminal *os.File) *exec.Cmd {
 	program.Env = append(os.Environ(), "KEYBOARD_TEST_END="+end)
 	program.Stdin = terminal
 	stderr, err := program.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, program.Start())
 	t.Cleanup(func() { _ = program.Process.Kill() })
 	line := make([]byte, 6)
 	if _, err := stderr.Read(line); err != nil || string(line) != "ready\n" {
@@ -370,9 +353,7 @@ func TestKeyboard_SignalRestoresTerminal(t *testing.T) {
 		if modes(t, terminal) == before {
 			t.Fatal("the program did not change the terminal")
 		}
-		if err := program.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, program.Process.Signal(sig))
 		err := program.Wait()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || !strings.Contains(exit.String(), "signal") {
@@ -407,20 +388,14 @@ func TestSave_ParentRestoresAfterKill(t *testing.T) {
 	_, terminal := openPTY(t)
 	before := modes(t, terminal)
 	restore, err := Save(terminal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	program := startProgram(t, "kill", terminal)
-	if err := program.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, program.Process.Kill())
 	_ = program.Wait()
 	if modes(t, terminal) == before {
 		t.Fatal("the killed program restored the terminal: the test shows nothing")
 	}
-	if err := restore(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, restore())
 	if modes(t, terminal) != before {
 		t.Error("the terminal is not restored")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
 	"optibfm/rewardsrc/rewardsrctest"
@@ -79,9 +80,7 @@ func start(t *testing.T, w *wire, change func(*panel.Config), display func(rewar
 		change(&cfg)
 	}
 	p, err := panel.Start(cfg, w, panel.Options{Name: "wire", Display: display, Retry: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := p.Halt(); err != nil {
 			t.Error(err)
@@ -193,9 +192,7 @@ func TestPanel_ReportsNewReasonOfAbsence(t *testing.T) {
 	p := start(t, w, nil, func(n rewardsrc.Notice) { told = append(told, n.Text) })
 	refused := errors.New("permission denied")
 	w.fails.Store(&refused)
-	if err := w.write.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.write.Close())
 	rewardsrctest.Eventually(t, "the new reason", func() bool {
 		p.Poll(nil)
 		return strings.Contains(strings.Join(told, "\n"), "permission denied")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -25,9 +26,7 @@ func run(
 ) (labels []rewardsrc.Label, came []uint64) {
 	t.Helper()
 	o, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	buf := make([]rewardsrc.Label, 8)
 	for tick := range uint64(n) {
 		o.Watch(tick, int64(tick)*period, reward(tick), true)
@@ -145,9 +144,7 @@ func TestOperator_DropsAnswerToExpiredRequest(t *testing.T) {
 
 func TestOperator_CantTellWithoutReward(t *testing.T) {
 	o, err := New(Config{Mode: WhenAsked, RewardHigh: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	buf := make([]rewardsrc.Label, 2)
 	for name, r := range map[string]struct {
 		reward float64
@@ -418,9 +415,7 @@ func equal(a, b []rewardsrc.Label) bool {
 
 func TestOperator_PollKeepsRemainingLabels(t *testing.T) {
 	o, err := New(DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for tick := range uint64(5) {
 		o.Watch(tick, int64(tick)*period, 1, true)
 	}
@@ -438,9 +433,7 @@ func TestOperator_PollKeepsRemainingLabels(t *testing.T) {
 
 func TestOperator_FullQueueDropsNewest(t *testing.T) {
 	o, err := New(DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for tick := range uint64(queueLen + 10) {
 		o.Watch(tick, int64(tick)*period, 1, true)
 	}
@@ -451,13 +444,9 @@ func TestOperator_FullQueueDropsNewest(t *testing.T) {
 
 func TestOperator_HaltDropsLabels(t *testing.T) {
 	o, err := New(DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	o.Watch(1, period, 1, true)
-	if err := o.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, o.Halt())
 	if n := o.Poll(make([]rewardsrc.Label, 4)); n != 0 {
 		t.Errorf("%d labels after Halt", n)
 	}
@@ -469,9 +458,7 @@ func TestOperator_AllocatesNothing(t *testing.T) {
 		Absence: Absence{AwayS: 1, EveryS: 4},
 	}
 	o, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	buf := make([]rewardsrc.Label, 8)
 	tick := uint64(0)
 	if n := testing.AllocsPerRun(1000, func() {
@@ -513,9 +500,7 @@ func TestConfig_NamesBadKey(t *testing.T) {
 
 func BenchmarkTick(b *testing.B) {
 	o, err := New(Config{Mode: EveryTick, DelayS: 0.3, NoiseStd: 0.1, RewardHigh: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	buf := make([]rewardsrc.Label, 8)
 	tick := uint64(0)
 	b.ReportAllocs()

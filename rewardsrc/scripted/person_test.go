@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -38,9 +39,7 @@ func randomScenes(n int) []scene {
 func show(t *testing.T, cfg Config, scenes []scene) (labels []rewardsrc.Label) {
 	t.Helper()
 	o, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	buf := make([]rewardsrc.Label, 64)
 	for i, s := range scenes {
 		tick := uint64(i)
@@ -181,9 +180,7 @@ func TestOperator_NoPressFallsIntoAnAbsence(t *testing.T) {
 	cfg.ReactionMinS, cfg.ReactionMaxS, cfg.Absence = 0.3, 1.5, Absence{AwayS: 1, EveryS: 4}
 	labels, _ := run(t, cfg, 3000, ramp, askOften)
 	o, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	o.Watch(0, 0, 0, true) // the origin of absences
 	for _, l := range labels {
 		if o.isAway(int64(l.Tick)*period) || o.isAway(l.At) {
@@ -375,9 +372,7 @@ func person() Config {
 
 func TestOperator_PersonAllocatesNothing(t *testing.T) {
 	o, err := New(person())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	buf := make([]rewardsrc.Label, 8)
 	tick, labels := uint64(0), 0
 	if n := testing.AllocsPerRun(2000, func() {
@@ -426,9 +421,7 @@ func TestConfig_NamesBadWeakness(t *testing.T) {
 		"fatigue.recovery_s": func(c *Config) { c.Fatigue.RecoveryS = 0 },
 	} {
 		cfg := person()
-		if err := cfg.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cfg.Validate())
 		change(&cfg)
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), key+" is ") {
 			t.Errorf("%s: error %v does not name the key", key, err)
@@ -438,9 +431,7 @@ func TestConfig_NamesBadWeakness(t *testing.T) {
 
 func BenchmarkPerson(b *testing.B) {
 	o, err := New(person())
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	buf := make([]rewardsrc.Label, 8)
 	tick := uint64(0)
 	b.ReportAllocs()

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -47,14 +48,10 @@ func TestOperator_RepeatsRecordedLabels(t *testing.T) {
 		}
 	}
 	f, err := os.Open("testdata/labels.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	want, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want = want[1:] // the header
 	if len(got) != len(want) {
 		t.Fatalf("%d labels, %d were recorded", len(got), len(want))

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"optibfm/internal/browsertest"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/frames"
 )
@@ -57,9 +58,7 @@ func picture(t testing.TB, p *browsertest.Page, name string) {
 	if *pictures == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), p.Screenshot(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(*pictures, name+".png"), p.Screenshot(), 0o644))
 }
 
 // drive plays a robot and its recorder: it shows a view 20 times a second,
@@ -245,9 +244,7 @@ func TestPage_PairLabelUndoStop(t *testing.T) {
 		Why: "STOP was pressed on device 1", Failed: true,
 		Keep: "./optibfm task save NAME --config walker-human --from logs/20260101-120000-dm_control_walker.mcap",
 	})
-	if err := d.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Halt())
 	p.UntilText("banner", "The run is over")
 	p.UntilText("stop-text", "The run is over")
 	p.UntilText("detail", "task save NAME .* --from logs/")
@@ -418,9 +415,7 @@ func TestPage_UsesAnEventStreamWhereTheSocketIsRefused(t *testing.T) {
 	}
 	d.end()
 	d.End(Ending{Why: "a fault", Failed: true})
-	if err := d.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Halt())
 	p.UntilText("banner", "The run is over: a fault")
 }
 
@@ -903,20 +898,14 @@ func sideBySide(t *testing.T, path string, shots [][]byte) {
 	left := margin
 	for _, shot := range shots {
 		picture, err := png.Decode(bytes.NewReader(shot))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		at := image.Pt(left, (all.Rect.Dy()-picture.Bounds().Dy())/2)
 		draw.Draw(all, picture.Bounds().Add(at), picture, image.Point{}, draw.Src)
 		left += picture.Bounds().Dx() + margin
 	}
 	var text bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&text, all); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&text, all))
+	fatal.If(t, os.WriteFile(path, text.Bytes(), 0o644))
 }
 
 // shot is a picture of one colour.
@@ -925,9 +914,7 @@ func shot(t *testing.T, c color.Color) frames.Frame {
 	m := image.NewRGBA(image.Rect(0, 0, 64, 48))
 	draw.Draw(m, m.Bounds(), image.NewUniform(c), image.Point{}, draw.Src)
 	var out bytes.Buffer
-	if err := jpeg.Encode(&out, m, nil); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, jpeg.Encode(&out, m, nil))
 	return frames.Frame{At: rewardsrc.Monotonic(), JPEG: out.Bytes()}
 }
 

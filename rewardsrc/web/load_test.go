@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -38,9 +39,7 @@ func stalled(t testing.TB, s *Server) {
 	conn, _, err := websocket.Dial(t.Context(), base(s)+"/socket", &websocket.DialOptions{
 		HTTPClient: client, HTTPHeader: http.Header{"Origin": {base(s)}, "Cookie": {cookie}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = conn.CloseNow() })
 }
 
@@ -147,9 +146,7 @@ func TestServer_HaltStopsGoroutines(t *testing.T) {
 	crowd(t, s, 5)
 	stalled(t, s)
 	begun := time.Now()
-	if err := s.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Halt())
 	if took := time.Since(begun); took > soon {
 		t.Errorf("Halt took %v", took)
 	}

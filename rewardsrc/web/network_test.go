@@ -27,6 +27,7 @@ import (
 
 	"optibfm/internal/announce"
 	"optibfm/internal/authority"
+	"optibfm/internal/fatal"
 )
 
 func parseAll(texts ...string) (list []netip.Addr) {
@@ -413,17 +414,13 @@ func TestServer_IsNotAnnouncedOnLoopbackOrAgainstItsConfiguration(t *testing.T) 
 
 func TestServer_ReportsAPortInUseAndTakesItWhenItIsFree(t *testing.T) {
 	other, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer other.Close()
 	lan := newLAN(t)
 	s := lan.open(lan.sockets(), func(c *Config) { c.Listen = other.Addr().String() })
 	<-lan.pauses
 	expectReports(t, lan.reported(), "operator.web.listen")
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, other.Close())
 	lan.retries <- time.Time{}
 	expectReports(t, []string{<-lan.reports}, "info: the console is at http://"+other.Addr().String())
 	pairWith(t, s, token(s.Pairing().URL))
@@ -432,19 +429,13 @@ func TestServer_ReportsAPortInUseAndTakesItWhenItIsFree(t *testing.T) {
 func TestServer_WaitsForItsCertificate(t *testing.T) {
 	made := testCertificates(t, []string{"localhost"}, addresses, time.Now)
 	cert, err := made.of("localhost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	key, err := x509.MarshalPKCS8PrivateKey(made.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	folder := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return path
 	}
 	lan := newLAN(t)
@@ -458,9 +449,7 @@ func TestServer_WaitsForItsCertificate(t *testing.T) {
 	lan.retries <- time.Time{}
 	expectReports(t, []string{<-lan.reports}, "info: the console is at https://127.0.0.1")
 	conn, err := tls.Dial("tcp", s.bound.Load().addr.String(), &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got := conn.ConnectionState().PeerCertificates[0]; !got.Equal(cert.Leaf) {
 		t.Errorf("certificate of %v", got.Subject)
 	}
@@ -471,9 +460,7 @@ func TestServer_ListensAgainAfterAFailure(t *testing.T) {
 	lan := newLAN(t, "192.168.7.5")
 	s := lan.open(lan.network(), func(c *Config) { c.Listen = "192.168.7.5:8642" })
 	before := s.Pairing()
-	if err := lan.last.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, lan.last.Close())
 	<-lan.pauses
 	expectReports(t, lan.reported(), "warn: the console is no longer at https://192.168.7.5:8642", "warn: no console")
 	lan.retries <- time.Time{}
@@ -505,13 +492,9 @@ func testCertificates(
 ) *certificates {
 	t.Helper()
 	a, err := authority.New(hosts, now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c, err := newCertificates(a, hosts, local, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -586,39 +569,27 @@ func TestServer_WaitsForItsAddressInANamespace(t *testing.T) {
 		return
 	}
 	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.LinkSetUp(lo); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, netlink.LinkSetUp(lo))
 	lan := newLAN(t)
 	s := lan.open(lan.sockets(), func(c *Config) { c.Listen = "192.168.7.5:0" })
 	<-lan.pauses
 	expectReports(t, lan.reported(),
 		"warn: no console: listen tcp 192.168.7.5:0: bind: cannot assign requested address")
 	at, err := netlink.ParseAddr("192.168.7.5/32")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := netlink.AddrAdd(lo, at); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, netlink.AddrAdd(lo, at))
 	lan.retries <- time.Time{}
 	expectReports(t, []string{<-lan.reports}, "info: the console is at https://192.168.7.5")
 	conn, err := tls.Dial("tcp", s.bound.Load().addr.String(), &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cert := conn.ConnectionState().PeerCertificates[0]
 	err = cert.VerifyHostname("192.168.7.5")
 	if err != nil || authority.Fingerprint(cert.Raw) != s.Pairing().Fingerprint {
 		t.Error(err)
 	}
 	_ = conn.Close()
-	if err := netlink.AddrDel(lo, at); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, netlink.AddrDel(lo, at))
 	lan.look()
 	expectReports(t, lan.reported(), "warn: the console is no longer at https://192.168.7.5")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"optibfm/internal/authority"
+	"optibfm/internal/fatal"
 )
 
 func TestPairing_CodeWorksOnce(t *testing.T) {
@@ -159,9 +160,7 @@ func TestServer_RefusesUnknownHosts(t *testing.T) {
 		r, _ := http.NewRequest(http.MethodGet, "http://127.0.0.1:"+port+"/", nil)
 		r.Host = host
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("host %s: status %d, want %d", host, answer.StatusCode, want)
@@ -193,9 +192,7 @@ func TestServer_AcceptsProxyThatEncrypts(t *testing.T) {
 		r.Host = c.host
 		r.Header.Set("Origin", c.origin)
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != c.want {
 			t.Errorf("host %s, origin %s: status %d, want %d", c.host, c.origin, answer.StatusCode, c.want)
@@ -242,9 +239,7 @@ func TestServer_SocketBehindProxy(t *testing.T) {
 	origin.Set("Cookie", answer.Cookies()[0].String())
 	conn, _, err := websocket.Dial(t.Context(), "https://robot.example/socket",
 		&websocket.DialOptions{HTTPClient: client, HTTPHeader: origin})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_ = conn.CloseNow()
 }
 
@@ -346,9 +341,7 @@ func TestServer_CertificateHasTheShownFingerprint(t *testing.T) {
 	r, _ := http.NewRequest(http.MethodPost, base(s)+"/pair", strings.NewReader(`{"token":"`+token(p.URL)+`"}`))
 	r.Header.Set("Origin", base(s))
 	answer, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	answer.Body.Close()
 	if seen != p.Fingerprint || !strings.Contains(p.Text(), p.Fingerprint) {
 		t.Errorf("the certificate is %s, shown %s", seen, p.Fingerprint)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -28,13 +29,9 @@ func open(t testing.TB, change func(*Config, *Options)) *Server {
 	if change != nil {
 		change(&cfg, &opts)
 	}
-	if err := cfg.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cfg.Validate())
 	s, err := Open(cfg, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = s.Halt() })
 	return s
 }
@@ -54,9 +51,7 @@ func base(s *Server) string {
 func post(t testing.TB, s *Server, path, body, cookie string, change func(*http.Request)) *http.Response {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, base(s)+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.Header.Set("Origin", base(s))
 	if cookie != "" {
 		r.Header.Set("Cookie", cookie)
@@ -65,9 +60,7 @@ func post(t testing.TB, s *Server, path, body, cookie string, change func(*http.
 		change(r)
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { answer.Body.Close() })
 	return answer
 }
@@ -592,9 +585,7 @@ func TestServer_EndReachesEveryBrowser(t *testing.T) {
 	s := open(t, nil)
 	b, _ := pairedBrowser(t, s)
 	s.End(Ending{Why: "a fault", Failed: true, Keep: "optibfm task save NAME"})
-	if err := s.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Halt())
 	b.until("the end", func(st state) bool {
 		return st.Ended == "a fault" && st.Failed && st.Keep == "optibfm task save NAME"
 	})
@@ -633,9 +624,7 @@ func TestServer_SecurityHeaders(t *testing.T) {
 		"/console.css": "text/css", "/icon.svg": "image/svg+xml", "/manifest.json": "application/manifest+json",
 	} {
 		answer, err := http.Get(base(s) + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		body, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		found := answer.Header.Get("Content-Type")

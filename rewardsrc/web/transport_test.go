@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/frames"
 )
@@ -44,14 +45,10 @@ func requestStream(t testing.TB, base, path, cookie string) *http.Response {
 func request(ctx context.Context, t testing.TB, base, path string, body []byte, cookie string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.Header = http.Header{"Origin": {base}, "Cookie": {cookie}}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { answer.Body.Close() })
 	return answer
 }
@@ -228,9 +225,7 @@ func TestStream_ShowsTheEndOfTheRun(t *testing.T) {
 	s := open(t, nil)
 	b := dialStream(t, base(s), pairWith(t, s, token(s.Pairing().URL)))
 	s.End(Ending{Why: "a fault", Failed: true})
-	if err := s.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Halt())
 	b.until("the end", func(st state) bool { return st.Ended == "a fault" && st.Failed })
 	if err := <-b.ended; !errors.Is(err, io.EOF) {
 		t.Error(err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"optibfm/internal/browsertest"
+	"optibfm/internal/fatal"
 )
 
 // certutil makes the folder of a user who trusts a root certificate in Chromium.
@@ -30,12 +31,8 @@ func certutil(t *testing.T, root []byte) (home string) {
 	}
 	home = t.TempDir()
 	db, file := filepath.Join(home, ".pki", "nssdb"), filepath.Join(home, "root.crt")
-	if err := os.MkdirAll(db, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, root, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(db, 0o700))
+	fatal.If(t, os.WriteFile(file, root, 0o600))
 	for _, args := range [][]string{{"-N", "--empty-password"}, {"-A", "-n", "robot", "-t", "C,,", "-i", file}} {
 		if out, err := exec.Command(program, append([]string{"-d", "sql:" + db}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -83,29 +80,21 @@ func TestPage_WarnsUntilTheRootIsTrusted(t *testing.T) {
 func imitate(t *testing.T, file, host string) (url string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, data = pem.Decode(data)
 	block, data := pem.Decode(data)
 	issuer, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	block, _ = pem.Decode(data)
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(1), DNSNames: []string{host},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, issuer, key.(*ecdsa.PrivateKey).Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der, issuer.Raw}, PrivateKey: key}}}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)

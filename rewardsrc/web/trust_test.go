@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"optibfm/internal/authority"
+	"optibfm/internal/fatal"
 )
 
 // insecure is a browser whose user accepted the warning.
@@ -26,14 +27,10 @@ func insecure(t testing.TB) *http.Client {
 func get(t testing.TB, client *http.Client, host, url string) (body []byte, kind string) {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.Host = host
 	answer, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer answer.Body.Close()
 	if body, err = io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s, %v", url, answer.Status, err)
@@ -53,9 +50,7 @@ func TestServer_RootFromThePageIsTrustedAtEachAddress(t *testing.T) {
 		t.Errorf("root of type %s with %s, shown %s", kind, authority.Fingerprint(der), p.Root)
 	}
 	root, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	body, _ := get(t, browser, "robot.local", at+"/trust")
 	var shown struct{ Name, Fingerprint string }
 	err = json.Unmarshal(body, &shown)
@@ -130,9 +125,7 @@ func TestServer_HasNoRootWithoutAnAuthority(t *testing.T) {
 	s := open(t, nil)
 	for _, path := range []string{rootPath, "/trust"} {
 		answer, err := http.Get(base(s) + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %s", path, answer.Status)

@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 // webkit is a browser with the engine of Safari (WebKitGTK), driven over WebDriver (W3C).
@@ -35,17 +37,13 @@ func startWebKit(t *testing.T) *webkit {
 	}
 	display := startDisplay(t)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	port := fmt.Sprint(free.Addr().(*net.TCPAddr).Port)
 	_ = free.Close()
 	cmd := exec.Command(driver, "--host=127.0.0.1", "--port="+port)
 	cmd.Env = append(os.Environ(), "DISPLAY="+display, "HOME="+t.TempDir(), "LIBGL_ALWAYS_SOFTWARE=1",
 		"WEBKIT_DISABLE_COMPOSITING_MODE=1")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	w := &webkit{t: t, session: "http://127.0.0.1:" + port + "/session"}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {

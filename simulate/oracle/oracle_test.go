@@ -6,19 +6,16 @@ import (
 	"testing"
 
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/simulate/oracle"
 )
 
 func TestRecord_ReturnsWholeEpisodesWithRewards(t *testing.T) {
 	cfg := rover.DefaultConfig()
 	robot, err := rover.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	states, err := oracle.Record(robot, cfg.RewardOf, 500, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sum := 0
 	for _, length := range states.Episodes {
 		sum += length

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite/internal/wire"
 )
 
@@ -18,9 +19,7 @@ import (
 func modelOf(t *testing.T, fields []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bomb.onnx")
-	if err := os.WriteFile(path, wire.AppendMessage(nil, 7, fields), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, wire.AppendMessage(nil, 7, fields), 0o644))
 	return path
 }
 
@@ -74,9 +73,7 @@ func TestRead_RefusesBombsBeforeItAllocates(t *testing.T) {
 		"integers": {wire.AppendMessage(nil, 5, integers), "integers"},
 	} {
 		path := modelOf(t, c.fields)
-		if err := os.Truncate(makeFile(t, filepath.Join(filepath.Dir(path), "weights")), 1<<22); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Truncate(makeFile(t, filepath.Join(filepath.Dir(path), "weights")), 1<<22))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := Read("testdata/ufo/opset18-policy.onnx", path, true)
@@ -109,9 +106,7 @@ func externalTensor(location string) []byte {
 
 func makeFile(t *testing.T, path string) string {
 	t.Helper()
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, nil, 0o644))
 	return path
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
 	"optibfm/tflite/onnx"
@@ -21,9 +22,7 @@ func folders(t *testing.T) []string {
 		t.Fatal("no reference checkpoints", err)
 	}
 	public, err := filepath.Glob("../../../shared/public/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if testing.Short() { // each model starts Python
 		return all[:2]
 	}
@@ -37,9 +36,7 @@ func run(t *testing.T, file string, inputs npz.Archive) npz.Archive {
 	if errors.Is(err, onnx.ErrNoRuntime) && os.Getenv("OPTIBFM_TEST_ONNX") == "" {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return results
 }
 
@@ -48,21 +45,15 @@ func TestExport_AgreesWithPyTorchInONNXRuntime(t *testing.T) {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			b, vectors := tflitetest.Imported(t, folder)
 			dir := filepath.Join(t.TempDir(), "onnx")
-			if err := onnx.Export(dir, b); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, onnx.Export(dir, b))
 			checkExported(t, dir, vectors)
 		})
 	}
 	t.Run("walker", func(t *testing.T) {
 		b, err := tflite.LoadDir("../../models/walker")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		dir := filepath.Join(t.TempDir(), "onnx")
-		if err := onnx.Export(dir, b); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, onnx.Export(dir, b))
 		e, err := onnx.Verify(dir, b)
 		if errors.Is(err, onnx.ErrNoRuntime) && os.Getenv("OPTIBFM_TEST_ONNX") == "" {
 			t.Skip(err)
@@ -79,13 +70,9 @@ func checkExported(t *testing.T, dir string, cases npz.Archive) {
 	t.Helper()
 	for name, file := range map[string]string{"phi": onnx.PhiFile, "action": onnx.PolicyFile, "psi": onnx.PsiFile} {
 		want, err := cases[name].Float32s()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := run(t, filepath.Join(dir, file), float32s(t, cases))[name].Float32s()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if len(got) != len(want) {
 			t.Fatalf("%s: %d elements, want %d", name, len(got), len(want))
 		}
@@ -108,9 +95,7 @@ func float32s(t *testing.T, arrays npz.Archive) npz.Archive {
 	all := make(npz.Archive)
 	for name, a := range arrays {
 		values, err := a.Float32s()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all[name] = npz.Float32(values, a.Shape()...)
 	}
 	return all
@@ -118,9 +103,7 @@ func float32s(t *testing.T, arrays npz.Archive) npz.Archive {
 
 func TestExport_NeedsANewDirectory(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o644))
 	b := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 1}, 1)
 	if err := onnx.Export(dir, b); err == nil {
 		t.Error("no error for a directory with files")

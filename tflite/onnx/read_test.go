@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/onnx"
 	"optibfm/tflite/tflitetest"
@@ -27,9 +28,7 @@ func bundleOf(t *testing.T, g *onnx.Graphs) *tflite.Bundle {
 	g.Tensors["cov_b"] = cov
 	g.Manifest.Name = "onnx"
 	b, err := tflite.New(g.Manifest, g.Tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -38,13 +37,9 @@ func TestRead_RoundTripKeepsPolicyAndFeatures(t *testing.T) {
 		name := filepath.Base(folder)
 		t.Run(name, func(t *testing.T) {
 			b, err := tflite.LoadDir(folder)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			dir := filepath.Join(t.TempDir(), "onnx")
-			if err := onnx.Export(dir, b); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, onnx.Export(dir, b))
 			g, err := onnx.Read(filepath.Join(dir, onnx.PolicyFile), filepath.Join(dir, onnx.BackwardFile), false)
 			if b.Architecture.Encoder != nil && b.Architecture.Encoder.Actor {
 				if err == nil {
@@ -52,9 +47,7 @@ func TestRead_RoundTripKeepsPolicyAndFeatures(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			again := bundleOf(t, g)
 			checkSame(t, again, b)
 			e, err := g.Verify(again)
@@ -73,13 +66,9 @@ func TestRead_RoundTripKeepsPolicyAndFeatures(t *testing.T) {
 func checkSame(t *testing.T, got, want *tflite.Bundle) {
 	t.Helper()
 	n, err := got.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m, err := want.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d, rng := want.Dims(), rand.New(rand.NewPCG(7, 8))
 	for range 20 {
 		obs, z := make([]float32, d.Obs), make([]float64, d.Latent)
@@ -96,9 +85,7 @@ func checkSame(t *testing.T, got, want *tflite.Bundle) {
 		a, wantA := make([]float32, d.Action), make([]float32, d.Action)
 		b, wantB := make([]float64, d.Latent), make([]float64, d.Latent)
 		err := errors.Join(n.Act(a, seen, z), m.Act(wantA, obs, z), n.Backward(b, seen), m.Backward(wantB, obs))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for i := range a {
 			if math.Abs(float64(a[i]-wantA[i])) > 1e-5 {
 				t.Fatalf("action %v, want %v", a, wantA)
@@ -118,9 +105,7 @@ func TestRead_ReadsWhatPyTorchExports(t *testing.T) {
 		t.Run(opset, func(t *testing.T) {
 			policy, backward := "testdata/ufo/"+opset+"policy.onnx", "testdata/ufo/"+opset+"backward_encoder.onnx"
 			g, err := onnx.Read(policy, backward, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			b := bundleOf(t, g)
 			want := []tflite.Group{
 				{Name: "state", Size: 6, NormObs: true}, {Name: "privileged_state", Size: 5, NormObs: true},
@@ -146,21 +131,15 @@ func TestRead_NamesTheFirstUnknownNode(t *testing.T) {
 	const policy, backward = "testdata/ufo/opset18-policy.onnx", "testdata/ufo/opset18-backward_encoder.onnx"
 	damaged := func(file string, change func([]byte) []byte) string {
 		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		changed := change(slices.Clone(raw))
 		if bytes.Equal(raw, changed) {
 			t.Fatalf("%s: not changed", file)
 		}
 		path := filepath.Join(t.TempDir(), filepath.Base(file))
-		if err := os.WriteFile(path, changed, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, changed, 0o644))
 		if weights, err := os.ReadFile(file + ".data"); err == nil {
-			if err := os.WriteFile(path+".data", weights, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(path+".data", weights, 0o644))
 		}
 		return path
 	}
@@ -201,16 +180,12 @@ func TestRead_NamesTheFirstUnknownNode(t *testing.T) {
 func FuzzReadNeverPanics(f *testing.F) {
 	for _, file := range []string{"opset13-policy.onnx", "opset18-policy.onnx", "opset13-backward_encoder.onnx"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "ufo", file))
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		path := filepath.Join(t.TempDir(), "model.onnx")
-		if err := os.WriteFile(path, raw, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, raw, 0o644))
 		_, _ = onnx.Read(path, "testdata/ufo/opset18-backward_encoder.onnx", true)
 		_, _ = onnx.Read("testdata/ufo/opset18-policy.onnx", path, true)
 	})
@@ -219,17 +194,11 @@ func FuzzReadNeverPanics(f *testing.F) {
 func TestRead_HasNoForwardNetwork(t *testing.T) {
 	b := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 1}, 1)
 	dir := filepath.Join(t.TempDir(), "onnx")
-	if err := onnx.Export(dir, b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, onnx.Export(dir, b))
 	g, err := onnx.Read(filepath.Join(dir, onnx.PolicyFile), filepath.Join(dir, onnx.BackwardFile), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n, err := bundleOf(t, g).NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	belief := tflite.Belief{Mean: make([]float32, 4), InvR: make([]float32, 16)}
 	if _, _, err := n.Search([]float32{1, 2, 3}, []float32{1, 2, 3, 4}, belief); !errors.Is(err, tflite.ErrNoForward) {
 		t.Errorf("Search: %v, want ErrNoForward", err)

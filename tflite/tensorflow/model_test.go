@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tflitetest"
@@ -34,9 +35,7 @@ func randomInput(d tflite.Dims, n int) searchInput {
 func (q searchInput) search(t testing.TB, m tflite.Model) (int, float32) {
 	t.Helper()
 	best, score, err := m.Search(q.obs, q.candidates, q.belief)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return best, score
 }
 
@@ -62,9 +61,7 @@ func checkAllocations(t *testing.T, name string, call func() error) {
 			t.Skip("the race detector's instrumentation allocates")
 		}
 		if allocs := testing.AllocsPerRun(20, func() {
-			if err := call(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, call())
 		}); allocs != 0 {
 			t.Errorf("%g allocations", allocs)
 		}
@@ -80,9 +77,7 @@ func residentKiB(t testing.TB) int {
 	}
 	_, rest, _ := strings.Cut(string(text), "VmRSS:")
 	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return kib
 }
 
@@ -176,9 +171,7 @@ func TestModel_PhiWithoutCovarianceIsErrNoCovariance(t *testing.T) {
 
 func TestModel_SearchAfterCloseIsAnError(t *testing.T) {
 	m := open(t, tflitetest.Bundle(small, 1), onCPU(), 4)
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, m.Close())
 	q := randomInput(small, 4)
 	if _, _, err := m.Search(q.obs, q.candidates, q.belief); err == nil {
 		t.Error("no error")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"optibfm/hal/rover"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tflitetest"
@@ -30,9 +31,7 @@ func open(t testing.TB, b *tflite.Bundle, c tensorflow.Config, n int) tensorflow
 	if errors.Is(err, tensorflow.ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skipf("%v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)
@@ -44,9 +43,7 @@ func open(t testing.TB, b *tflite.Bundle, c tensorflow.Config, n int) tensorflow
 func native(t testing.TB, b *tflite.Bundle) *tflite.Network {
 	t.Helper()
 	n, err := b.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n
 }
 
@@ -58,9 +55,7 @@ func shared(t testing.TB, name string) *tflite.Bundle {
 		t.Skipf("no reference checkpoint %s: %v", name, err)
 	}
 	b, err := tflite.LoadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -92,9 +87,7 @@ func architectures() map[string]tflite.Manifest {
 func bundle(t testing.TB, m tflite.Manifest) *tflite.Bundle {
 	t.Helper()
 	b, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -144,9 +137,7 @@ func compare(t *testing.T, m tensorflow.Model, n *tflite.Network, withPhi bool, 
 		wantAction, gotAction := make([]float32, d.Action), make([]float32, d.Action)
 		wantPsi, gotPsi := make([]float32, d.Ensemble*d.Latent), make([]float32, d.Ensemble*d.Latent)
 		if withPhi {
-			if err := errors.Join(n.Phi(wantPhi, obs), m.Phi(gotPhi, obs)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errors.Join(n.Phi(wantPhi, obs), m.Phi(gotPhi, obs)))
 			phi = max(phi, relative(gotPhi, wantPhi))
 		}
 		if err := errors.Join(n.Act(wantAction, obs, z), m.Act(gotAction, obs, z),
@@ -185,9 +176,7 @@ func referenceCheckpoints(t *testing.T) []string {
 		t.Fatal("no reference checkpoints", err)
 	}
 	public, err := filepath.Glob("../../../shared/public/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return append(folders, public...)
 }
 
@@ -197,9 +186,7 @@ func TestModel_ReferenceCheckpointsAgreeWithPyTorch(t *testing.T) {
 			b, vectors := tflitetest.Imported(t, folder)
 			m := open(t, b, onCPU(), 32)
 			e, err := tflite.CheckEvaluator(m, vectors)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			t.Logf("largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g", e.Cases, e.Phi, e.Action, e.Psi)
 			if !(e.Worst() <= 2e-5) {
 				t.Errorf("%+v, want at most 2e-5", e)
@@ -222,13 +209,9 @@ func sameBest(t *testing.T, m tensorflow.Model, n *tflite.Network, searches, can
 		belief := tflite.Belief{Mean: randoms(rng, d.Latent), InvR: randoms(rng, d.Latent*d.Latent)}
 		belief.Beta = rng.Float32()
 		want, score, err := n.Search(obs, zs, belief)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, gotScore, err := m.Search(obs, zs, belief)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		size := math.Abs(float64(score))
 		worst = max(worst, math.Abs(float64(gotScore-score))/size)
 		if got == want {
@@ -237,9 +220,7 @@ func sameBest(t *testing.T, m tensorflow.Model, n *tflite.Network, searches, can
 		ties++
 		// The native score of the candidate that TensorFlow has chosen.
 		_, other, err := n.Search(obs, zs[got*d.Latent:(got+1)*d.Latent], belief)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if !(float64(score-other) <= 1e-5*size) {
 			t.Fatalf("search %d: found %d, want %d; the native scores are %g and %g", i, got, want, other, score)
 		}

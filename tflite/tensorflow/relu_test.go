@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/internal/wire"
 )
@@ -35,9 +36,7 @@ func writeReLU(t *testing.T, dir string, width int) {
 	meta = wire.AppendMessage(meta, 5, signatureEntry("policy", tensorEntry("action", relu, -1, width), o, d))
 	meta = wire.AppendMessage(meta, 5, signatureEntry("psi", tensorEntry("psi", members, 1, -1, width), o, a, d))
 	path := filepath.Join(dir, tflite.SavedModelFileName)
-	if err := os.WriteFile(path, wire.AppendMessage(nil, 2, meta), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, wire.AppendMessage(nil, 2, meta), 0o644))
 }
 
 // signatureEntry is an entry of a MetaGraphDef's signatures.
@@ -68,9 +67,7 @@ func TestSavedModel_OverflowInFrontOfAReLUIsErrNotFinite(t *testing.T) {
 	if errors.Is(err, ErrNoLibrary) && os.Getenv("OPTIBFM_TENSORFLOW") == "" {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)

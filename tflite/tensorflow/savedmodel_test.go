@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tflitetest"
@@ -31,12 +32,8 @@ type expectedResults struct {
 func readExpected(t *testing.T) (a expectedResults) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/savedmodel.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &a); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, json.Unmarshal(text, &a))
 	return a
 }
 
@@ -48,9 +45,7 @@ func openSaved(t *testing.T, dir string, n int) tensorflow.Model {
 	t.Helper()
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
 	m, err := tensorflow.LoadSavedModel(saved(dir), onCPU(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)
@@ -70,18 +65,14 @@ func TestSavedModel_AgreesWithPython(t *testing.T) {
 	}
 	phi, action, psi := make([]float64, 4), make([]float32, 2), make([]float32, 12)
 	err := errors.Join(m.Phi(phi, want.Obs), m.Act(action, want.Obs, z), m.Psi(psi, want.Obs, want.Action, z))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	worst := max(relative(phi, want.Phi), relative(action, want.Action), relative(psi, want.Psi))
 	if !(worst < 1e-5) {
 		t.Errorf("φ %v, π %v, ψ %v, want %v, %v, %v", phi, action, psi, want.Phi, want.Action, want.Psi)
 	}
 	belief := tflite.Belief{Mean: want.Mean, InvR: want.InvR, Beta: want.Beta}
 	best, score, err := m.Search(want.Obs, want.Z, belief)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if best != want.Best || !(relative([]float32{score}, []float32{want.Score}) < 1e-5) {
 		t.Errorf("best %d with %g, want %d with %g", best, score, want.Best, want.Score)
 	}
@@ -109,18 +100,12 @@ func TestSavedModel_NormZScalesZ(t *testing.T) {
 		s := saved("testdata/savedmodel")
 		s.NormZ = normZ
 		m, err := tensorflow.LoadSavedModel(s, onCPU(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		actions[normZ] = make([]float32, 2)
-		if err := m.Act(actions[normZ], a.Obs, []float64{1, 2, 3, 4}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.Act(actions[normZ], a.Obs, []float64{1, 2, 3, 4}))
 		huge[normZ] = make([]float32, 2)
 		failed := m.Act(huge[normZ], a.Obs, []float64{1e30, 2e30, 3e30, 4e30})
-		if err := m.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.Close())
 		if normZ && failed != nil {
 			t.Fatal(failed)
 		}
@@ -143,16 +128,12 @@ func TestSavedModel_RunsOnTheCallingThread(t *testing.T) {
 	c := onCPU()
 	c.IntraOpThreads, c.InterOpThreads = 1, -1
 	m, err := tensorflow.LoadSavedModel(saved("testdata/savedmodel"), c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer m.Close()
 	action, obs, z := make([]float32, 2), make([]float32, 5), []float64{1, 2, 3, 4}
 	before := voluntarySwitches(t)
 	for range 500 {
-		if err := m.Act(action, obs, z); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.Act(action, obs, z))
 	}
 	if waits := voluntarySwitches(t) - before; waits > 100 {
 		t.Errorf("the thread waited %d times in 500 calls, so other threads work for it", waits)
@@ -168,9 +149,7 @@ func voluntarySwitches(t *testing.T) int {
 	}
 	_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
 	n, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n
 }
 
@@ -192,20 +171,14 @@ func TestSavedModel_RejectsBadInputs(t *testing.T) {
 
 func TestSavedModel_NaNIsErrNotFinite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "strange")
-	if err := os.CopyFS(dir, os.DirFS("testdata/savedmodel")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.CopyFS(dir, os.DirFS("testdata/savedmodel")))
 	path := filepath.Join(dir, tflite.SavedModelFileName)
 	graph, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, op := range []string{"Tanh", "Erfc"} { // the arc cosine of a number above 1 is NaN
 		graph = bytes.ReplaceAll(graph, []byte(op), []byte("Acos"))
 	}
-	if err := os.WriteFile(path, graph, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, graph, 0o644))
 	m, a := openSaved(t, dir, 6), readExpected(t)
 	belief := tflite.Belief{Mean: a.Mean, InvR: a.InvR}
 	obs := make([]float32, len(a.Obs))
@@ -237,9 +210,7 @@ func TestLoadSavedModel_VerifiesFilesAfterLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := tensorflow.LoadSavedModel(s, onCPU(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
@@ -248,12 +219,8 @@ func TestLoadSavedModel_VerifiesFilesAfterLoading(t *testing.T) {
 func TestLoadSavedModel_OfAnotherDirectoryIsAnError(t *testing.T) {
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
 	damaged, pipe := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(damaged, "saved_model.pb"), []byte("no"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(pipe, "saved_model.pb"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(damaged, "saved_model.pb"), []byte("no"), 0o644))
+	fatal.If(t, syscall.Mkfifo(filepath.Join(pipe, "saved_model.pb"), 0o600))
 	for _, dir := range []string{t.TempDir(), damaged, pipe} {
 		_, err := tensorflow.LoadSavedModel(saved(dir), onCPU(), 1)
 		if err == nil || !strings.Contains(err.Error(), dir) {

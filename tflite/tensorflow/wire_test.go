@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/internal/wire"
 	"optibfm/tflite/tflitetest"
@@ -44,9 +45,7 @@ func TestNewGraph_EveryNodeIsOnTheDevice(t *testing.T) {
 		names = append(names, name)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, name := range []string{
 		ObsName, CandidateName, MeanName, InvRName, BetaName,
 		PhiName, ActionName, PsiName, BestName, ScoreName, FiniteName,
@@ -64,9 +63,7 @@ func TestCountUses_CountsOperationsByType(t *testing.T) {
 	g.binary("AddV2", x, x)
 	g.widen(x)
 	uses, err := countUses(g.bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	counted := make(map[string]int)
 	for key, u := range uses {
 		counted[key] = u.nodes
@@ -109,9 +106,7 @@ func TestCheckVersion_RejectsUnsupportedVersions(t *testing.T) {
 
 func FuzzSignatures(f *testing.F) {
 	saved, err := os.ReadFile("testdata/savedmodel/saved_model.pb")
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	// A SavedModel holds MetaGraphDefs in its field 2.
 	err = wire.EachField(saved, func(field protowire.Number, meta []byte, _ uint64) error {
 		if field == 2 {
@@ -123,9 +118,7 @@ func FuzzSignatures(f *testing.F) {
 		}
 		return nil
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add([]byte{0x2a, 0x02, 0x0a, 0x00})
 	f.Fuzz(func(t *testing.T, meta []byte) {
 		signatures, err := readSignatures(meta)

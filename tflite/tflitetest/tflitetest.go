@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
 )
@@ -137,15 +138,11 @@ func hash(s string) uint64 {
 func Imported(t testing.TB, folder string) (*tflite.Bundle, npz.Archive) {
 	t.Helper()
 	checkpoint, err := tflite.LoadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a := checkpoint.Architecture
 	read := func(file string) (archive npz.Archive, obs []float32, n int) {
 		archive, err := npz.ReadFile(filepath.Join(folder, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if obs, n, err = tflite.Observations(archive, a.Obs, a.Groups); err != nil {
 			t.Fatal(err)
 		}
@@ -153,13 +150,9 @@ func Imported(t testing.TB, folder string) (*tflite.Bundle, npz.Archive) {
 	}
 	_, obs, _ := read("obs.npz")
 	out := filepath.Join(t.TempDir(), "bundle")
-	if err := tflite.Import(folder, obs, out, tflite.ImportOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Import(folder, obs, out, tflite.ImportOptions{}))
 	b, err := tflite.LoadDir(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	vectors, obs, n := read("vectors.npz")
 	vectors["obs"] = npz.Float32(obs, n, a.Obs)
 	return b, vectors

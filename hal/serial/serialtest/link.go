@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 // Name is a lasting name of a port, as in /dev/serial/by-id.
@@ -16,9 +17,7 @@ type Name struct{ Path string }
 func Link(t testing.TB, port string) Name {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "by-id")
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(folder, 0o755))
 	n := Name{filepath.Join(folder, "port")}
 	n.Point(t, port)
 	return n
@@ -28,9 +27,7 @@ func Link(t testing.TB, port string) Name {
 func (n Name) Point(t testing.TB, port string) {
 	t.Helper()
 	_ = os.Remove(n.Path)
-	if err := os.Symlink(port, n.Path); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink(port, n.Path))
 }
 
 // HaltAgain repeats the Halt of a device, as the control thread does in every tick, until it succeeds.

@@ -9,6 +9,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/fatal"
 )
 
 // The outputs that hal/composite writes before Arm: no servo is there.
@@ -46,13 +47,6 @@ func wantLimp(t *testing.T, r Rig, when string) {
 	}
 }
 
-func check(t *testing.T, errs ...error) {
-	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func relax(d hal.Device) error { return d.(hal.Relaxer).Relax() }
 
 // armAtPoses arms a limp robot again and again: moved by hand, and with its power cut in between.
@@ -72,9 +66,9 @@ func armAtPoses(t *testing.T, start func(*testing.T) Rig) {
 				write(t, d, disarmed...)
 				wantLimp(t, r, "disarmed")
 				places := pose(r, from)
-				check(t, d.Arm())
+				fatal.If(t, d.Arm())
 				wantHeld(t, r, "armed", places)
-				check(t, relax(d))
+				fatal.If(t, relax(d))
 				between(r)
 			}
 		})
@@ -92,7 +86,7 @@ func armAfterRestart(t *testing.T, start func(*testing.T) Rig) {
 		if a, b := r.Goal(1), r.Goal(3); a != 100 || b != 100 {
 			t.Errorf("before Arm: goals %d, %d", a, b)
 		}
-		check(t, d.Arm())
+		fatal.If(t, d.Arm())
 		wantHeld(t, r, "armed", places)
 		if r.Goal(3) != 0 {
 			t.Errorf("the wheel turns with %d", r.Goal(3))
@@ -105,14 +99,14 @@ func armAfterReplug(t *testing.T, start func(*testing.T) Rig) {
 	r, from := start(t), random()
 	port := serialtest.Link(t, r.Port())
 	d := openArmed(t, r, Settings{Port: serial.Config{Path: port.Path}}, 0, 0, 0)
-	check(t, r.Close())
+	fatal.If(t, r.Close())
 	if _, err := d.Read(make([]float64, samples)); !errors.Is(err, hal.ErrBus) {
 		t.Fatal(err)
 	}
 	again := start(t)
 	places := pose(again, from)
 	port.Point(t, again.Port())
-	check(t, d.Arm())
+	fatal.If(t, d.Arm())
 	wantHeld(t, again, "armed", places)
 }
 
@@ -120,10 +114,10 @@ func armAfterReplug(t *testing.T, start func(*testing.T) Rig) {
 func armAfterHalt(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
 	d := openArmed(t, r, Settings{}, 0.5, 0.5, 1)
-	check(t, d.Halt([]float64{0.25, 0.25, 0}))
+	fatal.If(t, d.Halt([]float64{0.25, 0.25, 0}))
 	failsafe, travel := r.Goal(1), r.Travel(1)
 	write(t, d, disarmed...)
-	check(t, d.Arm())
+	fatal.If(t, d.Arm())
 	if r.Goal(1) != failsafe || r.Goal(2) != failsafe || r.Travel(1) != travel || !r.Torque(1) {
 		t.Errorf("goals %d, %d, not %d; moved by %d", r.Goal(1), r.Goal(2), failsafe, r.Travel(1)-travel)
 	}
@@ -134,11 +128,11 @@ func armAtVelocity(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
 	d := open(t, r, Settings{})
 	write(t, d, 0, 0, 1)
-	check(t, d.Arm())
+	fatal.If(t, d.Arm())
 	if r.Goal(3) <= 0 {
 		t.Errorf("velocity %d", r.Goal(3))
 	}
-	check(t, relax(d), d.Arm())
+	fatal.If(t, relax(d), d.Arm())
 	if r.Goal(3) != 0 {
 		t.Errorf("velocity %d after Relax", r.Goal(3))
 	}
@@ -165,14 +159,14 @@ func relaxes(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
 	d := openArmed(t, r, Settings{})
 	r.Miss(2, 1)
-	check(t, relax(d))
+	fatal.If(t, relax(d))
 	if f := faults(d); f.Recovered != 1 {
 		t.Errorf("%+v", f)
 	}
 	wantLimp(t, r, "relaxed")
 	write(t, d, disarmed...)
 	wantLimp(t, r, "written to")
-	check(t, relax(d), d.Halt(disarmed))
+	fatal.If(t, relax(d), d.Halt(disarmed))
 	write(t, d, disarmed...)
 	wantLimp(t, r, "halted")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 // held are the outputs of a Halt after which the servos in position mode stay where they are.
@@ -19,15 +20,15 @@ func haltHolds(t *testing.T, start func(*testing.T) Rig) {
 	for range 5 {
 		r.SetPosition(1, middle)
 		r.SetPosition(2, middle)
-		check(t, d.Arm())
+		fatal.If(t, d.Arm())
 		write(t, d, 0.1, -0.1, 1)
 		places := [2]int{middle + from.IntN(400) - 200, middle + from.IntN(400) - 200} // near the latest Read
 		r.SetPosition(1, places[0])
 		r.SetPosition(2, places[1])
-		check(t, d.Halt(held))
+		fatal.If(t, d.Halt(held))
 		wantGoals(t, r, "halted", places)
 		pose(r, from)
-		check(t, d.Halt(held))
+		fatal.If(t, d.Halt(held))
 		wantGoals(t, r, "halted again", places)
 	}
 }
@@ -37,7 +38,7 @@ func haltHoldsAfterRestart(t *testing.T, start func(*testing.T) Rig) {
 	r := startMoving(t, start)
 	places := pose(r, random())
 	d := open(t, r, Settings{})
-	check(t, d.Halt(held))
+	fatal.If(t, d.Halt(held))
 	wantGoals(t, r, "halted", places)
 }
 

@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/fatal"
 )
 
 // Rig is a driver and a fake chain of three servos: "shoulder" (ID 1) and "elbow" (ID 2) in position mode
@@ -126,9 +127,7 @@ func open(t *testing.T, r Rig, s Settings) hal.Device {
 		s.TimeoutMs = TimeoutMs
 	}
 	d, err := r.Open(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -136,9 +135,7 @@ func open(t *testing.T, r Rig, s Settings) hal.Device {
 func openArmed(t *testing.T, r Rig, s Settings, goals ...float64) hal.Device {
 	t.Helper()
 	d := open(t, r, s)
-	if err := d.Arm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Arm())
 	if goals != nil {
 		write(t, d, goals...)
 	}
@@ -148,9 +145,7 @@ func openArmed(t *testing.T, r Rig, s Settings, goals ...float64) hal.Device {
 // write writes goals and waits until the servos have executed them: they execute in order.
 func write(t *testing.T, d hal.Device, goals ...float64) {
 	t.Helper()
-	if err := d.Write(goals); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Write(goals))
 	if _, err := d.Read(make([]float64, samples)); err != nil {
 		t.Fatal(err)
 	}
@@ -267,9 +262,7 @@ func haltRepeats(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
 	d := openArmed(t, r, Settings{}, 1, 1, 1)
 	r.Miss(3, 1)
-	if err := d.Halt(make([]float64, servos)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Halt(make([]float64, servos)))
 	if velocity := r.Goal(3); velocity != 0 || faults(d).Recovered != 1 {
 		t.Errorf("velocity %d, %+v", velocity, faults(d))
 	}
@@ -280,9 +273,7 @@ func haltAfterReplug(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
 	port := serialtest.Link(t, r.Port())
 	d := openArmed(t, r, Settings{Port: serial.Config{Path: port.Path}})
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Close())
 	if err := d.Halt(make([]float64, servos)); !errors.Is(err, hal.ErrBus) {
 		t.Fatalf("halt of an unplugged chain: %v", err)
 	}
@@ -341,9 +332,7 @@ func openRefuses(t *testing.T, start func(*testing.T) Rig) {
 
 func openEnds(t *testing.T, start func(*testing.T) Rig) {
 	line, err := serialtest.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer line.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {

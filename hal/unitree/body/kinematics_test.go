@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"optibfm/hal/legged"
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 )
 
@@ -18,9 +19,7 @@ var trees = map[string]*legged.Body{"go2": Go2(), "g1": G1()}
 func rows(t *testing.T, file npz.Archive, name string) func(i int) []float64 {
 	t.Helper()
 	array, err := file.Get(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	values, size := array.Float64s(), 1
 	for _, n := range array.Shape()[1:] {
 		size *= n
@@ -31,9 +30,7 @@ func rows(t *testing.T, file npz.Archive, name string) func(i int) []float64 {
 func open(t *testing.T, path string) npz.Archive {
 	t.Helper()
 	file, err := npz.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return file
 }
 
@@ -93,9 +90,7 @@ func TestTables_AreThoseOfTheMJCF(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile("tables.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !bytes.Equal(got, want) {
 		t.Error("tables.go is not what scripts/body_tables.py writes; run it again")
 	}

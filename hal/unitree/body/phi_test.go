@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"optibfm/hal/legged"
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 )
 
@@ -114,13 +115,9 @@ const (
 func g1Ticks(t *testing.T, file npz.Archive, scene string) (ticks []g1Tick) {
 	t.Helper()
 	readings, err := file.Shaped(scene+"/readings", -1, -1, readingsOf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	truth, err := file.Shaped(scene+"/truth", -1, -1, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	length := readings.Shape()[1]
 	truths := slices.Collect(slices.Chunk(truth.Float64s(), 4))
 	var e *Estimates

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"optibfm/hal/unitree/idl"
+	"optibfm/internal/fatal"
 )
 
 // TestDDS_ExchangesEqualBytesWithAProgramInC sends random messages to a C program and gets them back. That program uses
@@ -48,18 +49,12 @@ func exchangeWithC[T interface {
 }](t *testing.T, l *Library, d idl.Descriptor, ctype string, domain uint32) {
 	echo, output, end := startEcho(t, ctype, domain)
 	p, err := l.Join(domain, Loopback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer p.Close()
 	w, err := NewWriter[T](p, "there", d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := NewReader[T](p, "back", d, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	within(t, "the C program is not found", func() bool {
 		writers, err := r.Writers(nil)
 		return err == nil && len(writers) == 1 && w.Readers() == 1
@@ -72,9 +67,7 @@ func exchangeWithC[T interface {
 		m := w.Message()
 		fill(rng, reflect.ValueOf(m).Elem())
 		reflect.ValueOf(m).Elem().FieldByName("CRC").SetUint(uint64(summer.Sum(m)))
-		if err := w.Write(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Write())
 		var got *T
 		within(t, fmt.Sprintf("message %d does not come back", i), func() bool {
 			got, _, err = r.Take()
@@ -111,9 +104,7 @@ func startEcho(t *testing.T, ctype string, domain uint32) (echo *exec.Cmd, outpu
 	echo.Stderr = os.Stderr
 	pipe, err1 := echo.StdoutPipe()
 	end, err2 := echo.StdinPipe()
-	if err := cmp.Or(err1, err2, echo.Start()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmp.Or(err1, err2, echo.Start()))
 	t.Cleanup(func() { _ = echo.Process.Kill() }) // it may have ended
 	return echo, bufio.NewReader(pipe), end
 }

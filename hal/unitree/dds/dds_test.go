@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"optibfm/hal/unitree/idl"
+	"optibfm/internal/fatal"
 )
 
 // library loads libddsc, or skips the test; with OPTIBFM_TEST_DDS=required it fails.
@@ -46,9 +47,7 @@ func TestVersionOf_AcceptsOnly0_10(t *testing.T) {
 func TestOpen_RefusesOtherVersions(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "libddsc.so.11.0.1")
-	if err := errors.Join(os.WriteFile(real, nil, 0o600), os.Symlink(real, filepath.Join(dir, "libddsc.so"))); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.WriteFile(real, nil, 0o600), os.Symlink(real, filepath.Join(dir, "libddsc.so"))))
 	if _, err := open(dir); !errors.Is(err, ErrVersion) {
 		t.Errorf("version 11: %v", err)
 	}
@@ -63,18 +62,12 @@ const domain = 71
 func TestEndpoints_CarryMessagesOnLoopback(t *testing.T) {
 	l := library(t)
 	p, err := l.Join(domain, Loopback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer p.Close()
 	w, err := NewWriter[idl.G1Command](p, "rt/lowcmd", idl.G1CommandType)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := NewReader[idl.G1Command](p, "rt/lowcmd", idl.G1CommandType, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m, summer := w.Message(), idl.NewSummer[idl.G1Command]()
 	m.ModeMachine, m.Motor[28].Q = 5, 0.25
 	m.CRC = summer.Sum(m)
@@ -83,9 +76,7 @@ func TestEndpoints_CarryMessagesOnLoopback(t *testing.T) {
 		t.Errorf("found %+v", got)
 	}
 	own, err := p.GUID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	writers, err := r.Writers(nil)
 	if err != nil || len(writers) != 1 || writers[0].Participant != own || w.Readers() != 1 {
 		t.Errorf("writers %v, %v, own %v; %d readers", writers, err, own, w.Readers())
@@ -106,14 +97,10 @@ func TestEndpoints_CarryMessagesOnLoopback(t *testing.T) {
 func exchange[T any](t *testing.T, w *Writer[T], r *Reader[T]) *T {
 	t.Helper()
 	for range 1000 {
-		if err := w.Write(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Write())
 		time.Sleep(5 * time.Millisecond)
 		got, _, err := r.Take()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got != nil {
 			return got
 		}
@@ -137,12 +124,8 @@ func TestDescriptors_AreWhatTheGeneratorWrites(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "idl")
-	if err := os.CopyFS(dir, os.DirFS("../idl")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(dir, "generate", "generate.sh"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.CopyFS(dir, os.DirFS("../idl")))
+	fatal.If(t, os.Chmod(filepath.Join(dir, "generate", "generate.sh"), 0o700))
 	if out, err := exec.Command(filepath.Join(dir, "generate", "generate.sh")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 	p, err := library(t).Join(domain+2, Loopback)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer p.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -37,9 +37,7 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 		})
 	}()
 	c, err := NewClient(p, MotionSwitcher)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if name, err := c.Controller(ctx); name != "ai" || err != nil {
 		t.Errorf("controller %q, %v", name, err)
 	}
@@ -54,9 +52,7 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 		t.Errorf("an unknown function: code %d, %v", code, err)
 	}
 	other, err := NewClient(p, "nothing")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	short, end := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer end()
 	if _, err := other.Controller(short); err == nil || !strings.Contains(err.Error(), "not found") {

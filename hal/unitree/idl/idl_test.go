@@ -8,6 +8,8 @@ import (
 	"os"
 	"reflect"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 func TestMessages_HaveTheLayoutOfC(t *testing.T) {
@@ -90,9 +92,7 @@ type vector struct {
 // check fills the padding with ones: Sum must not depend on it.
 func check[T Message](t *testing.T, v vector) {
 	want, err := hex.DecodeString(v.Memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m, s := new(T), NewSummer[T]()
 	mem := Bytes(m)
 	if len(mem) != len(want) {
@@ -116,13 +116,9 @@ func check[T Message](t *testing.T, v vector) {
 
 func TestSummer_AgreesWithUnitreesSDK(t *testing.T) {
 	text, err := os.ReadFile("testdata/sdk.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var vectors []vector
-	if err := json.Unmarshal(text, &vectors); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(text, &vectors))
 	if len(vectors) < 8 {
 		t.Fatalf("%d vectors", len(vectors))
 	}

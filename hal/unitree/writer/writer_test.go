@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"optibfm/hal/unitree"
+	"optibfm/internal/fatal"
 )
 
 const (
@@ -126,9 +127,7 @@ func newRigOn(t *testing.T, net *fake, model string, change func(*unitree.Config
 		change(&c)
 	}
 	shared, err := unitree.CreateShared()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := &rig{t: t, now: 1e9, next: 1e9, shared: shared, net: net}
 	r.net.rig = r
 	r.net.sound, r.net.battery, r.net.modeMachine, r.net.quaternion = true, 80, 5, [4]float32{1}
@@ -484,9 +483,7 @@ func TestWriter_WritesNothingToARobotThatWasNeverArmed(t *testing.T) {
 
 func TestWriter_DampsARobotOfAnotherProcess(t *testing.T) {
 	r := newRig(t, unitree.Go2, nil)
-	if err := r.robot.Damp(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.robot.Damp())
 	r.damped(0)
 }
 
@@ -519,9 +516,7 @@ func TestWriter_RefusesToBegin(t *testing.T) {
 func TestWriter_DampsOnWhileItRefusesToBeginAgain(t *testing.T) {
 	r := newRig(t, unitree.G1, nil)
 	r.arm()
-	if err := r.robot.Halt(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.robot.Halt())
 	at := r.now
 	r.net.foreign = 1
 	r.run(100 * ms)
@@ -667,9 +662,7 @@ func TestRobot_SenseAndActAllocateNothing(t *testing.T) {
 		if _, err := r.robot.Sense(obs); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.robot.Act(action); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.robot.Act(action))
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // TestAssembly_GivesTheSameBitsOnEveryProcessor compares the results of amd64 and arm64 with
@@ -44,9 +46,7 @@ func TestAssembly_GivesTheSameBitsOnEveryProcessor(t *testing.T) {
 			second.Multiply(y, h, Repeated(Aligned(out)), n, !sparse, sparse, scratch)
 			Tanh(y, n, out)
 			for r := range n {
-				if err := binary.Write(digest, binary.LittleEndian, bits(y.Row(r, out))); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, binary.Write(digest, binary.LittleEndian, bits(y.Row(r, out))))
 			}
 		}
 	}
@@ -89,9 +89,7 @@ func TestAssembly_BlocksGiveTheSameBitsOnEveryProcessor(t *testing.T) {
 				Add(y, z, 1, width)
 			}
 			for _, row := range [][]float32{x.Row(0, width), y.Row(0, width)} {
-				if err := binary.Write(digest, binary.LittleEndian, bits(row)); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, binary.Write(digest, binary.LittleEndian, bits(row)))
 			}
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/x448/float16"
+
+	"optibfm/internal/fatal"
 )
 
 // fenced returns n zeros at the end of a mapped page: access to the next byte kills the
@@ -20,17 +22,13 @@ func fenced[T float32 | uint32 | float16.Float16](t *testing.T, n int) []T {
 	room := (size*n + page - 1) &^ (page - 1)
 	memory, err := syscall.Mmap(-1, 0, room+page,
 		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := syscall.Munmap(memory); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := syscall.Mprotect(memory[room:], syscall.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, syscall.Mprotect(memory[room:], syscall.PROT_NONE))
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), room/size)[room/size-n:]
 }
 
