@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/feetech"
 	"optibfm/hal/mit"
 	"optibfm/hal/rover"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	_ "optibfm/standard"
@@ -86,17 +87,13 @@ func TestLoad_OverridesAnElementOfAList(t *testing.T) {
 	unknown := []string{"devices[2].name", "devices[-1].name", "devices[x].name", "devices[0.name", "name[0]"}
 	for _, path := range unknown {
 		_, err := Load("composite", "robot.composite."+path+"=x")
-		if err == nil || !strings.Contains(err.Error(), "unknown key") {
-			t.Errorf("%s: %v", path, err)
-		}
+		errtest.Contains(t, err, "unknown key", path)
 	}
 }
 
 func TestComposite_RefusesLockstep(t *testing.T) {
 	_, err := Load("composite", "run.lockstep=true", "operator.source=none")
-	if err == nil || !strings.Contains(err.Error(), "the robot runs in real time") {
-		t.Error(err)
-	}
+	errtest.Contains(t, err, "the robot runs in real time")
 }
 
 func TestComposite_ReadyMadeRobotsFitTheRoverModel(t *testing.T) {

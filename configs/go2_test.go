@@ -9,6 +9,7 @@ import (
 	"optibfm/controller"
 	"optibfm/hal"
 	"optibfm/hal/unitree"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	"optibfm/tflite"
@@ -59,9 +60,7 @@ func TestGo2_ModelRefusesSwappedLegs(t *testing.T) {
 			fatal.If(t, err)
 			return controller.CheckChannels(assembler.Spec(), model.Observation, model.Action)
 		}
-		if err := check(go2("FR", "FL", "RR", "RL")); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		errtest.Nil(t, check(go2("FR", "FL", "RR", "RL")), name)
 		if err := check(go2("FL", "FR", "RL", "RR")); !errors.Is(err, controller.ErrMismatch) {
 			t.Errorf("%s: the order of MuJoCo's model: %v", name, err)
 		}
@@ -88,13 +87,9 @@ func TestGo2_ModelFitsTheRobotsDriver(t *testing.T) {
 		}
 		return controller.CheckChannels(assembler.Spec(), model.Observation, model.Action)
 	}
-	if err := check(driver); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, check(driver))
 	driver.BodyEstimates = false
-	if err := check(driver); !errors.Is(err, controller.ErrConfig) {
-		t.Errorf("without body_estimates: %v", err)
-	}
+	errtest.Is(t, check(driver), controller.ErrConfig, "without body_estimates")
 }
 
 func TestGo2_PhiReadsTheBaseAndThePolicyDoesNot(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/hal/bridge"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/keys"
 	"optibfm/internal/sections"
@@ -153,9 +154,7 @@ func TestFile_RedactedLeavesTheOriginal(t *testing.T) {
 	if err != nil || strings.Contains(string(shown), "s3cret") {
 		t.Errorf("%v\n%s", err, shown)
 	}
-	if _, err := Parse("shown", shown); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errtest.Of(Parse("shown", shown)))
 	command := sections.Get[bridge.Config](f.Robot.Sections).Command
 	if !strings.Contains(f.Operator.View.URL+command[1], "s3cret@cam/--camera=http://me:s3cret") {
 		t.Error("the configuration itself lost its password")
@@ -456,15 +455,12 @@ func TestLoad_ReadsAFile(t *testing.T) {
 
 func TestLoad_RefusesUnknownName(t *testing.T) {
 	_, err := Load("no-such-thing")
-	if !errors.Is(err, ErrUnknownName) || !strings.Contains(err.Error(), "rover-keyboard") {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, err, ErrUnknownName)
+	errtest.Contains(t, err, "rover-keyboard")
 }
 
 func TestText_RefusesAPath(t *testing.T) {
-	if _, err := Text("../configs/rover"); !errors.Is(err, ErrUnknownName) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, errtest.Of(Text("../configs/rover")), ErrUnknownName)
 }
 
 func TestFile_HasReadableFieldsOnly(t *testing.T) {
@@ -544,9 +540,7 @@ func TestParse_LimitsSuggestions(t *testing.T) {
 		_, err := Parse("test", []byte("version: 1\noperator:\n  suggestions: "+list))
 		return err
 	}
-	if err := parse(`["stand up: good while the head is high", "walk: good while it walks"]`); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, parse(`["stand up: good while the head is high", "walk: good while it walks"]`))
 	for list, want := range map[string]string{
 		`[a, ""]`:                             "operator.suggestions[1]",
 		`["` + strings.Repeat("ü", 81) + `"]`: "1 to 80 characters",

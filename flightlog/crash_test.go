@@ -19,6 +19,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -271,9 +272,7 @@ func TestOpen_RefusesOtherFiles(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "absent")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("absent: got %v", err)
-	}
+	errtest.Is(t, errtest.Of(Open(filepath.Join(t.TempDir(), "absent"))), fs.ErrNotExist, "absent")
 }
 
 // fakeDisk is a file that fails on demand.
@@ -468,9 +467,7 @@ func TestWriter_RefusesOtherShapesAndUseAfterClose(t *testing.T) {
 	fatal.If(t, w.Close())
 	tick := w.WriteTick(randomTick(testShape, 0))
 	for _, err := range []error{tick, w.WriteLabel(testLabel(1)), w.Flush(), w.Close()} {
-		if !errors.Is(err, ErrClosed) {
-			t.Errorf("got %v", err)
-		}
+		errtest.Is(t, err, ErrClosed)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"optibfm/flightlog/flightlogpb"
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -180,7 +181,5 @@ func TestNamedChannels_MakeValidDefinitions(t *testing.T) {
 		}
 	}
 	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}
-	if _, err := protodesc.NewFiles(set); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errtest.Of(protodesc.NewFiles(set)))
 }

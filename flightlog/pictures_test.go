@@ -13,6 +13,7 @@ import (
 
 	"github.com/foxglove/mcap/go/mcap"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -79,9 +80,7 @@ func TestPictures_AreInFilesBesideTheLog(t *testing.T) {
 	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm()&0o007 != 0 {
 		t.Errorf("everybody may read pictures: %v, %v", info.Mode(), err)
 	}
-	if _, err := Open(files[0]); err == nil || !strings.Contains(err.Error(), filepath.Base(log)) {
-		t.Errorf("a file of pictures opens as a log: %v", err)
-	}
+	errtest.Contains(t, errtest.Of(Open(files[0])), filepath.Base(log), "a file of pictures opens as a log")
 }
 
 // The independent reader is the MCAP library with the definition in the file.

@@ -11,6 +11,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -362,10 +363,6 @@ func TestRecover_CopiesTheReadablePart(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Size() != int64(len(log)*2/3) {
 		t.Errorf("the input changed: %v", err)
 	}
-	if _, err := Recover(path, out); !errors.Is(err, os.ErrExist) {
-		t.Errorf("an existing output: %v", err)
-	}
-	if _, err := Recover(path, path); !errors.Is(err, ErrSameFile) {
-		t.Errorf("the input as output: %v", err)
-	}
+	errtest.Is(t, errtest.Of(Recover(path, out)), os.ErrExist, "an existing output")
+	errtest.Is(t, errtest.Of(Recover(path, path)), ErrSameFile, "the input as output")
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -232,9 +233,7 @@ func TestMakeRoom_ChangesNothingWithinTheLimits(t *testing.T) {
 	}
 	broken := errors.New("no such device")
 	failing := Limits{MinFree: 5, Free: func(string) (int64, error) { return 0, broken }}
-	if _, err := MakeRoom(dir, failing); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
+	errtest.Is(t, errtest.Of(MakeRoom(dir, failing)), broken)
 }
 
 func TestMakeRoom_FreesASmallDisk(t *testing.T) {
@@ -249,7 +248,5 @@ func TestMakeRoom_FreesASmallDisk(t *testing.T) {
 	if err != nil || !slices.Equal(room.Removed, []string{"old.mcap"}) || room.Free < 2500<<10 {
 		t.Errorf("got %+v, %v", room, err)
 	}
-	if _, err := MakeRoom(dir, Limits{MinFree: 8 << 20}); !errors.Is(err, ErrNoRoom) {
-		t.Errorf("more than the disk holds: %v", err)
-	}
+	errtest.Is(t, errtest.Of(MakeRoom(dir, Limits{MinFree: 8 << 20})), ErrNoRoom, "more than the disk holds")
 }

@@ -17,6 +17,7 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
 	"optibfm/hal/rover"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
@@ -106,9 +107,7 @@ func (w *world) plugIMU() {
 	defer w.mu.Unlock()
 	w.bus = i2cbustest.New(map[uint16]*i2cbustest.Chip{imuAddress: &w.chip.Chip})
 	_ = os.Remove(imuLink) // as udev does
-	if err := os.Symlink(w.bus.Path(), imuLink); err != nil {
-		w.t.Error(err)
-	}
+	errtest.Nil(w.t, os.Symlink(w.bus.Path(), imuLink))
 }
 
 // unplugIMU removes the adapter. The kernel waits until the program has closed its bus.
@@ -167,9 +166,7 @@ func (w *world) run() {
 }
 
 func (w *world) sense() {
-	if _, err := w.body.Sense(w.seen[:]); err != nil {
-		w.t.Error(err)
-	}
+	errtest.Nil(w.t, errtest.Of(w.body.Sense(w.seen[:])))
 }
 
 // show copies the body's motion to the sensors.

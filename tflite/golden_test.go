@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -32,7 +33,5 @@ func TestSave_WritesGoldenFiles(t *testing.T) {
 				name, len(got), len(want))
 		}
 	}
-	if _, err := LoadDir(golden); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errtest.Of(LoadDir(golden)))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -95,9 +96,7 @@ func TestNetwork_GradientRejectsBadInputsAndDoesNotAllocate(t *testing.T) {
 		t.Errorf("%g allocations", allocs)
 	}
 	bad := append([]float32{float32(math.NaN())}, obs[1:]...)
-	if _, err := n.Gradient(dz, bad, z, belief); !errors.Is(err, tflite.ErrNotFinite) {
-		t.Errorf("a NaN in the observation: %v", err)
-	}
+	errtest.Is(t, errtest.Of(n.Gradient(dz, bad, z, belief)), tflite.ErrNotFinite, "a NaN in the observation")
 	if _, err := n.Gradient(dz, obs, make([]float32, small.Latent), belief); !errors.Is(err, tflite.ErrNoDirection) {
 		t.Errorf("z = 0: %v", err)
 	}

@@ -5,9 +5,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
@@ -23,9 +23,8 @@ func TestNetwork_PhiWithoutCovarianceIsAnError(t *testing.T) {
 	fatal.If(t, err)
 	d := n.Dims()
 	err = n.Phi(make([]float64, d.Latent), make([]float32, d.Obs))
-	if !errors.Is(err, tflite.ErrNoCovariance) || !strings.Contains(err.Error(), "optibfm model import") {
-		t.Errorf("Phi: %v", err)
-	}
+	errtest.Is(t, err, tflite.ErrNoCovariance, "Phi")
+	errtest.Contains(t, err, "optibfm model import", "Phi")
 }
 
 func TestImport_AddsCovariance(t *testing.T) {
@@ -82,9 +81,8 @@ func TestBundle_CovarianceRejectsBadObservations(t *testing.T) {
 	bad := make([]float32, 10*small.Obs)
 	bad[12] = float32(math.NaN())
 	_, err := b.Covariance(bad)
-	if !errors.Is(err, tflite.ErrNotFinite) || !strings.Contains(err.Error(), "observation 2") {
-		t.Errorf("NaN: %v", err)
-	}
+	errtest.Is(t, err, tflite.ErrNotFinite, "NaN")
+	errtest.Contains(t, err, "observation 2", "NaN")
 }
 
 func TestSave_WritesAllOrNothing(t *testing.T) {
@@ -100,9 +98,7 @@ func TestSave_WritesAllOrNothing(t *testing.T) {
 	if same, err := tflite.New(m, tensors); err != nil || same.Hash != b.Hash {
 		t.Errorf("New: hash %s, %v, want %s", same.Hash, err, b.Hash)
 	}
-	if err := tflite.Save(dir, m, tensors); err == nil || !strings.Contains(err.Error(), "files in it") {
-		t.Errorf("over a bundle: %v", err)
-	}
+	errtest.Contains(t, tflite.Save(dir, m, tensors), "files in it", "over a bundle")
 	delete(tensors, "cov_b")
 	if err := tflite.Save(filepath.Join(parent, "other"), m, tensors); err == nil {
 		t.Error("Save accepts a model without cov_b")
@@ -120,18 +116,12 @@ func loadDir(t *testing.T, dir string) *tflite.Bundle {
 }
 
 func TestLoadDir_WithoutModelIsAnError(t *testing.T) {
-	if _, err := tflite.LoadDir(t.TempDir()); err == nil || !strings.Contains(err.Error(), "bfm.json") {
-		t.Errorf("got %v", err)
-	}
+	errtest.Contains(t, errtest.Of(tflite.LoadDir(t.TempDir())), "bfm.json")
 }
 
 func TestCheck_NamesMissingVectors(t *testing.T) {
 	b := tflitetest.Bundle(small, 1)
-	if _, err := tflite.Check(b, npz.Archive{}); !errors.Is(err, npz.ErrMissing) {
-		t.Errorf("empty: %v", err)
-	}
+	errtest.Is(t, errtest.Of(tflite.Check(b, npz.Archive{})), npz.ErrMissing, "empty")
 	obs := npz.Float32(make([]float32, 2*small.Obs), 2, small.Obs)
-	if _, err := tflite.Check(b, npz.Archive{"obs": obs}); err == nil || !strings.Contains(err.Error(), `"psi"`) {
-		t.Errorf("only obs: %v", err)
-	}
+	errtest.Contains(t, errtest.Of(tflite.Check(b, npz.Archive{"obs": obs})), `"psi"`, "only obs")
 }

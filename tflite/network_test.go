@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -155,17 +156,11 @@ func TestNetwork_ZeroZIsErrNoDirection(t *testing.T) {
 	obs, action := make([]float32, small.Obs), make([]float32, small.Action)
 	z := make([]float64, small.Latent)
 	z[2] = 1e-10
-	if err := n.Act(action, obs, z); !errors.Is(err, tflite.ErrNoDirection) {
-		t.Errorf("Act: %v", err)
-	}
+	errtest.Is(t, n.Act(action, obs, z), tflite.ErrNoDirection, "Act")
 	psi := make([]float32, small.Ensemble*small.Latent)
-	if err := n.Psi(psi, obs, action, z); !errors.Is(err, tflite.ErrNoDirection) {
-		t.Errorf("Psi: %v", err)
-	}
+	errtest.Is(t, n.Psi(psi, obs, action, z), tflite.ErrNoDirection, "Psi")
 	_, _, err := n.Search(obs, make([]float32, 3*small.Latent), flatBelief(small.Latent))
-	if !errors.Is(err, tflite.ErrNoDirection) {
-		t.Errorf("Search: %v", err)
-	}
+	errtest.Is(t, err, tflite.ErrNoDirection, "Search")
 }
 
 // flatBelief is a belief without labels.
@@ -226,9 +221,7 @@ func TestNetwork_NonFiniteResultIsErrNotFinite(t *testing.T) {
 	if err := n.Act(action, obs, z); !errors.Is(err, tflite.ErrNotFinite) {
 		t.Errorf("Act: %v, action %v", err, action)
 	}
-	if err := n.Psi(psi, obs, make([]float32, small.Action), z); !errors.Is(err, tflite.ErrNotFinite) {
-		t.Errorf("Psi: %v", err)
-	}
+	errtest.Is(t, n.Psi(psi, obs, make([]float32, small.Action), z), tflite.ErrNotFinite, "Psi")
 }
 
 func TestNetwork_WrongLengthIsAnError(t *testing.T) {
@@ -267,9 +260,7 @@ func TestNetwork_ConcurrentNetworksOfOneBundleAgree(t *testing.T) {
 			for range 20 {
 				err = errors.Join(err, n.Act(actions[i], obs, z))
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			errtest.Nil(t, err)
 		})
 	}
 	wait.Wait()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
@@ -97,9 +98,7 @@ func TestLab_NamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%v: %v, want %q\n%s", args, err, want, out)
 		}
 	}
-	if _, err := lab("", "theory", "--runs", "5"); !errors.Is(err, theory.ErrConfig) {
-		t.Errorf("too few runs: %v", err)
-	}
+	errtest.Is(t, errtest.Of(lab("", "theory", "--runs", "5")), theory.ErrConfig, "too few runs")
 }
 
 func TestCollect_WritesTrainingData(t *testing.T) {
@@ -111,13 +110,9 @@ func TestCollect_WritesTrainingData(t *testing.T) {
 	archive, err := npz.ReadFile(path)
 	fatal.If(t, err)
 	for name, width := range map[string]int{"obs": 6, "action": 2, "next_obs": 6} {
-		if _, err := archive.Shaped(name, 200, width); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, errtest.Of(archive.Shaped(name, 200, width)))
 	}
-	if _, err := archive.Shaped("episode", 200); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errtest.Of(archive.Shaped("episode", 200)))
 }
 
 func TestBackend_PrintsATable(t *testing.T) {

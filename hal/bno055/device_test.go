@@ -16,6 +16,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -115,9 +116,7 @@ func TestNew_FollowsDatasheet(t *testing.T) {
 	},
 		func() int64 { return 1 }, func(d time.Duration) { waits = append(waits, d) })
 	fatal.If(t, err)
-	if err := bus.Close(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, bus.Close())
 	if !slices.Equal(waits, []time.Duration{19 * time.Millisecond, 650 * time.Millisecond, 7 * time.Millisecond}) {
 		t.Errorf("waited %v", waits)
 	}
@@ -244,15 +243,9 @@ func TestRead_RefusesAFlippedHighBit(t *testing.T) {
 func TestRead_DetectsPowerLoss(t *testing.T) {
 	b := newBench(t, Config{})
 	b.chip.PowerCycle()
-	if _, err := b.imu.Read(b.value); !errors.Is(err, hal.ErrDevice) {
-		t.Error(err)
-	}
-	if err := b.imu.Arm(); !errors.Is(err, hal.ErrDevice) {
-		t.Errorf("arm: %v", err)
-	}
-	if err := b.open(Config{}); err != nil {
-		t.Errorf("opened again: %v", err)
-	}
+	errtest.Is(t, errtest.Of(b.imu.Read(b.value)), hal.ErrDevice)
+	errtest.Is(t, b.imu.Arm(), hal.ErrDevice, "arm")
+	errtest.Nil(t, b.open(Config{}), "opened again")
 }
 
 func TestNew_WaitsForStartingChip(t *testing.T) {
@@ -274,9 +267,7 @@ func TestNew_RefusesWrongOrMissingChip(t *testing.T) {
 		t.Error(err)
 	}
 	b.chip.Unplugged = true
-	if err := b.open(Config{}); !errors.Is(err, hal.ErrBus) {
-		t.Error(err)
-	}
+	errtest.Is(t, b.open(Config{}), hal.ErrBus)
 	if b.slept > 3*patience {
 		t.Errorf("waited %v", b.slept)
 	}
@@ -306,9 +297,7 @@ func TestProfile_RoundTrip(t *testing.T) {
 	}
 	p, err := b.imu.Profile()
 	fatal.If(t, err)
-	if _, err := b.imu.Read(b.value); err != nil {
-		t.Errorf("the fusion does not run any more: %v", err)
-	}
+	errtest.Nil(t, errtest.Of(b.imu.Read(b.value)), "the fusion does not run any more")
 	file := filepath.Join(t.TempDir(), "imu.cal")
 	fatal.If(t, os.WriteFile(file, []byte(p.String()), 0o600))
 	for _, cfg := range []Config{{CalibrationFile: file}, {Calibration: p.String()}} {
@@ -322,14 +311,10 @@ func TestProfile_RoundTrip(t *testing.T) {
 func TestParseProfile_RefusesInvalid(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "imu.cal")
 	b := newBench(t, Config{})
-	if err := b.open(Config{CalibrationFile: file}); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	errtest.Is(t, b.open(Config{CalibrationFile: file}), os.ErrNotExist)
 	for _, text := range []string{"", "hello", profileMark + "00", profileMark + strings.Repeat("x", 44)} {
 		fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
-		if err := b.open(Config{CalibrationFile: file}); err == nil || !strings.Contains(err.Error(), file) {
-			t.Errorf("%q: %v", text, err)
-		}
+		errtest.Contains(t, b.open(Config{CalibrationFile: file}), file, text)
 	}
 }
 
@@ -410,7 +395,5 @@ func TestNew_EndsWithItsContext(t *testing.T) {
 	chip.Unplugged = true
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := New(ctx, bus, Config{Bus: "x"}, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, errtest.Of(New(ctx, bus, Config{Bus: "x"}, nil)), context.Canceled)
 }

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -97,16 +97,12 @@ func TestCheckScript_JudgesByTheExitStatus(t *testing.T) {
 		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 		return []string{"sh", path, "walker"}
 	}
-	if err := CheckScript(t.Context(), script("[ \"$*\" = 'walker --help' ]")); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, CheckScript(t.Context(), script("[ \"$*\" = 'walker --help' ]")))
 	err := CheckScript(t.Context(), script("echo first; echo it lacks something >&2; exit 3"))
 	if err == nil || !strings.HasSuffix(err.Error(), "exit status 3: it lacks something") {
 		t.Error(err)
 	}
-	if err := CheckScript(t.Context(), []string{"no-such-python", "dmc_bridge.py"}); !errors.Is(err, exec.ErrNotFound) {
-		t.Error(err)
-	}
+	errtest.Is(t, CheckScript(t.Context(), []string{"no-such-python", "dmc_bridge.py"}), exec.ErrNotFound)
 }
 
 func TestCheckScript_EndsWithItsContext(t *testing.T) {
@@ -114,7 +110,5 @@ func TestCheckScript_EndsWithItsContext(t *testing.T) {
 	defer cancel()
 	path := filepath.Join(t.TempDir(), "dmc_bridge.py")
 	fatal.If(t, os.WriteFile(path, []byte("exec sleep 600"), 0o600))
-	if err := CheckScript(ctx, []string{"sh", path}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	errtest.Is(t, CheckScript(ctx, []string{"sh", path}), context.DeadlineExceeded)
 }

@@ -11,6 +11,7 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
 )
 
 // dialUntil dials, ends the context at an event, and returns Dial's error.
@@ -65,9 +66,8 @@ func TestDial_EndsWithItsContextWhileItWaitsForTheWelcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := unwelcoming(t, name)
 			err := dialUntil(t, bridge.Config{Address: server.Address}, server.Committed())
-			if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "waiting for the welcome") {
-				t.Errorf("error %v", err)
-			}
+			errtest.Is(t, err, context.Canceled)
+			errtest.Contains(t, err, "waiting for the welcome")
 			<-server.Ended()
 		})
 	}
@@ -89,22 +89,18 @@ func TestDial_EndsWithItsContextAndEndsTheServerThatItStarted(t *testing.T) {
 	err := dialUntil(t, bridge.Config{
 		Command: []string{"sh", "-c", "echo started; sleep 1000"}, Output: started,
 	}, started.seen)
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "waiting until the server listens") {
-		t.Errorf("not listening: error %v", err)
-	}
+	errtest.Is(t, err, context.Canceled, "not listening")
+	errtest.Contains(t, err, "waiting until the server listens", "not listening")
 	server := unwelcoming(t, "no answer")
 	err = dialUntil(t, bridge.Config{Address: server.Address, Command: []string{"sleep", "1000"}}, server.Committed())
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "waiting for the welcome") {
-		t.Errorf("not answering: error %v", err)
-	}
+	errtest.Is(t, err, context.Canceled, "not answering")
+	errtest.Contains(t, err, "waiting for the welcome", "not answering")
 }
 
 func TestDial_BoundsTheWholeWelcome(t *testing.T) {
 	server := unwelcoming(t, "a byte every 60 ms")
 	err := dialUntil(t, bridge.Config{Address: server.Address, StartTimeoutMs: 300}, server.Ended())
-	if err == nil || !strings.Contains(err.Error(), "no complete welcome within 300ms") {
-		t.Errorf("error %v", err)
-	}
+	errtest.Contains(t, err, "no complete welcome within 300ms")
 }
 
 func TestRobot_LetsAServerThatItStartedHaltBeforeItIsKilled(t *testing.T) {
@@ -116,9 +112,7 @@ func TestRobot_LetsAServerThatItStartedHaltBeforeItIsKilled(t *testing.T) {
 	if err := robot.Halt(); !errors.Is(err, bridge.ErrLost) {
 		t.Errorf("error %v, want %v", err, bridge.ErrLost)
 	}
-	if err := robot.Close(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, robot.Close())
 	// Before its client, after it, and at its end.
 	if n := strings.Count(printed.String(), "halted\n"); n != 3 {
 		t.Errorf("halted %d times: %q", n, printed)
@@ -132,9 +126,7 @@ func TestDial_ReportsAMissingWelcome(t *testing.T) {
 	t.Parallel()
 	server, notice := unwelcoming(t, "no answer"), &firstWrite{seen: make(chan struct{})}
 	config := bridge.Config{Address: server.Address, Output: notice, StartTimeoutMs: 5000}
-	if err := dialUntil(t, config, server.Ended()); err == nil || !strings.Contains(err.Error(), "within 5s") {
-		t.Errorf("error %v", err)
-	}
+	errtest.Contains(t, dialUntil(t, config, server.Ended()), "within 5s")
 	select {
 	case <-notice.seen:
 	default:

@@ -13,6 +13,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/bridge"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -69,12 +70,8 @@ func TestPythonServer_ReportsRobotErrors(t *testing.T) {
 	robot, _, err := dialPython(t, bridge.Config{})
 	fatal.If(t, err)
 	fatal.If(t, robot.Arm())
-	if err := robot.Reset(13); err == nil || !strings.Contains(err.Error(), "reset: server error: 13 is unlucky") {
-		t.Errorf("reset: %v", err)
-	}
-	if err := robot.Act([]float32{1}); err != nil {
-		t.Errorf("the robot does not continue: %v", err)
-	}
+	errtest.Contains(t, robot.Reset(13), "reset: server error: 13 is unlucky", "reset")
+	errtest.Nil(t, robot.Act([]float32{1}), "the robot does not continue")
 }
 
 func TestPythonServer_HaltsWhenClientLeaves(t *testing.T) {
@@ -129,9 +126,7 @@ func TestPythonServer_NamesWhatMeasuresAPosition(t *testing.T) {
 
 func TestPythonServer_RefusesUnknownTask(t *testing.T) {
 	_, _, err := dialPython(t, bridge.Config{Task: "sideways"})
-	if err == nil || !strings.Contains(err.Error(), `no task 'sideways'`) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Contains(t, err, `no task 'sideways'`)
 }
 
 func TestDial_ReportsFailedCommand(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -54,9 +55,7 @@ func (s *served) start(t testing.TB) *served {
 		if s.robot != nil {
 			robot = s.robot
 		}
-		if err := Serve(ctx, l, robot, func(err error) { s.ends <- err }); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, Serve(ctx, l, robot, func(err error) { s.ends <- err }))
 	}()
 	t.Cleanup(s.stop)
 	return s
@@ -131,16 +130,12 @@ func TestServe_LockstepSensesAgain(t *testing.T) {
 func TestServe_HaltLatchesOnBothSides(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address})
-	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("a new robot acts: %v", err)
-	}
+	errtest.Is(t, r.Act([]float32{0}), hal.ErrHalted, "a new robot acts")
 	fatal.If(t, r.Arm())
 	fatal.If(t, r.Act([]float32{1}))
 	fatal.If(t, r.Halt())
 	fatal.If(t, r.Halt())
-	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("a halted robot acts: %v", err)
-	}
+	errtest.Is(t, r.Act([]float32{0}), hal.ErrHalted, "a halted robot acts")
 	fatal.If(t, r.Arm())
 	fatal.If(t, r.Act([]float32{1}))
 	expectError(t, r.Act([]float32{2}), `"a0" is not within its limits`)
@@ -236,9 +231,7 @@ func TestServe_RobotErrorsKeepConnection(t *testing.T) {
 	expectError(t, err, `observation "o1" is not finite (NaN)`)
 	_, err = r.Sense(obs)
 	fatal.If(t, err)
-	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("a halted robot acts: %v", err)
-	}
+	errtest.Is(t, r.Act([]float32{0}), hal.ErrHalted, "a halted robot acts")
 	fatal.If(t, r.Arm())
 	fatal.If(t, r.Act([]float32{0}))
 }
@@ -355,9 +348,7 @@ func TestServe_FreeModeSensesNewestSample(t *testing.T) {
 			t.Errorf("obs %v at %d, asked between %d and %d", obs, at, before, now)
 		}
 	}
-	if _, err := r.Sense(obs); !errors.Is(err, ErrStale) {
-		t.Errorf("a sample of two seconds ago: %v", err)
-	}
+	errtest.Is(t, errtest.Of(r.Sense(obs)), ErrStale, "a sample of two seconds ago")
 	_, err := r.Sense(obs)
 	fatal.If(t, err)
 }

@@ -12,6 +12,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/can"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -80,9 +81,7 @@ func TestSocket_WorksAfterInterfaceWasDown(t *testing.T) {
 			}
 		}
 		setUp(t, bus.Address, false)
-		if err := s.Receive(&f, soon()); !errors.Is(err, hal.ErrBus) {
-			t.Errorf("receive: %v", err)
-		}
+		errtest.Is(t, s.Receive(&f, soon()), hal.ErrBus, "receive")
 		if err := s.Send(&frames[0], soon()); !errors.Is(err, hal.ErrBus) || s.Lost() {
 			t.Errorf("send: %v, lost %v", err, s.Lost())
 		}
@@ -132,9 +131,7 @@ func TestLinkState_OfController(t *testing.T) {
 		if s, err := can.Open(name); err != nil {
 			t.Error(err)
 		} else {
-			if err := s.Send(&frames[0], soon()); !errors.Is(err, hal.ErrBus) {
-				t.Errorf("send while it is down: %v", err)
-			}
+			errtest.Is(t, s.Send(&frames[0], soon()), hal.ErrBus, "send while it is down")
 			_ = s.Close()
 		}
 		setBitrate(t, name, 1_000_000, 100)
@@ -158,7 +155,5 @@ func TestLinkState_OfController(t *testing.T) {
 	}
 	setUp(t, "can0", false)
 	var f can.Frame
-	if err := a.Receive(&f, soon()); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("receive while it is down: %v", err)
-	}
+	errtest.Is(t, a.Receive(&f, soon()), hal.ErrBus, "receive while it is down")
 }

@@ -1,11 +1,12 @@
 package can
 
 import (
-	"errors"
 	"net"
 	"testing"
 
 	"github.com/vishvananda/netlink"
+
+	"optibfm/internal/errtest"
 )
 
 func TestLinkState_TranslatesKernelAttributes(t *testing.T) {
@@ -44,7 +45,5 @@ func TestLinkState_ReadsLoopback(t *testing.T) {
 	if l.CAN || l.Bitrate != 0 {
 		t.Errorf("%+v", l)
 	}
-	if _, err := LinkState("nonexistent0"); !errors.Is(err, ErrNoInterface) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(LinkState("nonexistent0")), ErrNoInterface)
 }

@@ -15,6 +15,7 @@ import (
 	"optibfm/hal/can"
 	"optibfm/hal/can/cantest"
 	"optibfm/hal/monotonic"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -72,9 +73,7 @@ func TestSocket_ReceiveTimesOutAtDeadline(t *testing.T) {
 	s, _ := connect(t)
 	var f can.Frame
 	deadline := monotonic.After(5 * time.Millisecond)
-	if err := s.Receive(&f, deadline); !errors.Is(err, hal.ErrTimeout) {
-		t.Error(err)
-	}
+	errtest.Is(t, s.Receive(&f, deadline), hal.ErrTimeout)
 	if monotonic.Now() < deadline {
 		t.Error("returned before the deadline")
 	}
@@ -88,12 +87,8 @@ func TestSocket_FailsAtOnceDuringBusOff(t *testing.T) {
 	if err := s.Receive(&f, soon()); !errors.Is(err, hal.ErrBus) || !s.BusOff() {
 		t.Fatalf("%v, bus-off %v", err, s.BusOff())
 	}
-	if err := s.Send(&frames[0], soon()); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("send: %v", err)
-	}
-	if err := s.Receive(&f, monotonic.After(time.Hour)); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("receive: %v", err)
-	}
+	errtest.Is(t, s.Send(&frames[0], soon()), hal.ErrBus, "send")
+	errtest.Is(t, s.Receive(&f, monotonic.After(time.Hour)), hal.ErrBus, "receive")
 	bus.Report(unix.CAN_ERR_RESTARTED, 0)
 	for s.BusOff() { // no frame follows the controller's restart
 		_ = s.Receive(&f, monotonic.After(10*time.Millisecond))
@@ -154,9 +149,7 @@ func TestSocket_DrainDiscardsReceivedFrames(t *testing.T) {
 	}
 	fatal.If(t, s.Drain())
 	var f can.Frame
-	if err := s.Receive(&f, 0); !errors.Is(err, hal.ErrTimeout) {
-		t.Error(err)
-	}
+	errtest.Is(t, s.Receive(&f, 0), hal.ErrTimeout)
 }
 
 func TestSocket_ReportsBusErrorAfterInterfaceIsLost(t *testing.T) {
@@ -167,9 +160,7 @@ func TestSocket_ReportsBusErrorAfterInterfaceIsLost(t *testing.T) {
 	for name, err := range map[string]error{
 		"receive": s.Receive(&f, soon()), "send": s.Send(&frames[0], soon()), "drain": s.Drain(), "reopen": s.Reopen(),
 	} {
-		if !errors.Is(err, hal.ErrBus) {
-			t.Errorf("%s: %v", name, err)
-		}
+		errtest.Is(t, err, hal.ErrBus, name)
 	}
 	if !s.Lost() {
 		t.Error("not lost")
@@ -253,14 +244,8 @@ func TestSocket_InterruptEndsReceive(t *testing.T) {
 	guard := soon()
 	f := can.Frame{ID: 1}
 	fatal.If(t, s.Send(&f, guard))
-	if err := s.Receive(&f, guard); !errors.Is(err, context.Canceled) {
-		t.Errorf("receive: %v", err)
-	}
-	if err := s.Send(&f, guard); !errors.Is(err, context.Canceled) {
-		t.Errorf("send: %v", err)
-	}
+	errtest.Is(t, s.Receive(&f, guard), context.Canceled, "receive")
+	errtest.Is(t, s.Send(&f, guard), context.Canceled, "send")
 	end()
-	if err := s.Send(&f, guard); err != nil {
-		t.Errorf("after end: %v", err)
-	}
+	errtest.Nil(t, s.Send(&f, guard), "after end")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -241,18 +242,14 @@ func TestRobot_HaltsFailsafeHolderToDisarmIt(t *testing.T) {
 		t.Errorf("disarming: %s, outputs %v", got, b.base.written)
 	}
 	b.base.haltErr = hal.ErrTimeout
-	if err := b.robot.Disarm(); !errors.Is(err, hal.ErrTimeout) {
-		t.Errorf("disarming fails: %v", err)
-	}
+	errtest.Is(t, b.robot.Disarm(), hal.ErrTimeout, "disarming fails")
 }
 
 func TestRobot_ActFailsUnlessArmed(t *testing.T) {
 	b := newBench().open(t)
 	refused := func(when string) {
 		t.Helper()
-		if err := b.robot.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
-			t.Errorf("%s: %v", when, err)
-		}
+		errtest.Is(t, b.robot.Act([]float32{0, 0}), hal.ErrHalted, when)
 	}
 	refused("opened")
 	for name, stop := range map[string]func() error{
@@ -286,9 +283,8 @@ func TestRobot_SenseFailsForStaleSample(t *testing.T) {
 	b.sense(t)
 	b.clock++
 	_, err := b.robot.Sense(b.obs)
-	if !errors.Is(err, hal.ErrStale) || !strings.Contains(err.Error(), "base") {
-		t.Error(err)
-	}
+	errtest.Is(t, err, hal.ErrStale)
+	errtest.Contains(t, err, "base")
 	at = b.clock
 	b.sense(t)
 	if f := b.robot.Faults(nil); f[1].Faults.Stale != 1 || f[0].Faults != (hal.Faults{}) {
@@ -304,9 +300,7 @@ func TestRobot_StaleTimeDefaultsToThreePeriods(t *testing.T) {
 	b.clock += 60e6
 	b.sense(t)
 	b.clock++
-	if _, err := b.robot.Sense(b.obs); !errors.Is(err, hal.ErrStale) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(b.robot.Sense(b.obs)), hal.ErrStale)
 }
 
 func TestRobot_SenseFailsForFrozenDevice(t *testing.T) {
@@ -347,9 +341,7 @@ func TestRobot_SenseFailsForNonFiniteInput(t *testing.T) {
 	}
 	b := newBench().open(t)
 	b.imu.sample[0] = 1e300
-	if _, err := b.robot.Sense(b.obs); !errors.Is(err, errTooLarge) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(b.robot.Sense(b.obs)), errTooLarge)
 }
 
 func TestRobot_SenseFailsForDecreasingTime(t *testing.T) {
@@ -357,9 +349,7 @@ func TestRobot_SenseFailsForDecreasingTime(t *testing.T) {
 	b.sense(t)
 	at := b.clock - 1
 	b.imu.at = &at
-	if _, err := b.robot.Sense(b.obs); !errors.Is(err, errBackwards) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(b.robot.Sense(b.obs)), errBackwards)
 }
 
 func TestRobot_SenseEndsAtFirstFailure(t *testing.T) {
@@ -417,15 +407,11 @@ func TestRobot_HaltReachesEveryDeviceBrokenOnesLast(t *testing.T) {
 func TestRobot_HaltsWhenArmFails(t *testing.T) {
 	b := newBench().open(t)
 	b.base.armErr = errors.New("the brake is on")
-	if err := b.robot.Arm(); !errors.Is(err, b.base.armErr) {
-		t.Error(err)
-	}
+	errtest.Is(t, b.robot.Arm(), b.base.armErr)
 	if got := fmt.Sprint(b.log); got != "[base write imu arm base arm imu halt base halt]" {
 		t.Error(got)
 	}
-	if err := b.robot.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
-		t.Error(err)
-	}
+	errtest.Is(t, b.robot.Act([]float32{0, 0}), hal.ErrHalted)
 }
 
 func TestNew_FailsWhenDisarmFails(t *testing.T) {
@@ -538,12 +524,8 @@ func TestRobot_SenseRefusesWrongLength(t *testing.T) {
 func TestRobot_ArmFailsWhenWatchdogHaltsMeanwhile(t *testing.T) {
 	b := newBench().open(t)
 	b.imu.onArm = func() { b.robot.HaltBeside() } // the next device would enable its outputs again
-	if err := b.robot.Arm(); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("arm: %v", err)
-	}
-	if err := b.robot.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("act: %v", err)
-	}
+	errtest.Is(t, b.robot.Arm(), hal.ErrHalted, "arm")
+	errtest.Is(t, b.robot.Act([]float32{0, 0}), hal.ErrHalted, "act")
 	if last := b.log[len(b.log)-1]; last != "base halt" {
 		t.Errorf("the last thing done is %q, want a halt", last)
 	}

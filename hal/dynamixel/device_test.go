@@ -16,6 +16,7 @@ import (
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
 	"optibfm/hal/servobus/servobustest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -251,9 +252,7 @@ func TestDevice_WriteFailsAfterSilenceUntilArm(t *testing.T) {
 	}
 	_, _ = d.Read(make([]float64, 12))
 	outputs := []float64{0.1, 1, 0, 0}
-	if err := d.Write(outputs); !errors.Is(err, hal.ErrDevice) {
-		t.Errorf("write after the silence: %v", err)
-	}
+	errtest.Is(t, d.Write(outputs), hal.ErrDevice, "write after the silence")
 	fatal.If(t, d.Arm())
 	if got := c.Get(2, dynamixeltest.Watchdog, 1); got != 50 {
 		t.Errorf("watchdog %d after Arm", got)
@@ -301,9 +300,7 @@ func TestDevice_RebootClearsHardwareError(t *testing.T) {
 	c, config := fourModes(t)
 	d := open(t, config)
 	c.Set(3, dynamixeltest.HardwareError, 1, 0x04)
-	if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrDevice) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(d.Read(make([]float64, 12))), hal.ErrDevice)
 	fatal.If(t, d.Reboot("gripper"))
 	settle(t, d)
 	if err := d.Reboot("missing"); err == nil {
@@ -417,9 +414,7 @@ func TestDevice_ArmRefusesServoTurnedBeyondOneTurn(t *testing.T) {
 	c, config := fourModes(t)
 	c.Set(1, dynamixeltest.PresentPlace, 4, 5000)
 	d := open(t, config)
-	if err := d.Arm(); err == nil || !strings.Contains(err.Error(), `"leg" (ID 1): position 4.528 rad`) {
-		t.Error(err)
-	}
+	errtest.Contains(t, d.Arm(), `"leg" (ID 1): position 4.528 rad`)
 	c.PowerCycle(1)
 	fatal.If(t, d.Arm())
 	if goal, travel := c.Get(1, dynamixeltest.GoalPosition, 4), c.Travel(1); goal != 5000-4096 || travel != 0 {
@@ -465,7 +460,5 @@ func TestDevice_StopsAServoWhosePositionJumps(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if err := errors.Join(d.Arm(), read(9100-8192)); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errors.Join(d.Arm(), read(9100-8192)))
 }

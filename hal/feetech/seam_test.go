@@ -7,6 +7,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/feetech/feetechtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -62,9 +63,7 @@ func TestDevice_StopsAJointThatCrossesTheSeam(t *testing.T) {
 		r.Set(id, feetechtest.Place, 2, 4090)
 	}
 	fatal.If(t, d.Arm())
-	if _, err := readAcross(t, r, d); !errors.Is(err, hal.ErrDevice) {
-		t.Errorf("Read returns %v", err)
-	}
+	errtest.Is(t, errtest.Of(readAcross(t, r, d)), hal.ErrDevice, "Read returns")
 	goal := r.Goal(1)
 	if err := d.Write([]float64{math.Pi, math.Pi, 0}); !errors.Is(err, hal.ErrDevice) || r.Goal(1) != goal {
 		t.Errorf("Write returns %v, goal %d", err, r.Goal(1))

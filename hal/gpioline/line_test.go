@@ -1,7 +1,6 @@
 package gpioline
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -10,6 +9,7 @@ import (
 	"periph.io/x/conn/v3/gpio"
 
 	"optibfm/hal/cp2112test"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -49,17 +49,11 @@ func TestOutput_DrivesKernelLine(t *testing.T) {
 	o, err := Open(name, gpio.High)
 	fatal.If(t, err)
 	for _, level := range []gpio.Level{gpio.Low, gpio.High} {
-		if err := o.Out(level); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, o.Out(level))
 		if lines, levels := adapter.Outputs(); lines != 1<<2 || levels>>2 != byte(value(level)) {
 			t.Errorf("%v: outputs %b, levels %b", level, lines, levels)
 		}
 	}
-	if _, err := Open(name, gpio.High); !errors.Is(err, syscall.EBUSY) {
-		t.Errorf("opened twice: %v", err)
-	}
-	if err := o.Close(); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(Open(name, gpio.High)), syscall.EBUSY, "opened twice")
+	errtest.Nil(t, o.Close())
 }

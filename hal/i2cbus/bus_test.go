@@ -5,12 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 	"unsafe"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -95,9 +95,7 @@ func TestOpen_RefusesBusWithoutTimeout(t *testing.T) {
 		"timeout could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlTimeout, syscall.EPERM)}, DefaultTimeout},
 		"retries could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlRetries, syscall.EPERM)}, DefaultTimeout},
 	} {
-		if _, err := newFakeBus(t, &c.kernel, c.timeout); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", says, err)
-		}
+		errtest.Contains(t, errtest.Of(newFakeBus(t, &c.kernel, c.timeout)), says, says)
 	}
 }
 
@@ -110,9 +108,7 @@ func TestTx_WritesThenReads(t *testing.T) {
 	if k.addr != 0x68 || !slices.Equal(k.written, []byte{0x3b}) || !slices.Equal(r, []byte{0xc4, 0xc5, 0xc6}) {
 		t.Errorf("address %#x, wrote %x, read %x", k.addr, k.written, r)
 	}
-	if err := b.Tx(0x68, nil, nil); err != nil {
-		t.Errorf("nothing to do: %v", err)
-	}
+	errtest.Nil(t, b.Tx(0x68, nil, nil), "nothing to do")
 }
 
 func TestTx_RefusesInvalidSize(t *testing.T) {
@@ -123,18 +119,14 @@ func TestTx_RefusesInvalidSize(t *testing.T) {
 			t.Errorf("%#x: %v", addr, err)
 		}
 	}
-	if err := b.Tx(0x68, make([]byte, maxMsg+1), nil); !errors.Is(err, errLength) {
-		t.Error(err)
-	}
+	errtest.Is(t, b.Tx(0x68, make([]byte, maxMsg+1), nil), errLength)
 }
 
 func TestTx_KeepsErrno(t *testing.T) {
 	k := &fakeKernel{funcs: funcI2C, fails: map[uint]syscall.Errno{ioctlRdwr: syscall.EREMOTEIO}}
 	b, err := newFakeBus(t, k, DefaultTimeout)
 	fatal.If(t, err)
-	if err := b.Tx(0x68, []byte{1}, nil); !errors.Is(err, syscall.EREMOTEIO) {
-		t.Error(err)
-	}
+	errtest.Is(t, b.Tx(0x68, []byte{1}, nil), syscall.EREMOTEIO)
 }
 
 // TestTx_ReopensRemovedAdapter deletes the node of the bus as the kernel does. TestKernel_ReopensUnpluggedAdapter
@@ -159,9 +151,7 @@ func TestTx_ReopensRemovedAdapter(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	if _, err := b.file.Stat(); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("the removed adapter stays open: %v", err)
-	}
+	errtest.Is(t, errtest.Of(b.file.Stat()), os.ErrClosed, "the removed adapter stays open")
 	node()
 	k.fails = nil
 	b.reopen = time.Now().Add(time.Hour)
@@ -169,12 +159,8 @@ func TestTx_ReopensRemovedAdapter(t *testing.T) {
 		t.Errorf("before the interval: %v", err)
 	}
 	b.reopen = time.Now().Add(-time.Nanosecond)
-	if err := tx(); err != nil {
-		t.Errorf("after the interval: %v", err)
-	}
-	if err := b.Close(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, tx(), "after the interval")
+	errtest.Nil(t, b.Close())
 }
 
 func TestTx_AllocatesNothing(t *testing.T) {
@@ -191,10 +177,6 @@ func TestTx_AllocatesNothing(t *testing.T) {
 }
 
 func TestOpen_ExplainsMissingBus(t *testing.T) {
-	if _, err := Open("/dev/i2c-no-such", DefaultTimeout); err == nil || !strings.Contains(err.Error(), "i2cdetect") {
-		t.Error(err)
-	}
-	if _, err := Open(os.DevNull, DefaultTimeout); err == nil || !strings.Contains(err.Error(), "not an I²C bus") {
-		t.Error(err)
-	}
+	errtest.Contains(t, errtest.Of(Open("/dev/i2c-no-such", DefaultTimeout)), "i2cdetect")
+	errtest.Contains(t, errtest.Of(Open(os.DevNull, DefaultTimeout)), "not an I²C bus")
 }

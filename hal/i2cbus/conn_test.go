@@ -12,6 +12,7 @@ import (
 	"periph.io/x/conn/v3/physic"
 
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 )
 
 // failingBus fails with the errors given, one a transaction, then works.
@@ -43,9 +44,7 @@ func TestConn_ReadsAndWritesRegisters(t *testing.T) {
 	if err := c.Read(0x06, got); err != nil || !slices.Equal(got, []byte{1, 2, 3}) {
 		t.Errorf("read %x, %v", got, err)
 	}
-	if err := bus.Close(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, bus.Close())
 }
 
 func TestConn_RetriesOnce(t *testing.T) {
@@ -126,7 +125,6 @@ func TestConn_PanicsOnOversizedWrite(t *testing.T) {
 func TestConn_ReportsTransfersTheAdapterCannotMake(t *testing.T) {
 	refused := syscall.EOPNOTSUPP
 	err := NewConn(&failingBus{errs: []error{refused, refused}}, 0x40, "chip").Write(0, make([]byte, 64)...)
-	if !errors.Is(err, refused) || !strings.Contains(err.Error(), "the adapter cannot make transfers of this length") {
-		t.Error(err)
-	}
+	errtest.Is(t, err, refused)
+	errtest.Contains(t, err, "the adapter cannot make transfers of this length")
 }

@@ -9,6 +9,7 @@ import (
 
 	"optibfm/hal/cp2112test"
 	"optibfm/hal/i2cbus"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -34,14 +35,10 @@ func TestKernel_ReopensUnpluggedAdapter(t *testing.T) {
 	for err = tx(); !errors.Is(err, i2cbus.ErrRemoved); err = tx() {
 		time.Sleep(time.Millisecond)
 	}
-	if err := <-unplugged; err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, <-unplugged)
 	adapter = plug()
 	for err = tx(); errors.Is(err, i2cbus.ErrRemoved); err = tx() {
 		time.Sleep(time.Millisecond)
 	}
-	if err := errors.Join(err, bus.Close(), adapter.Close()); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errors.Join(err, bus.Close(), adapter.Close()))
 }

@@ -22,6 +22,7 @@ import (
 	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -124,9 +125,7 @@ func inC(t *testing.T) board {
 		if !pressed {
 			signal = syscall.SIGUSR2
 		}
-		if err := firmware.Process.Signal(signal); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, firmware.Process.Signal(signal))
 	}}
 }
 
@@ -269,13 +268,9 @@ func TestFirmware_HaltsAfterDeadman(t *testing.T) {
 		if d.Cause() != mcutest.CauseDeadman {
 			t.Errorf("cause %d", d.Cause())
 		}
-		if err := d.Write([]float64{3, 3}); !errors.Is(err, hal.ErrDevice) {
-			t.Errorf("write to a halted firmware: %v", err)
-		}
+		errtest.Is(t, d.Write([]float64{3, 3}), hal.ErrDevice, "write to a halted firmware")
 		fatal.If(t, d.Arm())
-		if err := d.Write([]float64{3, 3}); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, d.Write([]float64{3, 3}))
 	})
 }
 
@@ -285,15 +280,9 @@ func TestDevice_ArmFailsDuringEmergencyStop(t *testing.T) {
 		fatal.If(t, d.Arm())
 		b.estop(true)
 		next(t, d, func(s []float64) bool { return d.Cause() == mcutest.CauseEStop && s[5] == 0 })
-		if err := d.Write([]float64{1, 1}); !errors.Is(err, hal.ErrDevice) {
-			t.Error(err)
-		}
-		if err := d.Arm(); !errors.Is(err, hal.ErrDevice) {
-			t.Error(err)
-		}
-		if err := d.Halt([]float64{0, 0}); err != nil {
-			t.Error(err)
-		}
+		errtest.Is(t, d.Write([]float64{1, 1}), hal.ErrDevice)
+		errtest.Is(t, d.Arm(), hal.ErrDevice)
+		errtest.Nil(t, d.Halt([]float64{0, 0}))
 		b.estop(false)
 		next(t, d, func(s []float64) bool { return s[5] == 1 && d.Arm() == nil })
 	})
@@ -334,9 +323,7 @@ func TestFirmware_SurvivesGarbage(t *testing.T) {
 		fatal.If(t, port.Write(noise, monotonic.After(guard)))
 		_ = port.Close()
 		d := open(t, config(b.path))
-		if err := d.Arm(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, d.Arm())
 	})
 }
 
@@ -361,9 +348,7 @@ func TestDevice_ReportsStaleSampleAndTriesHaltTwice(t *testing.T) {
 	d := open(t, c)
 	b.Mute(true)
 	waitStale(t, d)
-	if err := d.Halt([]float64{0.5, 0}); !errors.Is(err, hal.ErrTimeout) {
-		t.Error(err)
-	}
+	errtest.Is(t, d.Halt([]float64{0.5, 0}), hal.ErrTimeout)
 	if d.Faults() != (hal.Faults{Stale: 1, Timeout: 2}) {
 		t.Errorf("%+v", d.Faults())
 	}
@@ -471,9 +456,7 @@ func TestHaltBoard_UsesBoardFailsafeForInvalidOne(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, b board) {
 				leaveTurning(t, b.path)
-				if err := mcu.HaltBoard(config(b.path), failsafe); err == nil || !strings.Contains(err.Error(), says) {
-					t.Error(err)
-				}
+				errtest.Contains(t, mcu.HaltBoard(config(b.path), failsafe), says)
 				d := open(t, config(b.path))
 				if s := next(t, d, anySample); d.Cause() != mcutest.CauseHalt || s[2] != 0 {
 					t.Errorf("cause %d, %v", d.Cause(), s)
@@ -501,9 +484,7 @@ func TestHaltBoard_ReportsUnpluggedBoard(t *testing.T) {
 
 func TestHaltBoard_ReportsMissingPort(t *testing.T) {
 	err := mcu.HaltBoard(config("/dev/none"), []float64{0, 0})
-	if err == nil || !strings.Contains(err.Error(), "/dev/none") {
-		t.Error(err)
-	}
+	errtest.Contains(t, err, "/dev/none")
 }
 
 // leaveTurning leaves a board as a killed program does while the wheels turn.
@@ -524,13 +505,9 @@ func TestDevice_HaltFailsUnlessBoardReportsHalted(t *testing.T) {
 	d := open(t, config(b.Path))
 	fatal.If(t, d.Arm())
 	b.Stubborn(true)
-	if err := d.Halt([]float64{0, 0}); !errors.Is(err, hal.ErrDevice) {
-		t.Errorf("halt: %v", err)
-	}
+	errtest.Is(t, d.Halt([]float64{0, 0}), hal.ErrDevice, "halt")
 	b.Stubborn(false)
-	if err := d.Halt([]float64{0, 0}); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, d.Halt([]float64{0, 0}))
 }
 
 func TestDevice_RepeatsHaltWhenAnswerIsLost(t *testing.T) {
@@ -551,9 +528,7 @@ func TestDevice_WriteFailsAfterBoardRestart(t *testing.T) {
 	fatal.If(t, d.Arm())
 	b.Restart()
 	next(t, d, func([]float64) bool { return d.Cause() == mcutest.CauseBoot })
-	if err := d.Write([]float64{1, 1}); !errors.Is(err, hal.ErrDevice) {
-		t.Error(err)
-	}
+	errtest.Is(t, d.Write([]float64{1, 1}), hal.ErrDevice)
 }
 
 func TestDevice_DeadmanAppliesTheFailsafeOfTheFirstArm(t *testing.T) {
@@ -583,9 +558,7 @@ func TestDevice_WithoutInputsReportsItsDeadman(t *testing.T) {
 	fatal.If(t, errors.Join(d.Arm(), d.Write([]float64{1, 1})))
 	b.Fault(mcutest.CauseDeadman)
 	next(t, d, func([]float64) bool { return d.Cause() == mcutest.CauseDeadman })
-	if err := d.Write([]float64{1, 1}); !errors.Is(err, hal.ErrDevice) {
-		t.Errorf("write to the halted board: %v", err)
-	}
+	errtest.Is(t, d.Write([]float64{1, 1}), hal.ErrDevice, "write to the halted board")
 }
 
 func TestDevice_HaltsBoardThatReturns(t *testing.T) {
@@ -604,9 +577,7 @@ func TestDevice_HaltsBoardThatReturns(t *testing.T) {
 	if outputs, _ := again.Outputs(); outputs[0] != 0.25 {
 		t.Errorf("outputs %v", outputs)
 	}
-	if err := d.Arm(); err != nil {
-		t.Errorf("arm: %v", err)
-	}
+	errtest.Nil(t, d.Arm(), "arm")
 }
 
 func TestOpen_RefusesOtherChannelsThanDeclared(t *testing.T) {
@@ -624,28 +595,20 @@ func TestOpen_RefusesOtherChannelsThanDeclared(t *testing.T) {
 	for _, want := range []string{
 		"firmware: [{name: left_velocity, unit: rad/s}", "configuration: [{name: left_velocity, unit: m/s}",
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Error(err)
-		}
+		errtest.Contains(t, err, want)
 	}
 	c.DeclaredOutputs[0].Name = "right_velocity"
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "given twice") {
-		t.Error(err)
-	}
+	errtest.Contains(t, c.Validate(), "given twice")
 }
 
 func TestOpen_RefusesOtherVersionSilenceAndDuplicateNames(t *testing.T) {
 	b := newBoard(t, mcutest.Rover())
 	b.Version(2)
-	if _, err := mcu.Open(t.Context(), config(b.Path)); err == nil || !strings.Contains(err.Error(), "version 2") {
-		t.Error(err)
-	}
+	errtest.Contains(t, errtest.Of(mcu.Open(t.Context(), config(b.Path))), "version 2")
 	b.Mute(true)
 	c := config(b.Path)
 	c.StartTimeoutMs = 30
-	if _, err := mcu.Open(t.Context(), c); !errors.Is(err, hal.ErrTimeout) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(mcu.Open(t.Context(), c)), hal.ErrTimeout)
 	b.Mute(false)
 	b.Version(mcu.Version)
 	twice := mcutest.Rover()
@@ -696,7 +659,5 @@ func TestOpen_EndsWithItsContext(t *testing.T) {
 	}()
 	c := config(line.Path)
 	c.StartTimeoutMs = 20_000
-	if _, err := mcu.Open(ctx, c); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, errtest.Of(mcu.Open(ctx, c)), context.Canceled)
 }

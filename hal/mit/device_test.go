@@ -19,6 +19,7 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
 	"optibfm/hal/monotonic"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -181,9 +182,7 @@ func TestDevice_RepeatsCommandOnceForMissingAnswer(t *testing.T) {
 			d := open(t, c)
 			test.fault(motors)
 			_, err := d.Read(make([]float64, 12))
-			if !errors.Is(err, test.err) {
-				t.Error(err)
-			}
+			errtest.Is(t, err, test.err)
 			if test.err != nil && !strings.Contains(err.Error(), "wheel") {
 				t.Error(err)
 			}
@@ -201,12 +200,9 @@ func TestDevice_ReportsMotorError(t *testing.T) {
 		fatal.If(t, d.Arm())
 		motors.Fail(3, 0xB)
 		_, err := d.Read(make([]float64, 12))
-		if !errors.Is(err, hal.ErrDevice) || !strings.Contains(err.Error(), "knee") {
-			t.Error(err)
-		}
-		if err := d.Arm(); !errors.Is(err, hal.ErrDevice) {
-			t.Error(err)
-		}
+		errtest.Is(t, err, hal.ErrDevice)
+		errtest.Contains(t, err, "knee")
+		errtest.Is(t, d.Arm(), hal.ErrDevice)
 		if _, on := motors.Goal(1); on {
 			t.Error("a motor was left on")
 		}
@@ -229,19 +225,11 @@ func TestDevice_ArmSetsDeadmanAndClearsPassedTimeout(t *testing.T) {
 	if _, on := motors.Goal(2); on {
 		t.Error("the motor did not stop")
 	}
-	if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrDevice) {
-		t.Error(err)
-	}
-	if err := d.Halt(make([]float64, 6)); err != nil {
-		t.Error(err)
-	}
-	if _, err := d.Read(make([]float64, 12)); err != nil {
-		t.Errorf("the robot cannot be reset: %v", err)
-	}
+	errtest.Is(t, errtest.Of(d.Read(make([]float64, 12))), hal.ErrDevice)
+	errtest.Nil(t, d.Halt(make([]float64, 6)))
+	errtest.Nil(t, errtest.Of(d.Read(make([]float64, 12))), "the robot cannot be reset")
 	fatal.If(t, d.Arm())
-	if _, err := d.Read(make([]float64, 12)); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errtest.Of(d.Read(make([]float64, 12))))
 }
 
 func TestDevice_HaltReachesMotorsBesideDeadOne(t *testing.T) {
@@ -254,9 +242,8 @@ func TestDevice_HaltReachesMotorsBesideDeadOne(t *testing.T) {
 		fatal.If(t, d.Write(goals))
 		motors.Mute(1, -1)
 		err := d.Halt(make([]float64, 6))
-		if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "hip") {
-			t.Error(err)
-		}
+		errtest.Is(t, err, hal.ErrTimeout)
+		errtest.Contains(t, err, "hip")
 		for id := 1; id <= 4; id++ {
 			goal, on := motors.Goal(id)
 			if on == exit || math.Abs(goal.Torque) > 0.01 || math.Abs(goal.Velocity) > 0.02 {
@@ -272,15 +259,11 @@ func TestDevice_ReportsBusOffWithoutWaiting(t *testing.T) {
 	d := open(t, c)
 	motors.Mute(1, -1)
 	motors.Bus.Report(unix.CAN_ERR_BUSOFF, 0)
-	if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrBus) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(d.Read(make([]float64, 12))), hal.ErrBus)
 	for name, err := range map[string]error{
 		"write": d.Write(goals), "halt": d.Halt(make([]float64, 6)), "arm": d.Arm(),
 	} {
-		if !errors.Is(err, hal.ErrBus) {
-			t.Errorf("%s: %v", name, err)
-		}
+		errtest.Is(t, err, hal.ErrBus, name)
 	}
 	if d.Bus().BusOff != 1 {
 		t.Errorf("%+v", d.Bus())
@@ -307,9 +290,7 @@ func TestDevice_ReadEndsAtDeadlineOnFloodedBus(t *testing.T) {
 		}
 	}()
 	for range 3 {
-		if _, err := d.Read(make([]float64, 12)); !errors.Is(err, hal.ErrTimeout) {
-			t.Error(err)
-		}
+		errtest.Is(t, errtest.Of(d.Read(make([]float64, 12))), hal.ErrTimeout)
 	}
 	close(stop)
 	_ = d.Close() // unblocks a sender that waits for room
@@ -385,9 +366,8 @@ func TestOpen_RefusesMissingMotor(t *testing.T) {
 	motors := start(t, &c)
 	motors.Mute(4, -1)
 	_, err := mit.Open(t.Context(), c)
-	if !errors.Is(err, hal.ErrTimeout) || !strings.Contains(err.Error(), "ankle") {
-		t.Error(err)
-	}
+	errtest.Is(t, err, hal.ErrTimeout)
+	errtest.Contains(t, err, "ankle")
 }
 
 // leaveMoving leaves motors as a killed program does while they move.
@@ -473,13 +453,9 @@ func TestHaltAll_LeavesHeldMotors(t *testing.T) {
 		if goal, on := motors.Goal(hip); goal != before || !on {
 			t.Errorf("hip: %+v, on %v; before %+v", goal, on, before)
 		}
-		if err := checkHalted(motors, 2, false); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, checkHalted(motors, 2, false))
 		c.HaltExit = true
-		if _, err := mit.HaltAll(c, held); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, errtest.Of(mit.HaltAll(c, held)))
 		if _, on := motors.Goal(hip); on {
 			t.Error("halt_exit left a motor in motor mode")
 		}

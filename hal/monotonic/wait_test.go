@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/errtest"
 )
 
 // pipe returns the reading end of a pipe, and the end to write to.
@@ -36,9 +38,7 @@ func TestWaiter_EndsAtDeadlineAndNotBefore(t *testing.T) {
 	read, _ := pipe(t)
 	var w Waiter
 	deadline := After(5 * time.Millisecond)
-	if _, err := w.Wait(read, unix.POLLIN, deadline); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(w.Wait(read, unix.POLLIN, deadline)), os.ErrDeadlineExceeded)
 	if Now() < deadline {
 		t.Error("returned before the deadline")
 	}
@@ -50,9 +50,7 @@ func TestWaiter_EndsWithContext(t *testing.T) {
 	var w Waiter
 	end := w.Interrupt(ctx)
 	time.AfterFunc(time.Millisecond, cancel)
-	if _, err := w.Wait(read, unix.POLLIN, After(time.Hour)); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(w.Wait(read, unix.POLLIN, After(time.Hour))), context.Canceled)
 	end()
 	if _, err := w.Wait(read, unix.POLLIN, 0); !errors.Is(err, os.ErrDeadlineExceeded) || w.Err() != nil {
 		t.Errorf("after end: %v, %v", err, w.Err())

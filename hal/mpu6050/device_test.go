@@ -15,6 +15,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -74,9 +75,7 @@ func TestNew_FollowsRegisterMap(t *testing.T) {
 	if _, err := open(bus, cfg, nil, func(d time.Duration) { waits = append(waits, d) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := bus.Close(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, bus.Close())
 	if !slices.Equal(waits, []time.Duration{100 * time.Millisecond, 30 * time.Millisecond}) {
 		t.Errorf("waited %v", waits)
 	}
@@ -126,9 +125,7 @@ func TestRead_RefusesAFlippedBitOfARate(t *testing.T) {
 		t.Errorf("a rate that stays: %v, then %v", first, second)
 	}
 	b.chip.Big(0x3B, 32767, -32768, 0) // and accelerates it
-	if err := read(); err != nil {
-		t.Errorf("an impact: %v", err)
-	}
+	errtest.Nil(t, read(), "an impact")
 }
 
 func TestRead_SampleTime(t *testing.T) {
@@ -156,12 +153,8 @@ func TestArm_RefusesChipAfterPowerLoss(t *testing.T) {
 			t.Fatalf("time %d, want the last sample's %d: %v", at, first, err)
 		}
 	}
-	if err := b.imu.Arm(); !errors.Is(err, hal.ErrDevice) {
-		t.Errorf("arm: %v", err)
-	}
-	if err := b.open(testConfig); err != nil {
-		t.Errorf("opened again: %v", err)
-	}
+	errtest.Is(t, b.imu.Arm(), hal.ErrDevice, "arm")
+	errtest.Nil(t, b.open(testConfig), "opened again")
 }
 
 func TestRead_FailsWithoutSample(t *testing.T) {

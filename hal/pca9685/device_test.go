@@ -14,6 +14,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/devicetest"
 	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -204,9 +205,7 @@ func TestHalt_DrivesOEOnDeadBus(t *testing.T) {
 		fatal.If(t, b.pwm.Arm())
 		b.Hold(time.Microsecond)
 		before := b.Transactions()
-		if err := b.pwm.Halt([]float64{1500, 1500}); !errors.Is(err, hal.ErrTimeout) {
-			t.Errorf("%s: %v", disarmed, err)
-		}
+		errtest.Is(t, b.pwm.Halt([]float64{1500, 1500}), hal.ErrTimeout, disarmed)
 		if b.oe.L != gpio.High {
 			t.Errorf("%s: OE is low", disarmed)
 		}
@@ -257,12 +256,8 @@ func TestWrite_DetectsPowerLoss(t *testing.T) {
 	fatal.If(t, b.pwm.Arm())
 	fatal.If(t, b.pwm.Write([]float64{1500, 1500}))
 	b.chip.PowerCycle()
-	if err := b.pwm.Write([]float64{1500, 1500}); !errors.Is(err, hal.ErrDevice) {
-		t.Error(err)
-	}
-	if err := b.pwm.Arm(); !errors.Is(err, hal.ErrDevice) {
-		t.Errorf("arm: %v", err)
-	}
+	errtest.Is(t, b.pwm.Write([]float64{1500, 1500}), hal.ErrDevice)
+	errtest.Is(t, b.pwm.Arm(), hal.ErrDevice, "arm")
 	if f := b.pwm.(hal.Counting).Faults(); f.Device != 2 {
 		t.Errorf("counted %+v", f)
 	}
@@ -272,9 +267,7 @@ func TestNew_RefusesOtherChipAtAddress(t *testing.T) {
 	imu := i2cbustest.NewMPU6050()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x40: &imu.Chip})
 	imu.Written = func(*i2cbustest.Chip, byte, byte) {}
-	if _, err := New(bus, nil, Config{Bus: "x", Channels: twoWheels}); !errors.Is(err, hal.ErrDevice) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(New(bus, nil, Config{Bus: "x", Channels: twoWheels})), hal.ErrDevice)
 }
 
 func TestConfig_NamesUnsupportedKey(t *testing.T) {
@@ -328,9 +321,7 @@ func TestArm_RefusesChipThatLostItsPower(t *testing.T) {
 	fatal.If(t, b.pwm.Write([]float64{2000, 2000}))
 	fatal.If(t, b.pwm.Halt([]float64{1500, 1500}))
 	b.chip.PowerCycle()
-	if err := b.pwm.Arm(); !errors.Is(err, hal.ErrDevice) {
-		t.Error(err)
-	}
+	errtest.Is(t, b.pwm.Arm(), hal.ErrDevice)
 	b.wantTicks(t, "refused", 0, 0)
 	if b.oe.L != gpio.High {
 		t.Error("OE is low")

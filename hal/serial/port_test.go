@@ -12,6 +12,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/monotonic"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -88,9 +89,7 @@ func TestPort_ReadTimesOutAtDeadline(t *testing.T) {
 func TestPort_WriteTimesOutWhenLineIsFull(t *testing.T) {
 	port, _ := connect(t, Config{})
 	err := port.Write(make([]byte, 1<<20), monotonic.After(5*time.Millisecond))
-	if !errors.Is(err, hal.ErrTimeout) {
-		t.Error(err)
-	}
+	errtest.Is(t, err, hal.ErrTimeout)
 }
 
 func TestPort_DrainDiscardsLateAnswer(t *testing.T) {
@@ -131,9 +130,7 @@ func TestPort_ReportsBusErrorAfterUnplug(t *testing.T) {
 		"write": port.Write(buf, soon()),
 		"drain": port.Drain(),
 	} {
-		if !errors.Is(err, hal.ErrBus) {
-			t.Errorf("%s: %v", name, err)
-		}
+		errtest.Is(t, err, hal.ErrBus, name)
 	}
 }
 
@@ -149,13 +146,9 @@ func TestPort_RecoversOnlyNamedDevices(t *testing.T) {
 		port, err := Open(Config{Path: path})
 		fatal.If(t, err)
 		defer port.Close()
-		if err := port.Recover(); err != nil {
-			t.Errorf("a working port: %v", err)
-		}
+		errtest.Nil(t, port.Recover(), "a working port")
 		fatal.If(t, port.Close())
-		if err := port.Write([]byte{1}, soon()); !errors.Is(err, hal.ErrLost) {
-			t.Errorf("write on a closed port: %v", err)
-		}
+		errtest.Is(t, port.Write([]byte{1}, soon()), hal.ErrLost, "write on a closed port")
 		if err := port.Recover(); (err == nil) != named || port.Lost() == named {
 			t.Errorf("named %v: %v, lost %v", named, err, port.Lost())
 		}
@@ -169,9 +162,7 @@ func TestPort_RecoversOnlyNamedDevices(t *testing.T) {
 		}
 		port.lose()
 		port.retry = soon()
-		if err := port.Recover(); !errors.Is(err, hal.ErrBus) {
-			t.Errorf("an attempt before its time: %v", err)
-		}
+		errtest.Is(t, port.Recover(), hal.ErrBus, "an attempt before its time")
 	}
 }
 
@@ -285,12 +276,8 @@ func TestPort_InterruptEndsRead(t *testing.T) {
 	}()
 	const guard = 20 * time.Second
 	fatal.If(t, port.Write([]byte{1}, monotonic.After(guard)))
-	if _, err := port.Read(make([]byte, 1), monotonic.After(guard)); !errors.Is(err, context.Canceled) {
-		t.Errorf("read: %v", err)
-	}
-	if err := port.Write([]byte{1}, monotonic.After(guard)); !errors.Is(err, context.Canceled) {
-		t.Errorf("write: %v", err)
-	}
+	errtest.Is(t, errtest.Of(port.Read(make([]byte, 1), monotonic.After(guard))), context.Canceled, "read")
+	errtest.Is(t, port.Write([]byte{1}, monotonic.After(guard)), context.Canceled, "write")
 	end()
 	if _, err := port.Read(make([]byte, 1), monotonic.After(time.Millisecond)); !errors.Is(err, hal.ErrTimeout) {
 		t.Errorf("after end: %v", err)

@@ -10,6 +10,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/haltest"
 	"optibfm/hal/shadow"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -17,9 +18,7 @@ func TestShadow_BlocksArmAndAct(t *testing.T) {
 	body := haltest.New(haltest.Spec(3, 2))
 	fatal.If(t, body.Halt())
 	r := shadow.Wrap(body)
-	if err := r.Act([]float32{1, 1}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("before Arm, Act returns %v", err)
-	}
+	errtest.Is(t, r.Act([]float32{1, 1}), hal.ErrHalted, "before Arm, Act returns")
 	fatal.If(t, r.Arm())
 	for range 10 {
 		fatal.If(t, r.Act([]float32{1, -1}))
@@ -45,9 +44,7 @@ func TestShadow_PassesSenseAndHalt(t *testing.T) {
 	if err := errors.Join(r.Arm(), r.Halt()); err != nil || body.Halts != halts+1 {
 		t.Errorf("Halt: %v, %d halts", err, body.Halts-halts)
 	}
-	if err := r.Act([]float32{0}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("after Halt, Act returns %v", err)
-	}
+	errtest.Is(t, r.Act([]float32{0}), hal.ErrHalted, "after Halt, Act returns")
 	body.HaltErr = errors.New("broken")
 	if err := r.Halt(); !errors.Is(err, body.HaltErr) {
 		t.Errorf("Halt: %v, want the robot's error", err)
@@ -116,9 +113,7 @@ func TestShadow_PassesOptionalInterfaces(t *testing.T) {
 	if plain.StopPressed() || plain.ArmRequested() || plain.Presses(presses[:]) != 0 {
 		t.Error("a shadow of a robot without buttons has some")
 	}
-	if err := errors.Join(plain.Warning(), plain.Close()); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errors.Join(plain.Warning(), plain.Close()))
 }
 
 func TestShadow_TickAllocatesNothing(t *testing.T) {

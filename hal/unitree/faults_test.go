@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/unitree/dds"
 	"optibfm/hal/unitree/idl"
 	"optibfm/hal/unitree/simulator"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -61,9 +62,7 @@ func TestRobot_StopsAfterEachFault(t *testing.T) {
 				if (err != nil) != (fault.error != "") || err != nil && !strings.Contains(err.Error(), fault.error) {
 					t.Errorf("%v, want %q", err, fault.error)
 				}
-				if err := r.Halt(); err != nil {
-					t.Error(err)
-				}
+				errtest.Nil(t, r.Halt())
 				wantDamped(t, damps)
 				stop()
 				t.Logf("found after %.0f ms: %v", float64(took)/1e6, err)
@@ -132,14 +131,10 @@ func TestRobot_RefusesAndStopsBesideAnotherWriter(t *testing.T) {
 		t.Fatalf("armed: %v", err)
 	}
 	t.Logf("stopped after %.0f ms", float64(monotonic.Now()-at)/1e6)
-	if err := r.Halt(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, r.Halt())
 	wantDamped(t, damps)
 	stop()
-	if err := r.Arm(); err == nil || !strings.Contains(err.Error(), "another program writes") {
-		t.Errorf("arm: %v", err)
-	}
+	errtest.Contains(t, r.Arm(), "another program writes", "arm")
 }
 
 // TestRobot_RefusesAndStopsBesideAnotherRobot has two robots on one network: both would obey.
@@ -156,17 +151,11 @@ func TestRobot_RefusesAndStopsBesideAnotherRobot(t *testing.T) {
 	go func() { ended <- second.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
 	err = stopsWith(r, func() error { time.Sleep(5 * time.Millisecond); return r.Act(action) })
-	if err == nil || !strings.Contains(err.Error(), "two robots") {
-		t.Errorf("armed: %v", err)
-	}
-	if err := r.Halt(); err != nil {
-		t.Error(err)
-	}
+	errtest.Contains(t, err, "two robots", "armed")
+	errtest.Nil(t, r.Halt())
 	wantDamped(t, damps)
 	stop()
-	if err := r.Arm(); err == nil || !strings.Contains(err.Error(), "two robots") {
-		t.Errorf("arm: %v", err)
-	}
+	errtest.Contains(t, r.Arm(), "two robots", "arm")
 }
 
 // TestRobot_ToleratesASilentWriterIfConfigured stops only when that writer sends.
@@ -185,9 +174,7 @@ func TestRobot_ToleratesASilentWriterIfConfigured(t *testing.T) {
 		}
 	}
 	fatal.If(t, other.Write())
-	if err := stopsWith(r, act); err == nil || !strings.Contains(err.Error(), "another program writes") {
-		t.Errorf("beside one that sends: %v", err)
-	}
+	errtest.Contains(t, stopsWith(r, act), "another program writes", "beside one that sends")
 }
 
 // TestRobot_AcceptsTheQuirksOfASimulatorOnlyWithTheKey has states without checksum and tick.
@@ -201,7 +188,5 @@ func TestRobot_AcceptsTheQuirksOfASimulatorOnlyWithTheKey(t *testing.T) {
 	c.SimulatorQuirks = true
 	r := open(t, c)
 	action := arm(t, r)
-	if err := r.Act(action); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, r.Act(action))
 }

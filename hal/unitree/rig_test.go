@@ -18,6 +18,7 @@ import (
 	"optibfm/hal/unitree/dds"
 	"optibfm/hal/unitree/idl"
 	"optibfm/hal/unitree/simulator"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/testturns"
 	"optibfm/rtloop"
@@ -131,9 +132,7 @@ func newRig(t *testing.T, c unitree.Config) *rig {
 	go func() { ended <- r.Run(ctx) }()
 	end := sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, <-ended)
 		p.Close()
 	})
 	t.Cleanup(end)
@@ -148,9 +147,7 @@ func open(t *testing.T, c unitree.Config) *unitree.Robot {
 	r, err := unitree.Open(ctx, c, period)
 	fatal.If(t, err)
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, r.Close())
 	})
 	return r
 }

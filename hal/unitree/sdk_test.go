@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"optibfm/hal/unitree"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -38,9 +39,7 @@ func TestRobot_AgreesWithUnitreesSDK(t *testing.T) {
 				}
 				time.Sleep(period)
 			}
-			if err := r.Halt(); err != nil {
-				t.Error(err)
-			}
+			errtest.Nil(t, r.Halt())
 			for range patience {
 				if newest().Damping >= 100 {
 					break
@@ -88,9 +87,7 @@ func startSDK(t *testing.T, python string, c unitree.Config) (newest, end func()
 	return newest, func() sdkCounts {
 		err := in.Close()
 		<-over
-		if err := errors.Join(err, sdk.Wait()); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, errors.Join(err, sdk.Wait()))
 		return newest()
 	}
 }

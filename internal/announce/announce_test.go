@@ -2,7 +2,6 @@ package announce
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +14,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"optibfm/internal/bustest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -128,9 +128,7 @@ func TestPublisher_FollowsTheDaemon(t *testing.T) {
 	update()
 	daemon.expect(t, "rover on walker #2")
 	daemon.change(func() { daemon.state, daemon.stops = 2, true })
-	if _, err := p.Update(t.Context(), service); !errors.Is(err, ErrNotRunning) {
-		t.Errorf("without the daemon: %v", err)
-	}
+	errtest.Is(t, errtest.Of(p.Update(t.Context(), service)), ErrNotRunning, "without the daemon")
 	daemon.expect(t, "")
 	daemon.change(func() { daemon.stops, daemon.taken = false, service.Name })
 	update()
@@ -145,13 +143,9 @@ func TestPublisher_FollowsTheDaemon(t *testing.T) {
 
 func TestPublisher_DoesNotWaitForASilentBus(t *testing.T) {
 	p := &Publisher{Bus: bustest.Start(t, (&avahi{silent: true}).accept)}
-	if _, err := p.Update(t.Context(), service); !errors.Is(err, ErrNotRunning) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(p.Update(t.Context(), service)), ErrNotRunning)
 	p = &Publisher{Bus: func(context.Context) (*dbus.Conn, error) { return dbus.Connect("unix:path=/nonexistent") }}
-	if _, err := p.Update(t.Context(), service); !errors.Is(err, ErrNotRunning) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(p.Update(t.Context(), service)), ErrNotRunning)
 }
 
 const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -172,9 +173,7 @@ func TestAuthority_CertificatesAreValidForPhonesDespiteAnEarlyClock(t *testing.T
 		}
 	}
 	known := newAuthority(t, now) // made with the right clock, then the robot starts without a network
-	if err := known.verify(known.certify(t, early, "walker.local"), "walker.local", now.Add(200*day)); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, known.verify(known.certify(t, early, "walker.local"), "walker.local", now.Add(200*day)))
 	if got := known.Clock(early); !got.Equal(now) {
 		t.Errorf("clock %v, want %v", got, now)
 	}
@@ -214,9 +213,7 @@ func TestOpen_MakesOneAuthority(t *testing.T) {
 		t.Error(err)
 	}
 	fatal.If(t, Remove(path))
-	if _, err := Load(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(Load(path)), fs.ErrNotExist)
 }
 
 func TestLoad_RefusesDamagedFiles(t *testing.T) {
@@ -244,9 +241,7 @@ func TestLoad_RefusesDamagedFiles(t *testing.T) {
 		"text":                  []byte("not PEM"),
 	} {
 		fatal.If(t, os.WriteFile(path, data, 0o600))
-		if _, err := Load(path); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
-		}
+		errtest.Is(t, errtest.Of(Load(path)), ErrDamaged, name)
 		if _, err := Open(path, robots, now); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: opened: %v", name, err)
 		}
@@ -272,9 +267,7 @@ func TestLoad_RefusesFilesOfOthers(t *testing.T) {
 		t.Skip("only root gives files away")
 	}
 	fatal.If(t, os.Chown(path, 65534, -1))
-	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "65534") {
-		t.Errorf("the file of another user: %v", err)
-	}
+	errtest.Contains(t, errtest.Of(Load(path)), "65534", "the file of another user")
 }
 
 func TestNew_LeavesOutWhatIsNoName(t *testing.T) {

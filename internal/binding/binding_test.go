@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/internal/errtest"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
@@ -74,16 +75,12 @@ func TestRun_WritesANewFile(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `good: "KEY_A"`) || strings.Contains(string(text), "undo") {
 		t.Errorf("written: %s, %v", text, err)
 	}
-	if err := Run(t.Context(), o, nil, prompts); err == nil || !strings.Contains(err.Error(), "the file exists") {
-		t.Errorf("over a file: %v", err)
-	}
+	errtest.Contains(t, Run(t.Context(), o, nil, prompts), "the file exists", "over a file")
 	o.Roles, o.Out = []string{"good", "bad", "goal"}, ""
 	var out strings.Builder
 	if err := Run(t.Context(), o, &out, prompts); err != nil || !strings.Contains(out.String(), `goal: "KEY_G"`) {
 		t.Errorf("with a goal: %v\n%s", err, out.String())
 	}
 	o.Roles = []string{"great"}
-	if err := Run(t.Context(), o, nil, prompts); err == nil || !strings.Contains(err.Error(), "use good, bad, better") {
-		t.Errorf("with an unknown role: %v", err)
-	}
+	errtest.Contains(t, Run(t.Context(), o, nil, prompts), "use good, bad, better", "with an unknown role")
 }

@@ -2,7 +2,6 @@ package calibration
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"optibfm/hal/bno055"
 	"optibfm/hal/i2cbus/i2cbustest"
 	"optibfm/internal/control"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
@@ -51,9 +51,7 @@ func TestRun_WaitsForTheChipAndWritesItsCalibration(t *testing.T) {
 	if err != nil || profile[21] != 21 {
 		t.Errorf("%v: %s", err, text)
 	}
-	if err := Run(t.Context(), o, r.Hardware(), &out); err == nil || !strings.Contains(err.Error(), "does not exist") {
-		t.Errorf("over a file: %v", err)
-	}
+	errtest.Contains(t, Run(t.Context(), o, r.Hardware(), &out), "does not exist", "over a file")
 	if after, _ := os.ReadFile(path); !bytes.Equal(after, text) {
 		t.Error("the existing file was changed")
 	}
@@ -73,9 +71,7 @@ func TestRun_OpensNoDeviceOfARobotThatIsHeld(t *testing.T) {
 	r := rigtest.NewRig()
 	r.Imu.Before = func(*i2cbustest.Chip, byte) { t.Error("it opened the device") }
 	o := Options{Config: config, Out: filepath.Join(dir, "imu.calibration"), Timeout: time.Minute}
-	if err := Run(t.Context(), o, r.Hardware(), &bytes.Buffer{}); !errors.Is(err, control.ErrSocketInUse) {
-		t.Error(err)
-	}
+	errtest.Is(t, Run(t.Context(), o, r.Hardware(), &bytes.Buffer{}), control.ErrSocketInUse)
 }
 
 func TestRun_LeavesNoFileOnAnError(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"optibfm/hal/assembly"
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
@@ -102,14 +103,10 @@ func TestRun_RefusesUnnamedChannelsWithStrictPostureOnly(t *testing.T) {
 				_, settings := serveArmable(t)
 				f.set = append(f.set, settings...)
 			}
-			if err := run(t.Context(), f, io.Discard); err != nil {
-				t.Errorf("posture warn: %v", err)
-			}
+			errtest.Nil(t, run(t.Context(), f, io.Discard), "posture warn")
 			f.set = append(f.set, "loop.posture=strict")
 			err := run(t.Context(), f, io.Discard)
-			if err == nil || !strings.Contains(err.Error(), "observation and action channels have no names") {
-				t.Errorf("posture strict: %v", err)
-			}
+			errtest.Contains(t, err, "observation and action channels have no names", "posture strict")
 		})
 	}
 }
@@ -125,9 +122,8 @@ func TestRun_ComparesChannelsBeforeItOpensADevice(t *testing.T) {
 	set := []string{channel + "name=forward_speed", channel + "unit=m/s"}
 	_, err := openRun(runFlags{config: "composite", set: set})
 	const want = "*    4  forward_speed [m/s]  speed\n"
-	if !errors.Is(err, controller.ErrMismatch) || !strings.Contains(err.Error(), want) {
-		t.Error(err)
-	}
+	errtest.Is(t, err, controller.ErrMismatch)
+	errtest.Contains(t, err, want)
 }
 
 func TestConfig_ValidateComparesChannels(t *testing.T) {

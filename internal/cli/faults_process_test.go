@@ -15,6 +15,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/control"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
@@ -407,9 +408,7 @@ func TestRun_EndsAfterAFaultOfTheHost(t *testing.T) {
 			if f.spoil != "" && !strings.Contains(r.output.String(), "goroutine ") {
 				t.Errorf("the panic is not shown:\n%s", r.output)
 			}
-			if _, err := os.Stat(r.socket); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the socket is left: %v", err)
-			}
+			errtest.Is(t, errtest.Of(os.Stat(r.socket)), os.ErrNotExist, "the socket is left")
 			onlyLog(t, r.cmd)
 		})
 	}

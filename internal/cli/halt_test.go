@@ -10,6 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/control"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
@@ -55,9 +56,7 @@ func TestHalt_StopsDevicesWithoutADeadmanAfterAKill(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 	for _, device := range names {
-		if err := w.Stopped(device); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, w.Stopped(device))
 	}
 	for id := 3; id <= 4; id++ { // halt_exit is false: they hold their failsafe goal
 		if _, on := w.Arm.Goal(id); !on {
@@ -120,8 +119,6 @@ func TestHalt_HaltsARobotBehindTheBridge(t *testing.T) {
 
 func TestHalt_RequiresAConfiguration(t *testing.T) {
 	for _, args := range [][]string{{"halt"}, {"halt", "--if-failed"}} {
-		if _, err := execute(args...); err == nil || !strings.Contains(err.Error(), "--config is missing") {
-			t.Errorf("%v: %v", args, err)
-		}
+		errtest.Contains(t, errtest.Of(execute(args...)), "--config is missing", args)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -216,10 +217,6 @@ func TestRun_LoadsItsModelBeforeItOpensTheRobot(t *testing.T) {
 		f.Operator.Source = configs.SourceNone
 	})
 	s.Model = unloadable{s.Model.(setup.NativeModel)}
-	if err := runRealTime(t.Context(), s, runFlags{}); !errors.Is(err, errUnloadable) {
-		t.Errorf("in real time: %v", err)
-	}
-	if err := runFast(t.Context(), s, runFlags{}, io.Discard); !errors.Is(err, errUnloadable) {
-		t.Errorf("in lockstep: %v", err)
-	}
+	errtest.Is(t, runRealTime(t.Context(), s, runFlags{}), errUnloadable, "in real time")
+	errtest.Is(t, runFast(t.Context(), s, runFlags{}, io.Discard), errUnloadable, "in lockstep")
 }

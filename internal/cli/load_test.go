@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
@@ -88,9 +89,7 @@ func runUnderLoad(t *testing.T, length time.Duration) {
 	labelling.Wait()
 	t.Logf("load average: %.1f", loads)
 	t.Logf("error: %v; the output:\n%s", err, output)
-	if err != nil {
-		t.Errorf("it failed: %v", err)
-	}
+	errtest.Nil(t, err, "it failed")
 }
 
 // loadAverage returns the load average of the last minute.
@@ -99,8 +98,6 @@ func loadAverage(t *testing.T) (average float64) {
 	if err == nil {
 		_, err = fmt.Sscan(string(text), &average)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, err)
 	return average
 }

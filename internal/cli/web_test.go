@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
@@ -205,9 +206,7 @@ func TestConsole_EndKeepsTheTaskAndRaisesAnAlarm(t *testing.T) {
 			if text, err := programOutput(t, args...); err != nil {
 				t.Errorf("%q: %v\n%s", args, err, text)
 			}
-			if _, err := os.Stat(tasks + "/walk.task"); err != nil {
-				t.Error(err)
-			}
+			errtest.Nil(t, errtest.Of(os.Stat(tasks+"/walk.task")))
 		})
 	}
 }

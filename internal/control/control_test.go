@@ -8,6 +8,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
@@ -73,9 +74,7 @@ func TestControl_HostEndsTheRun(t *testing.T) {
 	r := newRun(t, rigtest.NewSession(t, nil), nil)
 	r.ticks(1)
 	r.host.Stop.Store(link.StopOperator)
-	if err := r.Tick(); !errors.Is(err, errDone) {
-		t.Errorf("after the stop: %v", err)
-	}
+	errtest.Is(t, r.Tick(), errDone, "after the stop")
 }
 
 func TestControl_InvalidPlanDisarmsAnAutomaticRun(t *testing.T) {
@@ -106,9 +105,7 @@ func TestControl_FailedArmOrResetEndsTheRun(t *testing.T) {
 
 func TestCheckRealTime_RefusesAnotherPeriod(t *testing.T) {
 	robot, r := newFaulty(t, nil)
-	if err := checkRealTime(robot, r.session.File); err != nil {
-		t.Errorf("the same period: %v", err)
-	}
+	errtest.Nil(t, checkRealTime(robot, r.session.File), "the same period")
 	r.session.File.Loop.PeriodMS++
 	if err := checkRealTime(robot, r.session.File); err == nil {
 		t.Error("another period was accepted")

@@ -14,6 +14,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
@@ -367,9 +368,7 @@ func (r *faultRun) wantRestartOnlyAfterArm(acts int) {
 		r.t.Fatalf("%d acts while stopped", r.robot.Acts-acts)
 	}
 	if r.agent.Mode() == controller.Stopped {
-		if err := r.command(commandArm); !errors.Is(err, controller.ErrFaulted) {
-			r.t.Errorf("armed without a reset: %v", err)
-		}
+		errtest.Is(r.t, r.command(commandArm), controller.ErrFaulted, "armed without a reset")
 		fatal.If(r.t, r.command(commandReset))
 	}
 	r.ticks(5)
@@ -523,9 +522,7 @@ func TestCommands_DisarmAndStopSetTheirOutputs(t *testing.T) {
 func TestCommands_FailedDisarmStopsTheRobot(t *testing.T) {
 	r := newMoving(t, configs.AfterStopHold)
 	r.robot.DisarmErr = hal.ErrBus
-	if err := r.command(commandDisarm); !errors.Is(err, hal.ErrBus) {
-		t.Errorf("the reply is %v", err)
-	}
+	errtest.Is(t, r.command(commandDisarm), hal.ErrBus, "the reply is")
 	if r.agent.Cause() != controller.FaultAct || !errors.Is(r.mailbox.cause.Load(), hal.ErrBus) {
 		t.Errorf("%v, %v", r.agent.Cause(), r.mailbox.cause.Load())
 	}
@@ -598,9 +595,7 @@ func TestControl_LostGPUIsReportedOnceAndMayReturn(t *testing.T) {
 	if r.agent.Cause() != controller.FaultStalePlan || r.last.Index != r.beats-1 {
 		t.Errorf("stopped by %v; the newest record is of tick %d of %d", r.agent.Cause(), r.last.Index, r.beats-1)
 	}
-	if err := r.command(commandReset); !errors.Is(err, controller.ErrPresent) {
-		t.Errorf("reset without a planner: %v", err)
-	}
+	errtest.Is(t, r.command(commandReset), controller.ErrPresent, "reset without a planner")
 	r.repair()
 	r.ticks(2)
 	fatal.If(t, errors.Join(r.command(commandReset), r.command(commandArm)))

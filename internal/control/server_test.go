@@ -20,6 +20,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
@@ -64,9 +65,7 @@ func serveRun(t *testing.T, ticks bool) *servedRun {
 				case <-time.After(time.Millisecond):
 				}
 				a.mu.Lock()
-				if err := a.Tick(); err != nil {
-					t.Error(err)
-				}
+				errtest.Nil(t, a.Tick())
 				a.mu.Unlock()
 			}
 		})
@@ -74,9 +73,7 @@ func serveRun(t *testing.T, ticks bool) *servedRun {
 	t.Cleanup(func() {
 		close(a.stop)
 		a.ended.Wait()
-		if err := a.socket.Close(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, a.socket.Close())
 	})
 	return a
 }
@@ -305,9 +302,7 @@ func TestServer_PanicStopsTheRobotInTheNextTick(t *testing.T) {
 	<-a.socket.done
 	err := a.Tick()
 	wantFault(t, err, controller.FaultPanic)
-	if !errors.Is(err, errServerPanic) {
-		t.Error(err)
-	}
+	errtest.Is(t, err, errServerPanic)
 }
 
 func TestListen_HasMode0660AndOneListener(t *testing.T) {
@@ -318,9 +313,7 @@ func TestListen_HasMode0660AndOneListener(t *testing.T) {
 	if err != nil || info.Mode() != os.ModeSocket|0o660 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if _, err := Listen(configs.Safety{Socket: path}); !errors.Is(err, ErrSocketInUse) {
-		t.Errorf("a second listener: %v", err)
-	}
+	errtest.Is(t, errtest.Of(Listen(configs.Safety{Socket: path})), ErrSocketInUse, "a second listener")
 	fd, err := s.listener.File()
 	fatal.If(t, err)
 	if flags, err := unix.FcntlInt(fd.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
@@ -334,9 +327,7 @@ func TestListen_HasMode0660AndOneListener(t *testing.T) {
 	}
 	fatal.If(t, again.Close())
 	for _, path := range []string{path, StopPath(path)} {
-		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("Close leaves the socket: %v", err)
-		}
+		errtest.Is(t, errtest.Of(os.Stat(path)), os.ErrNotExist, "Close leaves the socket")
 	}
 }
 
@@ -348,19 +339,13 @@ func TestListen_ARunThatDoesNotListenYetHoldsTheRobot(t *testing.T) {
 	fatal.If(t, err)
 	defer unix.Close(fd)
 	fatal.If(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
-	if _, err := Listen(configs.Safety{Socket: path}); !errors.Is(err, ErrSocketInUse) {
-		t.Errorf("a second run: %v", err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("the second run removed the socket of the first: %v", err)
-	}
+	errtest.Is(t, errtest.Of(Listen(configs.Safety{Socket: path})), ErrSocketInUse, "a second run")
+	errtest.Nil(t, errtest.Of(os.Stat(path)), "the second run removed the socket of the first")
 	fatal.If(t, lock.Close()) // the first run died
 	again, err := Listen(configs.Safety{Socket: path})
 	fatal.If(t, err)
 	fatal.If(t, again.Close())
-	if _, err := os.Stat(lockPath(path)); err != nil {
-		t.Errorf("the lock's file does not stay: %v", err)
-	}
+	errtest.Nil(t, errtest.Of(os.Stat(lockPath(path))), "the lock's file does not stay")
 }
 
 func TestListen_OneOfManyHoldsTheRobot(t *testing.T) {

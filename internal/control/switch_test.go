@@ -18,6 +18,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
@@ -277,9 +278,7 @@ func TestTaskSwitch_HostSwitchesByTheRulesOfTheSocket(t *testing.T) {
 		}
 	}
 	a.send("stop")
-	if err := change.New(); err == nil || !strings.Contains(err.Error(), "reset") {
-		t.Errorf("stopped: %v", err)
-	}
+	errtest.Contains(t, change.New(), "reset", "stopped")
 }
 
 func TestTaskSwitch_HostMayOnlySwitch(t *testing.T) {
@@ -337,9 +336,7 @@ func TestServer_FloodOfTasksTakesLittleMemory(t *testing.T) {
 			t.Errorf("each request of %d bytes allocates %d", size, n)
 		}
 	}
-	if err := request(a.taskSwitch(), 1<<20); err == nil || !strings.Contains(err.Error(), "want 1 to") {
-		t.Errorf("1 MiB: %v", err)
-	}
+	errtest.Contains(t, request(a.taskSwitch(), 1<<20), "want 1 to", "1 MiB")
 }
 
 func TestControl_SendsTheBeliefBeforeAChangedTaskOnce(t *testing.T) {

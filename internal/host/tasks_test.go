@@ -9,6 +9,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
@@ -38,9 +39,7 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 	}
 	const later = 1 << 40 // so that a save need not wait
 	show(rtloop.Now() + later)
-	if err := desk.Save("turn", false); err == nil || !strings.Contains(err.Error(), "no label") {
-		t.Errorf("without labels: %v", err)
-	}
+	errtest.Contains(t, desk.Save("turn", false), "no label", "without labels")
 	fatal.If(t, learner.WarmStart([]float64{1, 0, 2}, []float64{0.5}))
 	show(rtloop.Now() + 2*later)
 	for _, c := range []struct {
@@ -73,9 +72,7 @@ func TestTaskDesk_SavesTheNewestBelief(t *testing.T) {
 	if got, want := saved.Belief.Belief.Hash(), learner.Belief().Hash(); got != want || saved.ModelHash != "abc" {
 		t.Errorf("saved the belief %x of the model %s, want %x", got, saved.ModelHash, want)
 	}
-	if err := desk.Load("walk"); err == nil || !strings.Contains(err.Error(), "no task walk") {
-		t.Errorf("a task that is not saved: %v", err)
-	}
+	errtest.Contains(t, desk.Load("walk"), "no task walk", "a task that is not saved")
 }
 
 func TestProcess_SavesAFormerTaskThatWasNotKept(t *testing.T) {

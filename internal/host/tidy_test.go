@@ -13,6 +13,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
@@ -77,8 +78,6 @@ func TestTidier_RemovesPicturesAndVerifiedLogsDuringARun(t *testing.T) {
 	}
 	end()
 	for _, path := range []string{kept, live.Name()} {
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, errtest.Of(os.Stat(path)))
 	}
 }

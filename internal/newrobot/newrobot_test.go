@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/newrobot"
 	"optibfm/internal/setup"
@@ -24,9 +25,7 @@ func TestWrite_MakesARobotThatIsComplete(t *testing.T) {
 	}
 	file, err := configs.Load("crawler/robot.yaml")
 	fatal.If(t, err)
-	if _, err := setup.OpenSession(file, false); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errtest.Of(setup.OpenSession(file, false)))
 	files := 0
 	err = filepath.WalkDir("crawler", func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -56,9 +55,7 @@ func TestWrite_RefusesWithoutChanges(t *testing.T) {
 		"taken": "the folder exists", "": "bad name", "-v": "bad name", "a b": "bad name", "../up": "bad name",
 		"a/b": "bad name", "é": "bad name", strings.Repeat("a", 65): "bad name",
 	} {
-		if err := newrobot.Write(io.Discard, name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", name, err)
-		}
+		errtest.Contains(t, newrobot.Write(io.Discard, name), want, name)
 	}
 	if entries, err := os.ReadDir("."); err != nil || len(entries) != 1 {
 		t.Errorf("%v: %v", entries, err)

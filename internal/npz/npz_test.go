@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/safefile"
 )
@@ -191,9 +192,7 @@ func TestRead_RefusesBombsBeforeItAllocates(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := decode(file)
 		runtime.ReadMemStats(&after)
-		if err == nil || !strings.Contains(err.Error(), "at most") {
-			t.Errorf("%s: %v", name, err)
-		}
+		errtest.Contains(t, err, "at most", name)
 		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 4 {
 			t.Errorf("%s: a file of %d KiB took %d MiB", name, len(file)>>10, n)
 		}
@@ -213,21 +212,14 @@ func compressed(t *testing.T, raw string) []byte {
 func TestArchive_NamesKnownArraysInErrors(t *testing.T) {
 	archive := Archive{"phi": Float64([]float64{1}), "reward": Float64([]float64{1})}
 	_, err := archive.Get("obs")
-	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "phi, reward") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := archive.Shaped("phi", -1, 3); err == nil || !strings.Contains(err.Error(), "[1]") {
-		t.Errorf("a vector passed for a matrix: %v", err)
-	}
-	if _, err := archive.Shaped("phi", -1); err != nil {
-		t.Error(err)
-	}
+	errtest.Is(t, err, ErrMissing)
+	errtest.Contains(t, err, "phi, reward")
+	errtest.Contains(t, errtest.Of(archive.Shaped("phi", -1, 3)), "[1]", "a vector passed for a matrix")
+	errtest.Nil(t, errtest.Of(archive.Shaped("phi", -1)))
 }
 
 func TestArray_Float32sRefusesOverflow(t *testing.T) {
-	if _, err := Float64([]float64{0, 1e300}).Float32s(); err == nil || !strings.Contains(err.Error(), "element 1") {
-		t.Errorf("got %v", err)
-	}
+	errtest.Contains(t, errtest.Of(Float64([]float64{0, 1e300}).Float32s()), "element 1")
 }
 
 func TestWriteFile_RemovesTemporaryFileOnError(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -116,15 +117,11 @@ func TestLabelIntake_RefusesEverySourceWhileStopped(t *testing.T) {
 			i.sense(controller.FlagArmed | controller.FlagStopped)
 			i.sense(controller.FlagStopped)
 			press()
-			if err := i.take(); !errors.Is(err, errStopped) {
-				t.Errorf("a press while the robot is stopped: %v", err)
-			}
+			errtest.Is(t, i.take(), errStopped, "a press while the robot is stopped")
 			i.give(rewardsrc.Label{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick, At: rewardsrc.Monotonic()})
 			i.sense(0) // after a reset
 			press()
-			if err := i.take(); err != nil {
-				t.Errorf("a press after the reset: %v", err)
-			}
+			errtest.Nil(t, i.take(), "a press after the reset")
 			if n := len(i.passed); n != 3 || i.passed[1].Kind != rewardsrc.Undo {
 				t.Errorf("passed on %+v, want a label, an undo and a label", i.passed)
 			}

@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"optibfm/internal/bustest"
+	"optibfm/internal/errtest"
 )
 
 // daemons is a system bus with the daemons that run. Both know camera.local.
@@ -116,7 +116,5 @@ func TestDial_EndsWithItsContext(t *testing.T) {
 	r.system = func(ctx context.Context, _ string) ([]netip.Addr, error) { <-ctx.Done(); return nil, ctx.Err() }
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.dial(ctx, &net.Dialer{}, "tcp", "camera.local:80"); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(r.dial(ctx, &net.Dialer{}, "tcp", "camera.local:80")), context.Canceled)
 }

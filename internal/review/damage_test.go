@@ -17,6 +17,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
@@ -381,9 +382,7 @@ func TestReview_ReadsALogWhoseSettingsAreDamaged(t *testing.T) {
 	jsonErr := Replay(&report, path, Options{JSON: true})
 	page, pageErr := replayed(t, path, Options{Page: filepath.Join(t.TempDir(), "run.html")})
 	for _, err := range []error{infoErr, catErr, replayErr, jsonErr, pageErr} {
-		if !errors.Is(err, flightlog.ErrDamaged) {
-			t.Errorf("got %v", err)
-		}
+		errtest.Is(t, err, flightlog.ErrDamaged)
 	}
 	contains(t, about, `"controller.json" does not agree`, "control    unknown", "150 in 3.0 s")
 	contains(t, text, "NO: nothing in the log can be verified", "150 ticks can be read")
@@ -399,9 +398,7 @@ func TestReview_ReadsALogWhoseSettingsAreDamaged(t *testing.T) {
 	fatal.If(t, Recover(io.Discard, path, path+".copy"))
 	text, err = replayed(t, path+".copy", Options{})
 	contains(t, text, "150 ticks can be")
-	if !errors.Is(err, flightlog.ErrUnverifiable) {
-		t.Errorf("the copy: %v", err)
-	}
+	errtest.Is(t, err, flightlog.ErrUnverifiable, "the copy")
 }
 
 func TestReplay_DoesNotMarkARecoveredCopy(t *testing.T) {

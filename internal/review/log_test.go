@@ -13,6 +13,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
@@ -148,9 +149,7 @@ func TestReplay_ComparesEveryTick(t *testing.T) {
 	fatal.If(t, err)
 	contains(t, out, "50 of 50 ticks: every hash", "50 applied")
 	out, err = replayed(t, writeLog(t, true), Options{})
-	if !errors.Is(err, ErrDiffers) {
-		t.Errorf("got %v", err)
-	}
+	errtest.Is(t, err, ErrDiffers)
 	contains(t, out, "1 DIFFER", "tick 30: hash")
 }
 
@@ -183,9 +182,7 @@ func TestReplay_WritesAPage(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 	_, err := replayed(t, writeLog(t, false), Options{Page: filepath.Join(t.TempDir(), "no", "report.html")})
-	if err == nil || !strings.Contains(err.Error(), "--html") {
-		t.Errorf("in a missing folder: %v", err)
-	}
+	errtest.Contains(t, err, "--html", "in a missing folder")
 }
 
 func TestRecover_CopiesACutLog(t *testing.T) {

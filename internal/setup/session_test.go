@@ -11,6 +11,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -28,9 +29,7 @@ func TestCreateLog_NameIsSafeForAnyRobotName(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 			continue
 		}
-		if err := w.Close(); err != nil {
-			t.Errorf("%q: %v", name, err)
-		}
+		errtest.Nil(t, w.Close(), name)
 		if base := filepath.Base(path); filepath.Dir(path) != s.File.Log.Dir || !safe.MatchString(base) {
 			t.Errorf("%q: the log is %s", name, path)
 		}
@@ -58,9 +57,7 @@ func TestCreateLog_UnwritableFolderHasAFix(t *testing.T) {
 	for _, dir := range []string{"/proc/optibfm", "/proc"} { // it cannot be created, or written to
 		s := rigtest.NewSession(t, func(f *configs.File) { f.Log.Dir, f.Log.MinFreeGB = dir, 0 })
 		_, _, err := s.CreateLog(hal.Spec{Name: "rover", Period: 1}, "", true)
-		if err == nil || !strings.Contains(err.Error(), "set log.dir to a writable folder") {
-			t.Errorf("%s: %v", dir, err)
-		}
+		errtest.Contains(t, err, "set log.dir to a writable folder", dir)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -101,9 +102,7 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 	rigtest.SaveLast(t, s.File.Run.StateDir, newTask(t, s, taskstore.Last, 0))
 	file := s.File
 	file.Run.StartTask, file.Controller.Strategy = taskstore.Last, controller.Fixed
-	if _, err := setup.LoadStart(&file, s.Model); err == nil || !strings.Contains(err.Error(), "has no z") {
-		t.Errorf("a belief without a label: %v", err)
-	}
+	errtest.Contains(t, errtest.Of(setup.LoadStart(&file, s.Model)), "has no z", "a belief without a label")
 	other, err := setup.OpenModel("embedded:rover")
 	fatal.If(t, err)
 	if _, err := setup.LoadStart(&s.File, other); err == nil ||
@@ -209,9 +208,7 @@ func TestLoadVetted_GivesTheControllerTheZOfTasksOfItsModel(t *testing.T) {
 	}
 	other, err := setup.OpenModel("embedded:rover")
 	fatal.If(t, err)
-	if err := setup.LoadVetted(&s.File, other); err == nil || !strings.Contains(err.Error(), "another model") {
-		t.Errorf("another model: %v", err)
-	}
+	errtest.Contains(t, setup.LoadVetted(&s.File, other), "another model", "another model")
 	rigtest.SaveLast(t, s.File.Run.StateDir, newTask(t, s, taskstore.Last, 1)) // which no person chose
 	for name, want := range map[string]string{
 		"none": "optibfm task list", "../goal": "not a name", taskstore.Last: "no task last",

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -313,12 +314,8 @@ func TestSegment_TwoGoroutinesExchangeWholeMessages(t *testing.T) {
 	fatal.If(t, err)
 	done := make(chan error)
 	go func() { done <- host.talk() }()
-	if err := control.talk(); err != nil {
-		t.Error(err)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, control.talk())
+	errtest.Nil(t, <-done)
 	checkTogether(t, control, host)
 }
 
@@ -342,9 +339,7 @@ func TestSegment_TwoProcessesExchangeWholeMessages(t *testing.T) {
 	control, err := controlSide(s)
 	fatal.If(t, err)
 	cmd, out := startChild(t, s, "talk")
-	if err := control.talk(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, control.talk())
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("child: %v: %s", err, out)
 	}

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
@@ -222,9 +222,7 @@ func TestPropose_RefusesWhatItCannotPropose(t *testing.T) {
 	for _, n := range []int{-1, 0, maxProposed + 1} {
 		wantError(t, ask(log, n, ""), "--propose")
 	}
-	if err := ask(damage(t, log), 3, ""); !errors.Is(err, flightlog.ErrDamaged) {
-		t.Errorf("a damaged log: %v", err)
-	}
+	errtest.Is(t, ask(damage(t, log), 3, ""), flightlog.ErrDamaged, "a damaged log")
 	_, existing := propose(t, log, 3)
 	wantError(t, ask(log, 3, existing), "file exists")
 	wantError(t, ask(filepath.Join(t.TempDir(), "none.mcap"), 3, ""), "no such file")
@@ -272,9 +270,7 @@ func TestLabel_AcceptsACutLogAndRefusesADamagedOne(t *testing.T) {
 		t.Errorf("%d labels, %+v\n%s", task.Belief.Labels(), task.Origin, out.String())
 	}
 	err = Label(&bytes.Buffer{}, b.Options, New{Name: "other"}, damage(t, log), filled)
-	if !errors.Is(err, flightlog.ErrDamaged) {
-		t.Errorf("a damaged log: %v", err)
-	}
+	errtest.Is(t, err, flightlog.ErrDamaged, "a damaged log")
 	if names := Names(b.Options, false); !slices.Equal(names, []string{"turn"}) {
 		t.Errorf("tasks %q", names)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
@@ -47,9 +48,7 @@ func TestParse_RefusesEveryDamage(t *testing.T) {
 	check := func(what string, data []byte) {
 		t.Helper()
 		refused++
-		if _, err := Parse("x", data); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: %v", what, err)
-		}
+		errtest.Is(t, errtest.Of(Parse("x", data)), ErrDamaged, what)
 	}
 	for n := range whole {
 		check(fmt.Sprintf("cut at %d", n), whole[:n])

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -217,9 +218,7 @@ func TestKeeper_AFailedSwitchKeepsTheLastTask(t *testing.T) {
 		t.Errorf("after a switch: %q, %v", got.Note, err)
 	}
 	fatal.If(t, store.Delete(Last))
-	if _, err := store.Load(Last); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("after its removal: %v", err)
-	}
+	errtest.Is(t, errtest.Of(store.Load(Last)), fs.ErrNotExist, "after its removal")
 }
 
 func TestKeeper_KeepsPreviousForABeliefWithoutLabels(t *testing.T) {
@@ -290,9 +289,7 @@ func TestStore_LocksTheFolderOfARun(t *testing.T) {
 	store := Store{State: filepath.Join(t.TempDir(), "state")}
 	first, err := store.Lock()
 	fatal.If(t, err)
-	if _, err := store.Lock(); !errors.Is(err, ErrLocked) {
-		t.Errorf("the second lock: %v", err)
-	}
+	errtest.Is(t, errtest.Of(store.Lock()), ErrLocked, "the second lock")
 	fatal.If(t, first.Close())
 	third, err := store.Lock()
 	fatal.If(t, err)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
@@ -70,9 +71,7 @@ func TestStore_SaveReplacesOnlyIfAsked(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
 	first, second := newTask(t, "turn", false), newTask(t, "turn", true)
 	fatal.If(t, store.Save(first, false))
-	if err := store.Save(second, false); !errors.Is(err, ErrExists) {
-		t.Errorf("the second: %v", err)
-	}
+	errtest.Is(t, store.Save(second, false), ErrExists, "the second")
 	if got, err := store.Load("turn"); err != nil || got.Belief != nil {
 		t.Errorf("after a refused save: %+v, %v", got, err)
 	}
@@ -99,9 +98,8 @@ func TestStore_RefusesFilesThatAreNotRegular(t *testing.T) {
 		}()
 		select {
 		case err := <-loaded:
-			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), store.State) {
-				t.Errorf("%s: %v", name, err)
-			}
+			errtest.Is(t, err, ErrDamaged, name)
+			errtest.Contains(t, err, store.State, name)
 		case <-time.After(30 * time.Second): // a guard against a hang
 			t.Fatalf("%s: Load waits", name)
 		}
@@ -163,9 +161,7 @@ func TestStore_ListsTheTasksOfARunWithoutTheFolderOfTheOthers(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 	err = store.Save(newTask(t, "a", false), false)
-	if err == nil || !strings.Contains(err.Error(), "; check the owner") {
-		t.Errorf("Save: %v", err)
-	}
+	errtest.Contains(t, err, "; check the owner", "Save")
 	if _, err := (Store{State: store.Dir}).Lock(); err == nil || errors.Is(err, ErrLocked) {
 		t.Errorf("Lock: %v", err)
 	}
@@ -264,9 +260,7 @@ func TestStore_RefusesUnsafeNames(t *testing.T) {
 			t.Errorf("Delete accepts %q", name)
 		}
 	}
-	if _, err := (Store{Dir: parent}).Load("outside"); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errtest.Of((Store{Dir: parent}).Load("outside")))
 }
 
 func TestStore_SaveRefusesTasksThatNoRunCanFollow(t *testing.T) {

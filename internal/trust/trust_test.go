@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/internal/authority"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	_ "optibfm/standard"
 )
@@ -23,9 +24,7 @@ func TestRun_ShowsRenewsAndRevokes(t *testing.T) {
 		err := Run(&out, o)
 		return out.String(), err
 	}
-	if _, err := run(Options{}); err == nil || !strings.Contains(err.Error(), "console certificate --renew") {
-		t.Errorf("without an authority: %v", err)
-	}
+	errtest.Contains(t, errtest.Of(run(Options{})), "console certificate --renew", "without an authority")
 	made, err := run(Options{Renew: true})
 	fatal.If(t, err)
 	first, err := authority.Load(file)
@@ -50,9 +49,7 @@ func TestRun_ShowsRenewsAndRevokes(t *testing.T) {
 		t.Errorf("%v: %s", err, renewed)
 	}
 	fatal.If(t, os.WriteFile(file, []byte("damaged"), 0o600))
-	if _, err := run(Options{}); err == nil || !strings.Contains(err.Error(), "--renew makes a new one") {
-		t.Errorf("damaged: %v", err)
-	}
+	errtest.Contains(t, errtest.Of(run(Options{})), "--renew makes a new one", "damaged")
 	if revoked, err := run(Options{Revoke: true}); err != nil || !strings.Contains(revoked, "Removed the authority") {
 		t.Errorf("%v: %s", err, revoked)
 	}
@@ -68,7 +65,5 @@ func TestRun_WritesNoFileThatTheHostCannotRead(t *testing.T) {
 	state := t.TempDir()
 	fatal.If(t, os.Chown(state, 65534, -1))
 	err := Run(new(bytes.Buffer), Options{Config: "rover-keyboard", Set: []string{"run.state_dir=" + state}, Renew: true})
-	if err == nil || !strings.Contains(err.Error(), "sudo -u ") {
-		t.Error(err)
-	}
+	errtest.Contains(t, err, "sudo -u ")
 }

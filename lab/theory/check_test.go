@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -73,7 +74,5 @@ func TestCheck_StopsWithItsContext(t *testing.T) {
 			stop()
 		}
 	}}
-	if _, err := Check(ctx, cfg); !errors.Is(err, context.Canceled) {
-		t.Errorf("found %v", err)
-	}
+	errtest.Is(t, errtest.Of(Check(ctx, cfg)), context.Canceled, "found")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -160,9 +161,7 @@ func TestSolve_RefusesInvalidProcesses(t *testing.T) {
 
 func TestRobot_ActsOnlyWhenArmed(t *testing.T) {
 	r := NewRobot(Fork(1), Task{Z: []float64{1, 0, 0, 0}, Misfit: make([]float64, 15)})
-	if err := r.Act([]float32{1}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("a robot that was never armed acts: %v", err)
-	}
+	errtest.Is(t, r.Act([]float32{1}), hal.ErrHalted, "a robot that was never armed acts")
 	fatal.If(t, errors.Join(r.Arm(), r.Reset(1)))
 	for _, bad := range [][]float32{nil, {2}, {float32(math.NaN())}, {0, 0}} {
 		if r.Act(bad) == nil {
@@ -179,7 +178,5 @@ func TestRobot_ActsOnlyWhenArmed(t *testing.T) {
 		t.Error("it senses into nothing")
 	}
 	fatal.If(t, r.Halt())
-	if err := r.Act([]float32{1}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("a halted robot acts: %v", err)
-	}
+	errtest.Is(t, r.Act([]float32{1}), hal.ErrHalted, "a halted robot acts")
 }

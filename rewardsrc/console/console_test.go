@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/rewardsrctest"
 )
@@ -39,9 +40,7 @@ func newOperator(t *testing.T) *operator {
 	t.Cleanup(func() {
 		inW.Close()
 		outR.Close()
-		if err := o.Halt(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, o.Halt())
 	})
 	return o
 }
@@ -237,9 +236,7 @@ func TestConsole_StalledOutputBlocksNothing(t *testing.T) {
 	for range 1000 {
 		c.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open})
 	}
-	if err := c.Halt(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, c.Halt())
 }
 
 func FuzzParseLine(f *testing.F) {

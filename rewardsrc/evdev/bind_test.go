@@ -2,11 +2,11 @@ package evdev_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
 	"optibfm/rewardsrc/panel"
@@ -86,9 +86,8 @@ func TestBind_TimeoutNamesRole(t *testing.T) {
 	device := machine.Plug(info, padRanges())
 	short := evdev.BindOptions{System: machine, Roles: panel.Roles(), Timeout: 150 * time.Millisecond}
 	_, _, err := bind(short, nil)
-	if !errors.Is(err, evdev.ErrNotPressed) || !strings.Contains(err.Error(), "for GOOD") {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, err, evdev.ErrNotPressed)
+	errtest.Contains(t, err, "for GOOD")
 	cfg, _, err := bind(short, func(text string) {
 		switch {
 		case strings.HasPrefix(text, "press the button for GOOD"):

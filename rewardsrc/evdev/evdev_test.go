@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
@@ -102,9 +103,7 @@ func (r *rig) open(cfg evdev.Config) {
 	}
 	r.panel = p
 	r.t.Cleanup(func() {
-		if err := p.Halt(); err != nil {
-			r.t.Error(err)
-		}
+		errtest.Nil(r.t, p.Halt())
 	})
 }
 
@@ -518,9 +517,7 @@ func TestHalt_WhileDeviceIsAbsent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := p.Halt(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, p.Halt())
 	}
 	p.Ask(rewardsrc.Request{ID: 1, State: rewardsrc.Open}) // too late, and no harm
 }

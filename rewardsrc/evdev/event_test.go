@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -52,9 +53,7 @@ func TestSplitter_ResumesAfterError(t *testing.T) {
 	s := splitter{word: 8}
 	failure := errors.New("no")
 	b := slices.Concat(record(8, 1, 0, 1, 1, 1), record(8, 2, 0, 1, 1, 0))
-	if err := s.feed(b, func(event) error { return failure }); !errors.Is(err, failure) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, s.feed(b, func(event) error { return failure }), failure)
 }
 
 // FuzzEvents: however reads cut the bytes, the events are the same, and no
@@ -252,7 +251,5 @@ func TestConfig_NamesEveryMistake(t *testing.T) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Errorf("the default is refused: %v", err)
-	}
+	errtest.Nil(t, DefaultConfig().Validate(), "the default is refused")
 }

@@ -1,7 +1,6 @@
 package evdev_test
 
 import (
-	"errors"
 	"math"
 	"os"
 	"slices"
@@ -11,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
@@ -47,9 +47,7 @@ func kernelRig(t *testing.T, change func(*evdev.Config)) (*rig, *evdevtest.Uinpu
 	fatal.If(t, err)
 	r.panel = p
 	t.Cleanup(func() {
-		if err := p.Halt(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, p.Halt())
 	})
 	rewardsrctest.Eventually(t, "the device", p.Reachable)
 	return r, d
@@ -139,19 +137,11 @@ func TestKernel_RefusesGrabbedDevice(t *testing.T) {
 	other, err := evdev.Kernel{}.Open(found)
 	fatal.If(t, err)
 	fatal.If(t, other.Grab())
-	if _, err := evdev.Open(cfg, evdev.Options{}); !errors.Is(err, unix.EBUSY) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, errtest.Of(evdev.Open(cfg, evdev.Options{})), unix.EBUSY)
 	d.Unplug()
-	if _, err := other.Keys(); !errors.Is(err, unix.ENODEV) {
-		t.Errorf("error %v", err)
-	}
-	if err := other.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := (evdev.Kernel{}).Open(found); !errors.Is(err, panel.ErrAbsent) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, errtest.Of(other.Keys()), unix.ENODEV)
+	errtest.Nil(t, other.Close())
+	errtest.Is(t, errtest.Of((evdev.Kernel{}).Open(found)), panel.ErrAbsent)
 }
 
 func TestKernel_Bind(t *testing.T) {

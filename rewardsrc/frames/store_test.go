@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -378,9 +379,7 @@ func FuzzStream(f *testing.F) {
 			t.Error(err)
 		}
 		for _, kept := range s.After(0) {
-			if _, err := jpeg.DecodeConfig(bytes.NewReader(kept.JPEG)); err != nil {
-				t.Error(err)
-			}
+			errtest.Nil(t, errtest.Of(jpeg.DecodeConfig(bytes.NewReader(kept.JPEG))))
 		}
 	})
 }
@@ -419,7 +418,5 @@ func TestStore_ResolvesMulticastNames(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := client.Transport.(*http.Transport).DialContext(ctx, "tcp", "camera.local:80")
-	if err == nil || !strings.Contains(err.Error(), "camera.local: context canceled; use the address") {
-		t.Error(err)
-	}
+	errtest.Contains(t, err, "camera.local: context canceled; use the address")
 }

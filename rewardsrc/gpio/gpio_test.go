@@ -15,6 +15,7 @@ import (
 	"github.com/warthog618/go-gpiocdev/uapi"
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
@@ -136,9 +137,7 @@ func open(t *testing.T, b *board, cfg Config, show func(rewardsrc.Notice)) *pane
 	p, err := Open(cfg, Options{System: b, Display: show, Retry: 10 * time.Millisecond})
 	fatal.If(t, err)
 	t.Cleanup(func() {
-		if err := p.Halt(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, p.Halt())
 	})
 	return p
 }
@@ -367,14 +366,10 @@ func TestPanel_ReconnectsAndAsksAgain(t *testing.T) {
 }
 
 func TestOpen_RefusesUnusableChip(t *testing.T) {
-	if _, err := Open(config(), Options{System: &board{refuses: unix.EBUSY}}); !errors.Is(err, unix.EBUSY) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, errtest.Of(Open(config(), Options{System: &board{refuses: unix.EBUSY}})), unix.EBUSY)
 	cfg := config()
 	cfg.Buttons = panel.Buttons{Undo: "5"}
-	if _, err := Open(cfg, Options{System: &board{}}); err == nil || !strings.Contains(err.Error(), "gpioinfo") {
-		t.Errorf("error %v", err)
-	}
+	errtest.Contains(t, errtest.Of(Open(cfg, Options{System: &board{}})), "gpioinfo")
 }
 
 func TestConfig_NamesEveryMistake(t *testing.T) {
@@ -392,9 +387,7 @@ func TestConfig_NamesEveryMistake(t *testing.T) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Errorf("the default is refused: %v", err)
-	}
+	errtest.Nil(t, DefaultConfig().Validate(), "the default is refused")
 }
 
 func TestButtonFlags_FollowConfig(t *testing.T) {
@@ -414,9 +407,7 @@ func TestButtonFlags_FollowConfig(t *testing.T) {
 
 func TestKernel_TellsAbsentChipFromWrongFile(t *testing.T) {
 	cfg := Config{Chip: "/nowhere/gpiochip0", Buttons: panel.Buttons{Good: "1"}}
-	if _, err := (Kernel{}).Open(cfg); !errors.Is(err, panel.ErrAbsent) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, errtest.Of((Kernel{}).Open(cfg)), panel.ErrAbsent)
 	path := filepath.Join(t.TempDir(), "chip")
 	fatal.If(t, os.WriteFile(path, nil, 0o600))
 	cfg.Chip = path

@@ -1,7 +1,6 @@
 package gpio
 
 import (
-	"errors"
 	"os"
 	"testing"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/hal/cp2112test"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
@@ -46,9 +46,7 @@ func (b lineBoard) open(cfg Config) *panel.Panel {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() {
-		if err := p.Halt(); err != nil {
-			b.t.Error(err)
-		}
+		errtest.Nil(b.t, p.Halt())
 	})
 	return p
 }
@@ -117,18 +115,14 @@ func TestKernel_LineIsActiveLow(t *testing.T) {
 	cfg.LEDActiveLow = true
 	p := b.open(cfg)
 	b.shows("the light off", 1<<5)
-	if err := p.Halt(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, p.Halt())
 	b.shows("the light off", 1<<5)
 }
 
 func TestKernel_LineInUseIsBusy(t *testing.T) {
 	b, cfg := kernelBoard(t)
 	b.open(cfg)
-	if _, err := Open(cfg, Options{}); !errors.Is(err, unix.EBUSY) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, errtest.Of(Open(cfg, Options{})), unix.EBUSY)
 }
 
 func TestKernel_LossOfChipIsReported(t *testing.T) {

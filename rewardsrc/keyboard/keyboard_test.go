@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/rewardsrctest"
@@ -39,9 +40,7 @@ func newUser(t *testing.T, cfg Config, opts Options) *terminalUser {
 	fatal.If(t, err)
 	d.Keyboard = k
 	t.Cleanup(func() {
-		if err := k.Halt(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, k.Halt())
 	})
 	return d
 }
@@ -249,9 +248,7 @@ func TestKeyboard_ReportsHangup(t *testing.T) {
 	if len(notices) != 1 || notices[0].Event != Lost {
 		t.Errorf("notices %+v, want the loss, once", notices)
 	}
-	if err := k.Halt(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, k.Halt())
 }
 
 func TestKeyboard_PrintsRequestAndRings(t *testing.T) {

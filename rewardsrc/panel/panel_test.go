@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
@@ -82,9 +83,7 @@ func start(t *testing.T, w *wire, change func(*panel.Config), display func(rewar
 	p, err := panel.Start(cfg, w, panel.Options{Name: "wire", Display: display, Retry: 10 * time.Millisecond})
 	fatal.If(t, err)
 	t.Cleanup(func() {
-		if err := p.Halt(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, p.Halt())
 	})
 	return p
 }
@@ -206,9 +205,7 @@ func TestStart_FailsUnlessAbsent(t *testing.T) {
 	w := &wire{}
 	broken := errors.New("no such pin")
 	w.fails.Store(&broken)
-	if _, err := panel.Start(panel.DefaultConfig(), w, panel.Options{Name: "wire"}); !errors.Is(err, broken) {
-		t.Errorf("error %v", err)
-	}
+	errtest.Is(t, errtest.Of(panel.Start(panel.DefaultConfig(), w, panel.Options{Name: "wire"})), broken)
 	absent := error(panel.ErrAbsent)
 	w.fails.Store(&absent)
 	p := start(t, w, nil, nil)
@@ -216,9 +213,7 @@ func TestStart_FailsUnlessAbsent(t *testing.T) {
 		t.Error("reachable")
 	}
 	_, err := panel.Start(panel.Config{}, w, panel.Options{})
-	if err == nil || !strings.Contains(err.Error(), "panel: interval_ms") {
-		t.Errorf("an empty configuration: %v", err)
-	}
+	errtest.Contains(t, err, "panel: interval_ms", "an empty configuration")
 }
 
 func TestPanel_RetriesAtConfiguredRate(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
 )
@@ -34,9 +35,7 @@ func TestOpen_LettersAreLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := source.Halt(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, source.Halt())
 	}()
 	var got []rewardsrc.Label
 	dst := make([]rewardsrc.Label, 8)
@@ -63,9 +62,7 @@ func TestOpen_LettersAreLabels(t *testing.T) {
 
 func TestConfig_ValidateNamesKeys(t *testing.T) {
 	c := DefaultConfig()
-	if err := c.Validate(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, c.Validate())
 	c.Good, c.Undo = "L2", "B"
 	err := c.Validate()
 	for _, want := range []string{`remote: good is unknown ("L2")`, "remote: undo is the same button as bad (B)"} {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"optibfm/internal/authority"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -60,9 +61,7 @@ func TestServer_RootFromThePageIsTrustedAtEachAddress(t *testing.T) {
 	trusted := x509.NewCertPool()
 	trusted.AddCert(root)
 	for _, host := range []string{"robot.local", "localhost", "127.0.0.1", "192.168.7.5", "fd00::5"} {
-		if err := lan.verify(host, trusted); err != nil {
-			t.Errorf("%s: %v", host, err)
-		}
+		errtest.Nil(t, lan.verify(host, trusted), host)
 	}
 	for _, host := range []string{"evil.example", "10.9.9.9", "8.8.8.8"} {
 		if err := lan.verify(host, trusted); err == nil {
@@ -70,9 +69,7 @@ func TestServer_RootFromThePageIsTrustedAtEachAddress(t *testing.T) {
 		}
 	}
 	lan.set("127.0.0.1", "192.168.7.5", "10.9.9.9")
-	if err := lan.verify("10.9.9.9", trusted); err != nil {
-		t.Errorf("a new address: %v", err)
-	}
+	errtest.Nil(t, lan.verify("10.9.9.9", trusted), "a new address")
 }
 
 func TestServer_NamesPublicAddressesThatItsAuthorityCannot(t *testing.T) {

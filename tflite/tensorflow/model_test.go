@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
@@ -137,9 +138,7 @@ func TestModel_RejectsBadInputsAndStaysUsable(t *testing.T) {
 		t.Errorf("ψ out of range: %v, want ErrNotFinite", err)
 	}
 	action, z := make([]float32, small.Action), make([]float64, small.Latent)
-	if err := m.Act(action, q.obs, z); !errors.Is(err, tflite.ErrNoDirection) {
-		t.Errorf("z of zeros: %v", err)
-	}
+	errtest.Is(t, m.Act(action, q.obs, z), tflite.ErrNoDirection, "z of zeros")
 	if err := m.Psi(make([]float32, 1), q.obs, action, z); err == nil {
 		t.Error("Psi accepts a result of one element")
 	}
@@ -185,9 +184,8 @@ func TestNew_MissingDeviceIsErrNoDevice(t *testing.T) {
 		c := onCPU()
 		c.Device = device
 		_, err := tensorflow.New(b, c, 1)
-		if !errors.Is(err, tensorflow.ErrNoDevice) || !strings.Contains(err.Error(), fix) {
-			t.Errorf("%s: %v", device, err)
-		}
+		errtest.Is(t, err, tensorflow.ErrNoDevice, device)
+		errtest.Contains(t, err, fix, device)
 	}
 }
 

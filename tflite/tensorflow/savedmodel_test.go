@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
@@ -47,9 +48,7 @@ func openSaved(t *testing.T, dir string, n int) tensorflow.Model {
 	m, err := tensorflow.LoadSavedModel(saved(dir), onCPU(), n)
 	fatal.If(t, err)
 	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, m.Close())
 	})
 	return m
 }
@@ -211,9 +210,7 @@ func TestLoadSavedModel_VerifiesFilesAfterLoading(t *testing.T) {
 	}
 	m, err := tensorflow.LoadSavedModel(s, onCPU(), 1)
 	fatal.If(t, err)
-	if err := m.Close(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, m.Close())
 }
 
 func TestLoadSavedModel_OfAnotherDirectoryIsAnError(t *testing.T) {

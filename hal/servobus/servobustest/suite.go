@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/monotonic"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -244,9 +245,7 @@ func haltWithDeadServo(t *testing.T, start func(*testing.T) Rig) {
 		r := start(t)
 		d := openArmed(t, r, Settings{HaltTorqueOff: torqueOff}, 1, 1, 1)
 		r.Miss(1, -1)
-		if err := d.Halt(make([]float64, servos)); !errors.Is(err, hal.ErrTimeout) {
-			t.Error(err)
-		}
+		errtest.Is(t, d.Halt(make([]float64, servos)), hal.ErrTimeout)
 		for _, id := range []byte{2, 3} {
 			if r.Torque(id) == torqueOff {
 				t.Errorf("torque off %v: servo %d has torque %v", torqueOff, id, r.Torque(id))
@@ -283,9 +282,7 @@ func haltAfterReplug(t *testing.T, start func(*testing.T) Rig) {
 	if position, velocity := again.Goal(2), again.Goal(3); position != middle || velocity != 0 {
 		t.Errorf("goals %d, %d", position, velocity)
 	}
-	if err := d.Arm(); err != nil {
-		t.Errorf("arm: %v", err)
-	}
+	errtest.Nil(t, d.Arm(), "arm")
 }
 
 func writeBeforeArm(t *testing.T, start func(*testing.T) Rig) {
@@ -340,9 +337,7 @@ func openEnds(t *testing.T, start func(*testing.T) Rig) {
 		cancel()
 	}()
 	s := Settings{Port: serial.Config{Path: line.Path}, TimeoutMs: 1000}
-	if _, err := start(t).Open(ctx, s); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	errtest.Is(t, errtest.Of(start(t).Open(ctx, s)), context.Canceled)
 }
 
 // startMoving returns servos as a killed program leaves them while they move.

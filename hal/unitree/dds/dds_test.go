@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"optibfm/hal/unitree/idl"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -48,12 +49,8 @@ func TestOpen_RefusesOtherVersions(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "libddsc.so.11.0.1")
 	fatal.If(t, errors.Join(os.WriteFile(real, nil, 0o600), os.Symlink(real, filepath.Join(dir, "libddsc.so"))))
-	if _, err := open(dir); !errors.Is(err, ErrVersion) {
-		t.Errorf("version 11: %v", err)
-	}
-	if _, err := open(t.TempDir()); !errors.Is(err, ErrNoLibrary) {
-		t.Errorf("an empty folder: %v", err)
-	}
+	errtest.Is(t, errtest.Of(open(dir)), ErrVersion, "version 11")
+	errtest.Is(t, errtest.Of(open(t.TempDir())), ErrNoLibrary, "an empty folder")
 }
 
 // domain is one that no other test of this package uses; packages run in parallel.
@@ -82,9 +79,7 @@ func TestEndpoints_CarryMessagesOnLoopback(t *testing.T) {
 		t.Errorf("writers %v, %v, own %v; %d readers", writers, err, own, w.Readers())
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if err := w.Write(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, w.Write())
 		if _, _, err := r.Take(); err != nil {
 			t.Error(err)
 		}

@@ -2,11 +2,11 @@ package dds
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -55,11 +55,7 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 	fatal.If(t, err)
 	short, end := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer end()
-	if _, err := other.Controller(short); err == nil || !strings.Contains(err.Error(), "not found") {
-		t.Errorf("a missing service: %v", err)
-	}
+	errtest.Contains(t, errtest.Of(other.Controller(short)), "not found", "a missing service")
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, <-ended)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"optibfm/hal/unitree"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -318,27 +319,21 @@ func TestWriter_NeverWritesAfterTheStandbyTookOver(t *testing.T) {
 	r.run(100 * ms)
 	r.dead.primary = false // it continues, with a goal that is new
 	at := r.now
-	if err := r.robot.Act(action); err == nil || !strings.Contains(err.Error(), "standby writer damps") {
-		t.Errorf("act: %v", err)
-	}
+	errtest.Contains(t, r.robot.Act(action), "standby writer damps", "act")
 	r.run(200 * ms)
 	for _, c := range r.net.written {
 		if c.at >= at && (!c.standby || !c.damps()) {
 			t.Fatalf("a command of the writer: %+v", c)
 		}
 	}
-	if err := r.robot.Halt(); err != nil {
-		t.Errorf("halt: %v", err)
-	}
+	errtest.Nil(t, r.robot.Halt(), "halt")
 	r.dead.standby = true // then the writer must act again
 	at = r.now
 	r.run(200 * ms)
 	if took := r.damped(at); took > 44*ms {
 		t.Errorf("without the standby: after %d ms", took/ms)
 	}
-	if err := r.robot.Halt(); err != nil {
-		t.Errorf("halt without the standby: %v", err)
-	}
+	errtest.Nil(t, r.robot.Halt(), "halt without the standby")
 }
 
 func TestStandby_TriesUntilItsCommandsLeave(t *testing.T) {
@@ -391,9 +386,7 @@ func TestWriter_RefusesToBeginWithALateStandby(t *testing.T) {
 	r := newRig(t, unitree.Go2, nil)
 	r.dead.standby = true
 	r.run(60 * ms) // above standby_ms
-	if err := errors.Join(r.sense(), r.robot.Arm()); err == nil || !strings.Contains(err.Error(), "is late") {
-		t.Errorf("arm: %v", err)
-	}
+	errtest.Contains(t, errors.Join(r.sense(), r.robot.Arm()), "is late", "arm")
 	if w := r.robot.Warning(); w == nil || !strings.Contains(w.Error(), "standby_ms") {
 		t.Errorf("warning: %v", w)
 	}
@@ -419,9 +412,7 @@ func TestWriter_BeginsWithAStandbyThatCanDamp(t *testing.T) {
 		"no state": func(f *fake) { f.unfound = false }, "no reader": func(f *fake) { f.unread = false },
 	} {
 		r := newRigOn(t, &fake{unfound: name == "no state", unread: name == "no reader"}, unitree.G1, nil)
-		if err := r.robot.Arm(); err == nil || !strings.Contains(err.Error(), "has not found the robot yet") {
-			t.Errorf("%s: %v", name, err)
-		}
+		errtest.Contains(t, r.robot.Arm(), "has not found the robot yet", name)
 		undo(r.net)
 		r.run(10 * ms)
 		r.arm()
@@ -470,9 +461,7 @@ func TestWriters_DoNotBlameEachOtherAfterAPause(t *testing.T) {
 
 func TestWriter_WritesNothingToARobotThatWasNeverArmed(t *testing.T) {
 	r := newRig(t, unitree.Go2, nil)
-	if err := r.robot.Halt(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, r.robot.Halt())
 	r.run(500 * ms)
 	r.dead.primary = true
 	r.run(500 * ms)
