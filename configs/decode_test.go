@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 )
 
 type shared struct {
@@ -78,9 +79,7 @@ func TestDecode_IsStrict(t *testing.T) {
 
 func TestDocument_MistakeHasThePlaceOfTheValue(t *testing.T) {
 	doc, err := configs.Decode("a.yaml", []byte("name: b\nparts:\n  - kind: x\n    depth: [1, -2]\n"), &document{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for path, line := range map[string]int{"name": 1, "parts[0].depth[1]": 4, "parts[0].missing": 3, "missing": 1} {
 		m := doc.Mistake(path, path+" is wrong: fix it")
 		if m.Line != line || m.Path != path || !strings.Contains(m.Error(), "a.yaml:") {

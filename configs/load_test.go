@@ -30,9 +30,7 @@ func TestLoad_ReadsEveryReadyMadeConfiguration(t *testing.T) {
 		"rover-mcu", "walker", "walker-human",
 	}
 	for _, name := range names {
-		if _, err := Load(name); err != nil {
-			t.Errorf("%s:\n%v", name, err)
-		}
+		errtest.Nil(t, errtest.Of(Load(name)), name)
 	}
 	if !slices.Equal(Names(), names) {
 		t.Errorf("Names() = %v", Names())
@@ -435,12 +433,8 @@ func TestParse_HasAFixForEachFormerKey(t *testing.T) {
 			value = "{" + name + ": " + value + "}"
 		}
 		text := "version: 1\n" + strings.TrimSuffix(strings.TrimPrefix(value, "{"), "}") + "\n"
-		if _, err := Parse("kept.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("in a file: %v, want %s", err, want)
-		}
-		if _, err := Load("rover", key+"=1"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("with --set: %v, want %s", err, want)
-		}
+		errtest.Contains(t, errtest.Of(Parse("kept.yaml", []byte(text))), want, "in a file")
+		errtest.Contains(t, errtest.Of(Load("rover", key+"=1")), want, "with --set")
 	}
 }
 
@@ -547,9 +541,7 @@ func TestParse_LimitsSuggestions(t *testing.T) {
 		`["\e[2J"]`:                           "operator.suggestions[0]",
 		`[a, b, c, d, e, f]`:                  "keep at most 5",
 	} {
-		if err := parse(list); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", list, err, want)
-		}
+		errtest.Contains(t, parse(list), want, list)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rtloop"
 )
@@ -34,9 +35,7 @@ func TestSafety_RefusesContradictions(t *testing.T) {
 		"safety.max_sample_age_ms is out of range": {"safety.max_sample_age_ms=-1"},
 	} {
 		_, err := Parse("c.yaml", []byte(realRobot), set...)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: want %q, got\n%v", set, want, err)
-		}
+		errtest.Contains(t, err, want, set)
 	}
 }
 

@@ -268,9 +268,7 @@ func TestOpen_RefusesOtherFiles(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "x")
 		fatal.If(t, os.WriteFile(path, []byte(content), 0o600))
-		if _, err := Open(path); !errors.Is(err, ErrNotALog) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		errtest.Is(t, errtest.Of(Open(path)), ErrNotALog, name)
 	}
 	errtest.Is(t, errtest.Of(Open(filepath.Join(t.TempDir(), "absent"))), fs.ErrNotExist, "absent")
 }

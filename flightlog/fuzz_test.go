@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"optibfm/flightlog/flightlogpb"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -45,9 +46,7 @@ func FuzzReader(f *testing.F) {
 				}
 				continue
 			}
-			if _, err := record.MarshalJSON(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errtest.Of(record.MarshalJSON()))
 		}
 		if _, _, err := Summarise(r); err != nil {
 			t.Fatal(err)
@@ -98,9 +97,7 @@ func FuzzMessages(f *testing.F) {
 				}
 				continue
 			}
-			if _, err := record.MarshalJSON(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errtest.Of(record.MarshalJSON()))
 		}
 	})
 }

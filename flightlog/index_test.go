@@ -1,7 +1,6 @@
 package flightlog
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +9,7 @@ import (
 	"github.com/foxglove/mcap/go/mcap"
 
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -87,9 +87,7 @@ func TestWriter_StaysReadableWithoutAnIndex(t *testing.T) {
 	if len(w.index.fresh) > indexMost+indexPiece {
 		t.Errorf("%d bytes of the index are in memory", len(w.index.fresh))
 	}
-	if err := w.Close(); !errors.Is(err, errNoIndex) {
-		t.Errorf("got %v", err)
-	}
+	errtest.Is(t, w.Close(), errNoIndex)
 	r := open(t, path)
 	labels := 0
 	for record, err := range r.Records() {

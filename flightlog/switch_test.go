@@ -10,6 +10,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -64,9 +65,7 @@ func TestVerify_DetectsADamagedSwitch(t *testing.T) {
 			!result.Gaps[0].Ended || result.Unverified == 0 {
 			t.Errorf("%s: gaps %+v, first difference %v", name, result.Gaps, result.First)
 		}
-		if _, err := WhatIf(open(t, path), Params{}); err == nil || !strings.Contains(err.Error(), "is missing") {
-			t.Errorf("%s: what-if: %v", name, err)
-		}
+		errtest.Contains(t, errtest.Of(WhatIf(open(t, path), Params{})), "is missing", name, ": what-if")
 	}
 }
 
@@ -118,9 +117,7 @@ func TestWhatIf_FollowsASwitch(t *testing.T) {
 	sameVector(t, whatIfOf(t, path, Params{}).Z, z, 0)
 	half := 0.5
 	for name, p := range map[string]Params{"lambda": {Lambda: &half}, "rho": {Rho: &half}} {
-		if _, err := WhatIf(open(t, path), p); !errors.Is(err, ErrWarmStart) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		errtest.Is(t, errtest.Of(WhatIf(open(t, path), p)), ErrWarmStart, name)
 	}
 	if kappa := 0.1; whatIfOf(t, path, Params{Kappa: &kappa}).Asked == 0 {
 		t.Error("no request")

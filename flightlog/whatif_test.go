@@ -1,12 +1,12 @@
 package flightlog
 
 import (
-	"errors"
 	"math"
 	"testing"
 
 	"optibfm/controller"
 	"optibfm/flightlog/flightlogtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
@@ -44,9 +44,7 @@ func TestWhatIf_WarmBeliefKeepsLambdaAndRho(t *testing.T) {
 	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 200, Warm: true}.run(t)
 	half := 0.5
 	for name, p := range map[string]Params{"lambda": {Lambda: &half}, "rho": {Rho: &half}} {
-		if _, err := WhatIf(open(t, path), p); !errors.Is(err, ErrWarmStart) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		errtest.Is(t, errtest.Of(WhatIf(open(t, path), p)), ErrWarmStart, name)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
@@ -222,9 +223,7 @@ func checkSummary(t *testing.T, reader *mcap.Reader, info *mcap.Info) {
 			len(info.AttachmentIndexes), len(info.MetadataIndexes), len(info.Schemas))
 	}
 	for _, m := range info.MetadataIndexes {
-		if _, err := reader.GetMetadata(m.Offset); err != nil {
-			t.Errorf("metadata %s: %v", m.Name, err)
-		}
+		errtest.Nil(t, errtest.Of(reader.GetMetadata(m.Offset)), "metadata ", m.Name)
 	}
 	for _, a := range info.AttachmentIndexes {
 		ar, err := reader.GetAttachmentReader(a.Offset)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -67,12 +68,8 @@ func newFakeRobot(t *testing.T) *fakeRobot {
 func (r *fakeRobot) write(name, text string, mode os.FileMode) string {
 	r.t.Helper()
 	path := filepath.Join(r.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	fatal.If(r.t, os.WriteFile(path, []byte(text), mode))
 	return path
 }
 
@@ -239,9 +236,7 @@ func TestFlash_TakesAnyNameOfAPackage(t *testing.T) {
 				if r.has("y") {
 					t.Errorf("%q: the name runs a command:\n%s", path, r.calls())
 				}
-				if err := os.Remove(filepath.Join(r.dir, "installed")); err != nil {
-					t.Error(err)
-				}
+				errtest.Nil(t, os.Remove(filepath.Join(r.dir, "installed")))
 			}
 		})
 	}

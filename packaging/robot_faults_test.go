@@ -14,6 +14,7 @@ import (
 
 	"optibfm/flightlog"
 	"optibfm/hal/i2cbus/i2cbustest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 )
 
@@ -127,9 +128,7 @@ func TestRobot_ReactsToFaults(t *testing.T) {
 // start starts the service with another configuration.
 func start(t *testing.T, w *world, source string) {
 	t.Helper()
-	if err := os.WriteFile(configFile, []byte(w.config(source)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(configFile, []byte(w.config(source)), 0o644))
 	w.shell("systemctl restart optibfm")
 }
 
@@ -269,9 +268,7 @@ func (w *world) stops(f fault, since time.Time) string {
 // restarts checks that the motors stop and that systemd starts the program again, disarmed.
 func (w *world) restarts(since time.Time) string {
 	after, err := w.stoppedAfter(since)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, err)
 	w.await("a new run", func() error {
 		if s := w.status(); s.State != "disarmed" {
 			return fmt.Errorf("it is %s", s.State)

@@ -3,6 +3,8 @@ package rewardsrc
 import (
 	"errors"
 	"testing"
+
+	"optibfm/internal/errtest"
 )
 
 // shown returns an Attribution that showed request 3, about tick 40, at 1000.
@@ -151,9 +153,7 @@ func TestAttribution_AnswerByID(t *testing.T) {
 			a.Ask(Request{ID: 3, State: c.end}, 1400)
 		}
 		got, err := a.Answer(press(c.at), c.id, c.uncertainty)
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: error %v, want %v", name, err, c.want)
-		}
+		errtest.Is(t, err, c.want, name)
 		if c.want == nil && (got.Request != 3 || got.Tick != 40 || got.At != c.at || a.Wanted()) {
 			t.Errorf("%s: label %+v, wanted %v; want an answer to request 3 that closes it", name, got, a.Wanted())
 		}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"optibfm/internal/errtest"
 )
 
 func TestCheckTime_RefusesFutureAndOldTimes(t *testing.T) {
@@ -29,7 +31,5 @@ func TestCheckTime_RefusesFutureAndOldTimes(t *testing.T) {
 			t.Errorf("at %d: %v, want %q", at, err, want)
 		}
 	}
-	if err := CheckTime(-1, -60e9, 1e9); !errors.Is(err, ErrTime) {
-		t.Errorf("a negative time: %v", err)
-	}
+	errtest.Is(t, CheckTime(-1, -60e9, 1e9), ErrTime, "a negative time")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/x448/float16"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -247,9 +248,7 @@ const cheetahConfig = `{"obs_dim": 17, "action_dim": 6, "device": "cpu", "archi"
 	"inference_batch_size": 500000, "seq_length": 1, "actor_std": 0.2, "norm_obs": false}`
 
 func TestParseCheckpoint_NamesUnsupportedKeys(t *testing.T) {
-	if _, err := parseCheckpoint([]byte(cheetahConfig), nil); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(parseCheckpoint([]byte(cheetahConfig), nil)))
 	for _, c := range []struct{ from, to, words string }{
 		{`"model": "simple"`, `"model": "transformer"`, `archi: f: model: "transformer"`},
 		{`"ensemble_mode": "batch"`, `"ensemble_mode": "seq"`, `ensemble_mode: "seq"`},
@@ -491,9 +490,7 @@ func TestWriteSafetensors_AlignsAndSortsTensors(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, err)
 }
 
 func FuzzSafetensorsNeverPanics(f *testing.F) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -46,9 +47,7 @@ func TestNetwork_GradientAgreesWithFiniteDifferences(t *testing.T) {
 					wide[i] = float64(x)
 				}
 				score, err := n.Gradient(dz, obs, z, belief)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				if want := r.score(obs, wide, belief); !(math.Abs(float64(score)-want) < 1e-4*(1+math.Abs(want))) {
 					t.Errorf("score %g, want %g", score, want)
 				}
@@ -89,9 +88,7 @@ func TestNetwork_GradientRejectsBadInputsAndDoesNotAllocate(t *testing.T) {
 	obs, z := randoms32(rng, small.Obs), randoms32(rng, small.Latent)
 	dz, belief := make([]float32, small.Latent), randomBelief(rng, small.Latent, 1)
 	if allocs := testing.AllocsPerRun(10, func() {
-		if _, err := n.Gradient(dz, obs, z, belief); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(n.Gradient(dz, obs, z, belief)))
 	}); allocs != 0 {
 		t.Errorf("%g allocations", allocs)
 	}

@@ -198,9 +198,7 @@ func TestNetwork_NonFiniteInputIsErrNotFinite(t *testing.T) {
 			"Search R⁻¹":        search(obs, candidates, badInvR),
 			"Search β":          search(obs, candidates, badBeta),
 		} {
-			if !errors.Is(err, tflite.ErrNotFinite) {
-				t.Errorf("%s with %g: %v", what, bad, err)
-			}
+			errtest.Is(t, err, tflite.ErrNotFinite, what, " with ", bad)
 		}
 	}
 }

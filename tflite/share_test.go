@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -146,9 +147,7 @@ func TestOpenShared_RefusesWhatIsNotShared(t *testing.T) {
 	info, err := whole.Stat()
 	fatal.If(t, err)
 	content := make([]byte, info.Size())
-	if _, err := whole.ReadAt(content, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(whole.ReadAt(content, 0)))
 	flipped := slices.Clone(content)
 	flipped[len(content)-footer-1] ^= 1
 	wrong := slices.Clone(content)

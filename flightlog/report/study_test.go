@@ -9,6 +9,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
@@ -261,9 +262,7 @@ func TestSettings_ShrinkForLongLogs(t *testing.T) {
 			}
 			changed := cfg
 			changed.Rho = *p.Rho
-			if _, err := changed.NewBelief(c.d); err != nil {
-				t.Errorf("d = %d: ρ = %g: %v", c.d, *p.Rho, err)
-			}
+			errtest.Nil(t, errtest.Of(changed.NewBelief(c.d)), "d = ", c.d, ": ρ = ", *p.Rho)
 		}
 	}
 	if short := settings(cfg, 1_000_000, 256, true); *short[0].Kappa != 0.15 || *short[1].Kappa != 0.6 {

@@ -7,6 +7,7 @@ import (
 	"optibfm/hal/composite"
 	"optibfm/hal/mit"
 	"optibfm/hal/pca9685"
+	"optibfm/internal/fatal"
 	"optibfm/internal/registry"
 	"optibfm/internal/sections"
 	"optibfm/rtloop"
@@ -34,9 +35,7 @@ func TestHaltTasks_DevicesOfOneBusShareALine(t *testing.T) {
 	c.Action = append(c.Action, composite.Action{Name: "hip", Unit: "N·m", To: "legs.hip_torque_goal", Min: -1, Max: 1})
 	c.Observation = []composite.Observation{{Name: "hip", Unit: "rad", From: "legs.hip_position"}}
 	tasks, err := c.HaltTasks(50e6, rtloop.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if len(tasks) != 3 || tasks[0].Line != tasks[1].Line || tasks[1].Line == tasks[2].Line {
 		t.Errorf("devices of one bus would be halted concurrently: %+v", tasks)
 	}

@@ -10,6 +10,7 @@ import (
 	"optibfm/configs"
 	"optibfm/hal/assembly"
 	"optibfm/hal/dynamixel/dynamixeltest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
@@ -74,9 +75,7 @@ func TestOpenDevices_HaltsOpenDevicesAfterAnError(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			for _, device := range []string{"base", "neck"} {
-				if err := w.Stopped(device); err != nil {
-					t.Error(err)
-				}
+				errtest.Nil(t, w.Stopped(device))
 			}
 		})
 	}

@@ -50,9 +50,7 @@ func newBench(t *testing.T, cfg Config) *bench {
 
 func (b *bench) read(t *testing.T) map[string]float64 {
 	t.Helper()
-	if _, err := b.imu.Read(b.value); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(b.imu.Read(b.value)))
 	values := map[string]float64{}
 	for i, s := range b.imu.Inputs() {
 		values[s.Name] = b.value[i]
@@ -205,9 +203,7 @@ func TestRead_RefusesImpossibleData(t *testing.T) {
 	b.chip.Flip[0x39] = 4
 	for code := range 256 {
 		b.chip.Registers[0x3A] = byte(code)
-		if _, err := b.imu.Read(b.value); !errors.Is(err, systemErrors[min(code, 11)]) {
-			t.Errorf("system error %d: %v", code, err)
-		}
+		errtest.Is(t, errtest.Of(b.imu.Read(b.value)), systemErrors[min(code, 11)], "system error ", code)
 	}
 }
 
@@ -230,9 +226,7 @@ func TestRead_RefusesAFlippedHighBit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		b.chip.Flip[c.reg] = 0
-		if err := read(); err != nil {
-			t.Errorf("after %s: %v", name, err)
-		}
+		errtest.Nil(t, read(), "after ", name)
 	}
 	b.chip.Little(0x14, 31_400) // 2000 °/s
 	if first, second := read(), read(); !errors.Is(first, errSpike) || second != nil {

@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 )
 
 // dialUntil dials, ends the context at an event, and returns Dial's error.
@@ -105,13 +106,9 @@ func TestDial_BoundsTheWholeWelcome(t *testing.T) {
 
 func TestRobot_LetsAServerThatItStartedHaltBeforeItIsKilled(t *testing.T) {
 	robot, printed, err := dialPython(t, bridge.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	robot.HaltBeside()
-	if err := robot.Halt(); !errors.Is(err, bridge.ErrLost) {
-		t.Errorf("error %v, want %v", err, bridge.ErrLost)
-	}
+	errtest.Is(t, robot.Halt(), bridge.ErrLost)
 	errtest.Nil(t, robot.Close())
 	// Before its client, after it, and at its end.
 	if n := strings.Count(printed.String(), "halted\n"); n != 3 {

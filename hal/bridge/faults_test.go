@@ -12,6 +12,7 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
 )
 
 // hangGuard is far above the time-outs of a drive, which add up to some seconds.
@@ -158,9 +159,7 @@ func TestRobot_HaltsAfterEveryServerFault(t *testing.T) {
 func TestRobot_DrivesServerWithoutFaults(t *testing.T) {
 	cases := []faultCase{{mode: bridge.Lockstep}, {mode: bridge.Free}, {mode: bridge.Free, measured: true}}
 	for i, result := range driveAll(t, cases) {
-		if err := result.err; err != nil {
-			t.Errorf("%s: %v", cases[i].mode, err)
-		}
+		errtest.Nil(t, result.err, cases[i].mode)
 		if saw := result.saw; saw.Acts != 6 || !saw.Bye || !saw.Halted {
 			t.Errorf("%s: the server saw %+v", cases[i].mode, saw)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
 )
 
 // FuzzServer lets a client send anything: the robot ends halted, never gets an
@@ -76,9 +77,7 @@ func FuzzWelcome(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := errors.Join(m.spec.Validate(), checkMeasured(m.spec)); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, errors.Join(m.spec.Validate(), checkMeasured(m.spec)))
 		if m.version() == version1 && payload[len(magic)] == Version {
 			return // it needs version 1 only
 		}

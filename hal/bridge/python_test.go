@@ -3,7 +3,6 @@ package bridge_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"math"
 	"os/exec"
 	"path/filepath"
@@ -91,9 +90,7 @@ func TestPythonServer_FreeMode(t *testing.T) {
 	fatal.If(t, robot.Act([]float32{1}))
 	obs := make([]float32, 2)
 	for range 10_000 {
-		if _, err := robot.Sense(obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(robot.Sense(obs)))
 		if obs[1] >= 2 {
 			return // its time passes without us
 		}
@@ -113,9 +110,7 @@ func TestPythonServer_NamesWhatMeasuresAPosition(t *testing.T) {
 		t.Fatalf("actions %+v", spec.Action)
 	}
 	obs := make([]float32, 2)
-	if _, err := robot.Sense(obs); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(robot.Sense(obs)))
 	if at := want.Scale*float64(obs[1]) + want.Offset; math.Abs(at-2.25) > 1e-6 {
 		t.Errorf("the joint is at %v rad", at)
 	}
@@ -135,9 +130,7 @@ func TestDial_ReportsFailedCommand(t *testing.T) {
 		"/nonexistent/program!": "check the program's name",
 	} {
 		_, err := bridge.Dial(context.Background(), bridge.Config{Command: []string{command}})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v", command, err)
-		}
+		errtest.Contains(t, err, want, command)
 	}
 }
 
@@ -147,9 +140,7 @@ func TestPythonServer_DeadmanStartsWithFirstRequest(t *testing.T) {
 	time.Sleep(400 * time.Millisecond) // the client loads its model
 	fatal.If(t, robot.Arm())
 	time.Sleep(600 * time.Millisecond) // the client hangs
-	if err := robot.Arm(); !errors.Is(err, bridge.ErrLost) {
-		t.Errorf("error %v, want %v", err, bridge.ErrLost)
-	}
+	errtest.Is(t, robot.Arm(), bridge.ErrLost)
 	if err := robot.Close(); err != nil {
 		t.Log(err)
 	}

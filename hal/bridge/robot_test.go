@@ -12,6 +12,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -193,9 +194,7 @@ func TestRobot_LockstepTimesOut(t *testing.T) {
 	r := dial(t, Config{Address: against(t, true, frame(kindWelcome, 0, aWelcome(lockstep))), TimeoutMs: 5})
 	_, err := r.Sense(make([]float32, 2))
 	expectError(t, err, "sense: no answer within 5ms")
-	if !errors.Is(err, ErrLost) {
-		t.Error("not ErrLost")
-	}
+	errtest.Is(t, err, ErrLost, "not ErrLost")
 }
 
 func TestRobot_HaltIgnoresSilentServer(t *testing.T) {
@@ -337,9 +336,7 @@ func TestConfig_RefusesInvalid(t *testing.T) {
 
 func TestRemoteError_IsErrHalted(t *testing.T) {
 	err := decodeError(encodeError(kindAct, CodeHalted, "halted"))
-	if !errors.Is(err, hal.ErrHalted) {
-		t.Error(err)
-	}
+	errtest.Is(t, err, hal.ErrHalted)
 	if errors.Is(decodeError(encodeError(kindAct, CodeRobot, "stuck")), hal.ErrHalted) {
 		t.Error("every error is ErrHalted")
 	}
@@ -350,9 +347,7 @@ func TestClient_RefusesConnectionWithoutDescriptor(t *testing.T) {
 	defer b.Close()
 	_, err := newSocket(a)
 	expectError(t, err, "use a Unix or TCP socket")
-	if _, err := a.Write([]byte{1}); !errors.Is(err, io.ErrClosedPipe) {
-		t.Error("the connection was not closed")
-	}
+	errtest.Is(t, errtest.Of(a.Write([]byte{1})), io.ErrClosedPipe, "the connection was not closed")
 }
 
 func TestRobot_CallTimeouts(t *testing.T) {
@@ -393,7 +388,5 @@ func TestRobot_LostWithTooManyOpenRequests(t *testing.T) {
 	r.seq += maxUnanswered
 	_, err := r.Sense(make([]float32, 2))
 	expectError(t, err, "no answer to the last 4096 requests")
-	if !errors.Is(err, ErrLost) {
-		t.Error("not ErrLost")
-	}
+	errtest.Is(t, err, ErrLost, "not ErrLost")
 }

@@ -76,9 +76,7 @@ func dial(t testing.TB, config Config) *Robot {
 
 func expectError(t *testing.T, err error, want string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want one with %q", err, want)
-	}
+	errtest.Contains(t, err, want)
 }
 
 func TestServe_LockstepTickIsOneRoundTrip(t *testing.T) {
@@ -377,9 +375,7 @@ func TestServe_TickAllocatesNothing(t *testing.T) {
 			obs, action := make([]float32, 17), make([]float32, 6)
 			// The server runs in this process: it allocates nothing either.
 			n := testing.AllocsPerRun(200, func() {
-				if _, err := r.Sense(obs); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, errtest.Of(r.Sense(obs)))
 				fatal.If(t, r.Act(action))
 			})
 			if n != 0 {
@@ -482,9 +478,7 @@ func BenchmarkTick(b *testing.B) {
 			obs, action := make([]float32, 17), make([]float32, 6)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := r.Sense(obs); err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, errtest.Of(r.Sense(obs)))
 				fatal.If(b, r.Act(action))
 			}
 		})

@@ -116,9 +116,7 @@ func setBitrate(t *testing.T, name string, bitrate, restartMillis uint32) {
 	request := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_ACK)
 	request.AddData(message)
 	request.AddData(info)
-	if _, err := request.Execute(unix.NETLINK_ROUTE, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(request.Execute(unix.NETLINK_ROUTE, 0)))
 }
 
 // The machine has two Kvaser PCI controllers on one bus.

@@ -8,6 +8,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/rover"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -136,9 +137,7 @@ func TestRecord_HaltsRobot(t *testing.T) {
 	r := newRover(t)
 	cfg := DefaultConfig()
 	cfg.Transitions = 5
-	if _, err := Record(r, cfg); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(Record(r, cfg)))
 	if err := r.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
 		t.Errorf("Act returned %v, want ErrHalted", err)
 	}

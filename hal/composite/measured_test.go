@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -60,9 +61,7 @@ func TestRobot_HaltHoldsWhatItsDriverCanHold(t *testing.T) {
 		a.Halt, a.Failsafe = action.Halt, action.Failsafe
 		cfg := b.cfg
 		cfg.Action = append(slices.Clone(b.cfg.Action[:2]), a)
-		if _, err := cfg.Spec(b.parts()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: no %q", err, want)
-		}
+		errtest.Contains(t, errtest.Of(cfg.Spec(b.parts())), want)
 	}
 }
 
@@ -155,9 +154,7 @@ func TestConfig_RefusesWrongMeasurements(t *testing.T) {
 	} {
 		b := newBench()
 		change(&b.cfg.Action[0])
-		if _, err := b.cfg.Spec(b.parts()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		errtest.Contains(t, errtest.Of(b.cfg.Spec(b.parts())), want)
 	}
 }
 

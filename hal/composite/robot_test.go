@@ -120,9 +120,7 @@ func (b *bench) open(t *testing.T) *bench {
 
 func (b *bench) sense(t *testing.T) []float32 {
 	t.Helper()
-	if _, err := b.robot.Sense(b.obs); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(b.robot.Sense(b.obs)))
 	return b.obs
 }
 
@@ -496,9 +494,7 @@ func BenchmarkTick(b *testing.B) {
 	obs, action := make([]float32, 4), []float32{0.1, 0.2}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := robot.Sense(obs); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, errtest.Of(robot.Sense(obs)))
 		fatal.If(b, robot.Act(action))
 	}
 }

@@ -2,11 +2,12 @@ package composite
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 )
 
 // newStopBench returns a base with a closed emergency stop circuit.
@@ -31,9 +32,7 @@ func TestStopInput_IsPressedUntilReadClosed(t *testing.T) {
 	}{{1, false}, {0, true}, {1, false}, {0.5, true}} {
 		b.clock += 20e6
 		b.base.sample[1] = c.circuit
-		if _, err := b.robot.Sense(b.obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(b.robot.Sense(b.obs)))
 		if b.robot.StopPressed() != c.pressed {
 			t.Errorf("circuit %v: pressed is %v", c.circuit, b.robot.StopPressed())
 		}
@@ -53,9 +52,7 @@ func TestStopInput_IsPressedWhenReadFails(t *testing.T) {
 
 func TestStopInput_IsNotPressedByOtherDeviceFailure(t *testing.T) {
 	b := newStopBench(t)
-	if _, err := b.robot.Sense(b.obs); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(b.robot.Sense(b.obs)))
 	b.imu.readErr = hal.ErrTimeout
 	if _, err := b.robot.Sense(b.obs); err == nil || b.robot.StopPressed() {
 		t.Errorf("%v, pressed %v", err, b.robot.StopPressed())
@@ -64,9 +61,7 @@ func TestStopInput_IsNotPressedByOtherDeviceFailure(t *testing.T) {
 
 func TestStopInput_IsReadWhenOtherDeviceFails(t *testing.T) {
 	b := newStopBench(t) // the base comes after the IMU
-	if _, err := b.robot.Sense(b.obs); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(b.robot.Sense(b.obs)))
 	b.imu.readErr = hal.ErrTimeout
 	b.base.sample[1] = 0
 	if _, err := b.robot.Sense(b.obs); err == nil || !b.robot.StopPressed() {
@@ -76,9 +71,7 @@ func TestStopInput_IsReadWhenOtherDeviceFails(t *testing.T) {
 
 func TestStopInput_IsPressedWhenSampleIsStale(t *testing.T) {
 	b := newStopBench(t)
-	if _, err := b.robot.Sense(b.obs); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(b.robot.Sense(b.obs)))
 	last := b.clock
 	b.base.at = &last // and no newer one comes
 	b.clock += int64(time.Second)
@@ -105,8 +98,6 @@ func TestStopInput_MustBeDeviceSwitch(t *testing.T) {
 		b := newBench()
 		b.cfg.StopInput = source
 		_, err := New(b.cfg, func() int64 { return b.clock }, b.devices...)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", source, err, want)
-		}
+		errtest.Contains(t, err, want, source)
 	}
 }

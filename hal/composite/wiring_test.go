@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 func (b *bench) parts() (parts []Part) {
@@ -20,9 +21,7 @@ func TestConfig_SpecNeedsNoDevices(t *testing.T) {
 	b := newBench()
 	b.cfg.Action[0].MaxRate = 4
 	spec, err := b.cfg.Spec(b.parts())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if spec.Name != "cart" || spec.Period != 20*time.Millisecond || len(spec.Obs) != 4 || len(spec.Action) != 2 {
 		t.Errorf("%+v", spec)
 	}

@@ -2,15 +2,14 @@
 package devicetest
 
 import (
-	"errors"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"optibfm/hal"
 	"optibfm/hal/monotonic"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -69,9 +68,7 @@ func Refuses[C interface{ Validate() error }](t *testing.T, open func(C) error, 
 	t.Helper()
 	for text, c := range cases {
 		for _, err := range []error{c.Validate(), open(c)} {
-			if err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("%s: %v", text, err)
-			}
+			errtest.Contains(t, err, text, text)
 		}
 	}
 }
@@ -250,7 +247,5 @@ func fails(t *testing.T, r Rig, f Fault) {
 func (r Rig) counted() hal.Faults { return r.Device.(hal.Counting).Faults() }
 
 func wants(t *testing.T, method string, err, kind error) {
-	if !errors.Is(err, kind) {
-		t.Errorf("%s: %v, want %v", method, err, kind)
-	}
+	errtest.Is(t, err, kind, method)
 }

@@ -135,9 +135,7 @@ func open(t *testing.T, c dynamixel.Config) *dynamixel.Device {
 // settle waits until the chain has executed what was written: it executes in order.
 func settle(t *testing.T, d *dynamixel.Device) {
 	t.Helper()
-	if _, err := d.Read(make([]float64, len(d.Inputs()))); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(d.Read(make([]float64, len(d.Inputs())))))
 }
 
 func TestConfig_NamesSignals(t *testing.T) {
@@ -170,9 +168,7 @@ func TestDevice_ReadsRegistersInUnits(t *testing.T) {
 	c.Set(4, dynamixeltest.PresentLoad, 2, -500)
 	c.Set(2, dynamixeltest.PresentPlace, 4, -1)
 	got := make([]float64, 12)
-	if _, err := d.Read(got); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(d.Read(got)))
 	// e-manual: 0.088° a step, 0.229 rev/min, 2.69 mA (XM430), 1 mA (XL330), 0.1 % (XL430).
 	want := []float64{
 		math.Pi / 2, -22.9 * 2 * math.Pi / 60, 0.269,
@@ -401,9 +397,7 @@ func BenchmarkTick(b *testing.B) {
 	in, out := make([]float64, 36), make([]float64, 12)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := d.Read(in); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, errtest.Of(d.Read(in)))
 		fatal.If(b, d.Write(out))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"optibfm/hal/feetech"
 	"optibfm/hal/feetech/feetechtest"
 	"optibfm/hal/servobus/servobustest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -115,9 +116,7 @@ func TestDevice_ReadsRegistersInUnits(t *testing.T) {
 	r.Set(2, feetechtest.Place, 2, -100)
 	r.Set(3, feetechtest.Current, 2, 200)
 	got := make([]float64, 9)
-	if _, err := d.Read(got); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(d.Read(got)))
 	const step = 2 * math.Pi / 4096
 	want := []float64{math.Pi / 2, -500 * step, 0, -2148 * step, 0, 0, 0, 0, 1.3}
 	for i := range want {
@@ -162,9 +161,7 @@ func TestDevice_WritesGoalsOnlyOnceArmed(t *testing.T) {
 // settle waits until the chain has executed what was written: it executes in order.
 func settle(t *testing.T, d *feetech.Device) {
 	t.Helper()
-	if _, err := d.Read(make([]float64, 9)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(d.Read(make([]float64, 9))))
 }
 
 func TestDevice_HaltLeavesTorqueOff(t *testing.T) {
@@ -268,9 +265,7 @@ func TestConfig_RefusesInvalidSettings(t *testing.T) {
 	} {
 		c := newRig(t).config(servobustest.Settings{})
 		change(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
+		errtest.Contains(t, c.Validate(), want, want)
 	}
 }
 
@@ -291,8 +286,6 @@ func BenchmarkTick(b *testing.B) {
 	in := make([]float64, 36)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := d.Read(in); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, errtest.Of(d.Read(in)))
 	}
 }

@@ -48,9 +48,7 @@ func TestDevice_PositionContinuesAcrossTheSeam(t *testing.T) {
 	for id := byte(1); id <= 2; id++ { // moved back by hand
 		r.Set(id, feetechtest.Place, 2, 4090)
 	}
-	if _, err := d.Read(make([]float64, 9)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(d.Read(make([]float64, 9))))
 	if err := d.Arm(); err != nil || r.Goal(1) != 4090 {
 		t.Errorf("moved back: %v, goal %d", err, r.Goal(1))
 	}
@@ -81,9 +79,7 @@ func TestDevice_HaltHoldsNoImplausiblePosition(t *testing.T) {
 	hold := []float64{hal.Hold(), hal.Hold(), 0}
 	halt := func(place, want int) {
 		t.Helper()
-		if _, err := d.Read(make([]float64, 9)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(d.Read(make([]float64, 9))))
 		r.Set(1, feetechtest.Place, 2, place)
 		if err := d.Halt(hold); err != nil || r.Goal(1) != want || r.Goal(2) != 2048 {
 			t.Errorf("Halt at %d returns %v, goals %d and %d, want %d and 2048", place, err, r.Goal(1), r.Goal(2), want)

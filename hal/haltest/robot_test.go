@@ -7,6 +7,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -65,9 +66,7 @@ func TestReward_IsOfLastSense(t *testing.T) {
 	s.RewardOf = func(obs []float32) float64 { return float64(10 * obs[0]) }
 	obs := make([]float32, 1)
 	for _, want := range []float64{10, 20, 20} {
-		if _, err := s.Sense(obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(s.Sense(obs)))
 		if got, ok := s.Reward(); !ok || got != want {
 			t.Errorf("reward %v (%v), want %v", got, ok, want)
 		}
@@ -87,9 +86,7 @@ func TestRobot_AllocatesNothing(t *testing.T) {
 	fatal.If(t, s.Arm())
 	obs, action := make([]float32, 3), make([]float32, 2)
 	n := testing.AllocsPerRun(2*haltest.Kept, func() {
-		if _, err := s.Sense(obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(s.Sense(obs)))
 		s.Reward()
 		fatal.If(t, s.Act(action))
 	})
@@ -109,9 +106,7 @@ func TestStoppable_UnreadInputIsPressed(t *testing.T) {
 	obs := make([]float32, 1)
 	for _, pressed := range []bool{false, true, false} {
 		r.Pressed = pressed
-		if _, err := r.Sense(obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(r.Sense(obs)))
 		if r.StopPressed() != pressed {
 			t.Errorf("pressed: %v, told %v", pressed, r.StopPressed())
 		}
@@ -130,8 +125,6 @@ func TestRobot_DisarmAndHaltOutputs(t *testing.T) {
 		if err := c.stop(); err != nil || r.Output[0] != c.want {
 			t.Errorf("%s: %v, output %v", name, err, r.Output)
 		}
-		if err := r.Act([]float32{1}); !errors.Is(err, hal.ErrHalted) {
-			t.Errorf("%s does not latch: %v", name, err)
-		}
+		errtest.Is(t, r.Act([]float32{1}), hal.ErrHalted, name, " does not latch")
 	}
 }

@@ -70,9 +70,7 @@ func TestOpen_SetsTransferTimeout(t *testing.T) {
 		time.Millisecond: 1, 10 * time.Millisecond: 1, 11 * time.Millisecond: 2, time.Second: 100,
 	} {
 		k := &fakeKernel{funcs: funcI2C}
-		if _, err := newFakeBus(t, k, timeout); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(newFakeBus(t, k, timeout)))
 		if retries, ok := k.set[ioctlRetries]; k.set[ioctlTimeout] != want || retries != 0 || !ok {
 			t.Errorf("%v: found %v, want the time-out %d and no retries", timeout, k.set, want)
 		}

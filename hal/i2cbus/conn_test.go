@@ -13,6 +13,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 )
 
 // failingBus fails with the errors given, one a transaction, then works.
@@ -37,9 +38,7 @@ func TestConn_ReadsAndWritesRegisters(t *testing.T) {
 		{Addr: 0x40, W: []byte{0x06}, R: []byte{1, 2, 3}},
 	}}
 	c := NewConn(bus, 0x40, "chip")
-	if err := c.Write(0x06, 1, 2, 3); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Write(0x06, 1, 2, 3))
 	got := make([]byte, 3)
 	if err := c.Read(0x06, got); err != nil || !slices.Equal(got, []byte{1, 2, 3}) {
 		t.Errorf("read %x, %v", got, err)

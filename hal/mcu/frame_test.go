@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 // decodeAll decodes a stream that begins at the start of a frame.
@@ -169,9 +170,7 @@ func FuzzMessages(f *testing.F) {
 
 func TestProtocol_ExamplesMatchDocument(t *testing.T) {
 	document, err := os.ReadFile("PROTOCOL.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, f := range map[string]Frame{
 		"HELLO":    {Hello, 0, []byte{1}},
 		"DESCRIBE": {Describe, 1, []byte{0}},

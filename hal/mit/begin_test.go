@@ -12,6 +12,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/mit"
 	"optibfm/hal/mit/mittest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -204,9 +205,7 @@ func TestDevice_ArmRefusesPositionAtEndOfRange(t *testing.T) {
 			motors.Put(ankle, mit.Answer{Position: place})
 			err := d.Arm()
 			for _, want := range []string{`"ankle" (ID 4)`, "12.500 rad is not", "-12.500 to 12.500 rad"} {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("at %v: %v: no %q", place, err, want)
-				}
+				errtest.Contains(t, err, want, "at ", place)
 			}
 			for id := 1; id <= 4; id++ {
 				if _, on := motors.Goal(id); on || motors.Leaps(id) != 0 {

@@ -118,9 +118,7 @@ func TestDevice_MovesMotorsOnlyWhileArmed(t *testing.T) {
 		d := open(t, c)
 		sample := make([]float64, 12)
 		fatal.If(t, d.Write(make([]float64, 6)))
-		if _, err := d.Read(sample); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(d.Read(sample)))
 		fatal.If(t, d.Arm())
 		fatal.If(t, d.Write(goals))
 		before := monotonic.Now()
@@ -156,9 +154,7 @@ func TestDevice_SecondReadRepeatsCommands(t *testing.T) {
 	sample := make([]float64, 12)
 	for range 3 {
 		n := motors.Frames(1)
-		if _, err := d.Read(sample); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(d.Read(sample)))
 		if motors.Frames(1) != n+1 {
 			t.Error("no command")
 		}
@@ -376,9 +372,7 @@ func leaveMoving(t *testing.T, c mit.Config) {
 	d := open(t, c)
 	fatal.If(t, d.Arm())
 	fatal.If(t, d.Write([]float64{1, 2, 3, 1, 2, 3}))
-	if _, err := d.Read(make([]float64, 12)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(d.Read(make([]float64, 12))))
 	fatal.If(t, d.Close())
 }
 
@@ -486,9 +480,7 @@ func BenchmarkTick(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		fatal.If(b, d.Write(goals))
-		if _, err := d.Read(in); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, errtest.Of(d.Read(in)))
 	}
 }
 
@@ -541,8 +533,6 @@ func TestOpen_EndsWithItsContext(t *testing.T) {
 		defer bus.Close()
 		c := legs(mit.Damiao)
 		c.Interface, c.TimeoutMs = bus.Address, 1000
-		if _, err := mit.Open(ctx, c); !errors.Is(err, context.Canceled) {
-			t.Errorf("%d answers: error %v", answered, err)
-		}
+		errtest.Is(t, errtest.Of(mit.Open(ctx, c)), context.Canceled, answered, " answers")
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/mit"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -30,9 +31,7 @@ func TestDevice_ArmsAfterKernelInterfaceWasDown(t *testing.T) {
 				for err == nil {
 					_, err = d.Read(make([]float64, 12))
 				}
-				if !errors.Is(err, hal.ErrBus) {
-					t.Error(err)
-				}
+				errtest.Is(t, err, hal.ErrBus)
 			}
 			fatal.If(t, errors.Join(netlink.LinkSetDown(link), netlink.LinkSetUp(link)))
 			if err := d.Arm(); err != nil {

@@ -10,24 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 )
 
 // pipe returns the reading end of a pipe, and the end to write to.
 func pipe(t *testing.T) (read, write int) {
 	t.Helper()
 	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
 	t.Cleanup(func() { _ = unix.Close(ends[0]); _ = unix.Close(ends[1]) })
 	return ends[0], ends[1]
 }
 
 func TestWaiter_ReturnsWhenDescriptorIsReady(t *testing.T) {
 	read, write := pipe(t)
-	if _, err := unix.Write(write, []byte{1}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(unix.Write(write, []byte{1})))
 	var w Waiter
 	if events, err := w.Wait(read, unix.POLLIN, After(time.Hour)); err != nil || events&unix.POLLIN == 0 {
 		t.Errorf("events %#x, %v", events, err)

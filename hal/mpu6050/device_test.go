@@ -72,9 +72,7 @@ func TestNew_FollowsRegisterMap(t *testing.T) {
 	}}
 	var waits []time.Duration
 	cfg := Config{Bus: "x", Address: 0x69, GyroDPS: 2000, AccelG: 8, BandwidthHz: 20, RateHz: 200}
-	if _, err := open(bus, cfg, nil, func(d time.Duration) { waits = append(waits, d) }); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(open(bus, cfg, nil, func(d time.Duration) { waits = append(waits, d) })))
 	errtest.Nil(t, bus.Close())
 	if !slices.Equal(waits, []time.Duration{100 * time.Millisecond, 30 * time.Millisecond}) {
 		t.Errorf("waited %v", waits)
@@ -87,9 +85,7 @@ func TestRead_Sensitivities(t *testing.T) {
 		perG := []float64{16384, 8192, 4096, 2048}[i]
 		b := newBench(t, Config{Bus: "x", GyroDPS: gyroScales[i], AccelG: accelScales[i]})
 		b.chip.Big(0x3B, 1000, -2000, 32767, -521, 131, -32768, 7)
-		if _, err := b.imu.Read(b.value); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(b.imu.Read(b.value)))
 		for j, want := range []float64{
 			1000 / perG * 9.80665, -2000 / perG * 9.80665, 32767 / perG * 9.80665,
 			-521.0/340 + 36.53 + 273.15,

@@ -3,7 +3,6 @@ package pca9685
 import (
 	"errors"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -153,9 +152,7 @@ func TestWrite_RefusesOutOfRange(t *testing.T) {
 	before := b.Transactions()
 	for _, bad := range []float64{-1, 20000, math.NaN(), math.Inf(1)} {
 		err := b.pwm.Write([]float64{1000, bad})
-		if err == nil || !strings.Contains(err.Error(), `"right" is out of range`) {
-			t.Errorf("%g: %v", bad, err)
-		}
+		errtest.Contains(t, err, `"right" is out of range`, bad)
 	}
 	if b.Transactions() != before {
 		t.Error("something was written")

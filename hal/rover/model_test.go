@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"optibfm/hal/rover"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 )
@@ -56,9 +57,7 @@ func TestModel_FeaturesVary(t *testing.T) {
 	const n = 500
 	for seed := range uint64(n) {
 		fatal.If(t, robot.Reset(seed))
-		if _, err := robot.Sense(obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(robot.Sense(obs)))
 		fatal.If(t, network.Phi(phi, obs))
 		for i, x := range phi {
 			sum[i] += x

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -38,9 +39,7 @@ func act(t testing.TB, r *Rover, ticks int, left, right float32) {
 func sense(t testing.TB, r *Rover) []float32 {
 	t.Helper()
 	obs := make([]float32, obsLen)
-	if _, err := r.Sense(obs); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(r.Sense(obs)))
 	return obs
 }
 
@@ -343,9 +342,7 @@ func TestRover_AllocatesNothing(t *testing.T) {
 	r := at(t, DefaultConfig(), state{})
 	obs, action := make([]float32, obsLen), []float32{0.5, 1}
 	allocs := testing.AllocsPerRun(200, func() {
-		if _, err := r.Sense(obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(r.Sense(obs)))
 		fatal.If(t, r.Act(action))
 		r.Reward()
 	})
@@ -393,9 +390,7 @@ func BenchmarkTick(b *testing.B) {
 	obs, action := make([]float32, obsLen), []float32{0.5, 1}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := r.Sense(obs); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, errtest.Of(r.Sense(obs)))
 		fatal.If(b, r.Act(action))
 	}
 }

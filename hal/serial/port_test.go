@@ -47,9 +47,7 @@ func TestPort_TransfersEveryByteValueBothWays(t *testing.T) {
 	if !bytes.Equal(got, all) {
 		t.Errorf("the far end received %x", got)
 	}
-	if _, err := line.Write(all); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(line.Write(all)))
 	back := make([]byte, 256)
 	if n, err := port.ReadFull(back, soon()); err != nil || !bytes.Equal(back, all) {
 		t.Errorf("%d bytes, %v: %x", n, err, back)
@@ -70,9 +68,7 @@ func TestOpen_SetsNonStandardBaudRate(t *testing.T) {
 
 func TestPort_ReadTimesOutAtDeadline(t *testing.T) {
 	port, line := connect(t, Config{})
-	if _, err := line.Write([]byte{1, 2, 3}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(line.Write([]byte{1, 2, 3})))
 	deadline := monotonic.After(5 * time.Millisecond)
 	n, err := port.ReadFull(make([]byte, 4), deadline)
 	if n != 3 || !errors.Is(err, hal.ErrTimeout) {
@@ -94,17 +90,13 @@ func TestPort_WriteTimesOutWhenLineIsFull(t *testing.T) {
 
 func TestPort_DrainDiscardsLateAnswer(t *testing.T) {
 	port, line := connect(t, Config{})
-	if _, err := line.Write([]byte("late")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(line.Write([]byte("late"))))
 	one := make([]byte, 1)
 	if _, err := port.ReadFull(one, soon()); err != nil { // it has arrived
 		t.Fatal(err)
 	}
 	fatal.If(t, port.Drain())
-	if _, err := line.Write([]byte("new")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(line.Write([]byte("new"))))
 	answer := make([]byte, 3)
 	if _, err := port.ReadFull(answer, soon()); err != nil || string(answer) != "new" {
 		t.Errorf("%q, %v", answer, err)
@@ -113,9 +105,7 @@ func TestPort_DrainDiscardsLateAnswer(t *testing.T) {
 
 func TestPort_ReportsBusErrorAfterUnplug(t *testing.T) {
 	port, line := connect(t, Config{})
-	if _, err := line.Write([]byte{7}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(line.Write([]byte{7})))
 	fatal.If(t, line.Close())
 	buf := make([]byte, 1)
 	for range 2 {

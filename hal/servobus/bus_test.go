@@ -2,7 +2,6 @@ package servobus_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
 	"optibfm/hal/servobus"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -96,9 +96,7 @@ func TestBus_AcceptsAnswersInAnyOrderAfterNoise(t *testing.T) {
 	b := startBus(t, func([]byte) []byte {
 		return append(append(append([]byte("noise"), answerOf(3)...), answerOf(1)...), answerOf(2)...)
 	}, 3)
-	if _, err := b.SyncRead(0, 2); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(b.SyncRead(0, 2)))
 	for i := range 3 {
 		if got := b.Data(i)[0]; got != byte(i+1) {
 			t.Errorf("servo %d: %d", i, got)
@@ -118,9 +116,7 @@ func TestBus_RepeatsReadForMissingServosWithFirstLast(t *testing.T) {
 		}
 		return answerAll(ids)
 	}, 3)
-	if _, err := b.SyncRead(0, 2); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(b.SyncRead(0, 2)))
 	if first, second := <-asked, <-asked; !bytes.Equal(first, []byte{1, 2, 3}) || !bytes.Equal(second, []byte{3, 1}) {
 		t.Errorf("asked %v, then %v", first, second)
 	}
@@ -137,9 +133,7 @@ func TestBus_AttributesDamagedAnswerToServoInTurn(t *testing.T) {
 		}
 		return all
 	}, 3)
-	if _, err := b.SyncRead(0, 2); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(b.SyncRead(0, 2)))
 	if b.Faults != (hal.Faults{Checksum: 1, Recovered: 1}) {
 		t.Errorf("%+v", b.Faults)
 	}
@@ -147,9 +141,7 @@ func TestBus_AttributesDamagedAnswerToServoInTurn(t *testing.T) {
 
 func TestBus_EndsAtDeadlineOnEndlessNoise(t *testing.T) {
 	b := startBus(t, func([]byte) []byte { return bytes.Repeat([]byte{'x'}, 60_000) }, 3)
-	if err := b.SyncReadOnce(0, 2); !errors.Is(err, hal.ErrTimeout) {
-		t.Error(err)
-	}
+	errtest.Is(t, b.SyncReadOnce(0, 2), hal.ErrTimeout)
 	if b.Faults.Timeout != 3 {
 		t.Errorf("%+v", b.Faults)
 	}

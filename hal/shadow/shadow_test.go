@@ -140,9 +140,7 @@ func TestShadow_ReportsEmergencyStop(t *testing.T) {
 	r := shadow.Wrap(body)
 	for _, pressed := range []bool{true, false} {
 		body.Pressed = pressed
-		if _, err := r.Sense(make([]float32, 1)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(r.Sense(make([]float32, 1))))
 		if r.StopPressed() != pressed {
 			t.Errorf("pressed %v: the shadow returns %v", pressed, r.StopPressed())
 		}

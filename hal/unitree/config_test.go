@@ -10,6 +10,7 @@ import (
 
 	"optibfm/hal/legged"
 	"optibfm/hal/unitree/body"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -52,14 +53,10 @@ func TestConfig_ValidateNamesKeys(t *testing.T) {
 	} {
 		c := valid(Go2)
 		change(&c)
-		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		errtest.Contains(t, c.Validate(), want)
 	}
 	for _, model := range []string{Go2, G1} {
-		if err := valid(model).Validate(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, valid(model).Validate())
 	}
 }
 

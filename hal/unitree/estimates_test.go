@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -49,9 +50,7 @@ func TestRobot_SenseEstimatesTheBase(t *testing.T) {
 	sense := func(change func(*Report)) {
 		t.Helper()
 		report(change)
-		if _, err := r.Sense(obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(r.Sense(obs)))
 	}
 	for range 10 {
 		sense(func(*Report) {})
@@ -109,9 +108,7 @@ func BenchmarkRobot_SenseAndAct(b *testing.B) {
 					b.StopTimer()
 					report(hold)
 					b.StartTimer()
-					if _, err := r.Sense(obs); err != nil {
-						b.Fatal(err)
-					}
+					fatal.If(b, errtest.Of(r.Sense(obs)))
 					fatal.If(b, r.Act(action))
 				}
 			})

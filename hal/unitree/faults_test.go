@@ -106,9 +106,7 @@ func TestRobot_RefusesToArmWithAFault(t *testing.T) {
 		sim.Set(func(f *simulator.Faults) { *f = simulator.Healthy(); fault.wrong(f) })
 		time.Sleep(200 * time.Millisecond)
 		settle(t, r, "a state", func(err error) bool { return err == nil })
-		if err := r.Arm(); err == nil || !strings.Contains(err.Error(), fault.error) {
-			t.Errorf("%s: %v, want %q", fault.name, err, fault.error)
-		}
+		errtest.Contains(t, r.Arm(), fault.error, fault.name)
 	}
 	if obeyed, _ := sim.Counts(); obeyed > 0 {
 		t.Errorf("%d commands to a robot that was never armed", obeyed)
@@ -122,9 +120,7 @@ func TestRobot_RefusesAndStopsBesideAnotherWriter(t *testing.T) {
 	r := open(t, c)
 	action := arm(t, r)
 	stop, damps := sim.watch(t, c.Model)
-	if _, err := dds.NewWriter[idl.G1Command](sim.participant, "rt/lowcmd", idl.G1CommandType); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(dds.NewWriter[idl.G1Command](sim.participant, "rt/lowcmd", idl.G1CommandType)))
 	at := monotonic.Now()
 	err := stopsWith(r, func() error { time.Sleep(5 * time.Millisecond); return r.Act(action) })
 	if err == nil || !strings.Contains(err.Error(), "another program writes") {

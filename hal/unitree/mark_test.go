@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/hal/unitree"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -67,8 +68,6 @@ func TestShared_ShowsTheDeathOfAProcess(t *testing.T) {
 		if shared.Died(unitree.RolePrimary) || shared.Died(unitree.RoleControl) {
 			t.Error("another process is dead")
 		}
-		if err := shared.Close(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, shared.Close())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"optibfm/hal/monotonic"
 	"optibfm/hal/unitree"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -51,9 +52,7 @@ func TestRobot_StopsWhenItsInterfaceGoesDown(t *testing.T) {
 		t.Errorf("%v, want that no state arrives", err)
 	}
 	t.Logf("stopped after %.0f ms", float64(monotonic.Now()-at)/1e6)
-	if err := r.Halt(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, r.Halt())
 	if err := r.Arm(); err == nil {
 		t.Error("armed without a network")
 	}

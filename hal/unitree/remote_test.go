@@ -6,6 +6,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/unitree/idl"
+	"optibfm/internal/fatal"
 )
 
 // press updates a remote control with buttons at a time in ms.
@@ -25,9 +26,7 @@ func newTestRemote(t *testing.T, change func(*Remote)) *remote {
 		change(&c)
 	}
 	r, err := newRemote(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r
 }
 

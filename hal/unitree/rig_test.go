@@ -258,9 +258,7 @@ func present(t *testing.T, r *unitree.Robot) []float32 {
 	t.Helper()
 	spec := r.Spec()
 	obs, action := make([]float32, len(spec.Obs)), make([]float32, len(spec.Action))
-	if _, err := r.Sense(obs); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(r.Sense(obs)))
 	for i, c := range spec.Action {
 		action[i] = obs[i] * float32(c.Measured.Scale)
 	}

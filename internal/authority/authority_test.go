@@ -220,9 +220,7 @@ func TestLoad_RefusesDamagedFiles(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "authority.pem"), filepath.Join(dir, "other.pem")
 	for _, file := range []string{path, other} {
-		if _, err := Open(file, robots, now); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(Open(file, robots, now)))
 	}
 	whole, err := os.ReadFile(path)
 	fatal.If(t, err)
@@ -242,9 +240,7 @@ func TestLoad_RefusesDamagedFiles(t *testing.T) {
 	} {
 		fatal.If(t, os.WriteFile(path, data, 0o600))
 		errtest.Is(t, errtest.Of(Load(path)), ErrDamaged, name)
-		if _, err := Open(path, robots, now); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: opened: %v", name, err)
-		}
+		errtest.Is(t, errtest.Of(Open(path, robots, now)), ErrDamaged, name, ": opened")
 		if after, err := os.ReadFile(path); err != nil || string(after) != string(data) {
 			t.Errorf("%s: the file was replaced", name)
 		}
@@ -253,9 +249,7 @@ func TestLoad_RefusesDamagedFiles(t *testing.T) {
 
 func TestLoad_RefusesFilesOfOthers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "authority.pem")
-	if _, err := Open(path, robots, now); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(Open(path, robots, now)))
 	for _, mode := range []fs.FileMode{0o640, 0o604, 0o620} {
 		fatal.If(t, os.Chmod(path, mode))
 		if _, err := Load(path); err == nil {

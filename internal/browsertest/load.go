@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // Load opens a page with a fragment in its address, in a browser without a network.
@@ -26,9 +28,7 @@ func Load(t *testing.T, page []byte, fragment string, at image.Point) *Page {
 func (p *Page) open(page []byte, fragment string) {
 	p.t.Helper()
 	path := filepath.Join(p.t.TempDir(), "page.html")
-	if err := os.WriteFile(path, page, 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	fatal.If(p.t, os.WriteFile(path, page, 0o600))
 	if problem := p.Open("file://" + path + "#" + fragment); problem != "" {
 		p.t.Fatal(problem)
 	}
@@ -72,9 +72,7 @@ func Picture(t *testing.T, page []byte, at image.Point, theme string) image.Imag
 	p.open(page, "")
 	p.Eval("new Promise((seen) => requestAnimationFrame(() => requestAnimationFrame(seen)))")
 	picture, _, err := image.Decode(bytes.NewReader(p.Screenshot()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return picture
 }
 

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 // Page is a tab with separate cookies and storage. The test fails if the page throws an error or
@@ -54,9 +56,7 @@ func (p *Page) close(context string) {
 // Do calls a method of the protocol. result may be nil.
 func (p *Page) Do(method string, params, result any) {
 	p.t.Helper()
-	if err := p.browser.call(p.session, method, params, result); err != nil {
-		p.t.Fatal(err)
-	}
+	fatal.If(p.t, p.browser.call(p.session, method, params, result))
 }
 
 // Resize changes the window. A narrow one is a phone's.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
@@ -109,9 +110,7 @@ func TestAddPrior_LeavesTheBundleWhenItFails(t *testing.T) {
 		o := DefaultPriorOptions()
 		o.Observations, o.Rewards = recorded(t, 500), 100
 		change(&o)
-		if err := AddPrior(io.Discard, dir, o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		errtest.Contains(t, AddPrior(io.Discard, dir, o), want)
 		if after := contents(t, dir); len(after) != len(before) || after["bfm.json"] != before["bfm.json"] {
 			t.Errorf("%s: the bundle changed", want)
 		}

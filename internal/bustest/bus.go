@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/godbus/dbus/v5"
+
+	"optibfm/internal/fatal"
 )
 
 // Answer returns the name of an error, or "", and the body of the reply to a call.
@@ -23,9 +25,7 @@ func Start(t testing.TB, accept func() (answer Answer, left func())) func(contex
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bus")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {

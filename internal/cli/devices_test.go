@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
@@ -48,9 +49,7 @@ func rigSeconds(t *testing.T) float64 {
 	t.Helper()
 	seconds := 3.0
 	if s := os.Getenv("OPTIBFM_RIG_SECONDS"); s != "" {
-		if _, err := fmt.Sscan(s, &seconds); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(fmt.Sscan(s, &seconds)))
 	}
 	if testing.Short() {
 		seconds = 1

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
@@ -101,9 +102,7 @@ func (c jumpyClock) set(t *testing.T, by time.Duration) {
 	f, err := os.OpenFile(c.path, os.O_RDWR|os.O_CREATE, 0o600)
 	fatal.If(t, err)
 	defer f.Close()
-	if _, err := f.WriteAt(seconds[:], 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(f.WriteAt(seconds[:], 0)))
 }
 
 // TestRun_IgnoresJumpsOfTheWallClock sets the clock of a run forward and back by hours. The robot keeps moving,

@@ -168,14 +168,10 @@ func prepareAttended(t *testing.T, spoil string, set ...string) *attendedRun {
 func (r *attendedRun) start() {
 	r.t.Helper()
 	out, err := os.Create(r.output.path)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, err)
 	defer out.Close()
 	r.cmd.Stdout, r.cmd.Stderr = out, out
-	if err := r.cmd.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, r.cmd.Start())
 	r.t.Cleanup(func() {
 		_ = r.cmd.Process.Signal(syscall.SIGCONT)
 		_ = r.cmd.Process.Kill()
@@ -250,16 +246,12 @@ func (r *attendedRun) End() error {
 
 func (r *attendedRun) kill(pid int, signal syscall.Signal) {
 	r.t.Helper()
-	if err := syscall.Kill(pid, signal); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, syscall.Kill(pid, signal))
 }
 
 func (r *attendedRun) spoilNow() {
 	r.t.Helper()
-	if err := os.WriteFile(r.spoil, nil, 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, os.WriteFile(r.spoil, nil, 0o600))
 }
 
 // TestRun_HoldsAStopUntilResetAndArm tests the faults of docs/hazards.md that need two
@@ -468,14 +460,10 @@ func TestRun_KeepsMovingThroughNuisances(t *testing.T) {
 	}{
 		{"the recorder stalls for 2 s, as on a slow disk", "recorder stalls for 2 s", (*attendedRun).spoilNow},
 		{"the log's folder is removed", "", func(r *attendedRun) {
-			if err := os.RemoveAll(logDir(r.cmd)); err != nil {
-				r.t.Fatal(err)
-			}
+			fatal.If(r.t, os.RemoveAll(logDir(r.cmd)))
 		}},
 		{"the control socket is removed", "", func(r *attendedRun) {
-			if err := os.Remove(r.socket); err != nil {
-				r.t.Fatal(err)
-			}
+			fatal.If(r.t, os.Remove(r.socket))
 		}},
 		{"the host is stopped for less than its limit", "", func(r *attendedRun) {
 			pid := hostOf(r.t, r.cmd)

@@ -15,6 +15,7 @@ import (
 	"optibfm/configs"
 	"optibfm/flightlog"
 	"optibfm/internal/control"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/shell"
@@ -34,9 +35,7 @@ func execute(args ...string) (string, error) {
 // wantError fails unless an error contains some words.
 func wantError(t *testing.T, err error, words string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("error %v, want %q", err, words)
-	}
+	errtest.Contains(t, err, words)
 }
 
 func TestHelp_ExamplesParse(t *testing.T) {

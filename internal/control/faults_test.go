@@ -499,9 +499,7 @@ func TestCommands_ArmAndResetNeedTheHost(t *testing.T) {
 	r.hostSilent = true
 	r.ticks(hostSilenceLimit + 2)
 	for _, a := range []command{commandReset, commandArm} {
-		if err := r.command(a); !errors.Is(err, errHostSilent) {
-			t.Errorf("command %d: %v", a, err)
-		}
+		errtest.Is(t, r.command(a), errHostSilent, "command ", a)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rtloop"
 )
@@ -89,9 +90,7 @@ func TestRun_SignalWaitsForADriverWithinItsBounds(t *testing.T) {
 		cancel()
 		time.Sleep(stuckGrace + stuckGrace/2)
 	}
-	if err := r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}))
 	if robot.beside.Load() != 0 || robot.halts.Load() == 0 {
 		t.Errorf("halted %d times beside the driver, %d times by the loop", robot.beside.Load(), robot.halts.Load())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/warthog618/go-gpiocdev"
 
 	"optibfm/hal/assembly"
+	"optibfm/internal/fatal"
 	"optibfm/internal/registry"
 	"optibfm/internal/rigtest"
 )
@@ -159,9 +160,7 @@ func TestDoctor_ChecksPackagesOfBridgeScript(t *testing.T) {
 			statusFail, "No module named 'mujoco' > pip install -r r.txt"},
 	} {
 		for path, text := range map[string]string{script: "", python: "#!/bin/sh\n" + answer + "\n"} {
-			if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(path, []byte(text), 0o700))
 		}
 		d := bridgeDoctor(t, "command=["+python+", "+script+", walker]")
 		expect(t, answer, d.deviceChecks()[0].run(t.Context())[0], c.status, c.word)

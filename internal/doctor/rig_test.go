@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/hal/can"
+	"optibfm/internal/fatal"
 	"optibfm/internal/jitter"
 	"optibfm/internal/registry"
 	"optibfm/internal/rigtest"
@@ -151,9 +152,7 @@ func doctorFor(t *testing.T, m machine, config string, set ...string) *doctor {
 	if err == nil {
 		err = d.configErr
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return d
 }
 

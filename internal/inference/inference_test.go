@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
@@ -171,8 +172,6 @@ func TestFromFile_NamesWhatIsWrong(t *testing.T) {
 		"lambda":                  {good, Options{Lambda: -1, Rho: 1}},
 		"--model no-such-model: ": {good, Options{Lambda: 1, Rho: 1, Model: "no-such-model"}},
 	} {
-		if _, err := FromFile(writeArchive(t, c.archive), c.o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		errtest.Contains(t, errtest.Of(FromFile(writeArchive(t, c.archive), c.o)), want)
 	}
 }

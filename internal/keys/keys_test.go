@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"optibfm/internal/errtest"
 )
 
 type inner struct {
@@ -37,9 +39,7 @@ type config struct {
 func TestCheck_NamesEachKeyThatBreaksItsRule(t *testing.T) {
 	good := config{inner: inner{[]float64{1, 10}}, Address: 0x28, Angle: 1e300, Chosen: chosen{"spin", []string{"spin"}}}
 	for _, good.Levels = range []int{0, -1, 2, 1000} {
-		if err := Check("it", good); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, Check("it", good))
 	}
 	bad := config{
 		inner: inner{[]float64{1, 0}}, Address: 40 + 2, Angle: math.NaN(), Offset: math.Inf(1), Mode: "x",

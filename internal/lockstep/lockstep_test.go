@@ -4,12 +4,12 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/record"
 	"optibfm/internal/rigtest"
@@ -224,7 +224,5 @@ func TestNew_RefusesGroupsThatDoNotMatchTheModel(t *testing.T) {
 		f.Model.Groups = []controller.Group{{Name: "state"}}
 	})
 	_, err := Run(context.Background(), s, terminal.QuietDisplay{})
-	if err == nil || !strings.Contains(err.Error(), "model.groups") {
-		t.Errorf("got %v", err)
-	}
+	errtest.Contains(t, err, "model.groups")
 }

@@ -7,6 +7,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc/scripted"
@@ -32,9 +33,7 @@ func TestLockstep_MemoryIsConstant(t *testing.T) {
 	})
 	show := sampler{terminal.NewLineDisplay(io.Discard, terminal.ShowLines), rigtest.NewMemory(ticks)}
 	o, err := Run(context.Background(), s, show)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if o.Tally.Ticks != ticks || o.Tally.Applied < ticks/2 {
 		t.Errorf("%d ticks of %d, %d labels", o.Tally.Ticks, ticks, o.Tally.Applied)
 	}

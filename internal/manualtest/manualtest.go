@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"optibfm/configs"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -107,9 +108,7 @@ func CheckCommands(t *testing.T, repository string, root *cobra.Command, least i
 		for _, c := range m.Code {
 			for _, args := range c.arguments(program) {
 				found++
-				if err := checkCall(root, args, c.Block); err != nil {
-					t.Errorf("%s: %s %s: %v", m.Path, program, strings.Join(args, " "), err)
-				}
+				errtest.Nil(t, checkCall(root, args, c.Block), m.Path, ": ", program, " ", strings.Join(args, " "))
 			}
 		}
 	}

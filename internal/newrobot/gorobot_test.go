@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/newrobot"
 	"optibfm/internal/rigtest"
@@ -143,9 +144,7 @@ func TestWriteGo_RefusesNamesThatMakeNoProgram(t *testing.T) {
 		"type": "choose another name", "hal": "choose another name", "Crawler": "bad name", "a-b": "bad name",
 		"crawler": "not the repository of optibfm",
 	} {
-		if err := newrobot.WriteGo(io.Discard, name, ""); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
-		}
+		errtest.Contains(t, newrobot.WriteGo(io.Discard, name, ""), want, name)
 	}
 	if entries, err := os.ReadDir("."); err != nil || len(entries) != 0 {
 		t.Errorf("%v: %v", entries, err)

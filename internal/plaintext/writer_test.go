@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/internal/plaintext"
 )
 
@@ -19,9 +21,7 @@ func TestWriter_PassesNoEscapeSequence(t *testing.T) {
 		var out strings.Builder
 		w := plaintext.NewWriter(&out)
 		for i := range len(text) { // writes that split runes
-			if _, err := io.WriteString(w, text[i:i+1]); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errtest.Of(io.WriteString(w, text[i:i+1])))
 		}
 		if out.String() != want || plaintext.Printable(text) != want {
 			t.Errorf("%q: %q, %q, want %q", text, out.String(), plaintext.Printable(text), want)

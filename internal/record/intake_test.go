@@ -162,9 +162,7 @@ func TestLabelIntake_AcceptsLabelsAboutMomentsBeforeTheStop(t *testing.T) {
 		{"an undo", rewardsrc.Label{Kind: rewardsrc.Undo, Tick: rewardsrc.NoTick, At: now}, nil},
 	} {
 		i.give(c.label)
-		if err := i.results[len(i.results)-1]; !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
-		}
+		errtest.Is(t, i.results[len(i.results)-1], c.want, c.name)
 	}
 }
 
@@ -251,9 +249,7 @@ func TestLabelIntake_PerRequestRefusesUnaskedPresses(t *testing.T) {
 	unasked := []rewardsrc.Kind{rewardsrc.Value, rewardsrc.Comparison, rewardsrc.Goal}
 	for _, kind := range unasked {
 		d.Pass(rewardsrc.Label{Kind: kind, Value: 1, Tick: rewardsrc.NoTick}, next)
-		if err := errs[len(errs)-1]; !errors.Is(err, errNotAsked) {
-			t.Errorf("%v: %v, want %v", kind, err, errNotAsked)
-		}
+		errtest.Is(t, errs[len(errs)-1], errNotAsked, kind)
 	}
 	if passed != 0 || source.refused != len(unasked) || d.lastID != 0 {
 		t.Errorf("%d passed, %d refused, last ID %d", passed, source.refused, d.lastID)

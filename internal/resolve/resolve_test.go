@@ -12,6 +12,7 @@ import (
 
 	"optibfm/internal/bustest"
 	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 )
 
 // daemons is a system bus with the daemons that run. Both know camera.local.
@@ -70,9 +71,7 @@ func (d *daemons) call(m *dbus.Message) (failure string, body []any) {
 
 func TestDial_FindsMulticastNames(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(server.Addr().String())
 	for name, c := range map[string]struct {

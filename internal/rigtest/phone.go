@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"optibfm/internal/fatal"
 )
 
 // SyncBuffer is a buffer for one writer and concurrent readers.
@@ -66,15 +68,11 @@ func PairPhone(t *testing.T, output fmt.Stringer) *Phone {
 func (p *Phone) Post(path, body string) *http.Response {
 	p.t.Helper()
 	r, err := http.NewRequest(http.MethodPost, p.base+path, strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	fatal.If(p.t, err)
 	r.Header.Set("Origin", p.base)
 	r.Header.Set("Cookie", p.cookie)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	fatal.If(p.t, err)
 	answer.Body.Close()
 	return answer
 }
@@ -83,9 +81,7 @@ func (p *Phone) Post(path, body string) *http.Response {
 func (p *Phone) dial(ctx context.Context) *websocket.Conn {
 	p.t.Helper()
 	conn, err := p.open(ctx, "/socket")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	fatal.If(p.t, err)
 	p.t.Cleanup(func() { _ = conn.CloseNow() })
 	return conn
 }
@@ -159,9 +155,7 @@ func (p *Phone) Press(kind string) (status string) {
 	p.presses++
 	for sent := false; ; {
 		_, data, err := conn.Read(ctx)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		fatal.If(p.t, err)
 		var m struct {
 			Type     string
 			Outcomes []struct {
@@ -170,15 +164,11 @@ func (p *Phone) Press(kind string) (status string) {
 			}
 			View struct{ Tick uint64 }
 		}
-		if err := json.Unmarshal(data, &m); err != nil {
-			p.t.Fatal(err)
-		}
+		fatal.If(p.t, json.Unmarshal(data, &m))
 		if m.Type == "state" && !sent && m.View.Tick > 50 { // there are states to credit
 			sent = true
 			press := fmt.Sprintf(`{"type":"press","id":%d,"kind":%q,"at":1}`, p.presses, kind)
-			if err := conn.Write(ctx, websocket.MessageText, []byte(press)); err != nil {
-				p.t.Fatal(err)
-			}
+			fatal.If(p.t, conn.Write(ctx, websocket.MessageText, []byte(press)))
 		}
 		for _, o := range m.Outcomes {
 			if o.Press == p.presses && o.Status != "saved" {
@@ -195,18 +185,12 @@ func (p *Phone) ChangeTask(kind, name string) (refused string) {
 	defer cancel()
 	conn := p.dial(ctx)
 	message := fmt.Appendf(nil, `{"type":"task","kind":%q,"name":%q}`, kind, name)
-	if err := conn.Write(ctx, websocket.MessageText, message); err != nil {
-		p.t.Fatal(err)
-	}
+	fatal.If(p.t, conn.Write(ctx, websocket.MessageText, message))
 	for {
 		_, data, err := conn.Read(ctx)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		fatal.If(p.t, err)
 		var m struct{ Type, Error string }
-		if err := json.Unmarshal(data, &m); err != nil {
-			p.t.Fatal(err)
-		}
+		fatal.If(p.t, json.Unmarshal(data, &m))
 		if m.Type == "tasks" {
 			return m.Error
 		}
@@ -229,9 +213,7 @@ func (p *Phone) AwaitLabels(n uint64) {
 			p.t.Fatalf("the page shows %d labels, want %d: %v", m.View.Labels, n, err)
 		}
 		m.Type = ""
-		if err := json.Unmarshal(data, &m); err != nil {
-			p.t.Fatal(err)
-		}
+		fatal.If(p.t, json.Unmarshal(data, &m))
 	}
 }
 
@@ -249,16 +231,12 @@ func (p *Phone) Ending(act func()) Ending {
 	conn := p.dial(ctx)
 	for acted := false; ; {
 		_, data, err := conn.Read(ctx)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		fatal.If(p.t, err)
 		var m struct {
 			Type string
 			Ending
 		}
-		if err := json.Unmarshal(data, &m); err != nil {
-			p.t.Fatal(err)
-		}
+		fatal.If(p.t, json.Unmarshal(data, &m))
 		if m.Ended != "" {
 			return m.Ending
 		}

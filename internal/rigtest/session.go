@@ -12,6 +12,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/hal/rover"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/sections"
 	"optibfm/internal/setup"
@@ -83,9 +84,7 @@ func SavedModelBundle(t *testing.T, change func(*tflite.SavedModel)) string {
 		change(&m)
 	}
 	dir := filepath.Join(t.TempDir(), "bundle")
-	if _, err := tflite.SaveSavedModel(dir, m); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(tflite.SaveSavedModel(dir, m)))
 	return dir
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/safefile"
 )
 
@@ -31,9 +32,7 @@ func TestReplace_KeepsTheOldFileAfterAnError(t *testing.T) {
 		{"replace", func() error { return safefile.Replace(path, 0o640, text("three", nil)) }, "three", nil},
 		{"fail", func() error { return safefile.Replace(path, 0o640, text("four", full)) }, "three", full},
 	} {
-		if err := step.do(); !errors.Is(err, step.err) {
-			t.Errorf("%s: %v, want %v", step.name, err, step.err)
-		}
+		errtest.Is(t, step.do(), step.err, step.name)
 		content, err := os.ReadFile(path)
 		if err != nil || string(content) != step.want {
 			t.Errorf("%s: found %q, %v, want %q", step.name, content, err, step.want)

@@ -25,6 +25,7 @@ import (
 	"optibfm/hal/mit"
 	"optibfm/hal/mpu6050"
 	"optibfm/hal/serial"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/sections"
@@ -106,9 +107,7 @@ func TestCheckBounds_ComparesTheRobotWithTheLoop(t *testing.T) {
 				t.Errorf("warn: %v, %q", err, printed.String())
 			}
 			file.Run.Shadow = true
-			if err := setup.CheckBounds(&printed, robot, file); err != nil {
-				t.Errorf("shadow run: %v", err)
-			}
+			errtest.Nil(t, setup.CheckBounds(&printed, robot, file), "shadow run")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 )
 
 func TestCheckHold_RefusesCommandsThatMoveTheRobot(t *testing.T) {
@@ -33,8 +34,6 @@ func TestCheckHold_RefusesCommandsThatMoveTheRobot(t *testing.T) {
 			t.Errorf("%s, %+v: got %v, want %q", c.hold, c.Channel, err, c.want)
 		}
 		f.Controller.Gate.Pause = ""
-		if err := checkHold(f, hal.Spec{Action: []hal.Channel{c.Channel}}); err != nil {
-			t.Errorf("without a pause: %v", err)
-		}
+		errtest.Nil(t, checkHold(f, hal.Spec{Action: []hal.Channel{c.Channel}}), "without a pause")
 	}
 }

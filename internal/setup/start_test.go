@@ -95,9 +95,7 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 	} {
 		file := s.File
 		c.change(&file)
-		if _, err := setup.LoadStart(&file, s.Model); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", name, err, c.want)
-		}
+		errtest.Contains(t, errtest.Of(setup.LoadStart(&file, s.Model)), c.want, name)
 	}
 	rigtest.SaveLast(t, s.File.Run.StateDir, newTask(t, s, taskstore.Last, 0))
 	file := s.File

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/setup"
@@ -28,9 +28,7 @@ func TestLoadWarmStart_RefusesShapesThatDoNotFit(t *testing.T) {
 		})
 		fatal.If(t, err)
 		_, err = setup.LoadWarmStart(configs.Model{WarmStart: path}, 8)
-		if err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", name, err)
-		}
+		errtest.Contains(t, err, path, name)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"optibfm/internal/fatal"
 )
 
 func TestLayout_BuffersStartOnCacheLinesAndDoNotOverlap(t *testing.T) {
@@ -22,9 +24,7 @@ func TestLayout_BuffersStartOnCacheLinesAndDoNotOverlap(t *testing.T) {
 	}
 	for _, name := range []string{"w", "v"} {
 		word, err := s.Word(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		buffers = append(buffers, unsafe.Slice((*byte)(unsafe.Pointer(word)), line))
 	}
 	for i, b := range buffers {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"optibfm/internal/fatal"
 )
 
 func TestNewView_RefusesPointers(t *testing.T) {
@@ -36,9 +38,7 @@ func TestNewView_RefusesPointers(t *testing.T) {
 
 func TestView_PanicsForWrongBytes(t *testing.T) {
 	view, err := NewView[uint64]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b := alignedBytes(32)
 	for name, call := range map[string]func(){
 		"short":     func() { view.At(b[:7]) },

@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 )
@@ -261,9 +261,7 @@ func TestEstimate_IsValidCalibratedAndDeterministic(t *testing.T) {
 	o := Options{Rewards: 400, Seed: 2}
 	p, err := Estimate(w, obs, o)
 	fatal.If(t, err)
-	if err := p.Validate(7, 6); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, p.Validate(7, 6))
 	if p.P50 > 1 || p.P90 > 2+1e-9 || p.States != 500 || p.Rewards != 400 || p.Seed != 2 {
 		t.Errorf("%+v", p)
 	}
@@ -310,9 +308,7 @@ func TestEstimate_RejectsBadInput(t *testing.T) {
 		"constant features": {still{good}, obs, o, "features of the observations do not vary"},
 		"failing model":     {waves{7, 6, errors.New("x")}, obs, o, "observation 0: x"},
 	} {
-		if _, err := Estimate(c.f, c.obs, c.o); err == nil || !strings.Contains(err.Error(), c.words) {
-			t.Errorf("%s: %v, want %q", name, err, c.words)
-		}
+		errtest.Contains(t, errtest.Of(Estimate(c.f, c.obs, c.o)), c.words, name)
 	}
 }
 

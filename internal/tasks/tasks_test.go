@@ -3,7 +3,6 @@ package tasks
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 	"math"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/rigtest"
@@ -81,9 +81,7 @@ func (b bench) modelHash(t *testing.T) string {
 // wantError fails unless an error contains some words.
 func wantError(t *testing.T, err error, words string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("error %v, want %q", err, words)
-	}
+	errtest.Contains(t, err, words)
 }
 
 func TestSave_KeepsTheNewestBeliefOfTheRun(t *testing.T) {
@@ -353,9 +351,7 @@ func TestFromLog_RefusesPartsWithoutAGoal(t *testing.T) {
 	wantError(t, FromLog(&bytes.Buffer{}, b.Options, New{Name: "../there"}, log, Span{1, 2}), "not a name")
 	wantError(t, make(b.Options, filepath.Join(t.TempDir(), "none.mcap"), Span{1, 2}), "no such file")
 
-	if err := make(b.Options, damage(t, log), Span{1, 2}); !errors.Is(err, flightlog.ErrDamaged) {
-		t.Errorf("a damaged log: %v", err)
-	}
+	errtest.Is(t, make(b.Options, damage(t, log), Span{1, 2}), flightlog.ErrDamaged, "a damaged log")
 	if names := Names(b.Options, false); len(names) != 0 {
 		t.Errorf("tasks %q", names)
 	}

@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"math"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/taskstore"
 	"optibfm/posterior"
@@ -243,9 +243,7 @@ func TestImport_RefusesWhatDoesNotFit(t *testing.T) {
 		bad[at] ^= 1
 		damaged := filepath.Join(t.TempDir(), "damaged.task")
 		fatal.If(t, os.WriteFile(damaged, bad, 0o600))
-		if err := load(damaged); !errors.Is(err, taskstore.ErrDamaged) {
-			t.Errorf("byte %d: %v", at, err)
-		}
+		errtest.Is(t, load(damaged), taskstore.ErrDamaged, "byte ", at)
 	}
 	if _, err := b.store.Load("in"); err == nil {
 		t.Error("a refused import saved a task")

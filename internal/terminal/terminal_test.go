@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // recorder collects what a terminal receives.
@@ -36,9 +38,7 @@ func openTerminal(t *testing.T, out io.Writer, size func() (int, int, error), en
 	t.Helper()
 	t.Setenv("LC_ALL", "C.UTF-8") // tcell reads the locale itself
 	term, err := newTerminal(out, size, func(key string) string { return env[key] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return term
 }
 

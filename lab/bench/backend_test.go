@@ -10,6 +10,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	_ "optibfm/standard"
 )
@@ -81,9 +82,7 @@ func TestTimeBackend_RefusesWhatItCannotMeasure(t *testing.T) {
 		f, o := configs.Default(), BackendOptions{Candidates: []int{4}}
 		f.Controller.Strategy = controller.UCB
 		change(&f, &o)
-		if err := TimeBackend(t.Context(), new(bytes.Buffer), f, o); err == nil || !strings.Contains(err.Error(), words) {
-			t.Errorf("%v, want %q", err, words)
-		}
+		errtest.Contains(t, TimeBackend(t.Context(), new(bytes.Buffer), f, o), words)
 	}
 }
 
@@ -101,9 +100,7 @@ func TestMilliseconds_HasThreeDigits(t *testing.T) {
 func TestArchitectures_HaveTheSizesOfThePublicModels(t *testing.T) {
 	for name, want := range map[string]float64{"s1": 54, "bfmzero": 807} {
 		a := architectures[name]
-		if err := a.Validate(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		errtest.Nil(t, a.Validate(), name)
 		bytes := 0
 		for _, shape := range a.Tensors() {
 			size := 4

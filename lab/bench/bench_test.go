@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -128,9 +129,7 @@ func TestRun_FailsWhereTickOrPlanDoesNotFit(t *testing.T) {
 				t.Errorf("period %v: %v", c.period, err)
 			}
 			for _, words := range c.words {
-				if err == nil || !strings.Contains(err.Error(), words) {
-					t.Errorf("period %v: %v, want %q", c.period, err, words)
-				}
+				errtest.Contains(t, err, words, "period ", c.period)
 			}
 			if r.Tick.Count != o.Ticks {
 				t.Errorf("period %v: report of %d ticks", c.period, r.Tick.Count)
@@ -175,9 +174,7 @@ func TestRun_RefusesWhatCannotRun(t *testing.T) {
 	} {
 		o := options(controller.UCB)
 		change(&o)
-		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), words) {
-			t.Errorf("%v, want %q", err, words)
-		}
+		errtest.Contains(t, errtest.Of(Run(t.Context(), o)), words)
 	}
 	if _, err := Run(cancelled, native(t, controller.UCB)); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want context.Canceled", err)
@@ -318,9 +315,7 @@ func TestServeSteps_NamesTheRequest(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			err := ServeSteps(options(controller.UCB), strings.NewReader(request+"\n"), new(bytes.Buffer))
-			if err == nil || !strings.Contains(err.Error(), words) {
-				t.Errorf("%s: %v, want %q", request, err, words)
-			}
+			errtest.Contains(t, err, words, request)
 		})
 	}
 }

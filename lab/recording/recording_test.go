@@ -17,6 +17,7 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/hal/haltest"
 	"optibfm/hal/rover"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
@@ -105,9 +106,7 @@ func TestRun_WritesTheRewardsOfASimulator(t *testing.T) {
 	}
 	c.Out += "2"
 	err := Run(t.Context(), file, c, nil, io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "--states") {
-		t.Errorf("overwrites the states: %v", err)
-	}
+	errtest.Contains(t, err, "--states", "overwrites the states")
 }
 
 func must[T any](value T, err error) T {

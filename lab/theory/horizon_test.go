@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
+
+	"optibfm/internal/fatal"
 )
 
 func TestHorizon_FuturesAreTheMeanOfRollouts(t *testing.T) {
@@ -63,9 +65,7 @@ func TestHorizon_RegretStopsOnlyWithExactFutures(t *testing.T) {
 		for seed := range uint64(seeds) {
 			s := solved(t, h.process(seed))
 			curve, err := h.run(s, h.futures(s), seed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if !slices.IsSorted(curve) || len(curve) != h.episodes {
 				t.Fatalf("seed %d: the regret falls, or has %d episodes", seed, len(curve))
 			}

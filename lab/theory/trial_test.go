@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 )
 
@@ -27,9 +28,7 @@ func trialOf(t testing.TB, m MDP, method method, seed uint64) Trial {
 func run(t testing.TB, trial Trial) Trace {
 	t.Helper()
 	trace, err := trial.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return trace
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/rewardsrctest"
 )
@@ -47,9 +48,7 @@ func newOperator(t *testing.T) *operator {
 
 func (o *operator) write(t *testing.T, text string) {
 	t.Helper()
-	if _, err := io.WriteString(o.in, text); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(io.WriteString(o.in, text)))
 }
 
 func (o *operator) labels(t *testing.T, n int) []rewardsrc.Label {
@@ -158,9 +157,7 @@ func TestConsole_RepliesOnceASecondToAFlood(t *testing.T) {
 			flood := []byte(strings.Repeat(line, lines/seconds))
 			buf, labels := make([]rewardsrc.Label, 8), 0
 			for range seconds {
-				if _, err := person.Write(flood); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, errtest.Of(person.Write(flood)))
 				for n := c.Poll(buf); n > 0; n = c.Poll(buf) { // the queue
 					labels += n
 				}
@@ -174,9 +171,7 @@ func TestConsole_RepliesOnceASecondToAFlood(t *testing.T) {
 			for n := c.Poll(buf); n > 0; n = c.Poll(buf) {
 				labels += n
 			}
-			if err := c.Halt(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, c.Halt())
 			told := 0
 			for _, reply := range out.lines {
 				if strings.HasPrefix(reply, "ended ") {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/evdev/evdevtest"
@@ -98,9 +99,7 @@ func (r *rig) open(cfg evdev.Config) {
 	p, err := evdev.Open(cfg, evdev.Options{
 		System: r.machine, Now: r.now, Display: r.shown.show, Retry: 10 * time.Millisecond,
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, err)
 	r.panel = p
 	r.t.Cleanup(func() {
 		errtest.Nil(r.t, p.Halt())
@@ -340,9 +339,7 @@ func TestAxis_IsNotThatOfAMotionSensor(t *testing.T) {
 		machine.Plug(other, padRanges())
 		cfg.Axis.Code, cfg.Device.Name = "ABS_Y", ""
 		_, err := evdev.Open(cfg, evdev.Options{System: machine})
-		if err == nil || !strings.Contains(err.Error(), "motion sensor or touch surface; to use its ABS_Y, name it") {
-			t.Errorf("%s alone: %v", name, err)
-		}
+		errtest.Contains(t, err, "motion sensor or touch surface; to use its ABS_Y, name it", name, " alone")
 		device := machine.Plug(info, padRanges())
 		r := &rig{t: t, machine: machine, pad: device}
 		r.open(cfg)
@@ -513,9 +510,7 @@ func TestPoll_AllocatesNothingWhenIdle(t *testing.T) {
 func TestHalt_WhileDeviceIsAbsent(t *testing.T) {
 	_, cfg := pad()
 	p, err := evdev.Open(cfg, evdev.Options{System: evdevtest.Machine{Dir: t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for range 2 {
 		errtest.Nil(t, p.Halt())
 	}

@@ -115,9 +115,7 @@ func (b *board) send(t *testing.T, events ...uapi.LineEvent) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.write.Write(text); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(b.write.Write(text)))
 }
 
 func (b *board) press(t *testing.T, r panel.Role) { t.Helper(); b.send(t, b.down(r), b.up(r)) }
@@ -423,9 +421,7 @@ func FuzzEvent(f *testing.F) {
 			return
 		}
 		var want uapi.LineEvent
-		if _, err := binary.Decode(b, binary.NativeEndian, &want); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(binary.Decode(b, binary.NativeEndian, &want)))
 		want.Padding = [len(want.Padding)]uint32{}
 		if got := parseEvent(b); got != want {
 			t.Fatalf("%+v, want %+v", got, want)

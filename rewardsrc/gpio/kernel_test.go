@@ -42,9 +42,7 @@ func kernelBoard(t *testing.T) (lineBoard, Config) {
 func (b lineBoard) open(cfg Config) *panel.Panel {
 	b.t.Helper()
 	p, err := Open(cfg, Options{Retry: 20 * time.Millisecond})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	fatal.If(b.t, err)
 	b.t.Cleanup(func() {
 		errtest.Nil(b.t, p.Halt())
 	})

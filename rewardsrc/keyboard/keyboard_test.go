@@ -47,9 +47,7 @@ func newUser(t *testing.T, cfg Config, opts Options) *terminalUser {
 
 func (d *terminalUser) typeKeys(t *testing.T, keys string) {
 	t.Helper()
-	if _, err := d.person.WriteString(keys); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(d.person.WriteString(keys)))
 }
 
 func (d *terminalUser) labels(t *testing.T, n int) []rewardsrc.Label {
@@ -368,9 +366,7 @@ func TestKeyboard_PanicRestoresTerminal(t *testing.T) {
 		before := modes(t, terminal)
 		program := startProgram(t, end, terminal)
 		if end == "key" {
-			if _, err := person.WriteString("x"); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, errtest.Of(person.WriteString("x")))
 		}
 		if err := program.Wait(); err == nil {
 			t.Errorf("%s: the program ended well", end)

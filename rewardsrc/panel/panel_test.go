@@ -68,9 +68,7 @@ func (c *wireConn) Read() error {
 
 func (w *wire) press(t *testing.T, keys string) {
 	t.Helper()
-	if _, err := w.write.WriteString(keys); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(w.write.WriteString(keys)))
 }
 
 func start(t *testing.T, w *wire, change func(*panel.Config), display func(rewardsrc.Notice)) *panel.Panel {

@@ -1,12 +1,12 @@
 package remote
 
 import (
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/panel"
 )
@@ -31,9 +31,7 @@ func (p *presses) NextPress() (rune, int64, bool) {
 func TestOpen_LettersAreLabels(t *testing.T) {
 	queue := &presses{letters: []rune("AQBXY")} // Q has no meaning
 	source, err := Open(DefaultConfig(), queue, panel.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer func() {
 		errtest.Nil(t, source.Halt())
 	}()
@@ -66,8 +64,6 @@ func TestConfig_ValidateNamesKeys(t *testing.T) {
 	c.Good, c.Undo = "L2", "B"
 	err := c.Validate()
 	for _, want := range []string{`remote: good is unknown ("L2")`, "remote: undo is the same button as bad (B)"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		errtest.Contains(t, err, want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc/frames"
 )
 
@@ -85,9 +86,7 @@ func TestServer_SendsFramesWithTheirAge(t *testing.T) {
 		t.Error(got.Picture)
 	}
 	conn, _, err := connect(t, s, "/frames", cookie)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer conn.CloseNow()
 	for _, age := range []byte{4, 1, 0} {
 		if age == 0 {

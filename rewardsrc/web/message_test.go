@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 func TestParseMessage_RoundTrip(t *testing.T) {
@@ -62,9 +64,7 @@ func FuzzParseMessage(f *testing.F) {
 			t.Fatalf("accepted %+v", m)
 		}
 		text, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if again, err := parseMessage(text); err != nil || again != m {
 			t.Fatalf("%+v became %+v, %v", m, again, err)
 		}

@@ -78,9 +78,7 @@ func (l *lan) open(machine network, change func(*Config)) *Server {
 	s, err := openOn(machine, cfg, Options{
 		Period: time.Millisecond, Report: func(level Level, text string) { l.reports <- string(level) + ": " + text },
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	fatal.If(l.t, err)
 	l.t.Cleanup(func() { _ = s.Halt() })
 	return s
 }
@@ -145,9 +143,7 @@ func (l *lan) dial(address string) (seen *x509.Certificate) {
 		InsecureSkipVerify: true,
 		VerifyConnection:   func(c tls.ConnectionState) error { seen = c.PeerCertificates[0]; return nil },
 	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	fatal.If(l.t, err)
 	return seen
 }
 

@@ -374,9 +374,7 @@ func TestConfig_NamesInvalidKey(t *testing.T) {
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("%s: error %v", key, err)
-		}
+		errtest.Contains(t, cfg.Validate(), key, key)
 	}
 	errtest.Nil(t, DefaultConfig().Validate())
 }

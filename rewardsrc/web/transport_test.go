@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/frames"
@@ -227,9 +228,7 @@ func TestStream_ShowsTheEndOfTheRun(t *testing.T) {
 	s.End(Ending{Why: "a fault", Failed: true})
 	fatal.If(t, s.Halt())
 	b.until("the end", func(st state) bool { return st.Ended == "a fault" && st.Failed })
-	if err := <-b.ended; !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
+	errtest.Is(t, <-b.ended, io.EOF)
 }
 
 func TestStream_SendsFramesWithTheirAge(t *testing.T) {
@@ -245,13 +244,9 @@ func TestStream_SendsFramesWithTheirAge(t *testing.T) {
 			pictures.add(frames.Frame{At: 100 * second, JPEG: want})
 		}
 		var head [12]byte
-		if _, err := io.ReadFull(answer.Body, head[:]); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(io.ReadFull(answer.Body, head[:])))
 		picture := make([]byte, binary.LittleEndian.Uint32(head[:])-8)
-		if _, err := io.ReadFull(answer.Body, picture); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(io.ReadFull(answer.Body, picture)))
 		ms := math.Float64frombits(binary.LittleEndian.Uint64(head[4:]))
 		if !bytes.Equal(picture, want) || ms != 1000*float64(want[0]) {
 			t.Errorf("frame %v, age %g ms; want %v", picture, ms, want)

@@ -92,13 +92,9 @@ func (w *webkit) do(method, path string, body, value any) {
 		text = marshal(body)
 	}
 	r, err := http.NewRequest(method, w.session+path, bytes.NewReader(text))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, err)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, err)
 	defer answer.Body.Close()
 	var result struct{ Value json.RawMessage }
 	if err := json.NewDecoder(answer.Body).Decode(&result); err != nil || answer.StatusCode != http.StatusOK {
@@ -107,9 +103,7 @@ func (w *webkit) do(method, path string, body, value any) {
 	if value == nil {
 		return
 	}
-	if err := json.Unmarshal(result.Value, value); err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, json.Unmarshal(result.Value, value))
 }
 
 // until waits for an expression to match.
@@ -150,9 +144,7 @@ func (w *webkit) picture(name string) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(*pictures, name+".png"), data, 0o644)
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	fatal.If(w.t, err)
 }
 
 func TestPage_WorksInWebKit(t *testing.T) {

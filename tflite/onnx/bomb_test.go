@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite/internal/wire"
 )
@@ -78,9 +79,7 @@ func TestRead_RefusesBombsBeforeItAllocates(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err := Read("testdata/ufo/opset18-policy.onnx", path, true)
 		runtime.ReadMemStats(&after)
-		if err == nil || !strings.Contains(err.Error(), c.words) {
-			t.Errorf("%s: %v, want %q", name, err, c.words)
-		}
+		errtest.Contains(t, err, c.words, name)
 		if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 256 {
 			t.Errorf("%s: a file of %d KiB took %d MiB", name, len(c.fields)>>10, n)
 		}

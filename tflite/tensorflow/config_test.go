@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tflitetest"
@@ -13,9 +14,7 @@ import (
 var small = tflite.Dims{Obs: 9, Action: 2, Latent: 24, Ensemble: 2}
 
 func TestConfig_DefaultIsValid(t *testing.T) {
-	if err := tensorflow.DefaultConfig().Validate(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, tensorflow.DefaultConfig().Validate())
 }
 
 func TestConfig_ValidateNamesInvalidKeys(t *testing.T) {

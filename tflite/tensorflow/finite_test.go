@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tflitetest"
@@ -82,9 +83,7 @@ func TestModel_OverflowInsideTheNetworksIsErrNotFinite(t *testing.T) {
 				weights[i] = float32(math.Copysign(3e38, float64(x)))
 			}
 			b, err := tflite.New(manifest, tensors)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			q := randomInput(small, 4)
 			phi := make([]float64, small.Latent)
 			_, _, searchErr := native(t, b).Search(q.obs, q.candidates, q.belief)

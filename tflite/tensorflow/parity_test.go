@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"optibfm/hal/rover"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
@@ -33,9 +34,7 @@ func open(t testing.TB, b *tflite.Bundle, c tensorflow.Config, n int) tensorflow
 	}
 	fatal.If(t, err)
 	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, m.Close())
 	})
 	return m
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/internal/wire"
@@ -69,9 +70,7 @@ func TestSavedModel_OverflowInFrontOfAReLUIsErrNotFinite(t *testing.T) {
 	}
 	fatal.If(t, err)
 	defer func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, m.Close())
 	}()
 	phi, z := make([]float64, width), slices.Repeat([]float64{1}, width)
 	action, psi := make([]float32, width), make([]float32, width)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/internal/fatal"
 )
 
 // Kind is the kind of a frame, as in PROTOCOL.md.
@@ -77,9 +78,7 @@ func Serve(t testing.TB, options Options) *Server {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "robot.sock")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := &Server{
 		Address: "unix:" + path, options: options, listener: l,
 		done: make(chan struct{}), faulty: make(chan struct{}), acted: make(chan struct{}),

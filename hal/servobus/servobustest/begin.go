@@ -9,6 +9,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/serial"
 	"optibfm/hal/serial/serialtest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -146,9 +147,7 @@ func armOutside(t *testing.T, start func(*testing.T) Rig) {
 		d := open(t, r, Settings{})
 		err := d.Arm()
 		for _, want := range []string{"elbow", " rad", "-1.608 to 1.460 rad"} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("at %d: %v: no %q", place, err, want)
-			}
+			errtest.Contains(t, err, want, "at ", place)
 		}
 		write(t, d, disarmed...)
 		wantLimp(t, r, "refused")

@@ -1,11 +1,11 @@
 package servobustest
 
 import (
-	"errors"
 	"math"
 	"testing"
 
 	"optibfm/hal"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -49,9 +49,7 @@ func haltHoldsBesideDead(t *testing.T, start func(*testing.T) Rig) {
 	d := open(t, r, Settings{})
 	r.Miss(2, -1)
 	for range 3 { // an order in which the dead servo is the last
-		if err := d.Halt(held); !errors.Is(err, hal.ErrTimeout) {
-			t.Error(err)
-		}
+		errtest.Is(t, d.Halt(held), hal.ErrTimeout)
 	}
 	if r.Goal(1) != places[0] || r.Goal(2) != 100 || r.Goal(3) != 0 {
 		t.Errorf("goals %d, %d, %d, want %d, 100, 0", r.Goal(1), r.Goal(2), r.Goal(3), places[0])

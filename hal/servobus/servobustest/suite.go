@@ -147,9 +147,7 @@ func openArmed(t *testing.T, r Rig, s Settings, goals ...float64) hal.Device {
 func write(t *testing.T, d hal.Device, goals ...float64) {
 	t.Helper()
 	fatal.If(t, d.Write(goals))
-	if _, err := d.Read(make([]float64, samples)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errtest.Of(d.Read(make([]float64, samples))))
 }
 
 func faults(d hal.Device) hal.Faults { return d.(hal.Counting).Faults() }

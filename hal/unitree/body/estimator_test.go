@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/hal/legged"
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 )
 
@@ -30,9 +31,7 @@ func recorded(t *testing.T, file npz.Archive, scene string) []robot {
 	t.Helper()
 	shaped := func(name string, width int) ([]float64, []int) {
 		array, err := file.Shaped(scene+"/"+name, -1, -1, width)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return array.Float64s(), array.Shape()
 	}
 	readings, shape := shaped("readings", channels)

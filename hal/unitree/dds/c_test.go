@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"optibfm/hal/unitree/idl"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -81,9 +82,7 @@ func exchangeWithC[T interface {
 	if want := fmt.Sprintf("%d 0\n", exchanged); err != nil || line != want {
 		t.Errorf("messages with the C program, wrong checksums: %q, %v, want %q", line, err, want)
 	}
-	if err := errors.Join(end.Close(), echo.Wait()); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, errors.Join(end.Close(), echo.Wait()))
 }
 
 // startEcho builds and starts the C program on the loopback interface. Closing end ends it.

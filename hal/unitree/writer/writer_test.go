@@ -188,9 +188,7 @@ func (r *rig) runStandby() {
 	if r.dead.standby {
 		return
 	}
-	if _, err := r.standby.cycle(r.now); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, errtest.Of(r.standby.cycle(r.now)))
 }
 
 func (r *rig) runPrimary() {
@@ -198,9 +196,7 @@ func (r *rig) runPrimary() {
 		return
 	}
 	over, err := r.primary.cycle(r.now)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, err)
 	r.over = over
 }
 
@@ -215,9 +211,7 @@ func (r *rig) sense() error {
 // arm arms the robot and makes it follow for a while. It returns the action that holds the pose.
 func (r *rig) arm() []float32 {
 	r.t.Helper()
-	if err := errors.Join(r.sense(), r.robot.Arm()); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, errors.Join(r.sense(), r.robot.Arm()))
 	action := make([]float32, len(r.robot.Spec().Action))
 	for i := range action {
 		action[i] = r.net.q[i]
@@ -230,9 +224,7 @@ func (r *rig) arm() []float32 {
 
 func (r *rig) tick(action []float32) {
 	r.t.Helper()
-	if err := errors.Join(r.sense(), r.robot.Act(action)); err != nil {
-		r.t.Fatal(err)
-	}
+	fatal.If(r.t, errors.Join(r.sense(), r.robot.Act(action)))
 	r.run(20 * ms)
 }
 
@@ -489,9 +481,7 @@ func TestWriter_RefusesToBegin(t *testing.T) {
 		wrong(r)
 		r.run(100 * ms)
 		_ = r.sense() // the state may be the reason
-		if err := r.robot.Arm(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		errtest.Contains(t, r.robot.Arm(), want)
 		if err := r.robot.Halt(); err != nil { // as the control process does after a refusal
 			t.Errorf("%s: halt: %v", want, err)
 		}
@@ -648,9 +638,7 @@ func TestRobot_SenseAndActAllocateNothing(t *testing.T) {
 	obs := make([]float32, len(r.robot.Spec().Obs))
 	r.net.written = make([]command, 0, 100_000)
 	if n := testing.AllocsPerRun(200, func() {
-		if _, err := r.robot.Sense(obs); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errtest.Of(r.robot.Sense(obs)))
 		fatal.If(t, r.robot.Act(action))
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

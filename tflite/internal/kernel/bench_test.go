@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 // zeros is the fraction of sparse inputs that are 0, in all rows.
@@ -54,9 +56,7 @@ func best(b *testing.B, f func()) float64 {
 // processorTime returns the processor time of the process in nanoseconds.
 func processorTime(b *testing.B) int64 {
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t))
 	return t.Nano()
 }
 

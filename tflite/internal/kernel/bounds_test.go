@@ -11,6 +11,7 @@ import (
 
 	"github.com/x448/float16"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -24,9 +25,7 @@ func fenced[T float32 | uint32 | float16.Float16](t *testing.T, n int) []T {
 		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	fatal.If(t, err)
 	t.Cleanup(func() {
-		if err := syscall.Munmap(memory); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, syscall.Munmap(memory))
 	})
 	fatal.If(t, syscall.Mprotect(memory[room:], syscall.PROT_NONE))
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), room/size)[room/size-n:]
