@@ -78,14 +78,6 @@ func TestLoad_ReturnsTheSavedBundle(t *testing.T) {
 	}
 }
 
-// wantError fails the test unless err contains the words.
-func wantError(t *testing.T, name string, err error, words string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("%s: %v, want an error with %q", name, err, words)
-	}
-}
-
 // headerEntry is an entry of a safetensors header.
 func headerEntry(name, dtype, shape, offsets string) string {
 	return fmt.Sprintf(`"%s":{"dtype":"%s","shape":[%s],"data_offsets":[%s]}`, name, dtype, shape, offsets)
@@ -136,7 +128,7 @@ func TestLoad_RejectsDamagedWeights(t *testing.T) {
 		"asymmetric cov_b": {withCov(1, -0.5), "not symmetric"},
 	} {
 		_, err := Load(files(t, m, c.weights))
-		wantError(t, name, err, c.words)
+		errtest.Contains(t, err, c.words, name)
 	}
 }
 
@@ -172,7 +164,7 @@ func TestLoad_RejectsMalformedHeader(t *testing.T) {
 		"many dimensions":     {f32("1,1,1,1,1,1,1,1,1", "0,4", "1234"), "dimensions"},
 	} {
 		_, err := Load(files(t, m, c.weights))
-		wantError(t, name, err, c.words)
+		errtest.Contains(t, err, c.words, name)
 	}
 }
 
@@ -182,13 +174,13 @@ func TestLoad_RejectsWeightsWithAnotherHash(t *testing.T) {
 	data := fsys[weightsFileName].Data
 	data[len(data)-1] ^= 1
 	_, err := Load(fsys)
-	wantError(t, "one bit", err, "sha256")
+	errtest.Contains(t, err, "sha256", "one bit")
 	delete(fsys, weightsFileName)
 	_, err = Load(fsys)
-	wantError(t, "no weights", err, weightsFileName)
+	errtest.Contains(t, err, weightsFileName, "no weights")
 	delete(fsys, manifestFileName)
 	_, err = Load(fsys)
-	wantError(t, "no manifest", err, manifestFileName)
+	errtest.Contains(t, err, manifestFileName, "no manifest")
 }
 
 func TestLoad_RejectsNegativeVariance(t *testing.T) {
@@ -198,7 +190,7 @@ func TestLoad_RejectsNegativeVariance(t *testing.T) {
 	tensors[meanName] = Tensor{Shape: []int{2}, F32: []float32{0, 0}}
 	tensors[varName] = Tensor{Shape: []int{2}, F32: []float32{1, -1}}
 	_, err := Load(files(t, m, encodeWeights(t, tensors)))
-	wantError(t, "variance", err, "negative")
+	errtest.Contains(t, err, "negative", "variance")
 }
 
 func TestLoad_RejectsDamagedManifest(t *testing.T) {
@@ -236,7 +228,7 @@ func TestLoad_RejectsDamagedManifest(t *testing.T) {
 	} {
 		fsys := fstest.MapFS{manifestFileName: {Data: []byte(c.text)}, weightsFileName: {Data: weights}}
 		_, err := Load(fsys)
-		wantError(t, name, err, c.words)
+		errtest.Contains(t, err, c.words, name)
 	}
 }
 
@@ -259,7 +251,7 @@ func TestParseCheckpoint_NamesUnsupportedKeys(t *testing.T) {
 		{`"z_dim": 50`, `"z_dim": 0`, "latent is 0"},
 	} {
 		_, err := parseCheckpoint([]byte(strings.Replace(cheetahConfig, c.from, c.to, 1)), nil)
-		wantError(t, c.to, err, c.words)
+		errtest.Contains(t, err, c.words, c.to)
 	}
 }
 
@@ -330,10 +322,10 @@ func TestParseCheckpoint_NamesDamagedGroups(t *testing.T) {
 			t.Errorf("%q does not occur", c.from)
 		}
 		_, err := parseCheckpoint([]byte(config), []byte(init))
-		wantError(t, c.to, err, c.words)
+		errtest.Contains(t, err, c.words, c.to)
 	}
 	_, err := parseCheckpoint([]byte(bfmZeroConfig), nil)
-	wantError(t, "no init_kwargs.json", err, "init_kwargs.json")
+	errtest.Contains(t, err, "init_kwargs.json", "no init_kwargs.json")
 }
 
 func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
@@ -364,7 +356,7 @@ func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
 		if c.words == "" && err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if c.words != "" {
-			wantError(t, name, err, c.words)
+			errtest.Contains(t, err, c.words, name)
 		}
 	}
 	whole := encodeWeights(t, constants(a))
@@ -373,7 +365,7 @@ func TestLoadDir_RejectsDamagedBFMZeroWeights(t *testing.T) {
 			CheckpointFileName: {Data: []byte(bfmZeroConfig)}, initFileName: {Data: []byte(bfmZeroInit)},
 			weightsFileName: {Data: whole[:size]},
 		}, "g1", &packing{})
-		wantError(t, fmt.Sprint("truncated to ", size), err, "copy the file again")
+		errtest.Contains(t, err, "copy the file again", fmt.Sprint("truncated to ", size))
 	}
 }
 
@@ -407,7 +399,7 @@ func TestManifest_KeepsGroups(t *testing.T) {
 		{`"size": 4,`, ``, "group 0: missing keys: size"},
 	} {
 		_, err := parseManifest([]byte(strings.Replace(string(text), c.from, c.to, 1)))
-		wantError(t, c.to, err, c.words)
+		errtest.Contains(t, err, c.words, c.to)
 	}
 }
 
@@ -441,7 +433,7 @@ func TestReadSafetensors_AcceptsNamesOfTorch(t *testing.T) {
 	}
 	_, err := parseSafetensors(weightsOf(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},`+
 		`"module.a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, "12345678"))
-	wantError(t, "twice", err, `"module.a" are the same`)
+	errtest.Contains(t, err, `"module.a" are the same`, "twice")
 }
 
 func TestReadSafetensors_SkipsOtherTypes(t *testing.T) {
@@ -454,7 +446,7 @@ func TestReadSafetensors_SkipsOtherTypes(t *testing.T) {
 		t.Errorf("%v, %v", tensors, err)
 	}
 	_, err = parseSafetensors(raw)
-	wantError(t, "asked for", err, "is not supported; save it as F32")
+	errtest.Contains(t, err, "is not supported; save it as F32", "asked for")
 }
 
 func TestReadSafetensors_NamesOtherFiles(t *testing.T) {
@@ -464,10 +456,10 @@ func TestReadSafetensors_NamesOtherFiles(t *testing.T) {
 		"PK\x03\x04 archive/data.pkl":                              "a zip archive",
 	} {
 		_, err := parseSafetensors([]byte(text))
-		wantError(t, text, err, words)
+		errtest.Contains(t, err, words, text)
 		if text[0] != 'P' {
 			_, err = parseManifest([]byte(text))
-			wantError(t, text, err, words)
+			errtest.Contains(t, err, words, text)
 		}
 	}
 }

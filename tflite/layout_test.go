@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"optibfm/internal/errtest"
+
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 )
@@ -94,12 +96,12 @@ func TestParseCheckpoint_NamesDamageOfEachLayout(t *testing.T) {
 			t.Errorf("%s: %q does not occur", c.checkpoint, c.from)
 		}
 		_, err := loadAny(files, c.checkpoint, &packing{})
-		wantError(t, c.checkpoint+": "+c.to, err, c.words)
+		errtest.Contains(t, err, c.words, c.checkpoint+": "+c.to)
 	}
 	files := checkpointFiles(t, "tdjepa")
 	delete(files, initFileName)
 	_, err := loadAny(files, "tdjepa", &packing{})
-	wantError(t, "no "+initFileName, err, initFileName+" is missing")
+	errtest.Contains(t, err, initFileName+" is missing", "no "+initFileName)
 }
 
 // unindented joins the lines of a JSON text.
@@ -210,7 +212,7 @@ func TestLoadDir_NamesDamageOfEachLayout(t *testing.T) {
 			files[CheckpointFileName] = &fstest.MapFile{Data: []byte(c.config)}
 			files[weightsFileName] = &fstest.MapFile{Data: []byte(c.weights)}
 			_, err := loadAny(files, layout, &packing{})
-			wantError(t, layout+": "+damage, err, c.want)
+			errtest.Contains(t, err, c.want, layout+": "+damage)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
+
 	"optibfm/internal/fatal"
 )
 
@@ -154,8 +156,8 @@ func TestLoadSavedModel_RejectsDamage(t *testing.T) {
 			dir, _ := savedBundle(t)
 			c.damage(t, dir)
 			_, err := LoadSavedModel(dir)
-			wantError(t, name, err, c.want)
-			wantError(t, name, err, dir)
+			errtest.Contains(t, err, c.want, name)
+			errtest.Contains(t, err, dir, name)
 		})
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
+
 	"optibfm/hal"
 	"optibfm/hal/haltest"
 	"optibfm/internal/fatal"
@@ -124,7 +126,7 @@ func TestWelcome_RefusesBadMeasurement(t *testing.T) {
 		m, err := decodeWelcome(aMeasuredWelcome(c.name, c.scale, c.offset))
 		if c.want != "" {
 			var broken *ProtocolError
-			if expectError(t, err, c.want); !errors.As(err, &broken) {
+			if errtest.Contains(t, err, c.want); !errors.As(err, &broken) {
 				t.Errorf("%q: not a ProtocolError: %v", c.name, err)
 			}
 			continue
@@ -178,7 +180,7 @@ func TestServe_RefusesMeasurementsBesideTheObservation(t *testing.T) {
 		change(&spec)
 		l, err := Listen("unix:" + filepath.Join(t.TempDir(), "robot.sock"))
 		fatal.If(t, err)
-		expectError(t, Serve(context.Background(), l, meter{haltest.New(spec)}, nil), want)
+		errtest.Contains(t, Serve(context.Background(), l, meter{haltest.New(spec)}, nil), want)
 		if _, err := l.Accept(); err == nil {
 			t.Error("the listener is open")
 		}

@@ -74,11 +74,6 @@ func dial(t testing.TB, config Config) *Robot {
 	return r
 }
 
-func expectError(t *testing.T, err error, want string) {
-	t.Helper()
-	errtest.Contains(t, err, want)
-}
-
 func TestServe_LockstepTickIsOneRoundTrip(t *testing.T) {
 	s := serve(t, 3, 2).start(t)
 	r := dial(t, Config{Address: s.address})
@@ -136,10 +131,10 @@ func TestServe_HaltLatchesOnBothSides(t *testing.T) {
 	errtest.Is(t, r.Act([]float32{0}), hal.ErrHalted, "a halted robot acts")
 	fatal.If(t, r.Arm())
 	fatal.If(t, r.Act([]float32{1}))
-	expectError(t, r.Act([]float32{2}), `"a0" is not within its limits`)
-	expectError(t, r.Act([]float32{0, 0}), "wrong length")
+	errtest.Contains(t, r.Act([]float32{2}), `"a0" is not within its limits`)
+	errtest.Contains(t, r.Act([]float32{0, 0}), "wrong length")
 	fatal.If(t, r.Close())
-	expectError(t, r.Act([]float32{0}), "it was closed")
+	errtest.Contains(t, r.Act([]float32{0}), "it was closed")
 	fatal.If(t, <-s.ends)
 	s.stop()
 	if s.sim.Halts != 4 || s.sim.Acts != 2 {
@@ -190,9 +185,9 @@ func TestServe_StopInputHaltsTheRobot(t *testing.T) {
 			err = errors.Join(err, r.Act([]float32{1}))
 			sense(true)
 		}
-		expectError(t, err, "the stop input of the robot is pressed")
+		errtest.Contains(t, err, "the stop input of the robot is pressed")
 		fatal.If(t, r.Halt())
-		expectError(t, r.Arm(), "the stop input of the robot is pressed")
+		errtest.Contains(t, r.Arm(), "the stop input of the robot is pressed")
 		fatal.If(t, r.Close())
 		s.stop()
 		if robot.Acts != 1 || !robot.Halted {
@@ -220,13 +215,13 @@ func TestServe_RobotErrorsKeepConnection(t *testing.T) {
 	}
 	s.start(t)
 	r := dial(t, Config{Address: s.address})
-	expectError(t, r.Reset(13), "reset: server error: 13 is unlucky [2J")
+	errtest.Contains(t, r.Reset(13), "reset: server error: 13 is unlucky [2J")
 	fatal.If(t, r.Reset(1))
 	fatal.If(t, r.Arm())
 	obs := make([]float32, 2)
 	fatal.If(t, r.Act([]float32{0}))
 	_, err := r.Sense(obs)
-	expectError(t, err, `observation "o1" is not finite (NaN)`)
+	errtest.Contains(t, err, `observation "o1" is not finite (NaN)`)
 	_, err = r.Sense(obs)
 	fatal.If(t, err)
 	errtest.Is(t, r.Act([]float32{0}), hal.ErrHalted, "a halted robot acts")
@@ -243,7 +238,7 @@ func TestServe_RefusesResetWithoutSimulator(t *testing.T) {
 	defer cancel()
 	go func() { _ = Serve(ctx, l, robot, nil) }()
 	r := dial(t, Config{Address: address})
-	expectError(t, r.Reset(1), "not a simulator")
+	errtest.Contains(t, r.Reset(1), "not a simulator")
 	_, err = r.Sense(make([]float32, 1))
 	fatal.If(t, err)
 	if _, ok := r.Reward(); ok || r.CanReset() {
@@ -252,7 +247,7 @@ func TestServe_RefusesResetWithoutSimulator(t *testing.T) {
 	brief, cancelBrief := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancelBrief()
 	_, err = Dial(brief, Config{Address: address}) // the first client is still there
-	expectError(t, err, "waiting for the welcome")
+	errtest.Contains(t, err, "waiting for the welcome")
 }
 
 // starter starts a server at the first write: the notice of a Dial without one.
@@ -284,7 +279,7 @@ func TestDial_ResolvesMulticastNames(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := Dial(ctx, Config{Address: "tcp:robot.local:5555"})
-	expectError(t, err, "robot.local: context canceled; use the address")
+	errtest.Contains(t, err, "robot.local: context canceled; use the address")
 }
 
 func TestServe_HaltsWhenClientVanishes(t *testing.T) {
@@ -293,7 +288,7 @@ func TestServe_HaltsWhenClientVanishes(t *testing.T) {
 	fatal.If(t, r.Arm())
 	fatal.If(t, r.Act([]float32{1}))
 	r.sock.shut() // no halt, no bye
-	expectError(t, <-s.ends, "the client left without bye")
+	errtest.Contains(t, <-s.ends, "the client left without bye")
 	s.stop()
 	if s.sim.Halts != 1 || s.sim.Output[0] != 0 {
 		t.Errorf("%d halts, output %v", s.sim.Halts, s.sim.Output)
@@ -307,8 +302,8 @@ func TestServe_DeadmanHaltsRobot(t *testing.T) {
 		t.Errorf("the client says %v", got)
 	}
 	fatal.If(t, r.Arm())
-	expectError(t, <-s.ends, "silent for longer than its deadman time (30ms)")
-	expectError(t, r.Arm(), "the server")
+	errtest.Contains(t, <-s.ends, "silent for longer than its deadman time (30ms)")
+	errtest.Contains(t, r.Arm(), "the server")
 	s.stop()
 	if !s.sim.Halted {
 		t.Error("the robot is not halted")
@@ -320,7 +315,7 @@ func TestServe_DeadmanWaitsForFirstRequest(t *testing.T) {
 	r := dial(t, Config{Address: s.address, Mode: Free, DeadmanMs: 20})
 	time.Sleep(100 * time.Millisecond) // it loads its model
 	fatal.If(t, r.Arm())
-	expectError(t, <-s.ends, "silent for longer than its deadman time (20ms)")
+	errtest.Contains(t, <-s.ends, "silent for longer than its deadman time (20ms)")
 	s.stop()
 }
 
@@ -361,7 +356,7 @@ func TestServe_FreeModeReportsRefusedAct(t *testing.T) {
 	fatal.If(t, r.Act([]float32{0}))
 	_, err := r.Sense(make([]float32, 1))
 	fatal.If(t, err)
-	expectError(t, r.Act([]float32{0}), "act: server error: stuck")
+	errtest.Contains(t, r.Act([]float32{0}), "act: server error: stuck")
 }
 
 func TestServe_TickAllocatesNothing(t *testing.T) {
@@ -423,7 +418,7 @@ func TestServe_RefusesBadProtocol(t *testing.T) {
 			robot := haltest.New(haltest.Spec(1, 1))
 			fatal.If(t, robot.Arm())
 			err := serveOne(context.Background(), newScript(c.sent), robot)
-			expectError(t, err, c.want)
+			errtest.Contains(t, err, c.want)
 			if !robot.Halted || robot.Acts != 0 {
 				t.Error("the robot is not halted, or moved")
 			}
@@ -447,7 +442,7 @@ func TestListen_ReplacesOnlyAbandonedSocket(t *testing.T) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	fatal.If(t, err)
 	_, err = Listen("unix:" + path)
-	expectError(t, err, "choose another address")
+	errtest.Contains(t, err, "choose another address")
 	l.SetUnlinkOnClose(false)
 	fatal.If(t, l.Close())
 	l2, err := Listen("unix:" + path)

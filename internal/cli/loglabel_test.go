@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 
+	"optibfm/internal/errtest"
+
 	"optibfm/internal/fatal"
 	"optibfm/internal/taskstore"
 )
@@ -78,6 +80,6 @@ func TestLogLabel_RefusesContradictoryFlags(t *testing.T) {
 		{[]string{"--propose", "3", "--save", "x"}, "missing [labels]"},
 	} {
 		_, err := execute(append([]string{"log", "label", "run.mcap"}, c.args...)...)
-		wantError(t, err, c.want)
+		errtest.Contains(t, err, c.want)
 	}
 }

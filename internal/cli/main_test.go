@@ -32,12 +32,6 @@ func execute(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// wantError fails unless an error contains some words.
-func wantError(t *testing.T, err error, words string) {
-	t.Helper()
-	errtest.Contains(t, err, words)
-}
-
 func TestHelp_ExamplesParse(t *testing.T) {
 	rigtest.CheckHelp(t, NewRootCommand())
 	out, err := execute("--help")
@@ -115,12 +109,12 @@ func TestConfig_InitWritesAValidFileOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	fatal.If(t, os.WriteFile(path, []byte("precious"), 0o600))
 	_, err := execute("config", "init", "-o", path)
-	wantError(t, err, "the file exists")
+	errtest.Contains(t, err, "the file exists")
 	if text, _ := os.ReadFile(path); string(text) != "precious" {
 		t.Errorf("the file holds %q", text)
 	}
 	_, err = execute("config", "init", "rovre")
-	wantError(t, err, "did you mean rover?")
+	errtest.Contains(t, err, "did you mean rover?")
 }
 
 func TestUsage_ProposesTheNearestAndShowsTheUsage(t *testing.T) {
@@ -139,7 +133,7 @@ func TestUsage_ProposesTheNearestAndShowsTheUsage(t *testing.T) {
 		{"log info " + empty, "the file is empty, so it has no labels"},
 	} {
 		_, err := execute(strings.Fields(c.args)...)
-		wantError(t, err, c.want)
+		errtest.Contains(t, err, c.want)
 	}
 }
 
@@ -164,7 +158,7 @@ func TestRun_NamesWhatIsMissingAndWhereItComesFrom(t *testing.T) {
 			"`optibfm config init robot",
 	} {
 		_, err := execute("run", "--config", bundle)
-		wantError(t, err, want)
+		errtest.Contains(t, err, want)
 	}
 	for bundle, want := range map[string]string{
 		"models/mine":   "train a model (docs/training.md), import one (docs/models.md)",
@@ -172,11 +166,11 @@ func TestRun_NamesWhatIsMissingAndWhereItComesFrom(t *testing.T) {
 		"no/such/model": "run this command in the folder of the repository",
 	} {
 		_, err := execute("run", "--set", "model.bundle="+bundle)
-		wantError(t, err, want)
+		errtest.Contains(t, err, want)
 	}
 	t.Chdir(t.TempDir())
 	_, err := execute("run", "--config", "walker")
-	wantError(t, err, "models/walker: file does not exist; run this command in the folder of the repository")
+	errtest.Contains(t, err, "models/walker: file does not exist; run this command in the folder of the repository")
 }
 
 func TestConfig_ValidateShowsTheMistakesOfAllFiles(t *testing.T) {
@@ -225,7 +219,7 @@ func TestConfig_ShowAndList(t *testing.T) {
 
 func TestReplay_PageTakesNoOtherOutput(t *testing.T) {
 	_, err := execute("replay", "x.mcap", "--html", "x.html", "--kappa", "1")
-	wantError(t, err, "html")
+	errtest.Contains(t, err, "html")
 }
 
 // A program of another name prints its own name: internal/shell knows every command that a text may advise.

@@ -86,6 +86,37 @@ func (p *Phone) dial(ctx context.Context) *websocket.Conn {
 	return conn
 }
 
+// message is a message of the console. The fields depend on its type.
+type message struct {
+	Type, Error string
+	Outcomes    []struct {
+		Press  uint64
+		Status string
+	}
+	View struct{ Tick, Labels uint64 }
+	Ending
+}
+
+// watch opens the page, sends a message unless it is empty, and calls until with each message of the console, and
+// with a function that sends one, until it returns true.
+func (p *Phone) watch(first string, until func(m message, send func(text string)) (end bool)) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
+	defer cancel()
+	conn := p.dial(ctx)
+	send := func(text string) { fatal.If(p.t, conn.Write(ctx, websocket.MessageText, []byte(text))) }
+	if first != "" {
+		send(first)
+	}
+	for end := false; !end; {
+		_, data, err := conn.Read(ctx)
+		fatal.If(p.t, err)
+		var m message
+		fatal.If(p.t, json.Unmarshal(data, &m))
+		end = until(m, send)
+	}
+}
+
 // open opens the page's socket or, of a robot with pictures, that of its pictures.
 func (p *Phone) open(ctx context.Context, path string) (*websocket.Conn, error) {
 	header := http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}
@@ -149,72 +180,37 @@ func (p *Phone) PressAgain(ctx context.Context, interval time.Duration) {
 // Press sends a press after 50 ticks and returns its final status, such as "counted".
 func (p *Phone) Press(kind string) (status string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
-	defer cancel()
-	conn := p.dial(ctx)
 	p.presses++
-	for sent := false; ; {
-		_, data, err := conn.Read(ctx)
-		fatal.If(p.t, err)
-		var m struct {
-			Type     string
-			Outcomes []struct {
-				Press  uint64
-				Status string
-			}
-			View struct{ Tick uint64 }
-		}
-		fatal.If(p.t, json.Unmarshal(data, &m))
+	sent := false
+	p.watch("", func(m message, send func(string)) bool {
 		if m.Type == "state" && !sent && m.View.Tick > 50 { // there are states to credit
 			sent = true
-			press := fmt.Sprintf(`{"type":"press","id":%d,"kind":%q,"at":1}`, p.presses, kind)
-			fatal.If(p.t, conn.Write(ctx, websocket.MessageText, []byte(press)))
+			send(fmt.Sprintf(`{"type":"press","id":%d,"kind":%q,"at":1}`, p.presses, kind))
 		}
 		for _, o := range m.Outcomes {
 			if o.Press == p.presses && o.Status != "saved" {
-				return o.Status
+				status = o.Status
 			}
 		}
-	}
+		return status != ""
+	})
+	return status
 }
 
 // ChangeTask sends a message about tasks and returns why it had no effect, "" if it had.
 func (p *Phone) ChangeTask(kind, name string) (refused string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
-	defer cancel()
-	conn := p.dial(ctx)
-	message := fmt.Appendf(nil, `{"type":"task","kind":%q,"name":%q}`, kind, name)
-	fatal.If(p.t, conn.Write(ctx, websocket.MessageText, message))
-	for {
-		_, data, err := conn.Read(ctx)
-		fatal.If(p.t, err)
-		var m struct{ Type, Error string }
-		fatal.If(p.t, json.Unmarshal(data, &m))
-		if m.Type == "tasks" {
-			return m.Error
-		}
-	}
+	p.watch(fmt.Sprintf(`{"type":"task","kind":%q,"name":%q}`, kind, name), func(m message, _ func(string)) bool {
+		refused = m.Error
+		return m.Type == "tasks"
+	})
+	return refused
 }
 
 // AwaitLabels waits until the page shows that so many labels count.
 func (p *Phone) AwaitLabels(n uint64) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
-	defer cancel()
-	conn := p.dial(ctx)
-	var m struct {
-		Type string
-		View struct{ Labels uint64 }
-	}
-	for m.Type != "state" || m.View.Labels != n {
-		_, data, err := conn.Read(ctx)
-		if err != nil {
-			p.t.Fatalf("the page shows %d labels, want %d: %v", m.View.Labels, n, err)
-		}
-		m.Type = ""
-		fatal.If(p.t, json.Unmarshal(data, &m))
-	}
+	p.watch("", func(m message, _ func(string)) bool { return m.Type == "state" && m.View.Labels == n })
 }
 
 // Ending is what the page shows at the end of a run.
@@ -224,25 +220,16 @@ type Ending struct {
 }
 
 // Ending calls act while the page is open, and returns the end of the run.
-func (p *Phone) Ending(act func()) Ending {
+func (p *Phone) Ending(act func()) (end Ending) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
-	defer cancel()
-	conn := p.dial(ctx)
-	for acted := false; ; {
-		_, data, err := conn.Read(ctx)
-		fatal.If(p.t, err)
-		var m struct {
-			Type string
-			Ending
-		}
-		fatal.If(p.t, json.Unmarshal(data, &m))
-		if m.Ended != "" {
-			return m.Ending
-		}
-		if m.Type == "state" && !acted {
+	acted := false
+	p.watch("", func(m message, _ func(string)) bool {
+		if m.Ended == "" && m.Type == "state" && !acted {
 			acted = true
 			act()
 		}
-	}
+		end = m.Ending
+		return m.Ended != ""
+	})
+	return end
 }
