@@ -105,8 +105,7 @@ func FuzzMessages(f *testing.F) {
 // preambleOf returns the records before the first message of a log.
 func preambleOf(t testing.TB) []byte {
 	disk := &fakeDisk{free: -1}
-	_, err := newWriter("fake", disk, testMetadata(testShape), logChannels, Options{})
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(newWriter("fake", disk, testMetadata(testShape), logChannels, Options{})))
 	return disk.data
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -73,8 +74,7 @@ func digestTicks(t *testing.T, r *Reader) (held int, digest uint64) {
 
 func TestRecover_KeepsTheFormatOfTheLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "recovered.mcap")
-	_, err := Recover(filepath.Join("testdata", "golden", "format5-paper.mcap"), path)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(Recover(filepath.Join("testdata", "golden", "format5-paper.mcap"), path)))
 	r := open(t, path)
 	result, err := Verify(r)
 	fatal.If(t, err)

@@ -165,9 +165,7 @@ func (w *world) run() {
 	}
 }
 
-func (w *world) sense() {
-	errtest.Nil(w.t, errtest.Of(w.body.Sense(w.seen[:])))
-}
+func (w *world) sense() { errtest.Nil(w.t, errtest.Of(w.body.Sense(w.seen[:]))) }
 
 // show copies the body's motion to the sensors.
 func (w *world) show() {
@@ -228,8 +226,6 @@ func (w *world) stoppedAfter(since time.Time) (time.Duration, error) {
 }
 
 // busOff reports a CAN controller that left the bus.
-func (w *world) busOff() {
-	w.motors.Bus.Report(canBusOff, 0)
-}
+func (w *world) busOff() { w.motors.Bus.Report(canBusOff, 0) }
 
 const canBusOff = 0x40 // CAN_ERR_BUSOFF, include/uapi/linux/can/error.h

@@ -100,8 +100,7 @@ func searchOf(b *testing.B, n *tflite.Network, labels, count int, rng *rand.Rand
 	fatal.If(b, err)
 	phi, mean, invR, z := make([]float64, d), make([]float64, d), make([]float64, d*d), make([]float64, d)
 	for range labels {
-		err := errors.Join(n.Backward(phi, randoms32(rng, width)), p.Update(phi, rng.NormFloat64(), 1))
-		fatal.If(b, err)
+		fatal.If(b, errors.Join(n.Backward(phi, randoms32(rng, width)), p.Update(phi, rng.NormFloat64(), 1)))
 	}
 	p.Mean(mean)
 	p.InvR(invR)

@@ -287,9 +287,7 @@ func checkAllocations(t *testing.T, m tflite.Manifest) {
 		"Act": func() error { return n.Act(action, obs, z) },
 		"Psi": func() error { return n.Psi(psi, obs, action, z) },
 	} {
-		if allocs := testing.AllocsPerRun(100, func() {
-			fatal.If(t, call())
-		}); allocs != 0 {
+		if allocs := testing.AllocsPerRun(100, func() { fatal.If(t, call()) }); allocs != 0 {
 			t.Errorf("%s: %g allocations", what, allocs)
 		}
 	}

@@ -124,8 +124,7 @@ func TestSavePrior_GivesSavedModelsAPrior(t *testing.T) {
 		}
 	}
 	put(t, filepath.Join(dir, priorFileName), "damaged")
-	_, err := LoadSavedModel(dir)
-	errtest.Contains(t, err, priorFileName, "damaged prior")
+	errtest.Contains(t, errtest.Of(LoadSavedModel(dir)), priorFileName, "damaged prior")
 }
 
 func TestSavePrior_FailureLeavesAValidBundle(t *testing.T) {
@@ -228,8 +227,7 @@ func TestLoad_RejectsDamagedPrior(t *testing.T) {
 		"null":           {text(`"width": 1.5`, `"width": null`), "null"},
 		"no description": {text(`"prior": {`, `"prior": 1, "x": {`), "prior: 1, want a JSON object"},
 	} {
-		_, err := Load(c.fsys)
-		errtest.Contains(t, err, c.words, name)
+		errtest.Contains(t, errtest.Of(Load(c.fsys)), c.words, name)
 	}
 }
 

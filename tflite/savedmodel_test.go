@@ -102,9 +102,7 @@ func replace(from, to string) damage {
 }
 
 func remove(name string) damage {
-	return func(t *testing.T, dir string) {
-		fatal.If(t, os.Remove(filepath.Join(dir, name)))
-	}
+	return func(t *testing.T, dir string) { fatal.If(t, os.Remove(filepath.Join(dir, name))) }
 }
 
 func write(name, text string) damage {

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -150,8 +151,7 @@ func TestWrite_ReportsCutAndDamage(t *testing.T) {
 		r, err := flightlog.NewReader(bytes.NewReader(c.log), int64(len(c.log)))
 		fatal.If(t, err)
 		var page bytes.Buffer
-		_, err = Write(&page, r, name+".mcap", nil)
-		fatal.If(t, err)
+		fatal.If(t, errtest.Of(Write(&page, r, name+".mcap", nil)))
 		for _, want := range c.want {
 			if !bytes.Contains(page.Bytes(), []byte(want)) {
 				t.Errorf("%s: the page lacks %q", name, want)
@@ -222,7 +222,6 @@ func unpack[T any](t *testing.T, p packed) []T {
 	fatal.If(t, err)
 	var zero T
 	out := make([]T, len(raw)/binary.Size(zero))
-	_, err = binary.Decode(raw, binary.LittleEndian, out)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(binary.Decode(raw, binary.LittleEndian, out)))
 	return out
 }

@@ -90,8 +90,7 @@ func TestWelcome_HasVersion1WithoutMeasurements(t *testing.T) {
 	if string(b) != want {
 		t.Errorf("encoded to\n%q, want\n%q", b, want)
 	}
-	_, err := decodeWelcome(b)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(decodeWelcome(b)))
 }
 
 // A server of version 1 refuses every other hello.

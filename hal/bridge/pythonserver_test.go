@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -52,8 +53,7 @@ func TestPythonServer_RefusesBadProtocol(t *testing.T) {
 		expectAnswer(t, path, sent, want)
 	}
 	r := dial(t, Config{Address: "unix:" + path})
-	_, err = r.Sense(make([]float32, 2))
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(r.Sense(make([]float32, 2))))
 }
 
 // expectAnswer sends bytes and checks that the complete answer contains want.
@@ -63,8 +63,7 @@ func expectAnswer(t *testing.T, path string, sent []byte, want string) {
 	conn, err := d.DialContext(context.Background(), "unix", path)
 	fatal.If(t, err)
 	defer conn.Close()
-	_, err = conn.Write(sent)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(conn.Write(sent)))
 	fatal.If(t, conn.(*net.UnixConn).CloseWrite())
 	fatal.If(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	var all []byte

@@ -227,8 +227,7 @@ func TestRobot_FreeModeReusesSampleUntilStale(t *testing.T) {
 		t.Errorf("%v, want ErrStale", err)
 	}
 	r.timeout, r.stale = time.Minute, time.Minute
-	_, err = r.Sense(obs)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(r.Sense(obs)))
 	if obs[0] != 4 {
 		t.Errorf("a late answer was taken for the present one: %v", obs)
 	}
@@ -327,16 +326,14 @@ func TestConfig_RefusesInvalid(t *testing.T) {
 		{Config{Command: []string{""}}, "the program is empty"},
 	}
 	for _, c := range cases {
-		_, err := Dial(context.Background(), c.config)
-		errtest.Contains(t, err, c.want)
+		errtest.Contains(t, errtest.Of(Dial(context.Background(), c.config)), c.want)
 	}
 	_, err := Dial(context.Background(), Config{Address: "unix:/nonexistent", StartTimeoutMs: 50, Output: io.Discard})
 	errtest.Contains(t, err, "start the server first")
 }
 
 func TestRemoteError_IsErrHalted(t *testing.T) {
-	err := decodeError(encodeError(kindAct, CodeHalted, "halted"))
-	errtest.Is(t, err, hal.ErrHalted)
+	errtest.Is(t, decodeError(encodeError(kindAct, CodeHalted, "halted")), hal.ErrHalted)
 	if errors.Is(decodeError(encodeError(kindAct, CodeRobot, "stuck")), hal.ErrHalted) {
 		t.Error("every error is ErrHalted")
 	}
@@ -345,8 +342,7 @@ func TestRemoteError_IsErrHalted(t *testing.T) {
 func TestClient_RefusesConnectionWithoutDescriptor(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()
-	_, err := newSocket(a)
-	errtest.Contains(t, err, "use a Unix or TCP socket")
+	errtest.Contains(t, errtest.Of(newSocket(a)), "use a Unix or TCP socket")
 	errtest.Is(t, errtest.Of(a.Write([]byte{1})), io.ErrClosedPipe, "the connection was not closed")
 }
 

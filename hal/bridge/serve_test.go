@@ -112,8 +112,7 @@ func TestServe_LockstepSensesAgain(t *testing.T) {
 	r := dial(t, Config{Address: s.address})
 	obs := make([]float32, 1)
 	for i := range 3 {
-		_, err := r.Sense(obs)
-		fatal.If(t, err)
+		fatal.If(t, errtest.Of(r.Sense(obs)))
 		if obs[0] != float32(i) {
 			t.Errorf("sense %d: %v", i, obs)
 		}
@@ -169,11 +168,9 @@ func TestServe_StopInputHaltsTheRobot(t *testing.T) {
 		sense := func(pressed bool) {
 			t.Helper()
 			robot.pressed.Store(pressed)
-			_, err := r.Sense(obs)
-			fatal.If(t, err)
+			fatal.If(t, errtest.Of(r.Sense(obs)))
 			if mode == Lockstep { // a second Sense without a step asks the server
-				_, err := r.Sense(obs)
-				fatal.If(t, err)
+				fatal.If(t, errtest.Of(r.Sense(obs)))
 			}
 		}
 		sense(false)
@@ -222,8 +219,7 @@ func TestServe_RobotErrorsKeepConnection(t *testing.T) {
 	fatal.If(t, r.Act([]float32{0}))
 	_, err := r.Sense(obs)
 	errtest.Contains(t, err, `observation "o1" is not finite (NaN)`)
-	_, err = r.Sense(obs)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(r.Sense(obs)))
 	errtest.Is(t, r.Act([]float32{0}), hal.ErrHalted, "a halted robot acts")
 	fatal.If(t, r.Arm())
 	fatal.If(t, r.Act([]float32{0}))
@@ -342,8 +338,7 @@ func TestServe_FreeModeSensesNewestSample(t *testing.T) {
 		}
 	}
 	errtest.Is(t, errtest.Of(r.Sense(obs)), ErrStale, "a sample of two seconds ago")
-	_, err := r.Sense(obs)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(r.Sense(obs)))
 }
 
 func TestServe_FreeModeReportsRefusedAct(t *testing.T) {
@@ -354,8 +349,7 @@ func TestServe_FreeModeReportsRefusedAct(t *testing.T) {
 	r := dial(t, Config{Address: s.address, Mode: Free, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
 	fatal.If(t, r.Arm())
 	fatal.If(t, r.Act([]float32{0}))
-	_, err := r.Sense(make([]float32, 1))
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(r.Sense(make([]float32, 1))))
 	errtest.Contains(t, r.Act([]float32{0}), "act: server error: stuck")
 }
 
@@ -417,8 +411,7 @@ func TestServe_RefusesBadProtocol(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			robot := haltest.New(haltest.Spec(1, 1))
 			fatal.If(t, robot.Arm())
-			err := serveOne(context.Background(), newScript(c.sent), robot)
-			errtest.Contains(t, err, c.want)
+			errtest.Contains(t, serveOne(context.Background(), newScript(c.sent), robot), c.want)
 			if !robot.Halted || robot.Acts != 0 {
 				t.Error("the robot is not halted, or moved")
 			}
@@ -441,8 +434,7 @@ func TestListen_ReplacesOnlyAbandonedSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "robot.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	fatal.If(t, err)
-	_, err = Listen("unix:" + path)
-	errtest.Contains(t, err, "choose another address")
+	errtest.Contains(t, errtest.Of(Listen("unix:"+path)), "choose another address")
 	l.SetUnlinkOnClose(false)
 	fatal.If(t, l.Close())
 	l2, err := Listen("unix:" + path)
@@ -458,8 +450,7 @@ func TestServe_TCP(t *testing.T) {
 	defer cancel()
 	go func() { _ = Serve(ctx, l, s.sim, nil) }()
 	r := dial(t, Config{Address: "tcp:" + l.Addr().String()})
-	_, err = r.Sense(make([]float32, 1))
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(r.Sense(make([]float32, 1))))
 }
 
 func BenchmarkTick(b *testing.B) {

@@ -97,7 +97,6 @@ func TestStopInput_MustBeDeviceSwitch(t *testing.T) {
 	} {
 		b := newBench()
 		b.cfg.StopInput = source
-		_, err := New(b.cfg, func() int64 { return b.clock }, b.devices...)
-		errtest.Contains(t, err, want, source)
+		errtest.Contains(t, errtest.Of(New(b.cfg, func() int64 { return b.clock }, b.devices...)), want, source)
 	}
 }

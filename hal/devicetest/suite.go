@@ -152,8 +152,7 @@ func refuses(t *testing.T, r Rig) {
 // want waits until the device has executed what was sent.
 func (r Rig) want(t *testing.T, when string, moves bool) {
 	t.Helper()
-	_, err := r.read(r.sample())
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(r.read(r.sample())))
 	if r.Moves == nil {
 		return
 	}
@@ -185,8 +184,7 @@ func allocates(t *testing.T, r Rig) {
 	sample := r.sample()
 	fatal.If(t, r.Arm())
 	if n := testing.AllocsPerRun(50, func() {
-		_, err := r.read(sample)
-		fatal.If(t, err, r.Write(r.Goals))
+		fatal.If(t, errtest.Of(r.read(sample)), r.Write(r.Goals))
 	}); n != 0 {
 		t.Errorf("%v allocations in Read and Write", n)
 	}
@@ -246,6 +244,4 @@ func fails(t *testing.T, r Rig, f Fault) {
 
 func (r Rig) counted() hal.Faults { return r.Device.(hal.Counting).Faults() }
 
-func wants(t *testing.T, method string, err, kind error) {
-	errtest.Is(t, err, kind, method)
-}
+func wants(t *testing.T, method string, err, kind error) { errtest.Is(t, err, kind, method) }

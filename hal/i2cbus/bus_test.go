@@ -131,9 +131,7 @@ func TestTx_KeepsErrno(t *testing.T) {
 // does the same with an adapter.
 func TestTx_ReopensRemovedAdapter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "i2c-9")
-	node := func() {
-		fatal.If(t, os.WriteFile(path, nil, 0o600))
-	}
+	node := func() { fatal.If(t, os.WriteFile(path, nil, 0o600)) }
 	node()
 	k := &fakeKernel{funcs: funcI2C, set: map[uint]uintptr{}}
 	b, err := open(path, DefaultTimeout, k.calls())

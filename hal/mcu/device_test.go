@@ -483,8 +483,7 @@ func TestHaltBoard_ReportsUnpluggedBoard(t *testing.T) {
 }
 
 func TestHaltBoard_ReportsMissingPort(t *testing.T) {
-	err := mcu.HaltBoard(config("/dev/none"), []float64{0, 0})
-	errtest.Contains(t, err, "/dev/none")
+	errtest.Contains(t, mcu.HaltBoard(config("/dev/none"), []float64{0, 0}), "/dev/none")
 }
 
 // leaveTurning leaves a board as a killed program does while the wheels turn.

@@ -149,8 +149,7 @@ func TestDevice_HaltHoldsMeasuredPosition(t *testing.T) {
 		places := pose(motors, rand.New(rand.NewPCG(3, 5)))
 		_, err := d.Read(make([]float64, 12))
 		fatal.If(t, err, d.Write(goals))
-		_, err = d.Read(make([]float64, 12))
-		fatal.If(t, err)
+		fatal.If(t, errtest.Of(d.Read(make([]float64, 12))))
 		for range 2 {
 			fatal.If(t, d.Halt(held))
 			for id, place := range places {

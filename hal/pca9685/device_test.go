@@ -151,8 +151,7 @@ func TestWrite_RefusesOutOfRange(t *testing.T) {
 	fatal.If(t, b.pwm.Arm())
 	before := b.Transactions()
 	for _, bad := range []float64{-1, 20000, math.NaN(), math.Inf(1)} {
-		err := b.pwm.Write([]float64{1000, bad})
-		errtest.Contains(t, err, `"right" is out of range`, bad)
+		errtest.Contains(t, b.pwm.Write([]float64{1000, bad}), `"right" is out of range`, bad)
 	}
 	if b.Transactions() != before {
 		t.Error("something was written")

@@ -81,9 +81,7 @@ func (s *solver) earn(t *testing.T, task string, z func() []float64, episodes in
 func (s *solver) episode(t *testing.T, robot *rover.Rover, seed uint64, z []float64) float64 {
 	t.Helper()
 	obs, action := make([]float32, 6), make([]float32, 2)
-	check := func(err error) {
-		fatal.If(t, err)
-	}
+	check := func(err error) { fatal.If(t, err) }
 	check(robot.Reset(seed))
 	check(robot.Arm())
 	_, err := robot.Sense(obs)

@@ -84,8 +84,7 @@ func TestPort_ReadTimesOutAtDeadline(t *testing.T) {
 
 func TestPort_WriteTimesOutWhenLineIsFull(t *testing.T) {
 	port, _ := connect(t, Config{})
-	err := port.Write(make([]byte, 1<<20), monotonic.After(5*time.Millisecond))
-	errtest.Is(t, err, hal.ErrTimeout)
+	errtest.Is(t, port.Write(make([]byte, 1<<20), monotonic.After(5*time.Millisecond)), hal.ErrTimeout)
 }
 
 func TestPort_DrainDiscardsLateAnswer(t *testing.T) {

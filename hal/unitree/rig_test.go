@@ -146,9 +146,7 @@ func open(t *testing.T, c unitree.Config) *unitree.Robot {
 	defer cancel()
 	r, err := unitree.Open(ctx, c, period)
 	fatal.If(t, err)
-	t.Cleanup(func() {
-		errtest.Nil(t, r.Close())
-	})
+	t.Cleanup(func() { errtest.Nil(t, r.Close()) })
 	return r
 }
 

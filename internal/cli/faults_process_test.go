@@ -462,9 +462,7 @@ func TestRun_KeepsMovingThroughNuisances(t *testing.T) {
 		{"the log's folder is removed", "", func(r *attendedRun) {
 			fatal.If(r.t, os.RemoveAll(logDir(r.cmd)))
 		}},
-		{"the control socket is removed", "", func(r *attendedRun) {
-			fatal.If(r.t, os.Remove(r.socket))
-		}},
+		{"the control socket is removed", "", func(r *attendedRun) { fatal.If(r.t, os.Remove(r.socket)) }},
 		{"the host is stopped for less than its limit", "", func(r *attendedRun) {
 			pid := hostOf(r.t, r.cmd)
 			r.kill(pid, syscall.SIGSTOP)

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -13,8 +14,7 @@ func TestNewRobot_LearnsUnchanged(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Chdir(t.TempDir())
-	_, err := execute("new-robot", "crawler")
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(execute("new-robot", "crawler")))
 	out, err := execute("run", "--config", "crawler/robot.yaml", "--fast", "--json", "--episodes", "4",
 		"--set", "robot.bridge.mode=lockstep", "--set", "run.episode_s=10", "--set", "run.duration_s=0")
 	fatal.If(t, err)

@@ -31,6 +31,7 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 	"optibfm/hal/haltest"
 	"optibfm/internal/control"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/host"
 	"optibfm/internal/link"
@@ -467,8 +468,7 @@ func TestRun_SurvivesAClosedPipe(t *testing.T) {
 	cmd.Stderr = &messages
 	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	_, err = bufio.NewReader(out).ReadString('\n')
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(bufio.NewReader(out).ReadString('\n')))
 	out.Close()
 	w.waitHalted(t, time.Now())
 	if err := cmd.Wait(); err != nil {

@@ -43,8 +43,7 @@ func TestTask_SwitchOfARunningRobot(t *testing.T) {
 		}
 		return execute(args...)
 	}
-	_, err = switchTo("walk")
-	errtest.Contains(t, err, "check that the robot runs")
+	errtest.Contains(t, errtest.Of(switchTo("walk")), "check that the robot runs")
 	r.start()
 	r.arm()
 	if out, err := switchTo("walk"); err != nil || !strings.Contains(out, "is armed") {
@@ -60,8 +59,7 @@ func TestTask_SwitchOfARunningRobot(t *testing.T) {
 		t.Errorf("the screen does not show the switch:\n%s", r.output)
 	}
 	r.must("stop", "stopped")
-	_, err = switchTo("walk")
-	errtest.Contains(t, err, "reset")
+	errtest.Contains(t, errtest.Of(switchTo("walk")), "reset")
 	terminate(t, r.cmd)
 
 	log := checkClosed(t, r.cmd)

@@ -151,8 +151,7 @@ func (r *faultRun) answer() {
 		fatal.If(r.t, r.answering.Answer(state))
 		return
 	}
-	_, err = r.planner.Plan(state, r.plan)
-	fatal.If(r.t, err)
+	fatal.If(r.t, errtest.Of(r.planner.Plan(state, r.plan)))
 	r.publishSpoiled()
 }
 

@@ -139,8 +139,7 @@ func TestServer_IncompleteTaskDoesNotBlockOthers(t *testing.T) {
 	c, err := net.Dial("unix", a.path)
 	fatal.If(t, err)
 	defer c.Close()
-	_, err = fmt.Fprint(c, "switch walk 1000\nnot all")
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(fmt.Fprint(c, "switch walk 1000\nnot all")))
 	if got := a.send("stop"); got.State != "stopped" {
 		t.Errorf("%+v", got)
 	}
@@ -170,8 +169,7 @@ func TestControl_SwitchIsReplayed(t *testing.T) {
 			fatal.If(t, h.TakeTicks())
 			state, _, err := r.host.NewestState()
 			fatal.If(t, err)
-			_, err = r.planner.Plan(state, r.plan)
-			fatal.If(t, err)
+			fatal.If(t, errtest.Of(r.planner.Plan(state, r.plan)))
 			fatal.If(t, r.host.Publish(r.plan))
 		}
 	}

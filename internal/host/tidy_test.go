@@ -22,9 +22,7 @@ func TestTidier_ReportsAnExceededLimitOnce(t *testing.T) {
 	events := make(chan flightlog.Event, 64)
 	tidy := &tidier{events: events, log: configs.Log{Dir: t.TempDir(), KeepGB: 1e-9}}
 	kept := filepath.Join(tidy.log.Dir, "kept.mcap")
-	resize := func(size int) {
-		fatal.If(t, os.WriteFile(kept, make([]byte, size), 0o600))
-	}
+	resize := func(size int) { fatal.If(t, os.WriteFile(kept, make([]byte, size), 0o600)) }
 	for i, step := range []struct {
 		change func()
 		want   string // part of the only message; empty: no message

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 )
@@ -35,8 +36,7 @@ func TestReceiveFile_ReturnsTheSentFileOrNone(t *testing.T) {
 	plain, other, err := link.Sockets("test")
 	fatal.If(t, err)
 	defer other.Close()
-	_, err = plain.Write([]byte{0})
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(plain.Write([]byte{0})))
 	fatal.If(t, plain.Close())
 	if f, err := link.ReceiveFile(other); f != nil || err == nil {
 		t.Errorf("without a file: %v, %v", f, err)

@@ -223,6 +223,5 @@ func TestNew_RefusesGroupsThatDoNotMatchTheModel(t *testing.T) {
 		f.Run.Lockstep, f.Run.DurationS = true, 0
 		f.Model.Groups = []controller.Group{{Name: "state"}}
 	})
-	_, err := Run(context.Background(), s, terminal.QuietDisplay{})
-	errtest.Contains(t, err, "model.groups")
+	errtest.Contains(t, errtest.Of(Run(context.Background(), s, terminal.QuietDisplay{})), "model.groups")
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/configs"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/console"
@@ -139,8 +140,7 @@ func (c chip) Close() error                                { return c.events.Clo
 // WriteString writes text or fails the test.
 func WriteString(t *testing.T, to io.Writer, text string) {
 	t.Helper()
-	_, err := io.WriteString(to, text)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(io.WriteString(to, text)))
 }
 
 // OpenPTY returns both ends of a new pseudo-terminal. It skips the test if there are none.

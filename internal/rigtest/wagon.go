@@ -73,9 +73,7 @@ func NewWagon(t *testing.T) *Wagon {
 }
 
 // DevicesOf returns the devices of a composite robot.
-func DevicesOf(f configs.File) []assembly.Device {
-	return Section[assembly.Config](f).Devices
-}
+func DevicesOf(f configs.File) []assembly.Device { return Section[assembly.Config](f).Devices }
 
 // Unplug unplugs base, neck or arm.
 func (w *Wagon) Unplug(device string) {

@@ -123,8 +123,7 @@ func TestLoadStart_GivesItsZToTheFixedStrategy(t *testing.T) {
 		}
 	}
 	file := s.File
-	_, err := setup.LoadStart(&file, s.Model)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(setup.LoadStart(&file, s.Model)))
 	if file.Controller.FixedZ != nil {
 		t.Errorf("strategy %s: fixed_z is %v", file.Controller.Strategy, file.Controller.FixedZ)
 	}

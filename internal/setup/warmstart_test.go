@@ -27,8 +27,7 @@ func TestLoadWarmStart_RefusesShapesThatDoNotFit(t *testing.T) {
 			"reward": npz.Float64(make([]float64, c.rewards), c.rewards),
 		})
 		fatal.If(t, err)
-		_, err = setup.LoadWarmStart(configs.Model{WarmStart: path}, 8)
-		errtest.Contains(t, err, path, name)
+		errtest.Contains(t, errtest.Of(setup.LoadWarmStart(configs.Model{WarmStart: path}, 8)), path, name)
 	}
 }
 

@@ -125,8 +125,7 @@ func TestPropose_KeepsItsDistanceAndItsPromises(t *testing.T) {
 			var at []float64
 			for _, row := range rows[1:] {
 				var seconds float64
-				_, err := fmt.Sscanf(row, "%g,", &seconds)
-				fatal.If(t, err)
+				fatal.If(t, errtest.Of(fmt.Sscanf(row, "%g,", &seconds)))
 				at = append(at, seconds)
 			}
 			slices.Sort(at)
@@ -157,8 +156,7 @@ func TestPropose_ExpectsTheLabelsOfItsBelief(t *testing.T) {
 	for _, row := range rows[1:] {
 		fields := strings.Split(row, ",")
 		var n int
-		_, err := fmt.Sscan(fields[1], &n)
-		fatal.If(t, err)
+		fatal.If(t, errtest.Of(fmt.Sscan(fields[1], &n)))
 		want := end.Belief.Belief.Predict(append([]float64{0.7}, all[n].Phi...))
 		if fields[3] != fmt.Sprintf("%.3f", want) {
 			t.Errorf("tick %d: expected label %s, want %.3f", n, fields[3], want)
@@ -175,8 +173,7 @@ func TestPropose_SkipsTicksWithoutAState(t *testing.T) {
 	})
 	for _, row := range first(propose(t, log, 20))[1:] {
 		var seconds float64
-		_, err := fmt.Sscanf(row, "%g,", &seconds)
-		fatal.If(t, err)
+		fatal.If(t, errtest.Of(fmt.Sscanf(row, "%g,", &seconds)))
 		if seconds >= 0.5 {
 			t.Errorf("%s, when the robot was stopped or starting", row)
 		}

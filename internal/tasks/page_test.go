@@ -63,8 +63,7 @@ func TestLabel_ReadsTheFileOfThePage(t *testing.T) {
 	fatal.If(t, err)
 	defer r.Close()
 	var page bytes.Buffer
-	_, err = report.Write(&page, r, log, &l)
-	fatal.If(t, err)
+	fatal.If(t, errtest.Of(report.Write(&page, r, log, &l)))
 	var text string
 	browsertest.Drive(t, page.Bytes(), "", "1280,900", `
 		let text = "";

@@ -150,8 +150,7 @@ func kills(t *testing.T, store Store) {
 		if line != "begun" {
 			var a, b string
 			var na, nb uint64
-			_, err := fmt.Sscan(line, &a, &na, &b, &nb)
-			fatal.If(t, err)
+			fatal.If(t, errtest.Of(fmt.Sscan(line, &a, &na, &b, &nb)))
 			saved[a], saved[b] = na, nb
 			written++
 		}

@@ -101,9 +101,7 @@ func (r *rig) open(cfg evdev.Config) {
 	})
 	fatal.If(r.t, err)
 	r.panel = p
-	r.t.Cleanup(func() {
-		errtest.Nil(r.t, p.Halt())
-	})
+	r.t.Cleanup(func() { errtest.Nil(r.t, p.Halt()) })
 }
 
 // labels waits for n labels and acknowledges them.

@@ -46,9 +46,7 @@ func kernelRig(t *testing.T, change func(*evdev.Config)) (*rig, *evdevtest.Uinpu
 	p, err := evdev.Open(cfg, evdev.Options{Display: r.shown.show, Retry: 20 * time.Millisecond})
 	fatal.If(t, err)
 	r.panel = p
-	t.Cleanup(func() {
-		errtest.Nil(t, p.Halt())
-	})
+	t.Cleanup(func() { errtest.Nil(t, p.Halt()) })
 	rewardsrctest.Eventually(t, "the device", p.Reachable)
 	return r, d
 }

@@ -134,9 +134,7 @@ func open(t *testing.T, b *board, cfg Config, show func(rewardsrc.Notice)) *pane
 	t.Helper()
 	p, err := Open(cfg, Options{System: b, Display: show, Retry: 10 * time.Millisecond})
 	fatal.If(t, err)
-	t.Cleanup(func() {
-		errtest.Nil(t, p.Halt())
-	})
+	t.Cleanup(func() { errtest.Nil(t, p.Halt()) })
 	return p
 }
 

@@ -43,9 +43,7 @@ func (b lineBoard) open(cfg Config) *panel.Panel {
 	b.t.Helper()
 	p, err := Open(cfg, Options{Retry: 20 * time.Millisecond})
 	fatal.If(b.t, err)
-	b.t.Cleanup(func() {
-		errtest.Nil(b.t, p.Halt())
-	})
+	b.t.Cleanup(func() { errtest.Nil(b.t, p.Halt()) })
 	return p
 }
 

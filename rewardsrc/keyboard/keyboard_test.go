@@ -39,9 +39,7 @@ func newUser(t *testing.T, cfg Config, opts Options) *terminalUser {
 	k, err := Open(cfg, opts)
 	fatal.If(t, err)
 	d.Keyboard = k
-	t.Cleanup(func() {
-		errtest.Nil(t, k.Halt())
-	})
+	t.Cleanup(func() { errtest.Nil(t, k.Halt()) })
 	return d
 }
 

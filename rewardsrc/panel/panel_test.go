@@ -80,9 +80,7 @@ func start(t *testing.T, w *wire, change func(*panel.Config), display func(rewar
 	}
 	p, err := panel.Start(cfg, w, panel.Options{Name: "wire", Display: display, Retry: 10 * time.Millisecond})
 	fatal.If(t, err)
-	t.Cleanup(func() {
-		errtest.Nil(t, p.Halt())
-	})
+	t.Cleanup(func() { errtest.Nil(t, p.Halt()) })
 	return p
 }
 

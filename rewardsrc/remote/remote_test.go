@@ -32,9 +32,7 @@ func TestOpen_LettersAreLabels(t *testing.T) {
 	queue := &presses{letters: []rune("AQBXY")} // Q has no meaning
 	source, err := Open(DefaultConfig(), queue, panel.Options{})
 	fatal.If(t, err)
-	defer func() {
-		errtest.Nil(t, source.Halt())
-	}()
+	defer func() { errtest.Nil(t, source.Halt()) }()
 	var got []rewardsrc.Label
 	dst := make([]rewardsrc.Label, 8)
 	for range 1000 {

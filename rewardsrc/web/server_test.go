@@ -190,9 +190,7 @@ func (b *browser) listen() {
 	}
 }
 
-func (b *browser) write(m message) {
-	b.raw(marshal(m))
-}
+func (b *browser) write(m message) { b.raw(marshal(m)) }
 
 func (b *browser) raw(data []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), soon)

@@ -61,9 +61,7 @@ func checkAllocations(t *testing.T, name string, call func() error) {
 		if raced {
 			t.Skip("the race detector's instrumentation allocates")
 		}
-		if allocs := testing.AllocsPerRun(20, func() {
-			fatal.If(t, call())
-		}); allocs != 0 {
+		if allocs := testing.AllocsPerRun(20, func() { fatal.If(t, call()) }); allocs != 0 {
 			t.Errorf("%g allocations", allocs)
 		}
 	})

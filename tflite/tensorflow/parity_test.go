@@ -33,9 +33,7 @@ func open(t testing.TB, b *tflite.Bundle, c tensorflow.Config, n int) tensorflow
 		t.Skipf("%v", err)
 	}
 	fatal.If(t, err)
-	t.Cleanup(func() {
-		errtest.Nil(t, m.Close())
-	})
+	t.Cleanup(func() { errtest.Nil(t, m.Close()) })
 	return m
 }
 
@@ -234,9 +232,7 @@ func TestModel_SearchFindsTheNativeBest(t *testing.T) {
 		searches = 2000
 	}
 	for name, b := range bundles(t) {
-		t.Run(name, func(t *testing.T) {
-			sameBest(t, open(t, b, onCPU(), 32), native(t, b), searches, 32)
-		})
+		t.Run(name, func(t *testing.T) { sameBest(t, open(t, b, onCPU(), 32), native(t, b), searches, 32) })
 	}
 	for _, name := range []string{"cheetah", "walker"} {
 		t.Run(name, func(t *testing.T) {

@@ -69,9 +69,7 @@ func TestSavedModel_OverflowInFrontOfAReLUIsErrNotFinite(t *testing.T) {
 		t.Skip(err)
 	}
 	fatal.If(t, err)
-	defer func() {
-		errtest.Nil(t, m.Close())
-	}()
+	defer func() { errtest.Nil(t, m.Close()) }()
 	phi, z := make([]float64, width), slices.Repeat([]float64{1}, width)
 	action, psi := make([]float32, width), make([]float32, width)
 	if err := m.Phi(phi, []float32{1e-37}); err != nil || math.Abs(phi[0]-10.25) > 1e-3 {

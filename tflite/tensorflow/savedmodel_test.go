@@ -47,9 +47,7 @@ func openSaved(t *testing.T, dir string, n int) tensorflow.Model {
 	open(t, tflitetest.Bundle(small, 1), onCPU(), 1) // or skip
 	m, err := tensorflow.LoadSavedModel(saved(dir), onCPU(), n)
 	fatal.If(t, err)
-	t.Cleanup(func() {
-		errtest.Nil(t, m.Close())
-	})
+	t.Cleanup(func() { errtest.Nil(t, m.Close()) })
 	return m
 }
 

@@ -24,9 +24,7 @@ func fenced[T float32 | uint32 | float16.Float16](t *testing.T, n int) []T {
 	memory, err := syscall.Mmap(-1, 0, room+page,
 		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	fatal.If(t, err)
-	t.Cleanup(func() {
-		errtest.Nil(t, syscall.Munmap(memory))
-	})
+	t.Cleanup(func() { errtest.Nil(t, syscall.Munmap(memory)) })
 	fatal.If(t, syscall.Mprotect(memory[room:], syscall.PROT_NONE))
 	return unsafe.Slice((*T)(unsafe.Pointer(&memory[0])), room/size)[room/size-n:]
 }
