@@ -171,9 +171,7 @@ func TestPictureWriter_WritesNoneOnAFullDisk(t *testing.T) {
 	pictures.free = func(string) (int64, error) { return free, nil }
 	fatal.If(t, pictures.Write(testPicture(0)))
 	free = 1e9 - 1
-	if err := pictures.Write(testPicture(1)); err == nil {
-		t.Error("a picture is written although space is short")
-	}
+	errtest.NotNil(t, pictures.Write(testPicture(1)), "a picture is written although space is short")
 	fatal.If(t, w.WriteLabel(testLabel(1)))
 	free = 2e9
 	fatal.If(t, pictures.Write(testPicture(2)))

@@ -157,9 +157,7 @@ func TestAttribution_AnswerByID(t *testing.T) {
 		if c.want == nil && (got.Request != 3 || got.Tick != 40 || got.At != c.at || a.Wanted()) {
 			t.Errorf("%s: label %+v, wanted %v; want an answer to request 3 that closes it", name, got, a.Wanted())
 		}
-		if _, err := a.Answer(press(c.at), c.id, c.uncertainty); err == nil {
-			t.Errorf("%s: answered twice", name)
-		}
+		errtest.NotNil(t, errtest.Of(a.Answer(press(c.at), c.id, c.uncertainty)), name, ": answered twice")
 	}
 }
 

@@ -101,8 +101,6 @@ func TestNetwork_GradientRejectsBadInputsAndDoesNotAllocate(t *testing.T) {
 		"dz": func() error { _, err := n.Gradient(dz[1:], obs, z, belief); return err },
 		"z":  func() error { _, err := n.Gradient(dz, obs, z[1:], belief); return err },
 	} {
-		if call() == nil {
-			t.Errorf("%s of a wrong length passed", what)
-		}
+		errtest.NotNil(t, call(), what, " of a wrong length passed")
 	}
 }

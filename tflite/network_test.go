@@ -240,9 +240,7 @@ func TestNetwork_WrongLengthIsAnError(t *testing.T) {
 		"short belief":        search(obs, candidates, tflite.Belief{}),
 		"long belief":         search(obs, candidates, flatBelief(small.Latent+1)),
 	} {
-		if err == nil {
-			t.Errorf("%s: no error", what)
-		}
+		errtest.NotNil(t, err, what)
 	}
 }
 

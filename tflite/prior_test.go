@@ -142,9 +142,7 @@ func TestSavePrior_FailureLeavesAValidBundle(t *testing.T) {
 	// The second of three renames fails, as after a loss of power between them.
 	fatal.If(t, os.Remove(filepath.Join(dir, priorFileName)))
 	put(t, filepath.Join(dir, priorFileName, "x"), "")
-	if err := SavePrior(dir, "", tinyPrior()); err == nil {
-		t.Error("no error for a folder in the place of the prior")
-	}
+	errtest.NotNil(t, SavePrior(dir, "", tinyPrior()), "no error for a folder in the place of the prior")
 	b, err := LoadDir(dir)
 	if err != nil || b.Prior != nil {
 		t.Errorf("interrupted: %v, want a bundle without a prior", err)

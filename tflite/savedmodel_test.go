@@ -174,9 +174,7 @@ func TestSaveSavedModel_RejectsInvalidModels(t *testing.T) {
 			m := savedModel(t)
 			spoil(&m)
 			parent := t.TempDir()
-			if _, err := SaveSavedModel(filepath.Join(parent, "bundle"), m); err == nil {
-				t.Error("no error")
-			}
+			errtest.NotNil(t, errtest.Of(SaveSavedModel(filepath.Join(parent, "bundle"), m)))
 			if left, err := os.ReadDir(parent); err != nil || len(left) != 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -60,9 +61,7 @@ func TestScorer_RejectsBadInputsAndDoesNotAllocate(t *testing.T) {
 		"infinite ψ":   func() error { _, _, err := scorer.Best(infinite, 2, belief); return err },
 		"short belief": func() error { _, _, err := scorer.Best(infinite[:2], 1, tflite.Belief{}); return err },
 	} {
-		if call() == nil {
-			t.Errorf("%s: no error", name)
-		}
+		errtest.NotNil(t, call(), name)
 	}
 	psi := []float32{1, 2, 2, 1, 0, 0}
 	if allocs := testing.AllocsPerRun(20, func() {

@@ -181,9 +181,7 @@ func TestRobot_ActionAsSourceIsLatestCommand(t *testing.T) {
 	last("armed", 0.5)
 	fatal.If(t, b.robot.Act([]float32{0.75, 0}))
 	last("after an action", 0.75)
-	if err := b.robot.Act([]float32{2, 0}); err == nil {
-		t.Error("an action beyond the limits was accepted")
-	}
+	errtest.NotNil(t, b.robot.Act([]float32{2, 0}), "an action beyond the limits was accepted")
 	last("after a refused action", 0.75)
 	fatal.If(t, b.robot.Halt())
 	last("halted", -0.5)
@@ -512,9 +510,7 @@ func TestRobot_ActKeepsLimitsBeyondFloat32(t *testing.T) {
 
 func TestRobot_SenseRefusesWrongLength(t *testing.T) {
 	b := newBench().open(t)
-	if _, err := b.robot.Sense(make([]float32, 3)); err == nil {
-		t.Error("no error")
-	}
+	errtest.NotNil(t, errtest.Of(b.robot.Sense(make([]float32, 3))))
 }
 
 func TestRobot_ArmFailsWhenWatchdogHaltsMeanwhile(t *testing.T) {

@@ -132,9 +132,7 @@ func refuses(t *testing.T, r Rig) {
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			wrong := slices.Clone(r.Goals)
 			wrong[i] = v
-			if r.Write(wrong) == nil {
-				t.Errorf("Write accepted %v for %s", v, o.Name)
-			}
+			errtest.NotNil(t, r.Write(wrong), "Write accepted ", v, " for ", o.Name)
 		}
 	}
 	r.want(t, "after refused values", true)

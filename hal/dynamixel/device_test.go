@@ -299,9 +299,7 @@ func TestDevice_RebootClearsHardwareError(t *testing.T) {
 	errtest.Is(t, errtest.Of(d.Read(make([]float64, 12))), hal.ErrDevice)
 	fatal.If(t, d.Reboot("gripper"))
 	settle(t, d)
-	if err := d.Reboot("missing"); err == nil {
-		t.Error("rebooted a servo that does not exist")
-	}
+	errtest.NotNil(t, d.Reboot("missing"), "rebooted a servo that does not exist")
 }
 
 func TestDevice_IgnoresEchoWithoutOption(t *testing.T) {

@@ -233,9 +233,7 @@ func TestDevice_MovesOnlyWhileArmed(t *testing.T) {
 			t.Errorf("deadman %v, cause %d", d.Deadman(), d.Cause())
 		}
 		fatal.If(t, d.Write([]float64{2.5, -1}))
-		if d.Write([]float64{0, 1e300}) == nil {
-			t.Error("a value beyond float32 was sent")
-		}
+		errtest.NotNil(t, d.Write([]float64{0, 1e300}), "a value beyond float32 was sent")
 		s := next(t, d, func(s []float64) bool { return s[0] > 0 })
 		if s[2] != 2.5 || s[3] != -1 || s[1] >= 0 {
 			t.Errorf("armed: %v", s)

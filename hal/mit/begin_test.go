@@ -163,13 +163,9 @@ func TestDevice_HaltHoldsMeasuredPosition(t *testing.T) {
 		for i, v := range map[int]float64{0: math.Inf(1), 1: math.NaN(), 4: math.NaN()} {
 			outputs := make([]float64, 6)
 			outputs[i] = v
-			if d.Halt(outputs) == nil {
-				t.Errorf("%v was accepted", outputs)
-			}
+			errtest.NotNil(t, d.Halt(outputs), outputs, " was accepted")
 		}
-		if d.Write(held) == nil {
-			t.Error("Write accepted hal.Hold")
-		}
+		errtest.NotNil(t, d.Write(held), "Write accepted hal.Hold")
 	})
 }
 

@@ -315,9 +315,7 @@ func TestConfig_RefusesInvalidSettings(t *testing.T) {
 		c := legs("")
 		c.Interface = "can0"
 		how(&c)
-		if c.Validate() == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		errtest.NotNil(t, c.Validate(), name, ": accepted")
 	}
 }
 
@@ -404,9 +402,7 @@ func TestHaltAll_CommandsFailsafeAndExitsIfConfigured(t *testing.T) {
 				}
 			}
 		}
-		if _, err := mit.HaltAll(c, nil); err == nil {
-			t.Error("no goals for four motors")
-		}
+		errtest.NotNil(t, errtest.Of(mit.HaltAll(c, nil)), "no goals for four motors")
 	})
 }
 

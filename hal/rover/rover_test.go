@@ -254,9 +254,7 @@ func TestRover_RefusesBadAction(t *testing.T) {
 		r := quiet(t)
 		act(t, r, 3, 1, 0.5)
 		before := r.state
-		if err := r.Act(action); err == nil {
-			t.Errorf("Act(%v) was accepted", action)
-		}
+		errtest.NotNil(t, r.Act(action), "Act(", action, ") was accepted")
 		if r.state != before {
 			t.Errorf("Act(%v) moved the rover", action)
 		}
@@ -264,9 +262,7 @@ func TestRover_RefusesBadAction(t *testing.T) {
 }
 
 func TestRover_SenseRefusesWrongLength(t *testing.T) {
-	if _, err := quiet(t).Sense(make([]float32, 5)); err == nil {
-		t.Error("five channels were accepted")
-	}
+	errtest.NotNil(t, errtest.Of(quiet(t).Sense(make([]float32, 5))), "five channels were accepted")
 }
 
 func TestRover_IsDeterministic(t *testing.T) {

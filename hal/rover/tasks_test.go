@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -103,9 +104,7 @@ func TestTasks_HaveUniqueNames(t *testing.T) {
 }
 
 func TestTask_RefusesWrongLength(t *testing.T) {
-	if _, err := Reward("spin", make([]float32, 7)); err == nil {
-		t.Error("seven channels were accepted")
-	}
+	errtest.NotNil(t, errtest.Of(Reward("spin", make([]float32, 7))), "seven channels were accepted")
 }
 
 func TestReward_IsOfLastSense(t *testing.T) {

@@ -89,9 +89,7 @@ func TestImport_ONNXModelsNeedTheirOptions(t *testing.T) {
 		o.Out = filepath.Join(t.TempDir(), "bundle")
 		err := bundle.Import(&bytes.Buffer{}, policy, o)
 		errtest.Contains(t, err, words)
-		if _, err := os.Stat(o.Out); err == nil {
-			t.Errorf("%s: a bundle was written", words)
-		}
+		errtest.NotNil(t, errtest.Of(os.Stat(o.Out)), words, ": a bundle was written")
 	}
 }
 

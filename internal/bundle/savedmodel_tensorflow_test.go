@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/inference"
 	"optibfm/internal/npz"
@@ -142,9 +143,7 @@ func TestModel_ImportRefusesABadSavedModel(t *testing.T) {
 				t.Fatal("it is imported")
 			}
 			contains(t, err.Error(), c.want...)
-			if _, err := os.Stat(o.Out); err == nil {
-				t.Error("a bundle is left")
-			}
+			errtest.NotNil(t, errtest.Of(os.Stat(o.Out)), "a bundle is left")
 		})
 	}
 }

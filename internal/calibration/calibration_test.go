@@ -101,9 +101,7 @@ func TestRun_LeavesNoFileOnAnError(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("want %q: %v", c.want, err)
 			}
-			if _, err := os.Stat(o.Out); err == nil {
-				t.Error("a file is left")
-			}
+			errtest.NotNil(t, errtest.Of(os.Stat(o.Out)), "a file is left")
 		})
 	}
 }

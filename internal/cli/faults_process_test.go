@@ -349,9 +349,7 @@ func TestRun_ReportsOneCauseEverywhere(t *testing.T) {
 	cmd.Args = append(cmd.Args, "--json")
 	output := w.start(t, cmd)
 	w.broken.Store(true)
-	if err := cmd.Wait(); err == nil {
-		t.Error("the program ended without an error")
-	}
+	errtest.NotNil(t, cmd.Wait(), "the program ended without an error")
 	var m summary.Summary
 	for line := range strings.Lines(output.String()) {
 		if strings.HasPrefix(line, "{") {
@@ -394,9 +392,7 @@ func TestRun_EndsAfterAFaultOfTheHost(t *testing.T) {
 			sent := time.Now()
 			f.inject(r)
 			t.Logf("halted after %v", r.robot.waitHalted(t, sent))
-			if err := r.cmd.Wait(); err == nil {
-				t.Error("the program ended without an error")
-			}
+			errtest.NotNil(t, r.cmd.Wait(), "the program ended without an error")
 			if f.spoil != "" && !strings.Contains(r.output.String(), "goroutine ") {
 				t.Errorf("the panic is not shown:\n%s", r.output)
 			}

@@ -112,9 +112,7 @@ func TestHalt_HaltsARobotBehindTheBridge(t *testing.T) {
 	if err != nil || string(out) != "halted: fake\n" || halts() == before {
 		t.Errorf("%v, %s, %d halts", err, out, halts()-before)
 	}
-	if _, err := os.Stat(socket); err == nil {
-		t.Error("the socket is left")
-	}
+	errtest.NotNil(t, errtest.Of(os.Stat(socket)), "the socket is left")
 }
 
 func TestHalt_RequiresAConfiguration(t *testing.T) {

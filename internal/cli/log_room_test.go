@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
@@ -47,9 +48,7 @@ func TestRun_DeletesAReplayedLogForSpace(t *testing.T) {
 	if out := again(); !strings.Contains(out, "removed, as replayed or released: "+filepath.Base(paths[0])) {
 		t.Errorf("with a replayed log: %s", out)
 	}
-	if _, err := os.Stat(paths[0]); err == nil {
-		t.Error("the replayed log still exists")
-	}
+	errtest.NotNil(t, errtest.Of(os.Stat(paths[0])), "the replayed log still exists")
 }
 
 // tidyOften makes a program check its log folder every 20 ms.

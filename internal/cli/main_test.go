@@ -87,9 +87,7 @@ func TestFindSocket_ByPathOrConfiguration(t *testing.T) {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}
 	}
-	if _, err := findSocket("", "rover"); err == nil {
-		t.Error("a configuration without a socket was accepted")
-	}
+	errtest.NotNil(t, errtest.Of(findSocket("", "rover")), "a configuration without a socket was accepted")
 	if err := control.SendAndPrint(io.Discard, filepath.Join(t.TempDir(), "none"), "arm", false); err == nil {
 		t.Error("a missing socket was accepted")
 	}

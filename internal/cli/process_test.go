@@ -303,9 +303,7 @@ func TestRun_HaltsWhenTheHostDiesOrHangs(t *testing.T) {
 			sent := time.Now()
 			fatal.If(t, syscall.Kill(hostOf(t, cmd), signal))
 			t.Logf("halted after %v", w.waitHalted(t, sent))
-			if err := cmd.Wait(); err == nil {
-				t.Error("the program ended without an error")
-			}
+			errtest.NotNil(t, cmd.Wait(), "the program ended without an error")
 			for _, want := range []string{controller.FaultHost.String(), "host process"} {
 				if !strings.Contains(output.String(), want) {
 					t.Errorf("no %q in\n%s", want, output)
@@ -426,9 +424,7 @@ func TestRun_WatchdogHaltsWhenTheDriverHangs(t *testing.T) {
 	hung := time.Now()
 	f.frozen.Store(true)
 	t.Logf("halted after %v", w.waitHalted(t, hung)) // before the driver's timeout of 10 minutes
-	if err := cmd.Wait(); err == nil {
-		t.Errorf("the program ended without an error:\n%s", output)
-	}
+	errtest.NotNil(t, cmd.Wait(), "the program ended without an error:\n", output)
 }
 
 func TestRun_AnInterruptOfItsStartEndsIt(t *testing.T) {
@@ -735,9 +731,7 @@ func TestRun_RefusesLabelsForALostLog(t *testing.T) {
 					t.Errorf("acknowledged: %s", line)
 				}
 			}
-			if err := cmd.Wait(); err == nil {
-				t.Error("the run ends without an error")
-			}
+			errtest.NotNil(t, cmd.Wait(), "the run ends without an error")
 		})
 	}
 }

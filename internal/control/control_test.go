@@ -107,9 +107,7 @@ func TestCheckRealTime_RefusesAnotherPeriod(t *testing.T) {
 	robot, r := newFaulty(t, nil)
 	errtest.Nil(t, checkRealTime(robot, r.session.File), "the same period")
 	r.session.File.Loop.PeriodMS++
-	if err := checkRealTime(robot, r.session.File); err == nil {
-		t.Error("another period was accepted")
-	}
+	errtest.NotNil(t, checkRealTime(robot, r.session.File), "another period was accepted")
 }
 
 // endlessSource always has a label and counts what happens to it.

@@ -296,9 +296,7 @@ func TestServer_UnansweredStopHaltsBesideTheControlThread(t *testing.T) {
 func TestServer_PanicStopsTheRobotInTheNextTick(t *testing.T) {
 	a := serveRun(t, false)
 	a.socket.live = func() rtloop.Live { panic("a mistake of the server") }
-	if _, err := Send(a.path, "status"); err == nil {
-		t.Error("a reply after the panic")
-	}
+	errtest.NotNil(t, errtest.Of(Send(a.path, "status")), "a reply after the panic")
 	<-a.socket.done
 	err := a.Tick()
 	wantFault(t, err, controller.FaultPanic)

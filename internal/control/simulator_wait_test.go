@@ -6,6 +6,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/link"
 	"optibfm/internal/rigtest"
@@ -143,9 +144,7 @@ func TestSimulatorWait_HasLimitsAndIsOnlyForSimulators(t *testing.T) {
 	f := configs.Default()
 	for _, s := range []float64{-1, 3601, math.NaN()} {
 		f.Run.SimulatorWaitS = s
-		if err := f.Validate(); err == nil {
-			t.Errorf("%g s are accepted", s)
-		}
+		errtest.NotNil(t, f.Validate(), s, " s are accepted")
 	}
 	if r := newFaultRun(t, configs.AfterStopEnd); r.simulatorWait != 0 {
 		t.Errorf("a robot that is no simulator waits for %d periods", r.simulatorWait)

@@ -128,9 +128,7 @@ func TestDoctor_ReportsInvalidConfigurationAndChecksTheRest(t *testing.T) {
 	fatal.If(t, os.WriteFile(path, []byte("version: 1\nrobto: {}\n"), 0o600))
 	var out bytes.Buffer
 	err := run(t.Context(), Options{Config: path}, fakeMachine(tree(jetson)), &out, io.Discard)
-	if err == nil {
-		t.Error("no error")
-	}
+	errtest.NotNil(t, err)
 	for _, want := range []string{"did you mean robot?", "arch_sys_counter", "needs a valid configuration", "1 fail"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)

@@ -11,11 +11,19 @@ import (
 // Of returns the error of a call with another result.
 func Of[T any](_ T, err error) error { return err }
 
-// Nil reports an error. about, which may be missing, names the case.
+// Nil reports an error. about, here and below, names the case; it may be missing.
 func Nil(t testing.TB, err error, about ...any) {
 	t.Helper()
 	if err != nil {
 		t.Errorf("%s%v", prefix(about), err)
+	}
+}
+
+// NotNil reports a missing error.
+func NotNil(t testing.TB, err error, about ...any) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%sno error", prefix(about))
 	}
 }
 

@@ -83,9 +83,7 @@ func TestTrainScript_KeepsTheFormerModel(t *testing.T) {
 		return models
 	}
 	for _, broken := range []string{"exit 1", `kill -INT $PPID`} {
-		if err := train(broken); err == nil {
-			t.Errorf("%s: no error", broken)
-		}
+		errtest.NotNil(t, train(broken), broken)
 		if now, err := os.ReadFile("crawler/model/bfm.json"); err != nil || !bytes.Equal(now, former) || kept() != nil {
 			t.Errorf("%s: %v, the former model is not in its place", broken, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -237,9 +238,7 @@ func TestOpen_RefusesOtherFiles(t *testing.T) {
 		}
 	}
 	plain.Close()
-	if _, err := Open(plain, twoWay()); err == nil {
-		t.Error("Open accepts a closed file")
-	}
+	errtest.NotNil(t, errtest.Of(Open(plain, twoWay())), "Open accepts a closed file")
 }
 
 // segment in which anything can change at any time.

@@ -205,9 +205,7 @@ func TestKeeper_AFailedSwitchKeepsTheLastTask(t *testing.T) {
 	defer keeper.Close()
 	fatal.If(t, os.Mkdir(unfinished(store.Path(Last)), 0o700)) // blocks the new file
 	keeper.Switch()
-	if err := keeper.Save(newTask(t, Last, true)); err == nil {
-		t.Error("no error")
-	}
+	errtest.NotNil(t, keeper.Save(newTask(t, Last, true)))
 	if got, err := store.Load(Last); err != nil || got.Belief.Labels() != 1 {
 		t.Errorf("after a failed switch: %v", err)
 	}
@@ -259,9 +257,7 @@ func TestKeeper_FailedSaveKeepsTheOldTask(t *testing.T) {
 	fatal.If(t, err)
 	defer keeper.Close()
 	fatal.If(t, os.Mkdir(unfinished(store.Path(Last)), 0o700)) // blocks the new file
-	if err := keeper.Save(newTask(t, Last, true)); err == nil {
-		t.Error("no error")
-	}
+	errtest.NotNil(t, keeper.Save(newTask(t, Last, true)))
 	if got := labels(t, store); got["one"] != 1 || got["two"] != 1 {
 		t.Errorf("found %v", got)
 	}
@@ -279,9 +275,7 @@ func TestKeeper_SavesABeliefWithoutADirection(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	task.Belief = nil
-	if err := keeper.Save(task); err == nil {
-		t.Error("saves a task with neither z nor belief")
-	}
+	errtest.NotNil(t, keeper.Save(task), "saves a task with neither z nor belief")
 }
 
 func TestStore_LocksTheFolderOfARun(t *testing.T) {

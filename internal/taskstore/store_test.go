@@ -250,15 +250,9 @@ func TestStore_RefusesUnsafeNames(t *testing.T) {
 	for _, name := range []string{
 		"", ".", "..", "../outside", "a/b", "-rf", ".hidden", "a b", "é", "a\x00", "$(id)", strings.Repeat("a", 101),
 	} {
-		if err := store.Save(newTask(t, name, false), false); err == nil {
-			t.Errorf("Save accepts %q", name)
-		}
-		if _, err := store.Load(name); err == nil {
-			t.Errorf("Load accepts %q", name)
-		}
-		if err := store.Delete(name); err == nil {
-			t.Errorf("Delete accepts %q", name)
-		}
+		errtest.NotNil(t, store.Save(newTask(t, name, false), false), "Save accepts ", name)
+		errtest.NotNil(t, errtest.Of(store.Load(name)), "Load accepts ", name)
+		errtest.NotNil(t, store.Delete(name), "Delete accepts ", name)
 	}
 	errtest.Nil(t, errtest.Of((Store{Dir: parent}).Load("outside")))
 }
@@ -277,9 +271,7 @@ func TestStore_SaveRefusesTasksThatNoRunCanFollow(t *testing.T) {
 	} {
 		task := newTask(t, "task", true)
 		change(&task)
-		if err := store.Save(task, false); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		errtest.NotNil(t, store.Save(task, false), name, ": accepted")
 	}
 	if entries, _ := store.List(); len(entries) != 0 {
 		t.Errorf("files %v", entries)

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/tflite"
@@ -100,9 +101,7 @@ func TestModel_RefusesBadInput(t *testing.T) {
 		"half a belief":         searchError(m, 1, make([]float32, d), tflite.Belief{Mean: good.Mean}),
 		"a NaN in the belief":   searchError(m, 1, make([]float32, d), bad),
 	} {
-		if err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		errtest.NotNil(t, err, name)
 	}
 }
 

@@ -164,9 +164,7 @@ func TestRobot_ActsOnlyWhenArmed(t *testing.T) {
 	errtest.Is(t, r.Act([]float32{1}), hal.ErrHalted, "a robot that was never armed acts")
 	fatal.If(t, errors.Join(r.Arm(), r.Reset(1)))
 	for _, bad := range [][]float32{nil, {2}, {float32(math.NaN())}, {0, 0}} {
-		if r.Act(bad) == nil {
-			t.Errorf("the action %v is taken", bad)
-		}
+		errtest.NotNil(t, r.Act(bad), "the action ", bad, " is taken")
 	}
 	for range 3 {
 		fatal.If(t, r.Act([]float32{1}))
@@ -174,9 +172,7 @@ func TestRobot_ActsOnlyWhenArmed(t *testing.T) {
 	if r.state != 14 {
 		t.Errorf("always right leads to state %d, not to the last room", r.state)
 	}
-	if _, err := r.Sense(nil); err == nil {
-		t.Error("it senses into nothing")
-	}
+	errtest.NotNil(t, errtest.Of(r.Sense(nil)), "it senses into nothing")
 	fatal.If(t, r.Halt())
 	errtest.Is(t, r.Act([]float32{1}), hal.ErrHalted, "a halted robot acts")
 }

@@ -187,12 +187,8 @@ func TestKernel_ListsNoDevices(t *testing.T) {
 func TestKernel_RefusesNonInputDevice(t *testing.T) {
 	k := sysfs(t, nil)
 	fatal.If(t, os.WriteFile(filepath.Join(k.Dev, "event1"), nil, 0o600))
-	if _, err := k.Open(Info{Node: "event1"}); err == nil {
-		t.Error("a plain file was opened as an input device")
-	}
-	if _, err := k.Open(Info{Node: "event2"}); err == nil {
-		t.Error("an absent node was opened")
-	}
+	errtest.NotNil(t, errtest.Of(k.Open(Info{Node: "event1"})), "a plain file was opened as an input device")
+	errtest.NotNil(t, errtest.Of(k.Open(Info{Node: "event2"})), "an absent node was opened")
 }
 
 func TestParseKey_RoundTrip(t *testing.T) {
@@ -207,9 +203,7 @@ func TestParseKey_RoundTrip(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"KEY_NONE", "", "768", "-1", "BTN_SOUTHH", "010"} {
-		if _, err := ParseKey(bad); err == nil {
-			t.Errorf("%q is taken for a key", bad)
-		}
+		errtest.NotNil(t, errtest.Of(ParseKey(bad)), bad, " is taken for a key")
 	}
 }
 

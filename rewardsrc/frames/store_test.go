@@ -319,9 +319,7 @@ func TestConfig_Validate(t *testing.T) {
 		}
 	}
 	both := Config{Camera: "/dev/video0", URL: "http://cam"}
-	if both.Validate() == nil {
-		t.Error("two sources")
-	}
+	errtest.NotNil(t, both.Validate(), "two sources")
 }
 
 func TestEncodeYUYV(t *testing.T) {
@@ -332,9 +330,7 @@ func TestEncodeYUYV(t *testing.T) {
 		t.Errorf("shade %d", shade)
 	}
 	for _, size := range [][2]int{{16, 9}, {15, 8}, {0, 8}, {-2, -8}} {
-		if _, err := encodeYUYV(raw, size[0], size[1]); err == nil {
-			t.Errorf("%v: no error", size)
-		}
+		errtest.NotNil(t, errtest.Of(encodeYUYV(raw, size[0], size[1])), size)
 	}
 }
 

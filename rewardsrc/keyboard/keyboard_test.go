@@ -366,9 +366,7 @@ func TestKeyboard_PanicRestoresTerminal(t *testing.T) {
 		if end == "key" {
 			fatal.If(t, errtest.Of(person.WriteString("x")))
 		}
-		if err := program.Wait(); err == nil {
-			t.Errorf("%s: the program ended well", end)
-		}
+		errtest.NotNil(t, program.Wait(), end, ": the program ended well")
 		if modes(t, terminal) != before {
 			t.Errorf("%s: the terminal is not restored", end)
 		}

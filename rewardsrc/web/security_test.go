@@ -56,9 +56,7 @@ func TestRegister_InvitationsExpire(t *testing.T) {
 			return
 		}
 	}
-	if _, err := g.issue(roleWatch, 0, inviteLife); err == nil {
-		t.Error("codes can be made without end")
-	}
+	errtest.NotNil(t, errtest.Of(g.issue(roleWatch, 0, inviteLife)), "codes can be made without end")
 }
 
 func TestRegister_SessionEndsAfterADay(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"optibfm/hal/rover"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/simulate/oracle"
 )
@@ -40,7 +41,5 @@ func TestLabelled_InferFindsTheTask(t *testing.T) {
 	if err != nil || math.Abs(got[0]-z[0]) > 1e-6 || math.Abs(got[1]-z[1]) > 1e-6 {
 		t.Errorf("inferred %v, want %v (%v)", got, z, err)
 	}
-	if _, err := (oracle.Labelled{}).Infer(1); err == nil {
-		t.Error("no error without states")
-	}
+	errtest.NotNil(t, errtest.Of((oracle.Labelled{}).Infer(1)), "no error without states")
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/tflite"
@@ -105,7 +106,5 @@ func TestExport_NeedsANewDirectory(t *testing.T) {
 	dir := t.TempDir()
 	fatal.If(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o644))
 	b := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 1}, 1)
-	if err := onnx.Export(dir, b); err == nil {
-		t.Error("no error for a directory with files")
-	}
+	errtest.NotNil(t, onnx.Export(dir, b), "no error for a directory with files")
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/onnx"
@@ -42,9 +43,7 @@ func TestRead_RoundTripKeepsPolicyAndFeatures(t *testing.T) {
 			fatal.If(t, onnx.Export(dir, b))
 			g, err := onnx.Read(filepath.Join(dir, onnx.PolicyFile), filepath.Join(dir, onnx.BackwardFile), false)
 			if b.Architecture.Encoder != nil && b.Architecture.Encoder.Actor {
-				if err == nil {
-					t.Error("no error for a policy with an encoder")
-				}
+				errtest.NotNil(t, err, "no error for a policy with an encoder")
 				return
 			}
 			fatal.If(t, err)

@@ -137,9 +137,7 @@ func TestModel_RejectsBadInputsAndStaysUsable(t *testing.T) {
 	}
 	action, z := make([]float32, small.Action), make([]float64, small.Latent)
 	errtest.Is(t, m.Act(action, q.obs, z), tflite.ErrNoDirection, "z of zeros")
-	if err := m.Psi(make([]float32, 1), q.obs, action, z); err == nil {
-		t.Error("Psi accepts a result of one element")
-	}
+	errtest.NotNil(t, m.Psi(make([]float32, 1), q.obs, action, z), "Psi accepts a result of one element")
 	if again, scoreAgain := q.search(t, m); again != best || scoreAgain != score {
 		t.Errorf("%d with %g, then %d with %g", best, score, again, scoreAgain)
 	}

@@ -160,9 +160,7 @@ func TestSavedModel_RejectsBadInputs(t *testing.T) {
 		"z of zeros":        func() error { return m.Act(make([]float32, 2), a.Obs, make([]float64, 4)) },
 		"short φ":           func() error { return m.Phi(make([]float64, 3), a.Obs) },
 	} {
-		if call() == nil {
-			t.Errorf("%s: no error", name)
-		}
+		errtest.NotNil(t, call(), name)
 	}
 }
 

@@ -59,9 +59,7 @@ func haltHoldsBesideDead(t *testing.T, start func(*testing.T) Rig) {
 func haltHoldsNoWheel(t *testing.T, start func(*testing.T) Rig) {
 	d := openArmed(t, start(t), Settings{})
 	for _, goals := range [][]float64{{0, 0, math.NaN()}, {math.Inf(1), 0, 0}} {
-		if d.Halt(goals) == nil {
-			t.Errorf("%v was accepted", goals)
-		}
+		errtest.NotNil(t, d.Halt(goals), goals, " was accepted")
 	}
 	if outputs := d.Outputs(); !outputs[0].Holds || outputs[2].Holds {
 		t.Errorf("%+v", outputs)

@@ -106,9 +106,7 @@ func exchange[T any](t *testing.T, w *Writer[T], r *Reader[T]) *T {
 
 func TestJoin_NamesAMissingInterface(t *testing.T) {
 	l := library(t)
-	if _, err := l.Join(domain+1, "nosuch0"); err == nil {
-		t.Error("no error")
-	}
+	errtest.NotNil(t, errtest.Of(l.Join(domain+1, "nosuch0")))
 }
 
 // TestDescriptors_AreWhatTheGeneratorWrites needs Cyclone's compiler of IDL and a C compiler.

@@ -365,9 +365,7 @@ func TestWriter_DoesNotBeginAgainWhileItEnds(t *testing.T) {
 	r.primary.finish(r.now, lingerOrderly)
 	at := r.now
 	r.run(2 * ms)
-	if err := r.robot.Arm(); err == nil {
-		t.Error("armed by a writer that ends")
-	}
+	errtest.NotNil(t, r.robot.Arm(), "armed by a writer that ends")
 	r.run(500 * ms)
 	if r.damped(at); !r.over {
 		t.Error("it has not ended")
@@ -499,9 +497,7 @@ func TestWriter_DampsOnWhileItRefusesToBeginAgain(t *testing.T) {
 	at := r.now
 	r.net.foreign = 1
 	r.run(100 * ms)
-	if err := errors.Join(r.sense(), r.robot.Arm()); err == nil {
-		t.Error("armed beside another writer")
-	}
+	errtest.NotNil(t, errors.Join(r.sense(), r.robot.Arm()), "armed beside another writer")
 	r.run(100 * ms)
 	if took := r.damped(at); took > 2*ms {
 		t.Errorf("after %d ms", took/ms)
