@@ -410,9 +410,7 @@ func TestLoad_ReportsBadOverride(t *testing.T) {
 		"run={episodes: 3, epi: 4}": "--set: unknown key run.epi",
 	} {
 		_, err := Load("rover", set)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error\n%v\nwant %s", set, err, want)
-		}
+		errtest.Contains(t, err, want, set)
 	}
 }
 

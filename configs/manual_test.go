@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -24,9 +25,7 @@ func TestParse_ReadsTheConfigurationsInTheManuals(t *testing.T) {
 			}
 			found++
 			text := strings.ReplaceAll("\n"+block, "\n    ", "\n")
-			if _, err := Parse(name, []byte("version: 1"+text)); err != nil {
-				t.Errorf("%v\n%s", err, text)
-			}
+			errtest.Nil(t, errtest.Of(Parse(name, []byte("version: 1"+text))), text)
 		}
 		if found != want {
 			t.Errorf("%s: %d configurations, want %d", name, found, want)

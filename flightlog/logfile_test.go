@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -39,16 +40,12 @@ func TestWriter_AcknowledgesNoLabelInALostLog(t *testing.T) {
 			fatal.If(t, lose(path))
 			for i := range uint64(2) {
 				fatal.If(t, w.WriteTick(randomTick(testShape, i)))
-				if err := w.WriteLabel(testLabel(2 + i)); !errors.Is(err, ErrLost) {
-					t.Errorf("label %d: %v, want ErrLost", 2+i, err)
-				}
+				errtest.Is(t, w.WriteLabel(testLabel(2+i)), ErrLost, "label ", 2+i)
 			}
 			if n := w.Stats().Labels; n != 1 {
 				t.Errorf("%d labels are acknowledged, want 1", n)
 			}
-			if err := w.Close(); !errors.Is(err, ErrLost) {
-				t.Errorf("Close: %v, want ErrLost", err)
-			}
+			errtest.Is(t, w.Close(), ErrLost, "Close")
 		})
 	}
 }
@@ -63,16 +60,12 @@ func TestWriter_ReportsALostLogWithoutALabel(t *testing.T) {
 			fatal.If(t, lose(path))
 			fatal.If(t, w.WriteTick(randomTick(testShape, 0)))
 			now = now.Add(time.Minute)
-			if err := w.WriteTick(randomTick(testShape, 1)); !errors.Is(err, ErrLost) {
-				t.Errorf("tick: %v, want ErrLost", err)
-			}
+			errtest.Is(t, w.WriteTick(randomTick(testShape, 1)), ErrLost, "tick")
 			_ = w.Close()
 			w, path = create(t, testMetadata(testShape), Options{})
 			fatal.If(t, w.WriteLabel(testLabel(1)))
 			fatal.If(t, lose(path))
-			if err := w.Close(); !errors.Is(err, ErrLost) {
-				t.Errorf("Close: %v, want ErrLost", err)
-			}
+			errtest.Is(t, w.Close(), ErrLost, "Close")
 		})
 	}
 }
@@ -108,16 +101,10 @@ func TestWriter_ALossDuringALabelIsFinal(t *testing.T) {
 					changing.sync = func() error { return lose(path) }
 				}
 				w.file = changing
-				if err := w.WriteLabel(testLabel(2)); !errors.Is(err, ErrLost) {
-					t.Errorf("label 2: %v, want ErrLost", err)
-				}
+				errtest.Is(t, w.WriteLabel(testLabel(2)), ErrLost, "label 2")
 				w.file = whole
-				if err := w.WriteLabel(testLabel(3)); !errors.Is(err, ErrLost) {
-					t.Errorf("label 3: %v, want ErrLost", err)
-				}
-				if err := w.Close(); !errors.Is(err, ErrLost) {
-					t.Errorf("Close: %v, want ErrLost", err)
-				}
+				errtest.Is(t, w.WriteLabel(testLabel(3)), ErrLost, "label 3")
+				errtest.Is(t, w.Close(), ErrLost, "Close")
 			})
 		}
 	}
@@ -144,9 +131,7 @@ func TestPictures_ContinueInAnotherFileAfterALoss(t *testing.T) {
 	lost := open(t, path).PictureFiles()
 	fatal.If(t, os.Remove(lost[0]))
 	fatal.If(t, pictures.Write(testPicture(1)))
-	if err := pictures.Flush(); !errors.Is(err, ErrLost) {
-		t.Errorf("%v, want ErrLost", err)
-	}
+	errtest.Is(t, pictures.Flush(), ErrLost)
 	fatal.If(t, pictures.Write(testPicture(2)))
 	fatal.If(t, pictures.Close())
 	if files := open(t, path).PictureFiles(); len(files) != 1 || files[0] == lost[0] {

@@ -2,7 +2,6 @@ package flightlog
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"os"
 	"strings"
@@ -55,9 +54,7 @@ func TestVerify_DetectsADamagedSwitch(t *testing.T) {
 		path, _ := run.runSpoilt(t, c.spoil)
 		result, err := Verify(open(t, path))
 		if c.damage {
-			if !errors.Is(err, ErrDamaged) {
-				t.Errorf("%s: %v, %v", name, err, result.First)
-			}
+			errtest.Is(t, err, ErrDamaged, name)
 			continue
 		}
 		fatal.If(t, err)

@@ -1,7 +1,6 @@
 package rewardsrc
 
 import (
-	"errors"
 	"testing"
 
 	"optibfm/internal/errtest"
@@ -164,7 +163,5 @@ func TestAttribution_AnswerByID(t *testing.T) {
 func TestAttribution_ForgetsOldRequests(t *testing.T) {
 	a := shown(0)
 	a.Ask(Request{ID: 3 + 8, State: Open}, 1100)
-	if _, err := a.Answer(press(1500), 3, 0); !errors.Is(err, ErrTooOld) {
-		t.Errorf("error %v, want ErrTooOld", err)
-	}
+	errtest.Is(t, errtest.Of(a.Answer(press(1500), 3, 0)), ErrTooOld)
 }

@@ -24,9 +24,7 @@ func TestCheckTime_RefusesFutureAndOldTimes(t *testing.T) {
 	} {
 		err := CheckTime(at, since, now)
 		if want == "" {
-			if err != nil {
-				t.Errorf("at %d: %v, want no error", at, err)
-			}
+			errtest.Nil(t, err, "at ", at)
 		} else if !errors.Is(err, ErrTime) || !strings.Contains(err.Error(), want) {
 			t.Errorf("at %d: %v, want %q", at, err, want)
 		}

@@ -216,9 +216,7 @@ func TestNetwork_NonFiniteResultIsErrNotFinite(t *testing.T) {
 	n := newNetwork(t, m, tensors)
 	obs, z := make([]float32, small.Obs), randoms64(rand.New(rand.NewPCG(1, 1)), small.Latent)
 	action, psi := make([]float32, small.Action), make([]float32, small.Ensemble*small.Latent)
-	if err := n.Act(action, obs, z); !errors.Is(err, tflite.ErrNotFinite) {
-		t.Errorf("Act: %v, action %v", err, action)
-	}
+	errtest.Is(t, n.Act(action, obs, z), tflite.ErrNotFinite, "Act")
 	errtest.Is(t, n.Psi(psi, obs, make([]float32, small.Action), z), tflite.ErrNotFinite, "Psi")
 }
 

@@ -77,12 +77,8 @@ func TestHashSavedModel_IsTheHashOfSha256sumLines(t *testing.T) {
 
 func TestLoadDir_OfSavedModelIsErrSavedModel(t *testing.T) {
 	dir, m := savedBundle(t)
-	if _, err := LoadDir(dir); !errors.Is(err, ErrSavedModel) {
-		t.Errorf("%v, want ErrSavedModel", err)
-	}
-	if _, err := LoadDir(m.Dir); err == nil || !strings.Contains(err.Error(), "model import") {
-		t.Errorf("%v: want an error with the import command", err)
-	}
+	errtest.Is(t, errtest.Of(LoadDir(dir)), ErrSavedModel)
+	errtest.Contains(t, errtest.Of(LoadDir(m.Dir)), "model import")
 }
 
 // damage changes the files of a bundle.

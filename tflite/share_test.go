@@ -74,9 +74,7 @@ func TestLoadShared_GivesBothProcessesTheSameResults(t *testing.T) {
 					t.Errorf("%s: %+v", who, b)
 				}
 			}
-			if _, err := f.WriteAt([]byte{1}, 0); !errors.Is(err, unix.EPERM) {
-				t.Errorf("writing the file: %v, want EPERM", err)
-			}
+			errtest.Is(t, errtest.Of(f.WriteAt([]byte{1}, 0)), unix.EPERM, "writing the file")
 		}
 	}
 }

@@ -39,9 +39,7 @@ func TestOpenDevices_NamesTheFaultyDeviceAndClosesTheBus(t *testing.T) {
 			fatal.If(t, err)
 			section := rigtest.Section[assembly.Config](f)
 			_, err = assembly.OpenDevices(t.Context(), r.Hardware(), section, f.Loop.Period(), rtloop.Now)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("want %q: %v", c.want, err)
-			}
+			errtest.Contains(t, err, c.want)
 			if !r.Bus.Closed() {
 				t.Error("the bus is still open")
 			}

@@ -153,9 +153,7 @@ func TestPythonServer_SimulatorWaitsForItsClient(t *testing.T) {
 	robot, printed, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
 	fatal.If(t, err)
 	for range 2 {
-		if err := robot.Arm(); err != nil {
-			t.Errorf("error %v, the server printed %q", err, printed)
-		}
+		errtest.Nil(t, robot.Arm(), "the server printed ", printed)
 		time.Sleep(400 * time.Millisecond) // the client does not get the processor
 	}
 }

@@ -181,9 +181,7 @@ func TestRobot_LostAfterProtocolError(t *testing.T) {
 				"halt": r.Halt(), "halt again": r.Halt(),
 			}
 			for name, err := range calls {
-				if !errors.Is(err, ErrLost) {
-					t.Errorf("%s: %v, want ErrLost", name, err)
-				}
+				errtest.Is(t, err, ErrLost, name)
 			}
 			fatal.If(t, r.Close())
 		})

@@ -138,9 +138,7 @@ func TestRecord_HaltsRobot(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Transitions = 5
 	fatal.If(t, errtest.Of(Record(r, cfg)))
-	if err := r.Act([]float32{0, 0}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("Act returned %v, want ErrHalted", err)
-	}
+	errtest.Is(t, r.Act([]float32{0, 0}), hal.ErrHalted, "Act")
 }
 
 func TestRecord_HaltsOnError(t *testing.T) {

@@ -397,9 +397,7 @@ func TestHaltAll_CommandsFailsafeAndExitsIfConfigured(t *testing.T) {
 				t.Errorf("%q", notes)
 			}
 			for id := 1; id <= 4; id++ {
-				if err := checkHalted(motors, id, exit); err != nil {
-					t.Errorf("exit %v: %v", exit, err)
-				}
+				errtest.Nil(t, checkHalted(motors, id, exit), "exit ", exit)
 			}
 		}
 		errtest.NotNil(t, errtest.Of(mit.HaltAll(c, nil)), "no goals for four motors")

@@ -34,9 +34,7 @@ func TestDevice_ArmsAfterKernelInterfaceWasDown(t *testing.T) {
 				errtest.Is(t, err, hal.ErrBus)
 			}
 			fatal.If(t, errors.Join(netlink.LinkSetDown(link), netlink.LinkSetUp(link)))
-			if err := d.Arm(); err != nil {
-				t.Errorf("after bus-off %v: %v", busOff, err)
-			}
+			errtest.Nil(t, d.Arm(), "after bus-off ", busOff)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"optibfm/hal"
@@ -221,9 +220,7 @@ func TestRover_NoiseSize(t *testing.T) {
 func TestRover_StartsHalted(t *testing.T) {
 	r, err := New(DefaultConfig())
 	fatal.If(t, err)
-	if err := r.Act([]float32{1, 1}); !errors.Is(err, hal.ErrHalted) {
-		t.Errorf("Act returned %v, want ErrHalted", err)
-	}
+	errtest.Is(t, r.Act([]float32{1, 1}), hal.ErrHalted, "Act")
 }
 
 func TestRover_HaltLatchesUntilArm(t *testing.T) {
@@ -375,9 +372,7 @@ func TestConfig_NamesBadKey(t *testing.T) {
 	for key, corrupt := range bad {
 		cfg := DefaultConfig()
 		corrupt(&cfg)
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("%s: error is %v, want one that names the key", key, err)
-		}
+		errtest.Contains(t, errtest.Of(New(cfg)), key)
 	}
 }
 

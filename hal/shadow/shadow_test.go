@@ -46,9 +46,7 @@ func TestShadow_PassesSenseAndHalt(t *testing.T) {
 	}
 	errtest.Is(t, r.Act([]float32{0}), hal.ErrHalted, "after Halt, Act returns")
 	body.HaltErr = errors.New("broken")
-	if err := r.Halt(); !errors.Is(err, body.HaltErr) {
-		t.Errorf("Halt: %v, want the robot's error", err)
-	}
+	errtest.Is(t, r.Halt(), body.HaltErr, "Halt")
 }
 
 // body is a robot with all optional interfaces.

@@ -166,9 +166,7 @@ func TestAuthority_CertificatesAreValidForPhonesDespiteAnEarlyClock(t *testing.T
 	a := newAuthority(t, early)
 	cert := a.certify(t, early, "walker.local")
 	for _, phone := range []time.Time{firstMoment, firstMoment.Add(300 * day)} {
-		if err := a.verify(cert, "walker.local", phone); err != nil {
-			t.Errorf("phone at %v: %v", phone, err)
-		}
+		errtest.Nil(t, a.verify(cert, "walker.local", phone), "phone at ", phone)
 	}
 	known := newAuthority(t, now) // made with the right clock, then the robot starts without a network
 	errtest.Nil(t, known.verify(known.certify(t, early, "walker.local"), "walker.local", now.Add(200*day)))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
@@ -157,9 +158,8 @@ func TestSavedModel_NeedsTheBuildTag(t *testing.T) {
 	_, evaluated := Evaluate(rigtest.SavedModelBundle(t, nil), Point{Obs: "[0,0,0,0,0,0]", Z: "[1,0,0,0,0,0,0,0]"})
 	const fix = "go build -tags tensorflow ./cmd/optibfm"
 	for name, err := range map[string]error{"import": imported, "eval": evaluated} {
-		if !errors.Is(err, tensorflow.ErrNotBuilt) || !strings.Contains(err.Error(), fix) {
-			t.Errorf("%s: %v: want ErrNotBuilt and its fix", name, err)
-		}
+		errtest.Is(t, err, tensorflow.ErrNotBuilt, name)
+		errtest.Contains(t, err, fix, name)
 	}
 }
 

@@ -98,9 +98,7 @@ func TestRun_LeavesNoFileOnAnError(t *testing.T) {
 			}
 			c.change(r, &o)
 			err := Run(t.Context(), o, r.Hardware(), &bytes.Buffer{})
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("want %q: %v", c.want, err)
-			}
+			errtest.Contains(t, err, c.want)
 			errtest.NotNil(t, errtest.Of(os.Stat(o.Out)), "a file is left")
 		})
 	}

@@ -138,9 +138,7 @@ func TestRun_IgnoresJumpsOfTheWallClock(t *testing.T) {
 		t.Errorf("halted:\n%s", r.output)
 	default:
 	}
-	if err := r.End(); err != nil {
-		t.Errorf("%v:\n%s", err, r.output)
-	}
+	errtest.Nil(t, r.End(), r.output)
 	checkTimesOfLog(t, onlyLog(t, r.cmd), begun, time.Now())
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/internal/errtest"
 	"optibfm/internal/host"
 	"optibfm/internal/rigtest"
 )
@@ -51,9 +52,7 @@ func TestRun_HaltsOnALostGPUAndClosesItsLog(t *testing.T) {
 			if n := r.robot.acts.Load() - acts; n != 0 {
 				t.Errorf("the robot acted %d times", n)
 			}
-			if err := r.End(); err != nil {
-				t.Errorf("%v:\n%s", err, r.output)
-			}
+			errtest.Nil(t, r.End(), r.output)
 			if !strings.Contains(r.output.String(), want) {
 				t.Errorf("no %q in\n%s", want, r.output)
 			}

@@ -306,9 +306,7 @@ func TestRun_HoldsAStopUntilResetAndArm(t *testing.T) {
 				t.Errorf("it acted %d times without being armed", n)
 			}
 			r.arm()
-			if err := r.End(); err != nil {
-				t.Errorf("%v:\n%s", err, r.output)
-			}
+			errtest.Nil(t, r.End(), r.output)
 			checkStopIsLogged(t, r, f.want, c.Found)
 		})
 	}
@@ -435,9 +433,7 @@ func TestRun_SignalEndsAHeldRunWithTheRobotHalted(t *testing.T) {
 				r.robot.waitHalted(t, time.Now())
 			}
 			sent := time.Now()
-			if err := r.End(); err != nil {
-				t.Errorf("%v\n%s", err, r.output)
-			}
+			errtest.Nil(t, r.End(), r.output)
 			if !stopped {
 				t.Logf("halted after %v", r.robot.waitHalted(t, sent))
 			}

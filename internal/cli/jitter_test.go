@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/jitter"
 	"optibfm/internal/rigtest"
@@ -71,7 +72,5 @@ func TestJitter_MeasuresConfigurationOfService(t *testing.T) {
 func TestJitter_ReportsOutputOfProgram(t *testing.T) {
 	t.Setenv(actAsProgram, "1")
 	o := jitter.Options{Config: "rover", Set: []string{"model.bundle=/nowhere"}, Seconds: 0.1, Slice: 0.1}
-	if _, err := jitter.Measure(t.Context(), o); err == nil || !strings.Contains(err.Error(), "/nowhere") {
-		t.Errorf("error %v, want the program's output", err)
-	}
+	errtest.Contains(t, errtest.Of(jitter.Measure(t.Context(), o)), "/nowhere")
 }

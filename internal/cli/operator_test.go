@@ -10,6 +10,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
@@ -30,9 +31,7 @@ func endByInterrupt(t *testing.T, w *watched, cmd *exec.Cmd, output *rigtest.Syn
 	t.Helper()
 	fatal.If(t, cmd.Process.Signal(os.Interrupt))
 	w.waitHalted(t, time.Now())
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, output)
-	}
+	errtest.Nil(t, cmd.Wait(), output)
 }
 
 func TestRun_KeepsMovingWithoutTheLabelDevice(t *testing.T) {

@@ -393,9 +393,7 @@ func TestRun_HaltsOnSignals(t *testing.T) {
 			sent := time.Now()
 			fatal.If(t, cmd.Process.Signal(signal))
 			t.Logf("halted after %v", w.waitHalted(t, sent))
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("%v\n%s", err, output)
-			}
+			errtest.Nil(t, cmd.Wait(), output)
 			checkClosed(t, cmd)
 		})
 	}
@@ -467,9 +465,7 @@ func TestRun_SurvivesAClosedPipe(t *testing.T) {
 	fatal.If(t, errtest.Of(bufio.NewReader(out).ReadString('\n')))
 	out.Close()
 	w.waitHalted(t, time.Now())
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, messages.String())
-	}
+	errtest.Nil(t, cmd.Wait(), messages.String())
 	checkClosed(t, cmd)
 }
 

@@ -24,9 +24,7 @@ func stopFromPhone(t *testing.T, w *watched, post func(path, body string) *http.
 		t.Fatalf("STOP: status %d", got)
 	}
 	t.Logf("halted %v after STOP was sent", w.waitHalted(t, pressed))
-	if err := wait(); err != nil {
-		t.Errorf("the program ended with %v, want success", err)
-	}
+	errtest.Nil(t, wait(), "the program ended")
 }
 
 func TestConsole_LabelCountsAndStopHalts(t *testing.T) {

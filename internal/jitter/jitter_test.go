@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 )
@@ -39,9 +40,7 @@ func TestMeasure_RefusesInvalidOptions(t *testing.T) {
 		"period_ms":  {Seconds: 1, Slice: 1},
 		"--config":   {PeriodMS: 1, Seconds: 1, Slice: 1, Set: []string{"a=b"}},
 	} {
-		if _, err := Measure(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one about %s", err, want)
-		}
+		errtest.Contains(t, errtest.Of(Measure(t.Context(), o)), want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/newrobot"
 )
@@ -55,9 +56,7 @@ func TestWriteGymnasium_RefusesWithoutChanges(t *testing.T) {
 		"CartPole-v1": "only a bounded Box", "Nope-v7": "Nope", "--help": "doesn't exist",
 	} {
 		err := newrobot.WriteGymnasium(t.Context(), io.Discard, "robot", id, repository)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", id, err)
-		}
+		errtest.Contains(t, err, want, id)
 	}
 	if entries := must(os.ReadDir(".")); len(entries) != 0 {
 		t.Errorf("%v", entries)

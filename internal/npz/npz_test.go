@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -256,9 +255,7 @@ func TestReadFile_RefusesFilesThatAreNotRegular(t *testing.T) {
 		}()
 		select {
 		case err := <-errs:
-			if !errors.Is(err, safefile.ErrNotRegular) {
-				t.Errorf("%s: %v, want ErrNotRegular", path, err)
-			}
+			errtest.Is(t, err, safefile.ErrNotRegular, path)
 		case <-time.After(30 * time.Second): // a guard against a hang
 			t.Fatalf("%s: still waiting", path)
 		}

@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"optibfm/internal/errtest"
 )
 
 var textLine = regexp.MustCompile(`(?m)^.*\S.*$`)
@@ -51,7 +53,5 @@ func checkExample(t *testing.T, root *cobra.Command, words []string) {
 	if err == nil {
 		err = found.ValidateRequiredFlags()
 	}
-	if err != nil {
-		t.Errorf("the example %q: %v", strings.Join(words, " "), err)
-	}
+	errtest.Nil(t, err, "the example ", strings.Join(words, " "))
 }

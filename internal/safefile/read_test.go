@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/safefile"
 )
@@ -54,9 +55,8 @@ func TestOpen_RefusesAllButRegularFiles(t *testing.T) {
 			_, _, err := safefile.Open(path)
 			return err
 		})
-		if !errors.Is(err, safefile.ErrNotRegular) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v, want ErrNotRegular", path, err)
-		}
+		errtest.Is(t, err, safefile.ErrNotRegular)
+		errtest.Contains(t, err, path)
 	}
 	if _, _, err := safefile.Open(socket); err == nil { // the kernel refuses
 		t.Error("Open accepts a socket")
@@ -86,13 +86,9 @@ func TestReadFile_IsBoundedByTheLimitAndTheSizeAtOpening(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, content, err)
 		}
 		_, err := safefile.ReadFile(fsys, "file", 3)
-		if err == nil || !strings.Contains(err.Error(), "4 bytes, at most 3") {
-			t.Errorf("%s: %v, want an error about the size", name, err)
-		}
+		errtest.Contains(t, err, "4 bytes, at most 3", name)
 	}
-	if _, err := safefile.ReadFile(safefile.Dir(dir), "../file", 4); !errors.Is(err, fs.ErrInvalid) {
-		t.Errorf("%v, want ErrInvalid", err)
-	}
+	errtest.Is(t, errtest.Of(safefile.ReadFile(safefile.Dir(dir), "../file", 4)), fs.ErrInvalid)
 	// The size of a file in /proc is 0 with any content.
 	if content, err := safefile.ReadFile(safefile.Dir("/proc/self"), "maps", 1<<20); len(content) != 0 || err != nil {
 		t.Errorf("%d bytes, %v, want none", len(content), err)

@@ -94,9 +94,7 @@ func TestCheckBounds_ComparesTheRobotWithTheLoop(t *testing.T) {
 				t.Errorf("strict: %v", err)
 			}
 			for _, words := range c.want {
-				if err == nil || !strings.Contains(err.Error(), words) {
-					t.Errorf("want %q: %v", words, err)
-				}
+				errtest.Contains(t, err, words)
 			}
 			if err != nil && strings.Contains(err.Error(), "eye") {
 				t.Errorf("it names a device that takes no time: %v", err)

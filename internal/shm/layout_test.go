@@ -1,11 +1,11 @@
 package shm
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"unsafe"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -77,9 +77,8 @@ func TestLayout_RefusesInvalidLayouts(t *testing.T) {
 		_, create := Create(l)
 		_, size := l.Size()
 		for _, err := range []error{err, create, size} {
-			if !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v, want one about %s", err, want)
-			}
+			errtest.Is(t, err, ErrLayout)
+			errtest.Contains(t, err, want)
 		}
 	}
 }

@@ -340,9 +340,7 @@ func TestSegment_TwoProcessesExchangeWholeMessages(t *testing.T) {
 	fatal.If(t, err)
 	cmd, out := startChild(t, s, "talk")
 	errtest.Nil(t, control.talk())
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("child: %v: %s", err, out)
-	}
+	errtest.Nil(t, cmd.Wait(), "child: ", out)
 	t.Logf("parent: %v; %s", control, out)
 	if control.fresh == 0 || control.received == 0 {
 		t.Error("no message was received")

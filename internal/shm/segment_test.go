@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -140,9 +139,7 @@ func TestOpen_SharesTheMessages(t *testing.T) {
 func TestCreate_SealsTheSize(t *testing.T) {
 	f := descriptor(t, create(t, twoWay()))
 	for _, size := range []int64{0, 1 << 20} {
-		if err := f.Truncate(size); !errors.Is(err, unix.EPERM) {
-			t.Errorf("resizing to %d: error %v, want EPERM", size, err)
-		}
+		errtest.Is(t, f.Truncate(size), unix.EPERM, "resizing to ", size)
 	}
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); err == nil {
 		t.Error("the other process can seal the memory against writing")
@@ -156,16 +153,12 @@ func TestSegment_FreezeKeepsThePages(t *testing.T) {
 	fatal.If(t, s.Freeze())
 	fd := int(other.File().Fd())
 	const hole = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
-	if err := unix.Fallocate(fd, hole, 0, 4096); !errors.Is(err, unix.EPERM) {
-		t.Errorf("a hole through the descriptor: error %v, want EPERM", err)
-	}
+	errtest.Is(t, unix.Fallocate(fd, hole, 0, 4096), unix.EPERM, "a hole through the descriptor")
 	emulated := os.Getenv(execPrefix) != "" // qemu-user ignores the advice
 	if err := unix.Madvise(other.mem, unix.MADV_REMOVE); !emulated && !errors.Is(err, unix.EPERM) {
 		t.Errorf("a hole through the mapping: error %v, want EPERM", err)
 	}
-	if _, err := unix.Pwrite(fd, []byte{0}, 0); !errors.Is(err, unix.EPERM) {
-		t.Errorf("a write: error %v, want EPERM", err)
-	}
+	errtest.Is(t, errtest.Of(unix.Pwrite(fd, []byte{0}, 0)), unix.EPERM, "a write")
 	if _, err := unix.Mmap(fd, 0, 4096, unix.PROT_WRITE, unix.MAP_SHARED); !errors.Is(err, unix.EPERM) {
 		t.Errorf("another mapping: error %v, want EPERM", err)
 	}
@@ -192,9 +185,8 @@ func TestOpen_RefusesEveryOtherLayout(t *testing.T) {
 		l := twoWay()
 		change(&l)
 		_, err := Open(descriptor(t, s), l)
-		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one about %s", err, want)
-		}
+		errtest.Is(t, err, ErrMismatch)
+		errtest.Contains(t, err, want)
 	}
 }
 
@@ -229,13 +221,9 @@ func TestOpen_RefusesOtherFiles(t *testing.T) {
 	memfd := os.NewFile(uintptr(unsealed), "unsealed")
 	defer memfd.Close()
 	for _, f := range []*os.File{plain, memfd} {
-		if _, err := Open(f, twoWay()); !errors.Is(err, ErrMismatch) {
-			t.Errorf("%s, empty: error %v, want ErrMismatch", f.Name(), err)
-		}
+		errtest.Is(t, errtest.Of(Open(f, twoWay())), ErrMismatch, f.Name(), ", empty")
 		fatal.If(t, f.Truncate(int64(size)))
-		if _, err := Open(f, twoWay()); !errors.Is(err, ErrMismatch) {
-			t.Errorf("%s: error %v, want ErrMismatch", f.Name(), err)
-		}
+		errtest.Is(t, errtest.Of(Open(f, twoWay())), ErrMismatch, f.Name())
 	}
 	plain.Close()
 	errtest.NotNil(t, errtest.Of(Open(plain, twoWay())), "Open accepts a closed file")

@@ -2,10 +2,10 @@ package shm
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 	"unsafe"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
 
@@ -20,9 +20,7 @@ func TestNewView_RefusesPointers(t *testing.T) {
 	}
 	refuses := func(err error, path string) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("error %v, want one about %s", err, path)
-		}
+		errtest.Contains(t, err, path)
 	}
 	_, err := NewView[struct{ A struct{ B [2]bool } }]()
 	refuses(err, ".A.B[] is a bool")

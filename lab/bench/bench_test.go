@@ -176,9 +176,7 @@ func TestRun_RefusesWhatCannotRun(t *testing.T) {
 		change(&o)
 		errtest.Contains(t, errtest.Of(Run(t.Context(), o)), words)
 	}
-	if _, err := Run(cancelled, native(t, controller.UCB)); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want context.Canceled", err)
-	}
+	errtest.Is(t, errtest.Of(Run(cancelled, native(t, controller.UCB))), context.Canceled)
 }
 
 func TestRig_LearnsPlansAndActsInEveryStep(t *testing.T) {

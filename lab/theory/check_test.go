@@ -62,9 +62,7 @@ func writesEverything(t *testing.T, r Report) {
 }
 
 func TestCheck_RefusesTooFewRuns(t *testing.T) {
-	if _, err := Check(context.Background(), Config{Runs: 5}); !errors.Is(err, ErrConfig) {
-		t.Errorf("found %v, want ErrConfig", err)
-	}
+	errtest.Is(t, errtest.Of(Check(context.Background(), Config{Runs: 5})), ErrConfig)
 }
 
 func TestCheck_StopsWithItsContext(t *testing.T) {

@@ -141,9 +141,7 @@ func TestSolve_RefusesInvalidProcesses(t *testing.T) {
 	} {
 		m := Random(1)
 		spoil(&m)
-		if _, err := Solve(m); !errors.Is(err, ErrMDP) {
-			t.Errorf("%s: found %v, want ErrMDP", name, err)
-		}
+		errtest.Is(t, errtest.Of(Solve(m)), ErrMDP, name)
 	}
 	many := Random(1)
 	many.States = 13
@@ -154,9 +152,7 @@ func TestSolve_RefusesInvalidProcesses(t *testing.T) {
 		}
 	}
 	many.Phi, many.Start = gaussian(rand.New(rand.NewPCG(1, 1)), many.States*many.Dim), uniform(many.States)
-	if _, err := Solve(many); !errors.Is(err, ErrMDP) {
-		t.Errorf("too many policies: found %v, want ErrMDP", err)
-	}
+	errtest.Is(t, errtest.Of(Solve(many)), ErrMDP, "too many policies")
 }
 
 func TestRobot_ActsOnlyWhenArmed(t *testing.T) {

@@ -279,9 +279,7 @@ func TestOpen_RefusesNonTerminal(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	fatal.If(t, err)
 	defer f.Close()
-	if _, err := Open(quick(), Options{Terminal: f}); !errors.Is(err, ErrNoTerminal) {
-		t.Errorf("error %v, want ErrNoTerminal", err)
-	}
+	errtest.Is(t, errtest.Of(Open(quick(), Options{Terminal: f})), ErrNoTerminal)
 }
 
 func TestConfig_NamesBadKey(t *testing.T) {
@@ -294,9 +292,7 @@ func TestConfig_NamesBadKey(t *testing.T) {
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)
-		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key+" is ") {
-			t.Errorf("%s: error %v does not name the key", key, err)
-		}
+		errtest.Contains(t, cfg.Validate(), key+" is ", key)
 	}
 }
 

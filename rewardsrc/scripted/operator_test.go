@@ -2,9 +2,9 @@ package scripted
 
 import (
 	"math"
-	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
@@ -492,9 +492,7 @@ func TestConfig_NamesBadKey(t *testing.T) {
 		cfg := DefaultConfig()
 		change(&cfg)
 		_, err := New(cfg)
-		if err == nil || !strings.Contains(err.Error(), key+" is ") {
-			t.Errorf("%s: error %v does not name the key", key, err)
-		}
+		errtest.Contains(t, err, key+" is ", key)
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
@@ -423,9 +423,7 @@ func TestConfig_NamesBadWeakness(t *testing.T) {
 		cfg := person()
 		fatal.If(t, cfg.Validate())
 		change(&cfg)
-		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), key+" is ") {
-			t.Errorf("%s: error %v does not name the key", key, err)
-		}
+		errtest.Contains(t, errtest.Of(New(cfg)), key+" is ", key)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -136,9 +135,7 @@ func TestStream_EndsAfterARefusedMessage(t *testing.T) {
 		send(b)
 		select {
 		case err := <-b.ended:
-			if !errors.Is(err, io.EOF) {
-				t.Errorf("%s: %v, want the end of the stream", name, err)
-			}
+			errtest.Is(t, err, io.EOF, name)
 		case <-time.After(soon):
 			t.Fatalf("%s: the stream stays open", name)
 		}

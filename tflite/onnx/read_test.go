@@ -203,7 +203,5 @@ func TestRead_HasNoForwardNetwork(t *testing.T) {
 		t.Errorf("Search: %v, want ErrNoForward", err)
 	}
 	err = n.Psi(nil, []float32{1, 2, 3}, []float32{0, 0}, []float64{1, 0, 0, 0})
-	if !errors.Is(err, tflite.ErrNoForward) {
-		t.Errorf("Psi: %v, want ErrNoForward", err)
-	}
+	errtest.Is(t, err, tflite.ErrNoForward, "Psi")
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
@@ -94,9 +95,7 @@ func TestModel_OverflowInsideTheNetworksIsErrNotFinite(t *testing.T) {
 			if err == nil {
 				err = errors.Join(m.Phi(phi, q.obs), m.Close())
 			}
-			if !errors.Is(err, tflite.ErrNotFinite) {
-				t.Errorf("%v, want ErrNotFinite", err)
-			}
+			errtest.Is(t, err, tflite.ErrNotFinite)
 		})
 	}
 }

@@ -159,9 +159,7 @@ func TestModel_PhiWithoutCovarianceIsErrNoCovariance(t *testing.T) {
 	b := shared(t, "walker")
 	m := open(t, b, onCPU(), 2)
 	err := m.Phi(make([]float64, b.Dims().Latent), make([]float32, b.Dims().Obs))
-	if !errors.Is(err, tflite.ErrNoCovariance) {
-		t.Errorf("%v, want ErrNoCovariance", err)
-	}
+	errtest.Is(t, err, tflite.ErrNoCovariance)
 }
 
 func TestModel_SearchAfterCloseIsAnError(t *testing.T) {

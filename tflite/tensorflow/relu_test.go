@@ -79,8 +79,6 @@ func TestSavedModel_OverflowInFrontOfAReLUIsErrNotFinite(t *testing.T) {
 	for call, err := range map[string]error{
 		"phi": m.Phi(phi, large), "act": m.Act(action, large, z), "psi": m.Psi(psi, large, action, z),
 	} {
-		if !errors.Is(err, tflite.ErrNotFinite) {
-			t.Errorf("%s of inf - inf: %v, want ErrNotFinite", call, err)
-		}
+		errtest.Is(t, err, tflite.ErrNotFinite, call, " of inf - inf")
 	}
 }
