@@ -21,15 +21,6 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-func contains(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q in\n%s", part, text)
-		}
-	}
-}
-
 func TestDescribe_PrintsSizesHashAndChannels(t *testing.T) {
 	saved := rigtest.SavedModelBundle(t, func(m *tflite.SavedModel) {
 		m.Action = []tflite.Channel{{Name: "left", Unit: "N"}, {Name: "right"}}
@@ -43,7 +34,7 @@ func TestDescribe_PrintsSizesHashAndChannels(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		fatal.If(t, Describe(&out, name))
-		contains(t, out.String(), want...)
+		rigtest.Contains(t, out.String(), want...)
 	}
 }
 
@@ -92,7 +83,7 @@ func TestCheck_FailsAboveTheTolerance(t *testing.T) {
 		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
-		contains(t, out.String(), "cases   1")
+		rigtest.Contains(t, out.String(), "cases   1")
 	}
 }
 
@@ -193,7 +184,7 @@ func TestComparison_FailsAboveTheTolerance(t *testing.T) {
 		if c.agree != (err == nil) || err != nil && !strings.Contains(err.Error(), "scores") {
 			t.Errorf("%+v: %v", c, err)
 		}
-		contains(t, out.String(), "9 candidates: other p50", "; native p50", "0 of 5 searches have another best")
+		rigtest.Contains(t, out.String(), "9 candidates: other p50", "; native p50", "0 of 5 searches have another best")
 	}
 	var out bytes.Buffer
 	fatal.If(t, (comparison{out: &out, candidates: 9, searches: 5}).search(native))
@@ -208,7 +199,7 @@ func checkFloat16(t *testing.T, dir, bundle string, o ImportOptions) {
 	var out bytes.Buffer
 	o.Out, o.Weights = filepath.Join(t.TempDir(), "half"), ""
 	fatal.If(t, Import(&out, dir, o))
-	contains(t, out.String(), "float16 changes φ by ", "the largest of 64 observations", "at most 5e-03: the weights are")
+	rigtest.Contains(t, out.String(), "float16 changes φ by ", "the largest of 64 observations", "at most 5e-03: the weights are")
 	fatal.If(t, Check(io.Discard, o.Out, filepath.Join(dir, "vectors.npz"), 0))
 	whole, err := tflite.LoadDir(bundle)
 	fatal.If(t, err)
@@ -234,12 +225,12 @@ func TestImport_RunsPublicCheckpoints(t *testing.T) {
 			made := filepath.Join(t.TempDir(), "bundle")
 			o := ImportOptions{Out: made, Observations: filepath.Join(dir, "obs.npz"), Weights: Float32}
 			fatal.If(t, Import(&out, dir, o))
-			contains(t, out.String(), report)
+			rigtest.Contains(t, out.String(), report)
 			fatal.If(t, Check(io.Discard, made, filepath.Join(dir, "vectors.npz"), 2e-5))
 			out.Reset()
 			fatal.If(t, Describe(&out, made))
 			if name == "bfmzero" {
-				contains(t, out.String(), "state 8, privileged_state 6, last_action 5, history_actor 10",
+				rigtest.Contains(t, out.String(), "state 8, privileged_state 6, last_action 5, history_actor 10",
 					"residual, hidden 64, hidden layers 3, embedding layers 3, reads state privileged_state last_action")
 			}
 			checkFloat16(t, dir, made, o)
@@ -277,7 +268,7 @@ func TestImport_KeepsFloat32WhereFloat16IsInaccurate(t *testing.T) {
 		var out bytes.Buffer
 		o := ImportOptions{Out: filepath.Join(t.TempDir(), "bundle"), Observations: filepath.Join(dir, "obs.npz")}
 		fatal.If(t, Import(&out, dir, o))
-		contains(t, out.String(), words)
+		rigtest.Contains(t, out.String(), words)
 		b, err := tflite.LoadDir(o.Out)
 		fatal.If(t, err)
 		if b.Float16 || b.Provenance["weights"] != "" {

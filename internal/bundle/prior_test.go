@@ -59,7 +59,7 @@ func TestAddPrior_ChangesTheBundleOrMakesACopy(t *testing.T) {
 	o.Out = ""
 	var out bytes.Buffer
 	fatal.If(t, AddPrior(&out, dir, o))
-	contains(t, out.String(), dir, "p50", "p90")
+	rigtest.Contains(t, out.String(), dir, "p50", "p90")
 	after := contents(t, dir)
 	for name, text := range after {
 		if copied[name] != text {
@@ -88,7 +88,7 @@ func TestAddPrior_WarnsOfObservationsOfAnotherScale(t *testing.T) {
 	fatal.If(t, npz.WriteFile(o.Observations, npz.Archive{"obs": npz.Float32(obs, 500, 2)}))
 	var out bytes.Buffer
 	fatal.If(t, AddPrior(&out, rigtest.NormalisedBundle(t), o))
-	contains(t, out.String(), "warning: ", "channel 1", "1 of 500 values", "the farthest 1e+06")
+	rigtest.Contains(t, out.String(), "warning: ", "channel 1", "1 of 500 values", "the farthest 1e+06")
 }
 
 func TestAddPrior_LeavesTheBundleWhenItFails(t *testing.T) {
@@ -121,9 +121,9 @@ func TestAddPrior_LeavesTheBundleWhenItFails(t *testing.T) {
 func TestDescribe_PrintsThePriorOrItsCommand(t *testing.T) {
 	var without, with bytes.Buffer
 	fatal.If(t, Describe(&without, rigtest.ModelBundle(t)))
-	contains(t, without.String(), "model prior")
+	rigtest.Contains(t, without.String(), "model prior")
 	fatal.If(t, Describe(&with, "embedded:rover"))
-	contains(t, with.String(), "4000 random rewards on 20000 observations", "p90 2.00", "nearness")
+	rigtest.Contains(t, with.String(), "4000 random rewards on 20000 observations", "p90 2.00", "nearness")
 }
 
 func TestOpenModel_BundlesOfConfigurationsHaveAPrior(t *testing.T) {

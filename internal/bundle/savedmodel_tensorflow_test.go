@@ -47,7 +47,7 @@ func TestModel_ImportedSavedModelAgreesWithPython(t *testing.T) {
 	var out bytes.Buffer
 	fatal.If(t, Check(&out, dir, rigtest.SavedModelDir+".npz", 1e-5))
 	fatal.If(t, Describe(&out, dir))
-	contains(t, out.String(), "cases   5", "mine", "a [m], b")
+	rigtest.Contains(t, out.String(), "cases   5", "mine", "a [m], b")
 	e, err := Evaluate(dir, Point{Obs: "[1,2,3,4,5,6]", Z: "[1,0,0,0,0,0,0,0]"})
 	if err != nil || len(e.Phi) != 8 || len(e.Psi) != 2 {
 		t.Errorf("%+v, %v", e, err)
@@ -142,7 +142,7 @@ func TestModel_ImportRefusesABadSavedModel(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is imported")
 			}
-			contains(t, err.Error(), c.want...)
+			rigtest.Contains(t, err.Error(), c.want...)
 			errtest.NotNil(t, errtest.Of(os.Stat(o.Out)), "a bundle is left")
 		})
 	}

@@ -51,11 +51,7 @@ func TestConsole_LabelCountsAndStopHalts(t *testing.T) {
 	if labels != 1 || stops != 1 {
 		t.Errorf("the log has %d labels and %d events of STOP, want one of each", labels, stops)
 	}
-	for _, want := range []string{"STOP was pressed in the web console, on device 1", "NOT the emergency stop"} {
-		if !strings.Contains(output.String(), want) {
-			t.Errorf("no %q in\n%s", want, output)
-		}
-	}
+	rigtest.Contains(t, output.String(), "STOP was pressed in the web console, on device 1", "NOT the emergency stop")
 }
 
 func TestConsole_WithoutAnAddressNeverKeepsTheRobotFromRunning(t *testing.T) {
@@ -152,13 +148,9 @@ func TestConsole_SavesLoadsAndBeginsTasks(t *testing.T) {
 	if !strings.Contains(shown, "belief    2 labels, ") {
 		t.Errorf("want 2 labels in\n%s", shown)
 	}
-	for _, want := range []string{
+	rigtest.Contains(t, output.String(),
 		"began a task without labels", "switched to the task walk", "labels    2 used;", "undone 1,",
-	} {
-		if !strings.Contains(output.String(), want) {
-			t.Errorf("no %q in\n%s", want, output)
-		}
-	}
+	)
 	checkVerified(t, onlyLog(t, cmd))
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
+	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
 )
 
@@ -129,11 +130,8 @@ func TestDoctor_ReportsInvalidConfigurationAndChecksTheRest(t *testing.T) {
 	var out bytes.Buffer
 	err := run(t.Context(), Options{Config: path}, fakeMachine(tree(jetson)), &out, io.Discard)
 	errtest.NotNil(t, err)
-	for _, want := range []string{"did you mean robot?", "arch_sys_counter", "needs a valid configuration", "1 fail"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, &out)
-		}
-	}
+	rigtest.Contains(t, out.String(),
+		"did you mean robot?", "arch_sys_counter", "needs a valid configuration", "1 fail")
 }
 
 func TestDoctor_RefusesInvalidOptions(t *testing.T) {

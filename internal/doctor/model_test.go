@@ -97,13 +97,9 @@ func TestDoctor_TriesTensorFlowInChildProcess(t *testing.T) {
 	d.checkBundle()
 	f := d.checkBackend(t.Context(), d.model())
 	expect(t, "present", f, statusOK, "TensorFlow 2.18.0, /usr/lib; devices CPU:0, GPU:0 (7000 MiB)")
-	for _, want := range []string{
+	rigtest.Contains(t, command,
 		"model backend --config rover", "--set model.tensorflow.device=/GPU:0", "--candidates 128",
-	} {
-		if !strings.Contains(command, want) {
-			t.Errorf("no %q in %q", want, command)
-		}
-	}
+	)
 	output, err = "warning\noptibfm: the library was \x1b[31mnot found", errors.New("exit status 1")
 	f = d.checkBackend(t.Context(), d.model())
 	expect(t, "missing", f, statusWarn, "the library was ?[31mnot found (exit status 1)", "install-tensorflow")

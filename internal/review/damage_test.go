@@ -19,6 +19,7 @@ import (
 	"optibfm/hal"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
+	"optibfm/internal/rigtest"
 	"optibfm/posterior"
 )
 
@@ -359,8 +360,8 @@ func TestReview_EveryFunctionReportsDamage(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		contains(t, out, c.want...)
-		contains(t, err.Error(), "damaged from byte", "checksum of a chunk", "log recover './"+path+"'")
+		rigtest.Contains(t, out, c.want...)
+		rigtest.Contains(t, err.Error(), "damaged from byte", "checksum of a chunk", "log recover './"+path+"'")
 		if flightlog.Replayed(path) {
 			t.Errorf("%s: the log is marked as replayed", name)
 		}
@@ -383,20 +384,16 @@ func TestReview_ReadsALogWhoseSettingsAreDamaged(t *testing.T) {
 	for _, err := range []error{infoErr, catErr, replayErr, jsonErr, pageErr} {
 		errtest.Is(t, err, flightlog.ErrDamaged)
 	}
-	contains(t, about, `"controller.json" does not agree`, "control    unknown", "150 in 3.0 s")
-	contains(t, text, "NO: nothing in the log can be verified", "150 ticks can be read")
-	for _, want := range []string{`"ok": false`, `"unverifiable": "`, `"ticks": 150`} {
-		if !strings.Contains(report.String(), want) {
-			t.Errorf("no %s in %s", want, &report)
-		}
-	}
-	contains(t, page, "NO: nothing in the log can be verified")
+	rigtest.Contains(t, about, `"controller.json" does not agree`, "control    unknown", "150 in 3.0 s")
+	rigtest.Contains(t, text, "NO: nothing in the log can be verified", "150 ticks can be read")
+	rigtest.Contains(t, report.String(), `"ok": false`, `"unverifiable": "`, `"ticks": 150`)
+	rigtest.Contains(t, page, "NO: nothing in the log can be verified")
 	if n := strings.Count(ticks, `"index"`); n < 149 || flightlog.Replayed(path) {
 		t.Errorf("%d ticks; marked as replayed: %v", n, flightlog.Replayed(path))
 	}
 	fatal.If(t, Recover(io.Discard, path, path+".copy"))
 	text, err = replayed(t, path+".copy", Options{})
-	contains(t, text, "150 ticks can be")
+	rigtest.Contains(t, text, "150 ticks can be")
 	errtest.Is(t, err, flightlog.ErrUnverifiable, "the copy")
 }
 
@@ -405,7 +402,7 @@ func TestReplay_DoesNotMarkARecoveredCopy(t *testing.T) {
 	fatal.If(t, Recover(io.Discard, path, "copy.mcap"))
 	out, err := replayed(t, "copy.mcap", Options{})
 	fatal.If(t, err)
-	contains(t, out, "recovered", "from a log with damage")
+	rigtest.Contains(t, out, "recovered", "from a log with damage")
 	if flightlog.Replayed("copy.mcap") {
 		t.Error("the copy is marked as replayed: a run may remove it")
 	}
@@ -432,7 +429,7 @@ func TestReview_PicturesDoNotAffectTheLog(t *testing.T) {
 	fatal.If(t, errors.Join(pictures.Close(), w.Close()))
 	out, err := info(t, path)
 	fatal.If(t, err)
-	contains(t, out, "pictures   3, ")
+	rigtest.Contains(t, out, "pictures   3, ")
 	file := strings.TrimSuffix(path, ".mcap") + ".view-001.mcap"
 	content, err := os.ReadFile(file)
 	fatal.If(t, err)
@@ -441,7 +438,7 @@ func TestReview_PicturesDoNotAffectTheLog(t *testing.T) {
 	err = errors.Join(Info(&page, path), Replay(io.Discard, path, Options{}),
 		Replay(io.Discard, path, Options{Page: filepath.Join(t.TempDir(), "run.html")}), Release([]string{file}))
 	fatal.If(t, err)
-	contains(t, page.String(), "complete", "not all are readable")
+	rigtest.Contains(t, page.String(), "complete", "not all are readable")
 	if !flightlog.Replayed(path) || flightlog.Replayed(file) {
 		t.Error("the log is not marked as replayed, or its pictures are")
 	}

@@ -15,6 +15,7 @@ import (
 	"optibfm/hal"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
+	"optibfm/internal/rigtest"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -62,7 +63,7 @@ func TestPrintSummary_SaysHowWellTheBeliefPredicts(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		printSummary(&out, flightlog.Summary{Evidence: controller.Evidence{Skill: skill, SkillError: 0.1}, Known: known})
-		contains(t, out.String(), "predicts   "+want+"\n")
+		rigtest.Contains(t, out.String(), "predicts   "+want+"\n")
 	}
 	var out bytes.Buffer
 	if printSummary(&out, flightlog.Summary{}); strings.Contains(out.String(), "predicts") {
@@ -135,32 +136,23 @@ func cat(t *testing.T, path, topic string) (string, error) {
 	return printed(t, func(out *bytes.Buffer) error { return Cat(out, out, path, topic) })
 }
 
-func contains(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q in\n%s", part, text)
-		}
-	}
-}
-
 func TestReplay_ComparesEveryTick(t *testing.T) {
 	out, err := replayed(t, writeLog(t, false), Options{})
 	fatal.If(t, err)
-	contains(t, out, "50 of 50 ticks: every hash", "50 applied")
+	rigtest.Contains(t, out, "50 of 50 ticks: every hash", "50 applied")
 	out, err = replayed(t, writeLog(t, true), Options{})
 	errtest.Is(t, err, ErrDiffers)
-	contains(t, out, "1 DIFFER", "tick 30: hash")
+	rigtest.Contains(t, out, "1 DIFFER", "tick 30: hash")
 }
 
 func TestReplay_AnswersWhatIf(t *testing.T) {
 	path, kappa, lambda := writeLog(t, false), 0.5, 2.0
 	out, err := replayed(t, path, Options{WhatIf: &flightlog.Params{Kappa: &kappa}})
 	fatal.If(t, err)
-	contains(t, out, "What if kappa = 0.5 (was 0)", "by a logged label", "cosine")
+	rigtest.Contains(t, out, "What if kappa = 0.5 (was 0)", "by a logged label", "cosine")
 	out, err = replayed(t, path, Options{WhatIf: &flightlog.Params{Lambda: &lambda}, JSON: true})
 	fatal.If(t, err)
-	contains(t, out, `"ok": true`, `"lambda": 2`)
+	rigtest.Contains(t, out, `"ok": true`, `"lambda": 2`)
 }
 
 func TestReplay_WritesAPage(t *testing.T) {
@@ -172,8 +164,8 @@ func TestReplay_WritesAPage(t *testing.T) {
 		}
 		content, err := os.ReadFile(page)
 		fatal.If(t, err)
-		contains(t, out, page, "of 50 ticks")
-		contains(t, string(content), "<!DOCTYPE html>", "</html>")
+		rigtest.Contains(t, out, page, "of 50 ticks")
+		rigtest.Contains(t, string(content), "<!DOCTYPE html>", "</html>")
 		if strings.Contains(string(content), "1 DIFFER. The first: tick 30: hash") != differs {
 			t.Errorf("differs %v: the page does not agree", differs)
 		}
@@ -192,7 +184,7 @@ func TestRecover_CopiesACutLog(t *testing.T) {
 	fatal.If(t, os.WriteFile(path, whole[:len(whole)-len(whole)/3], 0o600))
 	out, err := info(t, path)
 	fatal.If(t, err)
-	contains(t, out, "never closed", "the last tick is", "log recover "+path)
+	rigtest.Contains(t, out, "never closed", "the last tick is", "log recover "+path)
 
 	target := filepath.Join(t.TempDir(), "copy.mcap")
 	for try := range 2 {
@@ -203,7 +195,7 @@ func TestRecover_CopiesACutLog(t *testing.T) {
 	}
 	out, err = info(t, target)
 	fatal.If(t, err)
-	contains(t, out, "complete")
+	rigtest.Contains(t, out, "complete")
 }
 
 func TestCat_PrintsOneTopic(t *testing.T) {

@@ -55,3 +55,13 @@ func checkExample(t *testing.T, root *cobra.Command, words []string) {
 	}
 	errtest.Nil(t, err, "the example ", strings.Join(words, " "))
 }
+
+// Contains reports parts that a text lacks.
+func Contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
+	"optibfm/internal/rigtest"
 	"optibfm/internal/sections"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/gpio"
@@ -339,11 +340,7 @@ func TestLabel_StartsARun(t *testing.T) {
 	rows[4] += "?"
 	var out bytes.Buffer
 	fatal.If(t, Label(&out, b.Options, New{Name: "turn", Note: "afterwards"}, log, writeCSV(t, rows...)))
-	for _, want := range []string{"3 applied, 0 refused, 1 rows without", "z        none before", "--start turn"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
-		}
-	}
+	rigtest.Contains(t, out.String(), "3 applied, 0 refused, 1 rows without", "z        none before", "--start turn")
 	task, err := b.store.Load("turn")
 	fatal.If(t, err)
 	started := b.record(t, "run.start_task=turn", "operator.source=none")
@@ -395,14 +392,10 @@ func TestLabel_ReportsRowsThatDoNotCount(t *testing.T) {
 	var out bytes.Buffer
 	fatal.If(t, Label(&out, b.Options, New{Name: "turn"}, log,
 		writeCSV(t, "tick,label", "10,1", "20,1", "30,", "40,1e12")))
-	for _, want := range []string{
+	rigtest.Contains(t, out.String(),
 		"1 applied, 2 refused, 1 rows without",
 		"line 3, tick 20: the robot was stopped or starting", "line 5, tick 40: bad label",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
-		}
-	}
+	)
 	err := Label(&bytes.Buffer{}, b.Options, New{Name: "none"}, log, writeCSV(t, "tick,label", "20,1"))
 	errtest.Contains(t, err, "no label counts (line 2, tick 20: the robot was stopped or starting)")
 	if names := Names(b.Options, false); !slices.Equal(names, []string{"turn"}) {

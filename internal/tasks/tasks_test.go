@@ -83,11 +83,7 @@ func TestSave_KeepsTheNewestBeliefOfTheRun(t *testing.T) {
 	var out bytes.Buffer
 	b.saveBelief(t, b.modelHash(t), 3)
 	fatal.If(t, Save(&out, b.Options, New{Name: "turn", Note: "slow"}, b.state))
-	for _, want := range []string{"3 labels", "2001-09-09 01:46:40 UTC", "run --start turn --config rover --set"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in %s", want, out.String())
-		}
-	}
+	rigtest.Contains(t, out.String(), "3 labels", "2001-09-09 01:46:40 UTC", "run --start turn --config rover --set")
 	task, err := b.store.Load("turn")
 	fatal.If(t, err)
 	want := make([]float64, b.d)
@@ -198,11 +194,7 @@ func TestShow_PrintsTextAndJSON(t *testing.T) {
 	fatal.If(t, Save(&bytes.Buffer{}, b.Options, New{Name: "turn", Note: "slow"}, b.state))
 	var out bytes.Buffer
 	fatal.If(t, Show(&out, b.Options, "turn", false))
-	for _, want := range []string{"note      slow", "3 labels", "sigma 0.5", "robot rover?[2J", b.modelHash(t)} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
-		}
-	}
+	rigtest.Contains(t, out.String(), "note      slow", "3 labels", "sigma 0.5", "robot rover?[2J", b.modelHash(t))
 	out.Reset()
 	fatal.If(t, Show(&out, b.Options, "turn", true))
 	var got struct {
