@@ -93,7 +93,6 @@ type run struct {
 	learner *controller.Learner
 	learnt  *controller.Proficiency
 	changed bool
-
 	gate    *controller.Gate
 	rng     *rand.Rand
 	truth   []float64

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -53,9 +52,7 @@ func TestRun_HaltsOnALostGPUAndClosesItsLog(t *testing.T) {
 				t.Errorf("the robot acted %d times", n)
 			}
 			errtest.Nil(t, r.End(), r.output)
-			if !strings.Contains(r.output.String(), want) {
-				t.Errorf("no %q in\n%s", want, r.output)
-			}
+			rigtest.Contains(t, r.output.String(), want)
 			checkStopIsLogged(t, r, controller.FaultStalePlan, stop.Found)
 			checkClosed(t, r.cmd)
 		})

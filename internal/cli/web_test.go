@@ -145,9 +145,7 @@ func TestConsole_SavesLoadsAndBeginsTasks(t *testing.T) {
 	stopFromPhone(t, w, p.Post, cmd.Wait)
 	shown, err := execute("task", "show", "walk", "--set", "run.task_dir="+folder)
 	fatal.If(t, err)
-	if !strings.Contains(shown, "belief    2 labels, ") {
-		t.Errorf("want 2 labels in\n%s", shown)
-	}
+	rigtest.Contains(t, shown, "belief    2 labels, ")
 	rigtest.Contains(t, output.String(),
 		"began a task without labels", "switched to the task walk", "labels    2 used;", "undone 1,",
 	)

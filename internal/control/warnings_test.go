@@ -18,6 +18,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/fatal"
 	"optibfm/internal/link"
+	"optibfm/internal/rigtest"
 	"optibfm/internal/terminal"
 	"optibfm/rtloop"
 )
@@ -147,9 +148,7 @@ func TestRun_ReportsAWarningOfTheRobot(t *testing.T) {
 		}
 	}
 	fatal.If(t, r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}))
-	if !strings.Contains(shown.String(), "WRN "+text) {
-		t.Errorf("the display shows %q", shown.String())
-	}
+	rigtest.Contains(t, shown.String(), "WRN "+text)
 	fatal.If(t, h.Close())
 	log, err := flightlog.Open(filepath.Join(r.session.File.Log.Dir, "run.mcap"))
 	fatal.If(t, err)

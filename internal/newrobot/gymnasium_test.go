@@ -13,6 +13,7 @@ import (
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/newrobot"
+	"optibfm/internal/rigtest"
 )
 
 // pythonWithGymnasium skips a test without it.
@@ -43,9 +44,7 @@ func TestWriteGymnasium_WritesThePeriodOfTheEnvironment(t *testing.T) {
 	if record := string(must(os.ReadFile("car/record.sh"))); !strings.Contains(record, "--states car/states.npz") {
 		t.Errorf("record.sh records no rewards:\n%s", record)
 	}
-	if !strings.Contains(out.String(), "--config car/robot.yaml") {
-		t.Errorf("printed %q", out.String())
-	}
+	rigtest.Contains(t, out.String(), "--config car/robot.yaml")
 }
 
 func TestWriteGymnasium_RefusesWithoutChanges(t *testing.T) {

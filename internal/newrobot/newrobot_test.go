@@ -13,6 +13,7 @@ import (
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/newrobot"
+	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 )
 
@@ -20,9 +21,7 @@ func TestWrite_MakesARobotThatIsComplete(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out bytes.Buffer
 	fatal.If(t, newrobot.Write(&out, "crawler"))
-	if !strings.Contains(out.String(), "--config crawler/robot.yaml") {
-		t.Errorf("printed %q", out.String())
-	}
+	rigtest.Contains(t, out.String(), "--config crawler/robot.yaml")
 	file, err := configs.Load("crawler/robot.yaml")
 	fatal.If(t, err)
 	errtest.Nil(t, errtest.Of(setup.OpenSession(file, false)))

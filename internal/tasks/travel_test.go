@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
+	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
 	"optibfm/posterior"
 )
@@ -177,9 +177,7 @@ func TestExport_TravelsWithLabelsAndChannels(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "for another robot.task")
 	var out bytes.Buffer
 	fatal.If(t, Export(&out, b.Options, "turn", path))
-	if !strings.Contains(out.String(), "task import") {
-		t.Errorf("printed %q", out.String())
-	}
+	rigtest.Contains(t, out.String(), "task import")
 	errtest.Contains(t, Export(io.Discard, b.Options, "turn", path), "exists")
 
 	there := b // a robot with the same model

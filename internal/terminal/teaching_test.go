@@ -207,9 +207,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 		t.Helper()
 		frame := paintText(t, s, 80, 24)
 		for _, w := range want {
-			if !strings.Contains(frame, w) {
-				t.Errorf("want %q in\n%s", w, frame)
-			}
+			rigtest.Contains(t, frame, w)
 		}
 	}
 	shows("It tries out what it can do.\n", "It knows nothing of the task yet.\n", " 0 labels\n", " 0 good  0 bad\n")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/internal/fatal"
+	"optibfm/internal/rigtest"
 )
 
 // recorder collects what a terminal receives.
@@ -211,8 +212,6 @@ func TestRescueTerminal_LeavesScreen(t *testing.T) {
 	RescueTerminal(out)
 	got := out.take()
 	for _, want := range []string{"\x1b[?1047l", "\x1b[?25h", "\x1b[?7h"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q lacks %q", got, want)
-		}
+		rigtest.Contains(t, got, want)
 	}
 }
