@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"time"
@@ -78,9 +79,7 @@ func (f File) Rules(harmless bool) controller.Safety {
 		Start:          s.Start, Rest: s.Rest, Simulated: harmless,
 	}
 	rules.MaxPositionAge = rules.MaxSampleAge
-	if rules.MaxPositionAge == 0 {
-		rules.MaxPositionAge = positionPeriods * f.Loop.Period()
-	}
+	rules.MaxPositionAge = cmp.Or(rules.MaxPositionAge, positionPeriods*f.Loop.Period())
 	if f.SimulatedTime() { // the time of a sample counts from the start of the simulation
 		rules.MaxSampleAge, rules.MaxPositionAge = 0, 0
 	}

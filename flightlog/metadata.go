@@ -1,6 +1,7 @@
 package flightlog
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,9 +139,7 @@ func (m *Metadata) encode() (map[string]string, error) {
 		clock = clockSimulated
 	}
 	format := m.Format
-	if format == 0 {
-		format = FormatVersion
-	}
+	format = cmp.Or(format, FormatVersion)
 	return map[string]string{
 		keyFormat:      strconv.Itoa(format),
 		keyProgram:     m.Program,

@@ -344,9 +344,7 @@ func (w *Writer) WritePlan(p Plan) error {
 
 // WriteEvent adds an event; an At of 0 becomes the newest time seen.
 func (w *Writer) WriteEvent(e Event) error {
-	if e.At == 0 {
-		e.At = w.newest
-	}
+	e.At = cmp.Or(e.At, w.newest)
 	w.newest = max(w.newest, e.At)
 	return w.write(eventChannel, e.At, eventMessage(&e))
 }

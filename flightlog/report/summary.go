@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,7 +34,7 @@ type row struct {
 func count(n uint64) string { return flightlog.Grouped(n) }
 
 func newSummary(c *collected, b *believed, name string) summary {
-	s := summary{Title: orUnknown(c.meta.Robot.Name), Name: name, Verdict: verdict(c, b)}
+	s := summary{Title: cmp.Or(c.meta.Robot.Name, "unknown"), Name: name, Verdict: verdict(c, b)}
 	if task := c.meta.Extra["task"]; task != "" {
 		s.Title += ": " + task
 	}
@@ -188,10 +189,11 @@ func percentilesText(p flightlog.Percentiles) string {
 
 func sourceRows(c *collected) []row {
 	m := &c.meta
+	model := cmp.Or(m.ModelHash[:min(16, len(m.ModelHash))], "unknown")
 	rows := []row{
 		{"Started", []string{time.Unix(0, m.Clock.WallNS).UTC().Format("2006-01-02 15:04:05 UTC")}},
-		{"Program", []string{orUnknown(m.Program) + ", model " + orUnknown(m.ModelHash[:min(16, len(m.ModelHash))])}},
-		{"Posture", strings.Split(orUnknown(m.Posture), "\n")},
+		{"Program", []string{cmp.Or(m.Program, "unknown") + ", model " + model}},
+		{"Posture", strings.Split(cmp.Or(m.Posture, "unknown"), "\n")},
 	}
 	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
 		if key != "task" { // the title shows it
@@ -199,11 +201,4 @@ func sourceRows(c *collected) []row {
 		}
 	}
 	return rows
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
 }

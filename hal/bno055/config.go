@@ -1,6 +1,7 @@
 package bno055
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -183,15 +184,9 @@ func (Config) Choices(key string) []string {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Address == 0 {
-		c.Address = addresses[0]
-	}
-	if c.Mode == "" {
-		c.Mode = IMU
-	}
-	if c.AxisMap == "" {
-		c.AxisMap = "P1"
-	}
+	c.Address = cmp.Or(c.Address, addresses[0])
+	c.Mode = cmp.Or(c.Mode, IMU)
+	c.AxisMap = cmp.Or(c.AxisMap, "P1")
 	if len(c.Read) == 0 {
 		c.Read = defaultRead
 	}

@@ -1,6 +1,7 @@
 package composite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -160,9 +161,7 @@ func (r *Robot) hasStop(device int) bool {
 }
 
 func newDevice(d Device, period time.Duration, inputs []float64) *device {
-	if d.Stale == 0 {
-		d.Stale = 3 * period
-	}
+	d.Stale = cmp.Or(d.Stale, 3*period)
 	n := len(d.Outputs())
 	made := &device{
 		Device: d, inputs: inputs,

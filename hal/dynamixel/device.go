@@ -1,6 +1,7 @@
 package dynamixel
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -249,10 +250,7 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 		a := d.bus.Data(i)
 		step := int64(position(a)) - int64(s.last)
 		s.jumped, s.last = s.jumped || recent && max(step, -step) > stepsPerTurn/2, position(a)
-		effort := s.model.ampere
-		if effort == 0 {
-			effort = 1.0 / fullLoad
-		}
+		effort := cmp.Or(s.model.ampere, 1.0/fullLoad)
 		dst[3*i] = radians(position(a))
 		dst[3*i+1] = float64(int32(binary.LittleEndian.Uint32(a[2:]))) * radPerSecond
 		dst[3*i+2] = float64(int16(binary.LittleEndian.Uint16(a))) * effort

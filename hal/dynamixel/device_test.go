@@ -1,6 +1,7 @@
 package dynamixel_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,9 +69,7 @@ func (r rig) HaltAll(s servobustest.Settings, failsafe []float64) ([]string, err
 }
 
 func (r rig) config(s servobustest.Settings) dynamixel.Config {
-	if s.Port.Path == "" {
-		s.Port.Path = r.Path
-	}
+	s.Port.Path = cmp.Or(s.Port.Path, r.Path)
 	return dynamixel.Config{
 		Port: s.Port, TimeoutMs: s.TimeoutMs, HaltTorqueOff: s.HaltTorqueOff,
 		Servos: []dynamixel.Servo{

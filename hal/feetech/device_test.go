@@ -1,6 +1,7 @@
 package feetech_test
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -56,9 +57,7 @@ func (r rig) HaltAll(s servobustest.Settings, failsafe []float64) ([]string, err
 }
 
 func (r rig) config(s servobustest.Settings) feetech.Config {
-	if s.Port.Path == "" {
-		s.Port.Path = r.Path
-	}
+	s.Port.Path = cmp.Or(s.Port.Path, r.Path)
 	return feetech.Config{
 		Port: s.Port, TimeoutMs: s.TimeoutMs, HaltTorqueOff: s.HaltTorqueOff,
 		Servos: []feetech.Servo{

@@ -1,6 +1,7 @@
 package mit
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -160,12 +161,8 @@ func (m Motor) positions() bool { return m.mode() == Position || m.mode() == Imp
 
 func (m Motor) span() Range {
 	r := Range{m.PMax, m.VMax, m.TMax, m.KpMax, m.KdMax}
-	if r.KpMax == 0 {
-		r.KpMax = defaultKpMax
-	}
-	if r.KdMax == 0 {
-		r.KdMax = defaultKdMax
-	}
+	r.KpMax = cmp.Or(r.KpMax, defaultKpMax)
+	r.KdMax = cmp.Or(r.KdMax, defaultKdMax)
 	return r
 }
 

@@ -1,6 +1,7 @@
 package pca9685
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -127,18 +128,10 @@ func prescale(oscillator, frequency float64) float64 {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Address == 0 {
-		c.Address = 0x40
-	}
-	if c.FrequencyHz == 0 {
-		c.FrequencyHz = 50
-	}
-	if c.OscillatorHz == 0 {
-		c.OscillatorHz = 25e6
-	}
-	if c.WhenDisarmed == "" {
-		c.WhenDisarmed = Off
-	}
+	c.Address = cmp.Or(c.Address, 0x40)
+	c.FrequencyHz = cmp.Or(c.FrequencyHz, 50)
+	c.OscillatorHz = cmp.Or(c.OscillatorHz, 25e6)
+	c.WhenDisarmed = cmp.Or(c.WhenDisarmed, Off)
 	return c
 }
 

@@ -1,6 +1,7 @@
 package pca9685
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -278,17 +279,7 @@ func (d *Device) Halt(failsafe []float64) error {
 	} else if err != nil {
 		enableErr = d.setEnable(false)
 	}
-	return first(enableErr, err, offErr)
-}
-
-// first returns the first error; all are counted already.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(enableErr, err, offErr)
 }
 
 // Bounds implements hal.Bounded: see Config.Bounds.

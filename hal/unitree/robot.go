@@ -1,6 +1,7 @@
 package unitree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -327,9 +328,7 @@ func (r *Robot) Halt() error {
 // Damp is Halt of a robot that another process may have armed: `optibfm halt`.
 func (r *Robot) Damp() error {
 	r.began = true
-	if r.epoch == 0 {
-		r.epoch = 1
-	}
+	r.epoch = cmp.Or(r.epoch, 1)
 	return r.Halt()
 }
 

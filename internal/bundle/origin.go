@@ -3,6 +3,7 @@ package bundle
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -44,9 +45,7 @@ func (o ImportOptions) addOrigin(provenance map[string]string, file, hash string
 // reportOrigin prints what addOrigin found.
 func reportOrigin(out io.Writer, provenance map[string]string) {
 	licence := provenance[licenceKey]
-	if licence == "" {
-		licence = "not known; read the model's page, and give it with --licence"
-	}
+	licence = cmp.Or(licence, "not known; read the model's page, and give it with --licence")
 	fmt.Fprintf(out, "licence: %s\n", licence)
 	if revision := provenance[revisionKey]; revision != "" {
 		fmt.Fprintf(out, "revision: %s\n", revision)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -105,9 +106,7 @@ func (y *Statistics) addLabel(l *controller.AppliedLabel) {
 // refuse counts a refused label.
 func (y *Statistics) refuse(why string) {
 	y.Refused++
-	if y.FirstBad == "" {
-		y.FirstBad = why
-	}
+	y.FirstBad = cmp.Or(y.FirstBad, why)
 }
 
 // AverageReward returns the mean reward of all armed steps.

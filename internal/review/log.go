@@ -2,6 +2,7 @@ package review
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ func printInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error,
 	m := r.Metadata()
 	fmt.Fprintf(out, "%s, %s\n", path, plaintext.Bytes(r.Size()))
 	row(out, "state", "%s", stateText(r.Cut(), damage))
-	row(out, "program", "%s, model %s", orUnknown(m.Program), plaintext.ShortHash(m.ModelHash))
-	row(out, "robot", "%s: %d observations, %d actions, d = %d, period %v", orUnknown(m.Robot.Name),
+	row(out, "program", "%s, model %s", cmp.Or(m.Program, "unknown"), plaintext.ShortHash(m.ModelHash))
+	row(out, "robot", "%s: %d observations, %d actions, d = %d, period %v", cmp.Or(m.Robot.Name, "unknown"),
 		m.Shape.Obs, m.Shape.Action, m.Shape.Latent, m.Robot.Period)
 	if m.Control.Strategy == "" {
 		row(out, "control", "unknown: the log is damaged")
@@ -41,7 +42,7 @@ func printInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error,
 		row(out, "control", "%s, kappa %g, lambda %g, rho %g",
 			m.Control.Strategy, m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho)
 	}
-	for i, grant := range strings.Split(orUnknown(m.Posture), "\n") {
+	for i, grant := range strings.Split(cmp.Or(m.Posture, "unknown"), "\n") {
 		row(out, []string{"posture", ""}[min(i, 1)], "%s", grant)
 	}
 	row(out, "started", "%s", time.Unix(0, m.Clock.WallNS).UTC().Format("2006-01-02 15:04:05 UTC"))

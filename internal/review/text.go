@@ -219,10 +219,3 @@ func numberText(x float64) string {
 	}
 	return fmt.Sprintf("%.4f", x)
 }
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -58,9 +59,7 @@ func (a *channels) drawChannel(c *canvas, x, y, w, i int, v float64) {
 	c.text(x, y, inkDim, c.shorten(name, a.spec[i].Name))
 	x += name + 1
 	limit := max(math.Abs(a.spec[i].Min), math.Abs(a.spec[i].Max))
-	if limit == 0 {
-		limit = a.reach[i]
-	}
+	limit = cmp.Or(limit, a.reach[i])
 	if limit > 0 {
 		v /= limit
 	}

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/gdamore/tcell/v2"
@@ -137,9 +138,7 @@ var (
 func chooseGlyphs(env func(string) string) *glyphs {
 	locale := env("LC_ALL")
 	for _, key := range []string{"LC_CTYPE", "LANG"} {
-		if locale == "" {
-			locale = env(key)
-		}
+		locale = cmp.Or(locale, env(key))
 	}
 	locale = strings.ToLower(locale)
 	if env("TERM") != "linux" && (strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")) {

@@ -1,6 +1,7 @@
 package evdev_test
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -20,9 +21,7 @@ func bind(opts evdev.BindOptions, react func(said string)) (cfg evdev.Config, sa
 			react(text)
 		}
 	}
-	if opts.Timeout == 0 {
-		opts.Timeout = 5 * time.Second
-	}
+	opts.Timeout = cmp.Or(opts.Timeout, 5*time.Second)
 	cfg, err = evdev.Bind(context.Background(), opts)
 	return cfg, said, err
 }

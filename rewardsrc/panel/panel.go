@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -126,9 +127,7 @@ func (p *Panel) defaults() {
 	if p.now == nil {
 		p.now = rewardsrc.Monotonic
 	}
-	if p.retry == 0 {
-		p.retry = time.Second
-	}
+	p.retry = cmp.Or(p.retry, time.Second)
 	p.stream.onStuck = func() {
 		text := fmt.Sprintf("%s: held for a minute: ignored as stuck until it is released", p.name)
 		p.note.Store(&text)

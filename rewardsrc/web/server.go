@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -119,9 +120,7 @@ func openOn(network network, cfg Config, opts Options) (*Server, error) {
 	if opts.Now == nil {
 		opts.Now = rewardsrc.Monotonic
 	}
-	if opts.Mode == "" {
-		opts.Mode = Sparse
-	}
+	opts.Mode = cmp.Or(opts.Mode, Sparse)
 	if opts.Report == nil {
 		opts.Report = func(Level, string) {}
 	}

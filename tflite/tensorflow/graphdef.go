@@ -1,6 +1,7 @@
 package tensorflow
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -72,9 +73,7 @@ func (g *graphDef) add(name, op string, inputs []ref, attributes ...attribute) r
 
 // node returns the name of a node and its NodeDef.
 func (g *graphDef) node(name, op string, inputs []ref, attributes []attribute) (unique string, node []byte) {
-	if name == "" {
-		name = op
-	}
+	name = cmp.Or(name, op)
 	if n := g.names[name]; n > 0 {
 		g.names[name]++
 		name += "_" + strconv.Itoa(n)

@@ -1,6 +1,7 @@
 package servobustest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -124,9 +125,7 @@ func device(t *testing.T, r Rig, timeoutMs float64) devicetest.Rig {
 
 func open(t *testing.T, r Rig, s Settings) hal.Device {
 	t.Helper()
-	if s.TimeoutMs == 0 {
-		s.TimeoutMs = TimeoutMs
-	}
+	s.TimeoutMs = cmp.Or(s.TimeoutMs, TimeoutMs)
 	d, err := r.Open(t.Context(), s)
 	fatal.If(t, err)
 	t.Cleanup(func() { _ = d.Close() })

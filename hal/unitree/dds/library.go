@@ -2,6 +2,7 @@ package dds
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -106,9 +107,7 @@ func open(configured string) (*Library, error) {
 
 func candidates(configured string) []string {
 	place := configured
-	if place == "" {
-		place = os.Getenv(Environment)
-	}
+	place = cmp.Or(place, os.Getenv(Environment))
 	if place == "" {
 		return fileNames
 	}

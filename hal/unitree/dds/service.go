@@ -1,6 +1,7 @@
 package dds
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,7 +161,7 @@ func Serve(
 			failed = responses.Write()
 		})
 		if err != nil || failed != nil {
-			return fmt.Errorf("dds: service %s: %w", service, firstOf(err, failed))
+			return fmt.Errorf("dds: service %s: %w", service, cmp.Or(err, failed))
 		}
 		if !ok {
 			time.Sleep(callEvery)
@@ -174,15 +175,6 @@ const releaseEvery = 200 * time.Millisecond
 
 // errRefused is the robot's refusal to release its controller.
 var errRefused = errors.New("the robot refused")
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // The service that owns the robot's own controller, and its functions.
 const (
@@ -221,7 +213,7 @@ func (c *Client) Release(ctx context.Context) error {
 			return err
 		}
 		if code, _, err := c.Call(ctx, ReleaseMode, "{}"); err != nil || code != 0 {
-			err = firstOf(err, ctx.Err(), errRefused)
+			err = cmp.Or(err, ctx.Err(), errRefused)
 			return fmt.Errorf("dds: %s: %s was not released (code %d): %w", c.name, name, code, err)
 		}
 		select { // it takes a while

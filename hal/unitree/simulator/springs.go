@@ -1,6 +1,9 @@
 package simulator
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // Springs is a robot that hangs: each joint is an inertia that its motor moves, with a little noise. It needs no
 // physics engine.
@@ -18,9 +21,7 @@ func (p *Springs) Step(c *Command, s *State) error {
 		p.started = true
 	}
 	inertia := p.Inertia
-	if inertia == 0 {
-		inertia = 0.05
-	}
+	inertia = cmp.Or(inertia, 0.05)
 	dt := Period.Seconds()
 	p.steps++
 	for i := range s.Q {

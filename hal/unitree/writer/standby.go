@@ -1,6 +1,10 @@
 package writer
 
-import "optibfm/hal/unitree"
+import (
+	"cmp"
+
+	"optibfm/hal/unitree"
+)
 
 // standby damps the motors when the primary writer dies or hangs.
 type standby struct {
@@ -59,8 +63,6 @@ func (s *standby) ends(now int64, damps bool) bool {
 		s.endAt = 0
 		return s.shared.Commanding.Load() != unitree.CommandingNow // the primary still damps
 	}
-	if s.endAt == 0 {
-		s.endAt = now + int64(lingerLost)
-	}
+	s.endAt = cmp.Or(s.endAt, now+int64(lingerLost))
 	return now >= s.endAt
 }

@@ -1,6 +1,7 @@
 package evdevtest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -105,9 +106,7 @@ func (d *Device) Move(axis uint16, value int32) {
 func (d *Device) Send(events ...Event) {
 	var b []byte
 	for _, e := range events {
-		if e.At == 0 {
-			e.At = d.Now()
-		}
+		e.At = cmp.Or(e.At, d.Now())
 		b = append(b, e.Bytes()...)
 	}
 	_, err := d.pipe.Write(b)
