@@ -203,7 +203,7 @@ func TestNewSession_RefusesRhythmsInRealTime(t *testing.T) {
 
 func TestRun_RecordsRhythms(t *testing.T) {
 	c := Config{Transitions: 200, Seed: 3, Amplitude: 1, Rhythms: 1, Out: filepath.Join(t.TempDir(), "out.npz")}
-	rigtest.Must(t, Run(t.Context(), configs.Default(), c, nil, io.Discard, io.Discard))
+	fatal.If(t, Run(t.Context(), configs.Default(), c, nil, io.Discard, io.Discard))
 	archive := must(npz.ReadFile(c.Out))
 	actions, episodes := must(archive.Shaped("action", 200, 2)).Float64s(), must(archive.Shaped("episode", 200)).Float64s()
 	for i := 1; i < 200; i++ {
