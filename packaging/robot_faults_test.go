@@ -15,7 +15,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/hal/i2cbus/i2cbustest"
 	"optibfm/internal/fatal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 )
 
 const (
@@ -167,7 +167,7 @@ func (w *world) optibfm(command string) error {
 	return nil
 }
 
-func (w *world) status() (s link.Status) {
+func (w *world) status() (s ipc.Status) {
 	w.t.Helper()
 	w.await("status", func() error {
 		out, err := exec.Command("optibfm", "status", "--json", "-c", configFile).Output()

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/hal/assembly"
-	"optibfm/internal/calibration"
+	"optibfm/internal/cli/calibration"
 )
 
 func newCalibrateCommand() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"optibfm/hal"
 	"optibfm/hal/monotonic"
 	"optibfm/hal/unitree/body"
-	"optibfm/internal/shm"
+	"optibfm/internal/ipc/shm"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"optibfm/hal/unitree/idl"
-	"optibfm/internal/shm"
+	"optibfm/internal/ipc/shm"
 )
 
 // segmentVersion changes with the layout of the messages and their meaning.

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
-	"optibfm/internal/configfile"
+	"optibfm/internal/cli/configfile"
 )
 
 func newConfigCommand() *cobra.Command {

@@ -18,7 +18,7 @@ import (
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/host"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/summary"
 	"optibfm/rewardsrc"
@@ -180,7 +180,7 @@ func (r *attendedRun) start() {
 }
 
 // say sends a command to the socket. It fails if no answer comes.
-func (r *attendedRun) say(word string) (c link.Status, err error) {
+func (r *attendedRun) say(word string) (c ipc.Status, err error) {
 	line, err := control.Send(r.socket, word)
 	if err == nil {
 		err = json.Unmarshal(line, &c)
@@ -191,7 +191,7 @@ func (r *attendedRun) say(word string) (c link.Status, err error) {
 // must repeats a command until the robot is in a state: a machine under load is slow.
 func (r *attendedRun) must(word, state string) {
 	r.t.Helper()
-	var c link.Status
+	var c ipc.Status
 	var err error
 	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		c, err = r.say(word)
@@ -212,9 +212,9 @@ func (r *attendedRun) arm() {
 }
 
 // awaitStop waits until the status is stopped.
-func (r *attendedRun) awaitStop() link.Status {
+func (r *attendedRun) awaitStop() ipc.Status {
 	r.t.Helper()
-	var c link.Status
+	var c ipc.Status
 	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { c, _ = r.say("status"); return c.State == "stopped" }) {
 		r.t.Fatalf("not stopped: %+v\n%s", c, r.output)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
-	"optibfm/internal/halt"
+	"optibfm/internal/cli/halt"
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 )

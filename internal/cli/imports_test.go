@@ -25,18 +25,18 @@ func TestImports_PointDownwards(t *testing.T) {
 		{"internal/cli", "hal/rover hal/bridge hal/composite hal/assembly hal/bno055 hal/dynamixel standard"},
 		{"internal/control", "internal/host flightlog/report lab"},
 		{"internal/host", "internal/control lab"},
-		{"internal/record", "internal/host internal/control internal/terminal"},
-		{"internal/link", "internal/host internal/control internal/setup"},
+		{"internal/recorder", "internal/host internal/control internal/terminal"},
+		{"internal/ipc", "internal/host internal/control internal/setup"},
 		{"internal/setup", "standard hal/rover hal/bridge hal/composite hal/assembly " +
 			"internal/host internal/control internal/terminal"},
-		{"internal/review", "internal/host internal/control internal/setup"},
-		{"controller", "internal/shm internal/setup flightlog rtloop"},
+		{"internal/cli/review", "internal/host internal/control internal/setup"},
+		{"controller", "internal/ipc/shm internal/setup flightlog rtloop"},
 		{"tflite", aboveModels},
 		{"tflite/onnx", aboveModels},
 		{"flightlog/...", "internal/setup internal/registry internal/shell cmd"},
 		{"lab/...", "cmd"},
 		// A label device must not be able to arm a robot.
-		{"rewardsrc/...", "controller hal rtloop cmd internal/shm"},
+		{"rewardsrc/...", "controller hal rtloop cmd internal/ipc/shm"},
 	} {
 		deps := dependencies(t, "optibfm/"+c.pattern)
 		if len(deps) < 5 {
@@ -78,7 +78,7 @@ func TestImports_PointDownwards(t *testing.T) {
 const aboveModels = "controller flightlog hal rewardsrc configs internal/registry internal/setup internal/shell cmd"
 
 // TestImports_OnlyTheLinkUsesTheSegment keeps each layout of shared memory in one package: that of the control and the
-// host process in internal/link, that of a driver and its writer processes in hal/unitree.
+// host process in internal/ipc, that of a driver and its writer processes in hal/unitree.
 func TestImports_OnlyTheLinkUsesTheSegment(t *testing.T) {
 	list, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "optibfm/...").Output()
 	if err != nil {
@@ -86,11 +86,11 @@ func TestImports_OnlyTheLinkUsesTheSegment(t *testing.T) {
 	}
 	for line := range strings.Lines(string(list)) {
 		pkg, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if pkg == "optibfm/internal/link" || pkg == "optibfm/hal/unitree" {
+		if pkg == "optibfm/internal/ipc" || pkg == "optibfm/hal/unitree" {
 			continue
 		}
-		if strings.Contains(" "+imports+" ", " optibfm/internal/shm ") {
-			t.Errorf("%s imports internal/shm", pkg)
+		if strings.Contains(" "+imports+" ", " optibfm/internal/ipc/shm ") {
+			t.Errorf("%s imports internal/ipc/shm", pkg)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"optibfm/internal/inference"
+	"optibfm/internal/cli/inference"
 	"optibfm/internal/registry"
 )
 

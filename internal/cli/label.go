@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"optibfm/internal/binding"
+	"optibfm/internal/cli/binding"
 )
 
 func newLabelCommand() *cobra.Command {

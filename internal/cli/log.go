@@ -3,8 +3,8 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"optibfm/internal/review"
-	"optibfm/internal/tasks"
+	"optibfm/internal/cli/review"
+	"optibfm/internal/cli/tasks"
 )
 
 // damageHelp is in the help of each command that reads logs.

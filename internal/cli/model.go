@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"optibfm/internal/bundle"
+	"optibfm/internal/cli/bundle"
 	"optibfm/tflite"
 )
 

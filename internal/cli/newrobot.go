@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"optibfm/internal/newrobot"
+	"optibfm/internal/cli/newrobot"
 )
 
 func newNewRobotCommand() *cobra.Command {

@@ -34,7 +34,7 @@ import (
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/host"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/summary"
 	"optibfm/internal/taskstore"
@@ -377,7 +377,7 @@ func TestHostProcess_HasANameAndNoRealTimeRights(t *testing.T) {
 
 func TestRun_HaltsOnSignals(t *testing.T) {
 	t.Parallel()
-	for _, s := range link.StopSignals {
+	for _, s := range ipc.StopSignals {
 		signal := s.(syscall.Signal)
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()

@@ -4,8 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/flightlog"
-	"optibfm/internal/review"
-	"optibfm/internal/tasks"
+	"optibfm/internal/cli/review"
+	"optibfm/internal/cli/tasks"
 )
 
 // whatIfFlags are the parameters of a what-if question.

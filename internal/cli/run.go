@@ -14,14 +14,14 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/internal/cli/tasks"
 	"optibfm/internal/control"
+	"optibfm/internal/ipc"
 	"optibfm/internal/journal"
-	"optibfm/internal/link"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
-	"optibfm/internal/tasks"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc/web"
 	"optibfm/rtloop"
@@ -197,7 +197,7 @@ func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, link.StopSignals...)
+	ctx, stop := signal.NotifyContext(ctx, ipc.StopSignals...)
 	defer stop()
 	show := f.show()
 	source := s.File.Operator.Source
@@ -207,7 +207,7 @@ func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 	if (show == terminal.ShowAuto || show == terminal.ShowLines) && journal.Reads(os.Stdout) {
 		show = terminal.ShowJournal
 	}
-	return control.Run(ctx, s, network, link.HostConfig{Show: show, JSON: f.json || f.jsonl, Invoked: s.Invoked})
+	return control.Run(ctx, s, network, ipc.HostConfig{Show: show, JSON: f.json || f.jsonl, Invoked: s.Invoked})
 }
 
 // runFast runs a session in lockstep. It handles signals only after the models are
@@ -218,7 +218,7 @@ func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, link.StopSignals...)
+	ctx, stop := signal.NotifyContext(ctx, ipc.StopSignals...)
 	defer stop()
 	keys := terminal.OpenKeys(display, f.show(), s.File.Operator.Source)
 	if keys != nil {
@@ -267,11 +267,11 @@ func openRun(f runFlags) (*setup.Session, error) {
 			return nil, err
 		}
 	}
-	configured := link.Phase{Name: "configuration", End: rtloop.Now()}
+	configured := ipc.Phase{Name: "configuration", End: rtloop.Now()}
 	s, err := setup.OpenSession(file, f.fresh || f.start != "")
 	if err != nil {
 		return nil, err
 	}
-	s.Timeline = link.Timeline{Began: began, Phases: append([]link.Phase{configured}, s.Timeline.Phases...)}
+	s.Timeline = ipc.Timeline{Began: began, Phases: append([]ipc.Phase{configured}, s.Timeline.Phases...)}
 	return s, nil
 }

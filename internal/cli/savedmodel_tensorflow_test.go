@@ -14,7 +14,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/fatal"
 	"optibfm/internal/lockstep"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/sections"
 	"optibfm/internal/setup"
@@ -38,7 +38,7 @@ func savedBundle(t *testing.T, change func(*tflite.SavedModel)) string {
 }
 
 func TestModel_LockstepRunOfASavedModelIsRepeatable(t *testing.T) {
-	run := func() (record.Outcome, []uint64) {
+	run := func() (recorder.Outcome, []uint64) {
 		s := rigtest.NewSavedModelSession(t, func(f *configs.File) {
 			f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 2, 2
 		})

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"optibfm/configs"
-	"optibfm/internal/tasks"
+	"optibfm/internal/cli/tasks"
 )
 
 func newTaskCommand() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 )
 
 // replyTimeout is longer than any command takes.
@@ -27,14 +27,14 @@ func SendAndPrint(out io.Writer, path, command string, asJSON bool) error {
 // SwitchTask sends the file of a task to the control socket at path, for the running robot to switch to it, and
 // prints the status in the reply.
 func SwitchTask(out io.Writer, path, name string, file []byte, asJSON bool) error {
-	line, err := exchange(path, fmt.Sprintf("%s%s %d\n%s", link.SwitchWord, name, len(file), file))
+	line, err := exchange(path, fmt.Sprintf("%s%s %d\n%s", ipc.SwitchWord, name, len(file), file))
 	return printReply(out, path, "task switch", line, err, asJSON)
 }
 
 // NewTask lets the running robot of the control socket at path begin a task without labels, and prints the status in
 // the reply.
 func NewTask(out io.Writer, path string, asJSON bool) error {
-	line, err := Send(path, link.NewWord)
+	line, err := Send(path, ipc.NewWord)
 	return printReply(out, path, "task new", line, err, asJSON)
 }
 
@@ -42,7 +42,7 @@ func printReply(out io.Writer, path, command string, line []byte, err error, asJ
 	if err != nil {
 		return fmt.Errorf("%s: %s: %w", command, path, err)
 	}
-	var got link.Status
+	var got ipc.Status
 	if err := json.Unmarshal(line, &got); err != nil {
 		return fmt.Errorf("%s: %s: the reply is not JSON: %w; check that optibfm listens there", command, path, err)
 	}
@@ -58,7 +58,7 @@ func printReply(out io.Writer, path, command string, line []byte, err error, asJ
 }
 
 // Send sends a command to the control socket at path and returns the reply, a line of JSON
-// ([link.Status]). A stop has its own socket, where it waits for no other caller.
+// ([ipc.Status]). A stop has its own socket, where it waits for no other caller.
 func Send(path, command string) ([]byte, error) {
 	if command == "stop" {
 		line, err := exchange(StopPath(path), "")

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"optibfm/controller"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/rtloop"
 )
 
@@ -14,11 +14,11 @@ func (c *controlProcess) runCommands() error {
 	if cause := c.mailbox.serverPanic.Load(); cause != nil {
 		return &controller.FaultError{Fault: controller.FaultPanic, Tick: c.index.Load(), Err: *cause}
 	}
-	if c.mailbox.stopRequested.Load() || c.link.Stop.Load() == link.StopRobot {
+	if c.mailbox.stopRequested.Load() || c.link.Stop.Load() == ipc.StopRobot {
 		err := c.stopRobot(controller.FaultOperator, errOperatorStop)
 		c.mailbox.publishMode(c.agent)
 		c.mailbox.stopRequested.Store(false)
-		c.link.Stop.CompareAndSwap(link.StopRobot, link.StopNone)
+		c.link.Stop.CompareAndSwap(ipc.StopRobot, ipc.StopNone)
 		return err
 	}
 	number, a := c.mailbox.next()

@@ -15,14 +15,14 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/episodes"
 	"optibfm/hal"
+	"optibfm/internal/ipc"
 	"optibfm/internal/journal"
-	"optibfm/internal/link"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
 	"optibfm/rtloop"
-	"optibfm/simulate"
 	"optibfm/tflite"
 )
 
@@ -32,8 +32,8 @@ type controlProcess struct {
 	robot      hal.Robot
 	observed   hal.Spec // the robot, with the channels of the ticks' observations
 	agent      *controller.Agent
-	link       *link.ControlLink
-	episodes   simulate.Episodes
+	link       *ipc.ControlLink
+	episodes   episodes.Episodes
 	maxTicks   uint64 // 0: no limit
 	autoArm    bool   // arm at the first plan
 	awaits     bool   // the operator, before arming automatically
@@ -49,8 +49,8 @@ type controlProcess struct {
 	warner     hal.Warner            // nil: none
 	refusal    atomic.Pointer[error] // of the newest arming by armInput
 
-	switched *link.TaskBelief // to which the run switched since the last tick; nil: none
-	former   link.TaskBelief  // scratch: before a changed task
+	switched *ipc.TaskBelief // to which the run switched since the last tick; nil: none
+	former   ipc.TaskBelief  // scratch: before a changed task
 
 	recalled string // where the initial belief comes from, for the host
 
@@ -87,7 +87,7 @@ var errDone = errors.New("control: the run is over")
 
 // Run runs a session in real time: this process becomes the control process. On every way out the
 // robot is halted first. Run returns nil after an orderly end, and after an operator's stop.
-func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link.HostConfig) (err error) {
+func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o ipc.HostConfig) (err error) {
 	// Opening a device may already move or stop it, so no other process may hold it.
 	server, err := Listen(s.File.Safety)
 	if err != nil {
@@ -114,7 +114,7 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 		return errors.Join(err, setup.CloseRobot(robot))
 	}
 	var c *controlProcess
-	segment, err := link.CreateIn(host.segment, s.Shape(), robot.Spec().Period)
+	segment, err := ipc.CreateIn(host.segment, s.Shape(), robot.Spec().Period)
 	if err != nil {
 		return errors.Join(err, setup.CloseRobot(robot))
 	}
@@ -147,8 +147,8 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o link
 
 // runWithHost configures the host process, runs the loop and waits for the host to finish the record.
 func (c *controlProcess) runWithHost(
-	ctx context.Context, loop *rtloop.Loop, granted rtloop.Granted, host *hostProcess, segment *link.Segment,
-	o link.HostConfig,
+	ctx context.Context, loop *rtloop.Loop, granted rtloop.Granted, host *hostProcess, segment *ipc.Segment,
+	o ipc.HostConfig,
 ) error {
 	model := c.session.Model
 	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.observed, granted.String(), model.Fingerprint(), c.recalled
@@ -185,7 +185,7 @@ func (c *controlProcess) runWithHost(
 	if err := host.waitReady(ctx, c.link); err != nil {
 		c.link.Ended.Store(1 + uint64(controller.FaultNone))
 		ended := host.abandon(hostUnreadyTimeout)
-		if !errors.Is(ended, link.ErrHostFailed) && !errors.Is(ended, link.ErrHostKilled) {
+		if !errors.Is(ended, ipc.ErrHostFailed) && !errors.Is(ended, ipc.ErrHostKilled) {
 			err = errors.Join(err, ended)
 		}
 		return err
@@ -205,7 +205,7 @@ func checkRealTime(robot hal.Robot, file configs.File) error {
 		return fmt.Errorf("loop.period_ms: found %g ms, but the robot's period is %g ms; set loop.period_ms to %[2]g",
 			file.Loop.PeriodMS, period)
 	}
-	if file.Run.EpisodeS > 0 && simulate.Resetter(robot) != nil && !setup.ResetsInOneTick(robot) {
+	if file.Run.EpisodeS > 0 && episodes.Resetter(robot) != nil && !setup.ResetsInOneTick(robot) {
 		return fmt.Errorf("run.episode_s: the server of this robot may take seconds to start an episode (%g); "+
 			"set run.episode_s to 0, or run.lockstep to true", file.Run.EpisodeS)
 	}
@@ -224,9 +224,9 @@ func reportPosture(out io.Writer, granted rtloop.Granted, caveat string) {
 }
 
 func newControlProcess(
-	ctx context.Context, s *setup.Session, network tflite.Evaluator, robot hal.Robot, segment *link.Segment,
+	ctx context.Context, s *setup.Session, network tflite.Evaluator, robot hal.Robot, segment *ipc.Segment,
 ) (*controlProcess, error) {
-	link, err := link.NewControlLink(segment, s.Shape())
+	link, err := ipc.NewControlLink(segment, s.Shape())
 	if err != nil {
 		return nil, err
 	}
@@ -389,7 +389,7 @@ func (c *controlProcess) runTick(b rtloop.Beat) error {
 	if stuck := c.stuck.Load(); stuck != nil { // the thread returned too late to act
 		return stuck
 	}
-	if c.maxTicks > 0 && c.index.Load() >= c.maxTicks || c.link.Stop.Load() == link.StopOperator {
+	if c.maxTicks > 0 && c.index.Load() >= c.maxTicks || c.link.Stop.Load() == ipc.StopOperator {
 		return errDone
 	}
 	if err := c.checkHost(b); err != nil {

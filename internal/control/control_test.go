@@ -10,7 +10,7 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 )
@@ -59,13 +59,13 @@ func TestControl_LabelReachesTheBelief(t *testing.T) {
 
 func TestLabelRing_RefusesALabelWhenFull(t *testing.T) {
 	r := newRun(t, rigtest.NewSession(t, nil), nil)
-	for i := range link.LabelSlots {
+	for i := range ipc.LabelSlots {
 		if !r.host.HasRoom() {
-			t.Fatalf("no room for label %d of %d", i, link.LabelSlots)
+			t.Fatalf("no room for label %d of %d", i, ipc.LabelSlots)
 		}
 		fatal.If(t, r.host.Push(rewardsrc.Label{ID: uint64(i + 1)}))
 	}
-	if err := r.host.Push(rewardsrc.Label{ID: 99}); r.host.HasRoom() || !errors.Is(err, link.ErrLabelRing) {
+	if err := r.host.Push(rewardsrc.Label{ID: 99}); r.host.HasRoom() || !errors.Is(err, ipc.ErrLabelRing) {
 		t.Errorf("room: %t, push: %v", r.host.HasRoom(), err)
 	}
 }
@@ -73,7 +73,7 @@ func TestLabelRing_RefusesALabelWhenFull(t *testing.T) {
 func TestControl_HostEndsTheRun(t *testing.T) {
 	r := newRun(t, rigtest.NewSession(t, nil), nil)
 	r.ticks(1)
-	r.host.Stop.Store(link.StopOperator)
+	r.host.Stop.Store(ipc.StopOperator)
 	errtest.Is(t, r.Tick(), errDone, "after the stop")
 }
 
@@ -134,21 +134,21 @@ func TestHost_AcknowledgesNoLabelBeyondTheRingOrTheEnd(t *testing.T) {
 	}}
 	h := r.newIntake(source)
 	h.TakeLabels()
-	if source.acknowledged != link.LabelSlots || source.refused != 0 {
+	if source.acknowledged != ipc.LabelSlots || source.refused != 0 {
 		t.Errorf("%d acknowledged, %d refused", source.acknowledged, source.refused)
 	}
 	r.ticks(1)
 	r.link.Ended.Store(1)
-	if h.TakeLabels(); source.acknowledged != link.LabelSlots {
-		t.Errorf("%d acknowledged after the end", source.acknowledged-link.LabelSlots)
+	if h.TakeLabels(); source.acknowledged != ipc.LabelSlots {
+		t.Errorf("%d acknowledged after the end", source.acknowledged-ipc.LabelSlots)
 	}
 }
 
 func TestHost_TakesABoundedNumberOfInvalidLabelsAtATime(t *testing.T) {
 	r := newRun(t, rigtest.NewSession(t, nil), nil)
 	source := &endlessSource{label: rewardsrc.Label{Kind: rewardsrc.Value, At: -1}}
-	if r.newIntake(source).TakeLabels(); source.polls != link.LabelSlots {
-		t.Errorf("%d labels taken, want %d", source.polls, link.LabelSlots)
+	if r.newIntake(source).TakeLabels(); source.polls != ipc.LabelSlots {
+		t.Errorf("%d labels taken, want %d", source.polls, ipc.LabelSlots)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestTickSlots_HoldTenSeconds(t *testing.T) {
 		time.Second: 256, 50 * time.Millisecond: 256, 20 * time.Millisecond: 512, time.Millisecond: 16384,
 		time.Nanosecond: 65536, 0: 65536,
 	} {
-		if got := link.TickSlots(period); got != want {
+		if got := ipc.TickSlots(period); got != want {
 			t.Errorf("%v: %d slots, want %d", period, got, want)
 		}
 	}

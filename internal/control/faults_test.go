@@ -17,7 +17,7 @@ import (
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/host"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 	"optibfm/rtloop"
@@ -414,7 +414,7 @@ var disturbances = map[string]func(*faultRun, int){
 	},
 	"full tick ring": func(r *faultRun, _ int) { r.hostDeaf = true },
 	"random words of the host": func(r *faultRun, i int) {
-		r.host.Stop.Store(uint64(link.StopRobot) + 1 + uint64(i))
+		r.host.Stop.Store(uint64(ipc.StopRobot) + 1 + uint64(i))
 		r.host.Ready.Store(r.random.Uint64())
 	},
 	"planner misses every second state": func(r *faultRun, i int) { r.planless = i%2 == 0 },
@@ -433,7 +433,7 @@ func TestFaults_ToleratedDisturbancesDoNotStopTheRobot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newMoving(t, configs.AfterStopHold)
 			acts, halts := r.robot.Acts, r.robot.Halts
-			ticks := 3 * link.TickSlots(r.period)
+			ticks := 3 * ipc.TickSlots(r.period)
 			for i := range ticks {
 				disturb(r, i)
 				r.ticks(1)
@@ -452,7 +452,7 @@ func TestControl_HostCannotArmTheRobot(t *testing.T) {
 	for i := range 3000 {
 		r.host.Ready.Store(r.random.Uint64N(4))
 		r.host.Ended.Store(r.random.Uint64N(20))
-		if word := r.random.Uint64N(6); word != link.StopOperator {
+		if word := r.random.Uint64N(6); word != ipc.StopOperator {
 			r.host.Stop.Store(word)
 		}
 		r.spoilPlan = func(p *controller.Plan) {

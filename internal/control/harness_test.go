@@ -13,7 +13,7 @@ import (
 	"optibfm/hal/rover"
 	"optibfm/internal/fatal"
 	"optibfm/internal/host"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
@@ -25,7 +25,7 @@ import (
 type testRun struct {
 	*controlProcess
 	t       *testing.T
-	host    *link.HostLink
+	host    *ipc.HostLink
 	planner *controller.Planner
 	plan    *controller.Plan
 	beats   uint64 // periods since the start
@@ -39,14 +39,14 @@ func newRun(t *testing.T, s *setup.Session, robot hal.Robot) *testRun {
 		robot, err = rover.New(rigtest.Section[rover.Config](s.File))
 		fatal.If(t, err)
 	}
-	segment, err := link.New(s.Shape(), robot.Spec().Period)
+	segment, err := ipc.New(s.Shape(), robot.Spec().Period)
 	fatal.If(t, err)
 	network, err := s.Model.Evaluator(s.File)
 	fatal.If(t, err)
 	c, err := newControlProcess(t.Context(), s, network, robot, segment)
 	fatal.If(t, err)
 	c.hostGone = new(atomic.Bool)
-	host, err := link.NewHostLink(segment, s.Shape())
+	host, err := ipc.NewHostLink(segment, s.Shape())
 	fatal.If(t, err)
 	network, err = s.Model.Evaluator(s.File)
 	fatal.If(t, err)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"optibfm/configs"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc/keyboard"
@@ -84,7 +84,7 @@ func spawnHost(userName string) (*hostProcess, error) {
 		return nil, err
 	}
 	h := newHostProcess()
-	if h.segment, err = link.NewFile(); err != nil {
+	if h.segment, err = ipc.NewFile(); err != nil {
 		return nil, err
 	}
 	if h.crash, err = memoryFile("optibfm-crash"); err != nil {
@@ -95,19 +95,19 @@ func spawnHost(userName string) (*hostProcess, error) {
 		return nil, err
 	}
 	defer read.Close()
-	tasks, theirs, err := link.Sockets("tasks")
+	tasks, theirs, err := ipc.Sockets("tasks")
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	weights, receiver, err := link.Sockets("weights")
+	weights, receiver, err := ipc.Sockets("weights")
 	if err != nil {
 		return nil, err
 	}
 	defer receiver.Close()
 	h.lifeline, h.tasks, h.weights = write, tasks, weights
 	cmd := exec.Command("/proc/self/exe", "host")
-	cmd.Args[0] = link.HostName
+	cmd.Args[0] = ipc.HostName
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{h.segment, read, h.crash, theirs, receiver}
 	cmd.SysProcAttr = attributes
@@ -134,7 +134,7 @@ func (h *hostProcess) shareWeights(m setup.Model) error {
 		return nil
 	}
 	defer native.Weights.Close()
-	err := link.SendFile(h.weights, native.Weights)
+	err := ipc.SendFile(h.weights, native.Weights)
 	if errors.Is(err, syscall.EPIPE) { // waitReady reports its end
 		return nil
 	}
@@ -145,7 +145,7 @@ func (h *hostProcess) shareWeights(m setup.Model) error {
 }
 
 // configure sends the configuration to the host.
-func (h *hostProcess) configure(s *setup.Session, o link.HostConfig) (err error) {
+func (h *hostProcess) configure(s *setup.Session, o ipc.HostConfig) (err error) {
 	o.YAML, o.Control = s.YAML, s.File.Controller
 	h.screen = terminal.TakesScreen(o.Show)
 	if s.File.Operator.Source == configs.SourceKeyboard {
@@ -212,7 +212,7 @@ func userAttributes(name string) (*syscall.SysProcAttr, error) {
 }
 
 // waitReady waits until the host has opened everything.
-func (h *hostProcess) waitReady(ctx context.Context, l *link.ControlLink) error {
+func (h *hostProcess) waitReady(ctx context.Context, l *ipc.ControlLink) error {
 	deadline := time.After(hostStartTimeout)
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
@@ -222,11 +222,11 @@ func (h *hostProcess) waitReady(ctx context.Context, l *link.ControlLink) error 
 		case end := <-h.exited:
 			h.exited <- end
 			if ctx.Err() != nil { // perhaps by the same signal
-				return link.ErrInterrupted
+				return ipc.ErrInterrupted
 			}
 			return errors.New("control: the host process ended before the robot was armed: nothing moved")
 		case <-ctx.Done():
-			return link.ErrInterrupted
+			return ipc.ErrInterrupted
 		case <-deadline:
 			return fmt.Errorf("control: the host process was not ready within %v; see its output", hostStartTimeout)
 		}
@@ -246,7 +246,7 @@ func finishTimeout(err error) time.Duration {
 // terminal. A signal, or a second one after a run that a signal ended, shortens the wait.
 func (h *hostProcess) finish(timeout time.Duration) error {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, link.StopSignals...)
+	signal.Notify(signals, ipc.StopSignals...)
 	defer signal.Stop(signals)
 	select {
 	case end := <-h.exited:
@@ -267,10 +267,10 @@ func (h *hostProcess) abandon(grace time.Duration) error {
 	}
 	h.finished = true
 	if err := h.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) { // of another user
-		return errors.Join(fmt.Errorf("%w: %w", link.ErrHostLeft, err), h.restoreTerminal(true))
+		return errors.Join(fmt.Errorf("%w: %w", ipc.ErrHostLeft, err), h.restoreTerminal(true))
 	}
 	<-h.exited
-	return errors.Join(link.ErrHostKilled, h.restoreTerminal(true))
+	return errors.Join(ipc.ErrHostKilled, h.restoreTerminal(true))
 }
 
 // dismiss ends a host that a run no longer needs, because the run failed before it started.
@@ -291,7 +291,7 @@ func (h *hostProcess) endError(end hostEnd) error {
 	switch {
 	case code == 0:
 	case code == 1:
-		err = link.ErrHostFailed
+		err = ipc.ErrHostFailed
 	case err == nil:
 		err = fmt.Errorf("control: the host process: %v", end.state)
 	}

@@ -10,17 +10,17 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/internal/fatal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
 )
 
 // newHeapWords returns the words of a segment in heap memory.
-func newHeapWords(t *testing.T) *link.Words {
+func newHeapWords(t *testing.T) *ipc.Words {
 	t.Helper()
-	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: 1}, time.Second)
+	segment, err := ipc.New(controller.Shape{Obs: 1, Action: 1, Latent: 1}, time.Second)
 	fatal.If(t, err)
-	w, err := link.OpenWords(segment)
+	w, err := ipc.OpenWords(segment)
 	fatal.If(t, err)
 	return &w
 }
@@ -28,11 +28,11 @@ func newHeapWords(t *testing.T) *link.Words {
 func TestHostStall_ListsTheLastActivities(t *testing.T) {
 	const now = int64(time.Hour)
 	ago := func(d time.Duration, running uint64) uint64 { return uint64(now-int64(d))<<1 | running }
-	h := link.HostStall{Err: errHostSilent, At: now, Beat: uint64(now - int64(1200*time.Millisecond))}
-	h.Words[link.LogWrite] = ago(1100*time.Millisecond, 0)
-	h.Words[link.PlannerSearch] = ago(1300*time.Millisecond, 1)
-	h.Words[link.RecorderRound] = ago(1050*time.Millisecond, 0)
-	h.Words[link.LogSync] = ago(3*time.Second, 1)
+	h := ipc.HostStall{Err: errHostSilent, At: now, Beat: uint64(now - int64(1200*time.Millisecond))}
+	h.Words[ipc.LogWrite] = ago(1100*time.Millisecond, 0)
+	h.Words[ipc.PlannerSearch] = ago(1300*time.Millisecond, 1)
+	h.Words[ipc.RecorderRound] = ago(1050*time.Millisecond, 0)
+	h.Words[ipc.LogSync] = ago(3*time.Second, 1)
 	want := errHostSilent.Error() + "; last heartbeat 1.2s ago; last: log sync started 3s ago, " +
 		"planner search started 1.3s ago, recorder round finished 1.05s ago, log write finished 1.1s ago"
 	if got := h.Error(); got != want || !errors.Is(&h, errHostSilent) {
@@ -57,18 +57,18 @@ func TestHostStall_ToleratesAnyWordsOfTheHost(t *testing.T) {
 }
 
 func TestHostSteps_AliveWhilePlannerAndRecorderMakeProgress(t *testing.T) {
-	for a := range link.NumActivities {
+	for a := range ipc.NumActivities {
 		for _, running := range []bool{true, false} {
 			w := newHeapWords(t)
 			w.Steps.Note(a, running)
 			now := rtloop.Now()
-			within, beyond := now+int64(link.TickStall/2), now+int64(link.TickStall)+int64(time.Second)
+			within, beyond := now+int64(ipc.TickStall/2), now+int64(ipc.TickStall)+int64(time.Second)
 			if !w.Steps.Alive(within) {
-				t.Errorf("%s: not alive within the limit", link.ActivityNames[a])
+				t.Errorf("%s: not alive within the limit", ipc.ActivityNames[a])
 			}
-			limited := a == link.PlannerRound || a == link.RecorderRound
+			limited := a == ipc.PlannerRound || a == ipc.RecorderRound
 			if got := w.Steps.Alive(beyond); got == limited {
-				t.Errorf("%s (running %t): alive %t after %v", link.ActivityNames[a], running, got, link.TickStall)
+				t.Errorf("%s (running %t): alive %t after %v", ipc.ActivityNames[a], running, got, ipc.TickStall)
 			}
 		}
 	}
@@ -79,9 +79,9 @@ func TestControl_FaultOfASilentHostListsItsLastActivities(t *testing.T) {
 		f.Run.HostTimeoutS, f.Run.SimulatorWaitS = 0.5, 0
 	}), nil)
 	r.ticks(5)
-	r.host.Steps.Note(link.LogWrite, true)
-	r.host.Steps.Note(link.LogWrite, false)
-	r.host.Steps.Note(link.PlannerSearch, true)
+	r.host.Steps.Note(ipc.LogWrite, true)
+	r.host.Steps.Note(ipc.LogWrite, false)
+	r.host.Steps.Note(ipc.PlannerSearch, true)
 	var err error
 	for err == nil {
 		err = r.silentBeat()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"optibfm/controller"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 )
 
 // command is a command of an operator to the control thread.
@@ -38,7 +38,7 @@ type commandMailbox struct {
 	answered      atomic.Uint64 // number of the last request that was answered
 	refusal       atomic.Pointer[error]
 	stopRequested atomic.Bool // separate, so that no other request overwrites it
-	task          atomic.Pointer[link.TaskBelief]
+	task          atomic.Pointer[ipc.TaskBelief]
 
 	mode    atomic.Uint32 // controller.Mode
 	present atomic.Uint32 // controller.Fault
@@ -58,7 +58,7 @@ var (
 )
 
 // switchTo passes a task to the control thread and waits for the reply.
-func (m *commandMailbox) switchTo(b *link.TaskBelief, timeout time.Duration) error {
+func (m *commandMailbox) switchTo(b *ipc.TaskBelief, timeout time.Duration) error {
 	m.calling.Lock()
 	defer m.calling.Unlock()
 	m.task.Store(b)

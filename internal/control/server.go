@@ -25,7 +25,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/rtloop"
 )
 
@@ -342,9 +342,9 @@ func (s *Server) reply(c *net.UnixConn, refusal error) {
 	_, _ = c.Write(append(text, '\n')) // the caller may have left
 }
 
-func (s *Server) status(refusal error) link.Status {
+func (s *Server) status(refusal error) ipc.Status {
 	b, live := s.mailbox, s.live()
-	r := link.Status{
+	r := ipc.Status{
 		Robot: s.robot, State: controller.Mode(b.mode.Load()).String(), Tick: b.tick.Load(), Deadman: s.deadman,
 		LateUS: microseconds(live.Lateness), WorstUS: microseconds(live.WorstLateness), Skipped: live.Skipped,
 		Demoted: live.Demoted, Warning: warningOf(s.warner),
@@ -361,7 +361,7 @@ func (s *Server) status(refusal error) link.Status {
 	if stop := b.cause.Load(); stop != nil {
 		r.Cause, r.Found = stop.Fault.String(), stop.Err.Error()
 	}
-	if s.console.Load() == link.ConsoleWaits {
+	if s.console.Load() == ipc.ConsoleWaits {
 		r.Console = "no browser can reach it; the run's output gives the cause, and it tries again"
 	}
 	if present := controller.Fault(b.present.Load()); present != controller.FaultNone {

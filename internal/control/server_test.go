@@ -22,7 +22,7 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
 )
@@ -79,7 +79,7 @@ func serveRun(t *testing.T, ticks bool) *servedRun {
 }
 
 // send sends a command and returns the status in the reply.
-func (a *servedRun) send(command string) (status link.Status) {
+func (a *servedRun) send(command string) (status ipc.Status) {
 	a.t.Helper()
 	line, err := Send(a.path, command)
 	fatal.If(a.t, err)
@@ -89,8 +89,8 @@ func (a *servedRun) send(command string) (status link.Status) {
 
 func TestServer_StatusReportsAConsoleThatWaits(t *testing.T) {
 	a := serveRun(t, true)
-	for state, want := range map[link.ConsoleState]string{
-		link.ConsoleNone: "", link.ConsoleListens: "", link.ConsoleWaits: "console: no browser can reach it",
+	for state, want := range map[ipc.ConsoleState]string{
+		ipc.ConsoleNone: "", ipc.ConsoleListens: "", ipc.ConsoleWaits: "console: no browser can reach it",
 	} {
 		a.host.Console.Store(state)
 		got := a.send("status")
@@ -148,7 +148,7 @@ func TestServer_StatusNamesTheCauseAndPresentFaults(t *testing.T) {
 	a.mu.Lock()
 	a.robot.Pressed = true
 	a.mu.Unlock()
-	var c link.Status
+	var c ipc.Status
 	rigtest.WaitUntil(time.Minute, func() bool { c = a.send("status"); return c.State == "stopped" })
 	estop := controller.FaultEStop.String()
 	if c.Cause != estop || c.Present != estop || !strings.Contains(c.Found, "release it") || !c.Planned {
@@ -195,7 +195,7 @@ func TestServer_EveryConnectionToTheSocketOfStopsIsAStop(t *testing.T) {
 	c, err := net.Dial("unix", StopPath(a.path))
 	fatal.If(t, err)
 	defer c.Close()
-	var status link.Status
+	var status ipc.Status
 	fatal.If(t, json.NewDecoder(c).Decode(&status))
 	if status.State != "stopped" || status.Error != "" {
 		t.Errorf("%+v", status)

@@ -8,7 +8,7 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 )
 
@@ -124,7 +124,7 @@ func TestSimulator_StopsDuringTheWait(t *testing.T) {
 	}{
 		"dead host":        {func(r *testRun) { r.hostGone.Store(true) }, controller.FaultHost},
 		"stop command":     {func(r *testRun) { r.mailbox.stopRequested.Store(true) }, controller.FaultOperator},
-		"stop at the host": {func(r *testRun) { r.host.Stop.Store(link.StopRobot) }, controller.FaultOperator},
+		"stop at the host": {func(r *testRun) { r.host.Stop.Store(ipc.StopRobot) }, controller.FaultOperator},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newWaiting(t, nil)

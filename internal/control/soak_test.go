@@ -12,7 +12,7 @@ import (
 	"optibfm/hal/rover"
 	"optibfm/internal/fatal"
 	"optibfm/internal/host"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -69,7 +69,7 @@ func newTestHost(t *testing.T, e *testRun, spec hal.Spec, now func() time.Time) 
 	t.Helper()
 	s := e.session
 	h := &host.Process{
-		Session: s, Link: e.host, Config: link.HostConfig{Spec: spec, Show: terminal.ShowLines},
+		Session: s, Link: e.host, Config: ipc.HostConfig{Spec: spec, Show: terminal.ShowLines},
 		Display: terminal.NewLineDisplay(io.Discard, terminal.ShowLines),
 	}
 	source, err := setup.OpenScripted(s.File.Operator)

@@ -10,7 +10,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/hal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/rtloop"
 )
 
@@ -170,10 +170,10 @@ func (w *warnings) report() {
 		w.unreported = ""
 	}
 	live := w.live()
-	if n := live.Demoted; n >= max(1, 2*w.demotions) && w.send(fmt.Sprintf("%s (%d times)", link.DemotedWarning, n)) {
+	if n := live.Demoted; n >= max(1, 2*w.demotions) && w.send(fmt.Sprintf("%s (%d times)", ipc.DemotedWarning, n)) {
 		w.demotions = n
 	}
-	if e := live.PriorityError; e != w.priority && (e == nil || w.send(link.PriorityWarning+e.Error())) {
+	if e := live.PriorityError; e != w.priority && (e == nil || w.send(ipc.PriorityWarning+e.Error())) {
 		w.priority = e
 	}
 	if now := warningOf(w.robot); now != w.last && (now == "" || w.limit.Allow() && w.send(now)) {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"optibfm/controller"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 	"optibfm/posterior"
@@ -45,8 +45,8 @@ type taskSwitch struct {
 
 // execute runs the line of a switch or of a new task. It checks the task and passes it to the control thread.
 func (s *taskSwitch) execute(line string, file io.Reader) (known bool, err error) {
-	announced, switches := strings.CutPrefix(line, link.SwitchWord)
-	if !switches && line != link.NewWord {
+	announced, switches := strings.CutPrefix(line, ipc.SwitchWord)
+	if !switches && line != ipc.NewWord {
 		return false, nil
 	}
 	if !s.limit.Allow() {
@@ -63,7 +63,7 @@ func (s *taskSwitch) execute(line string, file io.Reader) (known bool, err error
 	if err != nil {
 		return true, err
 	}
-	return true, s.pass(link.NewTask, prior, controller.NoiseState{})
+	return true, s.pass(ipc.NewTask, prior, controller.NoiseState{})
 }
 
 func (s *taskSwitch) switchTask(announced string, file io.Reader) error {
@@ -78,7 +78,7 @@ func (s *taskSwitch) switchTask(announced string, file io.Reader) error {
 }
 
 func (s *taskSwitch) pass(name string, belief *posterior.Belief, noise controller.NoiseState) error {
-	b := &link.TaskBelief{
+	b := &ipc.TaskBelief{
 		Name: name, State: make([]float64, posterior.StateLen(belief.Dim())), Hash: belief.Hash(), Noise: noise,
 	}
 	belief.State(b.State)
@@ -153,7 +153,7 @@ func (s *taskSwitch) readTask(announced string, file io.Reader) (t taskstore.Tas
 }
 
 // switchTask replaces the belief on the control thread. The next tick has FlagSwitched.
-func (c *controlProcess) switchTask(b *link.TaskBelief) error {
+func (c *controlProcess) switchTask(b *ipc.TaskBelief) error {
 	if !c.link.HasSwitchRoom() {
 		return errSwitchesWait
 	}
@@ -165,8 +165,8 @@ func (c *controlProcess) switchTask(b *link.TaskBelief) error {
 }
 
 // newFormer returns room for the belief before a changed task.
-func newFormer(s controller.Shape) link.TaskBelief {
-	return link.TaskBelief{Name: link.FormerTask, State: make([]float64, s.StateLen())}
+func newFormer(s controller.Shape) ipc.TaskBelief {
+	return ipc.TaskBelief{Name: ipc.FormerTask, State: make([]float64, s.StateLen())}
 }
 
 // recordSwitch sends the belief of a switch to the log, before its tick, and the belief before a changed task to the

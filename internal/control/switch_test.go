@@ -20,14 +20,14 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
 	"optibfm/rewardsrc"
 )
 
 // switchTo sends a file of a task and returns the status in the reply.
-func (a *servedRun) switchTo(name string, file []byte) (status link.Status) {
+func (a *servedRun) switchTo(name string, file []byte) (status ipc.Status) {
 	a.t.Helper()
 	var out bytes.Buffer
 	_ = SwitchTask(&out, a.path, name, file, true) // an error repeats status.Error
@@ -58,7 +58,7 @@ func TestServer_SwitchesTheTaskOfARobotThatIsNotStopped(t *testing.T) {
 			t.Errorf("%s: the belief is %x, want %x", state, got, task.Belief.Belief.Hash())
 		}
 		var next uint64
-		var b link.TaskBelief
+		var b ipc.TaskBelief
 		var ok bool
 		var err error
 		rigtest.WaitUntil(rigtest.HangGuard, func() bool {
@@ -214,7 +214,7 @@ func TestControl_TickOfASwitchAllocatesNothing(t *testing.T) {
 	r := newRun(t, s, nil)
 	r.ticks(50)
 	task := rigtest.NewTask(t, s, "walk")
-	b := &link.TaskBelief{Name: "walk", State: make([]float64, s.Shape().StateLen()), Hash: task.Belief.Belief.Hash()}
+	b := &ipc.TaskBelief{Name: "walk", State: make([]float64, s.Shape().StateLen()), Hash: task.Belief.Belief.Hash()}
 	task.Belief.Belief.State(b.State)
 	wantNoAllocations(t, func() { // twice, as the ring has room for
 		fatal.If(t, r.switchTask(b))
@@ -223,15 +223,15 @@ func TestControl_TickOfASwitchAllocatesNothing(t *testing.T) {
 }
 
 // hosted returns a run whose host may ask for tasks.
-func hosted(t *testing.T) (*servedRun, *link.TaskChanger) {
+func hosted(t *testing.T) (*servedRun, *ipc.TaskChanger) {
 	t.Helper()
 	a := serveRun(t, true)
-	file, theirs, err := link.Sockets("tasks")
+	file, theirs, err := ipc.Sockets("tasks")
 	fatal.If(t, err)
 	ours, err := net.FileConn(file)
 	fatal.If(t, err)
 	fatal.If(t, file.Close())
-	change, err := link.NewTaskChanger(theirs)
+	change, err := ipc.NewTaskChanger(theirs)
 	fatal.If(t, err)
 	done := make(chan struct{})
 	served := a.taskSwitch()
@@ -311,7 +311,7 @@ func TestServer_FloodOfTasksTakesLittleMemory(t *testing.T) {
 	size := maxTaskBytes(a.session.Shape())
 	file := bytes.Repeat([]byte("x"), size)
 	request := func(s *taskSwitch, n int) error {
-		_, err := s.execute(fmt.Sprint(link.SwitchWord, "walk ", n), bytes.NewReader(file))
+		_, err := s.execute(fmt.Sprint(ipc.SwitchWord, "walk ", n), bytes.NewReader(file))
 		return err
 	}
 	for _, limit := range []rate.Limit{rate.Inf, 0} {
@@ -366,7 +366,7 @@ func TestControl_SendsTheBeliefBeforeAChangedTaskOnce(t *testing.T) {
 	r.takeRecords(last)
 	_, b, ok, err := r.host.NextSwitch(last.Index)
 	fatal.If(t, err)
-	if !ok || b.Name != link.FormerTask || b.Hash != hash || !last.Flags.Has(controller.FlagKeepable) {
+	if !ok || b.Name != ipc.FormerTask || b.Hash != hash || !last.Flags.Has(controller.FlagKeepable) {
 		t.Fatalf("sent %v: %q, hash %x, want %x; flags %b", ok, b.Name, b.Hash, hash, last.Flags)
 	}
 	if _, _, ok, err = r.host.NextSwitch(last.Index); ok || err != nil {

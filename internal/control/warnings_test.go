@@ -17,7 +17,7 @@ import (
 	"optibfm/configs"
 	"optibfm/flightlog"
 	"optibfm/internal/fatal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/terminal"
 	"optibfm/rtloop"
@@ -96,7 +96,7 @@ func TestWarnings_KeepsWhatTheHostHasNoRoomFor(t *testing.T) {
 	s.refusal.Store(&refusal)
 	s.want(t)
 	s.room = 3
-	s.want(t, "not armed: no plan", link.DemotedWarning+" (1 times)", "the battery is low")
+	s.want(t, "not armed: no plan", ipc.DemotedWarning+" (1 times)", "the battery is low")
 	s.room = 3
 	s.want(t)
 }
@@ -122,10 +122,10 @@ func TestWarnings_ReportsAPriorityErrorOnce(t *testing.T) {
 		want []string
 	}{
 		{nil, nil},
-		{syscall.EPERM, []string{link.PriorityWarning + "operation not permitted"}},
+		{syscall.EPERM, []string{ipc.PriorityWarning + "operation not permitted"}},
 		{syscall.EPERM, nil},
 		{nil, nil},
-		{syscall.EPERM, []string{link.PriorityWarning + "operation not permitted"}},
+		{syscall.EPERM, []string{ipc.PriorityWarning + "operation not permitted"}},
 	} {
 		s.priorityError = c.now
 		s.want(t, c.want...)
@@ -166,7 +166,7 @@ func TestRun_ReportsAWarningOfTheRobot(t *testing.T) {
 	live := func() rtloop.Live { return rtloop.Live{Demoted: 3} }
 	server := &Server{mailbox: &r.mailbox, live: live, console: new(atomic.Uint64), warner: r.warner}
 	status := server.status(nil)
-	for _, want := range []string{"warning: " + text, "warning: " + link.DemotedWarning + " (3 times)"} {
+	for _, want := range []string{"warning: " + text, "warning: " + ipc.DemotedWarning + " (3 times)"} {
 		if !strings.Contains(status.Text(), "\n"+want+"\n") {
 			t.Errorf("no %q in the status:\n%s", want, status.Text())
 		}

@@ -7,13 +7,13 @@
 // [Serve] is the whole process. It opens a [Process], which has these goroutines:
 //
 //   - the recorder takes ticks, requests and labels: it feeds the log, the display and the statistics
-//     (internal/record), and the operator's device;
+//     (internal/recorder), and the operator's device;
 //   - the [Planner] plans for the newest state and publishes z;
 //   - the belief saver keeps the belief for the next run (internal/taskstore);
 //   - the picture recorder, with log.frames_hz, writes pictures beside the log;
 //   - the heartbeat reports to the control process that planner and recorder make progress.
 //
-// The control process wakes recorder and planner (internal/link). A label is durable before the operator sees
+// The control process wakes recorder and planner (internal/ipc). A label is durable before the operator sees
 // it acknowledged, and the control process learns it from a ring that never drops a label.
 //
 // The run ends when the control process reports that it halted the robot. If the control process dies, the

@@ -18,8 +18,8 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/link"
-	"optibfm/internal/record"
+	"optibfm/internal/ipc"
+	"optibfm/internal/recorder"
 	"optibfm/internal/registry"
 	"optibfm/internal/sections"
 	"optibfm/internal/setup"
@@ -48,8 +48,8 @@ const (
 // Serve is the host process. out is where it shows the run.
 func Serve(out io.Writer) error {
 	// The control process ends a run, not the terminal. A closed pipe ends the display, not the log.
-	signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, link.StopSignals...)...)
-	err := errors.Join(link.NameThreads(link.HostName), DropRealTime(), checkPrivileges(),
+	signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, ipc.StopSignals...)...)
+	err := errors.Join(ipc.NameThreads(ipc.HostName), DropRealTime(), checkPrivileges(),
 		RecordCrash(os.NewFile(FdCrash, "crash")))
 	if err != nil {
 		return err
@@ -90,15 +90,15 @@ func RecordCrash(f *os.File) error {
 
 // Process is the host process: planner, recorder, label intake, operator devices and displays.
 type Process struct {
-	Config   link.HostConfig
+	Config   ipc.HostConfig
 	Session  *setup.Session
-	segment  *link.Segment
-	Link     *link.HostLink
+	segment  *ipc.Segment
+	Link     *ipc.HostLink
 	lifeline *os.File
 	Display  terminal.Display
 	lines    *terminal.LineWriter // output of the display; nil: the full screen
-	Recorder *record.Recorder
-	Intake   *record.LabelIntake
+	Recorder *recorder.Recorder
+	Intake   *recorder.LabelIntake
 	watcher  rewardsrc.Watcher   // may be nil
 	sensedAt int64               // of the newest tick
 	operator rewardsrc.Reachable // nil: always reachable
@@ -115,8 +115,8 @@ type Process struct {
 	former   *formerTask    // that the operator may keep; nil: none
 	saving   sync.WaitGroup // of former tasks
 	mode     controller.Mode
-	halted   link.StopReport // the newest cause
-	orphaned bool            // the control process died
+	halted   ipc.StopReport // the newest cause
+	orphaned bool           // the control process died
 }
 
 // Open opens the host's half of a run from the inherited descriptors. out is the terminal or file of the display.
@@ -152,7 +152,7 @@ func Open(out io.Writer) (*Process, error) {
 			return nil, errors.Join(err, source.Halt())
 		}
 	}
-	h.Session.OnSync = func(running bool) { h.Link.Steps.Note(link.LogSync, running) }
+	h.Session.OnSync = func(running bool) { h.Link.Steps.Note(ipc.LogSync, running) }
 	log, path, err := h.Session.CreateLog(h.Config.Spec, h.Config.Posture, false)
 	if err != nil {
 		return nil, errors.Join(err, source.Halt(), h.haltWeb())
@@ -167,7 +167,7 @@ func Open(out io.Writer) (*Process, error) {
 func (h *Process) openModel() (err error) {
 	socket := os.NewFile(fdWeights, "weights")
 	defer socket.Close()
-	weights, err := link.ReceiveFile(socket)
+	weights, err := ipc.ReceiveFile(socket)
 	if err != nil {
 		return fmt.Errorf("host: weights: %w", err)
 	}
@@ -183,22 +183,22 @@ func (h *Process) openModel() (err error) {
 
 func (h *Process) openLink() (err error) {
 	shape := h.Session.Shape()
-	if h.segment, err = link.Open(os.NewFile(fdSegment, "segment"), shape, h.Config.Spec.Period); err != nil {
+	if h.segment, err = ipc.Open(os.NewFile(fdSegment, "segment"), shape, h.Config.Spec.Period); err != nil {
 		return err
 	}
-	h.Link, err = link.NewHostLink(h.segment, shape)
+	h.Link, err = ipc.NewHostLink(h.segment, shape)
 	return err
 }
 
 // Connect connects recorder, label intake and source. A nil log records nothing.
 func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
-	h.Recorder = &record.Recorder{
-		Statistics: record.NewStatistics(h.Session.Shape()), Log: log, Display: h.Display,
+	h.Recorder = &recorder.Recorder{
+		Statistics: recorder.NewStatistics(h.Session.Shape()), Log: log, Display: h.Display,
 		Learnt: h.saver.Learnt, Steps: &h.Link.Steps, KeepKey: terminal.KeepInput(h.Session.File.Operator),
 	}
 	h.watcher, _ = source.(rewardsrc.Watcher)
 	h.operator, _ = source.(rewardsrc.Reachable)
-	h.Intake = record.NewLabelIntake(h.Session.File, source, h.Recorder, h.labelTime)
+	h.Intake = recorder.NewLabelIntake(h.Session.File, source, h.Recorder, h.labelTime)
 	operator, control := h.Session.File.Operator, h.Session.File.Controller
 	if h.attend.awaitsFirst = h.Config.Awaits; h.Config.Awaits {
 		h.notes = append(h.notes, "the robot waits for you: "+terminal.FirstInput(operator)+" to start it")
@@ -325,9 +325,9 @@ func (h *Process) updateReachable() {
 	if h.web == nil {
 		return
 	}
-	console := link.ConsoleWaits
+	console := ipc.ConsoleWaits
 	if h.web.Pairing().URL != "" {
-		console = link.ConsoleListens
+		console = ipc.ConsoleListens
 	}
 	h.Link.Console.Store(console)
 }
@@ -355,11 +355,11 @@ func (h *Process) showsMoments() bool {
 func (h *Process) Key(k keyboard.Key) {
 	switch k {
 	case 'q', keyboard.CtrlC:
-		h.Link.Stop.Store(link.StopOperator)
+		h.Link.Stop.Store(ipc.StopOperator)
 	case terminal.DetailsKey:
 		h.Display.ToggleDetails()
 	case ' ': // the largest key
-		h.Link.Stop.CompareAndSwap(link.StopNone, link.StopRobot)
+		h.Link.Stop.CompareAndSwap(ipc.StopNone, ipc.StopRobot)
 	default:
 		h.attend.input(rtloop.Now())
 	}
@@ -416,7 +416,7 @@ func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
 	go func() {
 		defer close(planned)
 		if err := h.Planner.run(stop); err != nil {
-			record.Offer(h.Planner.Events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
+			recorder.Offer(h.Planner.Events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
 		}
 	}()
 	return func() {
@@ -439,13 +439,13 @@ var errOrphaned = errors.New(flightlog.OrphanedEvent + "; " +
 func (h *Process) serve(alive context.Context) error {
 	for {
 		ended := h.Link.Ended.Load() != 0 // before the last look at the rings
-		h.Link.Steps.Note(link.RecorderRound, true)
+		h.Link.Steps.Note(ipc.RecorderRound, true)
 		if err := h.TakeTicks(); err != nil {
 			return err
 		}
 		h.TakeNotes()
 		h.takeStop()
-		h.Link.Steps.Note(link.RecorderRound, false)
+		h.Link.Steps.Note(ipc.RecorderRound, false)
 		if ended {
 			return nil
 		}
@@ -464,7 +464,7 @@ func (h *Process) reportStart(t *controller.Tick) {
 	if timeline.Began == 0 { // not from the command run
 		return
 	}
-	timeline.Phases = append(timeline.Phases, link.Phase{Name: "first tick", End: t.Done})
+	timeline.Phases = append(timeline.Phases, ipc.Phase{Name: "first tick", End: t.Done})
 	h.event(flightlog.Info, timeline.String())
 }
 
@@ -542,8 +542,8 @@ func (h *Process) fault() controller.Fault {
 	return controller.FaultNone
 }
 
-func (h *Process) outcome() record.Outcome {
-	o := record.Outcome{
+func (h *Process) outcome() recorder.Outcome {
+	o := recorder.Outcome{
 		Tally: h.Recorder.Statistics, Robot: h.Config.Spec.Name, LogPath: h.logPath, Posture: h.Config.Posture,
 		Waited: h.Link.Waited.Load(), Demoted: h.Link.Demoted.Load(),
 	}
@@ -593,7 +593,7 @@ func (h *Process) takeSwitches(t *controller.Tick) error {
 		if !ok || err != nil {
 			return err
 		}
-		if b.Name == link.FormerTask {
+		if b.Name == ipc.FormerTask {
 			h.saveFormer()
 			h.former = &formerTask{b, next}
 			h.labels.switched(next, unknownSessions)
@@ -635,11 +635,11 @@ func (h *Process) takeRequests() {
 func (h *Process) TakeLabels() {
 	h.updateReachable()
 	var one [1]rewardsrc.Label
-	for range link.LabelSlots {
+	for range ipc.LabelSlots {
 		if h.Link.Ended.Load() != 0 || !h.Link.HasRoom() || h.Intake.Source.Poll(one[:]) == 0 {
 			break
 		}
-		h.Link.Steps.Note(link.Intake, true)
+		h.Link.Steps.Note(ipc.Intake, true)
 		starts := h.attend.starts()
 		h.attend.input(rtloop.Now())
 		if ack, ok := h.Intake.Source.(rewardsrc.Acknowledger); starts && ok {
@@ -647,7 +647,7 @@ func (h *Process) TakeLabels() {
 		} else if !starts {
 			h.Intake.Pass(one[0], h.Link.Push)
 		}
-		h.Link.Steps.Note(link.Intake, false)
+		h.Link.Steps.Note(ipc.Intake, false)
 	}
 	h.Intake.Report()
 	h.noteStart()

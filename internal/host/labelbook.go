@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 )
@@ -104,7 +104,7 @@ func (k *labelBook) tookBefore(tick uint64) bool {
 // sessionsOf returns the sessions of a belief to which the run switched: those of the task with its name, if that has
 // the same belief.
 func (h *Process) sessionsOf(name string, hash uint64) []taskstore.Session {
-	if name == link.NewTask {
+	if name == ipc.NewTask {
 		return []taskstore.Session{}
 	}
 	store, err := setup.TaskStore(h.Session.File.Run)

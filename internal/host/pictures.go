@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"optibfm/flightlog"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/frames"
 	"optibfm/rtloop"
@@ -135,6 +135,6 @@ func (r *pictureRecorder) report(err error) {
 		if failing {
 			e.Level, e.Text = flightlog.Warn, "pictures are not recorded; ticks and labels are: "+err.Error()
 		}
-		record.Offer(r.events, e)
+		recorder.Offer(r.events, e)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/link"
-	"optibfm/internal/record"
+	"optibfm/internal/ipc"
+	"optibfm/internal/recorder"
 	"optibfm/rtloop"
 )
 
@@ -21,7 +21,7 @@ const idleRound = 20 * time.Millisecond
 // screen delays a plan. It offers plans, snapshots and events to the recorder and drops them if a channel is
 // full.
 type Planner struct {
-	Link      *link.HostLink
+	Link      *ipc.HostLink
 	Planner   *controller.Planner
 	Plan      *controller.Plan
 	Strategy  string
@@ -53,9 +53,9 @@ func (p *Planner) run(stop <-chan struct{}) error {
 			return nil
 		default:
 		}
-		p.Link.Steps.Note(link.PlannerRound, true)
+		p.Link.Steps.Note(ipc.PlannerRound, true)
 		err := p.round()
-		p.Link.Steps.Note(link.PlannerRound, false)
+		p.Link.Steps.Note(ipc.PlannerRound, false)
 		if err != nil {
 			return err
 		}
@@ -85,12 +85,12 @@ func (p *Planner) Answer(state *controller.State) error {
 		return nil
 	}
 	started := time.Now()
-	p.Link.Steps.Note(link.PlannerSearch, true)
+	p.Link.Steps.Note(ipc.PlannerSearch, true)
 	fresh, err := p.Planner.Plan(state, p.Plan)
-	p.Link.Steps.Note(link.PlannerSearch, false)
+	p.Link.Steps.Note(ipc.PlannerSearch, false)
 	if err != nil {
 		if !p.failed {
-			record.Offer(p.Events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
+			recorder.Offer(p.Events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
 		}
 		p.failed = true
 		return nil
@@ -98,7 +98,7 @@ func (p *Planner) Answer(state *controller.State) error {
 	p.failed = false
 	if fresh {
 		p.Plan.ElapsedNS = int64(time.Since(started))
-		record.Offer(p.Plans, record.PlanEntry(p.Plan, rtloop.Now(), p.Strategy))
+		recorder.Offer(p.Plans, recorder.PlanEntry(p.Plan, rtloop.Now(), p.Strategy))
 	}
 	return p.Link.Publish(p.Plan)
 }
@@ -106,7 +106,7 @@ func (p *Planner) Answer(state *controller.State) error {
 // snapshot offers the belief to the recorder.
 func (p *Planner) snapshot(s *controller.State) {
 	p.due = s.Next + p.Every
-	record.Offer(p.Snapshots, flightlog.Snapshot{
+	recorder.Offer(p.Snapshots, flightlog.Snapshot{
 		Next: s.Next, Hash: s.Hash, State: slices.Clone(s.Belief), Noise: s.Noise,
 	})
 }

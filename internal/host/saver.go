@@ -8,8 +8,8 @@ import (
 
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/link"
-	"optibfm/internal/record"
+	"optibfm/internal/ipc"
+	"optibfm/internal/recorder"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 	"optibfm/posterior"
@@ -22,7 +22,7 @@ type beliefSaver struct {
 	keeper   *taskstore.Keeper
 	template taskTemplate
 	belief   *posterior.Belief // scratch
-	steps    *link.HostSteps
+	steps    *ipc.HostSteps
 	newest   chan savedState // capacity 1
 	ended    chan struct{}   // closed at the end of the run
 	wanted   atomic.Uint64   // save the next belief from this tick on; 0: none
@@ -122,14 +122,14 @@ func (k *beliefSaver) saveOrRetry(s savedState) {
 		k.wanted.CompareAndSwap(0, s.next+k.retry)
 	}
 	if err != nil && !k.failed {
-		record.Offer(k.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
+		recorder.Offer(k.events, flightlog.Event{At: rtloop.Now(), Level: flightlog.Error, Text: err.Error()})
 	}
 	k.failed = err != nil
 }
 
 func (k *beliefSaver) save(s savedState) error {
-	k.steps.Note(link.BeliefSave, true)
-	defer k.steps.Note(link.BeliefSave, false)
+	k.steps.Note(ipc.BeliefSave, true)
+	defer k.steps.Note(ipc.BeliefSave, false)
 	if s.switches != k.switches {
 		k.keeper.Switch()
 		k.switches = s.switches

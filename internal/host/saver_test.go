@@ -8,7 +8,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/fatal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
 	"optibfm/posterior"
@@ -22,9 +22,9 @@ func newSaver(t *testing.T) (*beliefSaver, taskstore.Store, *posterior.Belief) {
 	file := configs.Default()
 	file.Controller = controller.DefaultConfig()
 	store := taskstore.Store{State: t.TempDir()}
-	segment, err := link.New(controller.Shape{Obs: 1, Action: 1, Latent: saverDim}, 1)
+	segment, err := ipc.New(controller.Shape{Obs: 1, Action: 1, Latent: saverDim}, 1)
 	fatal.If(t, err)
-	words, err := link.OpenWords(segment)
+	words, err := ipc.OpenWords(segment)
 	fatal.If(t, err)
 	belief, err := file.Controller.NewBelief(saverDim)
 	fatal.If(t, err)
@@ -112,12 +112,12 @@ func TestBeliefSaver_FreshRunSavesItsFirstBelief(t *testing.T) {
 	session := rigtest.NewSession(t, func(f *configs.File) { f.Run.StateDir = t.TempDir() })
 	former := rigtest.NewTask(t, session, taskstore.Last)
 	rigtest.SaveLast(t, session.File.Run.StateDir, former)
-	segment, err := link.New(session.Shape(), 1)
+	segment, err := ipc.New(session.Shape(), 1)
 	fatal.If(t, err)
-	words, err := link.OpenWords(segment)
+	words, err := ipc.OpenWords(segment)
 	fatal.If(t, err)
 	h := &Process{
-		Config: link.HostConfig{Fresh: true}, Session: session, Link: &link.HostLink{Words: words}, Planner: &Planner{},
+		Config: ipc.HostConfig{Fresh: true}, Session: session, Link: &ipc.HostLink{Words: words}, Planner: &Planner{},
 	}
 	saver, err := h.openBeliefSaver()
 	fatal.If(t, err)

@@ -9,8 +9,8 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/flightlog"
-	"optibfm/internal/link"
-	"optibfm/internal/record"
+	"optibfm/internal/ipc"
+	"optibfm/internal/recorder"
 	"optibfm/internal/setup"
 	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
@@ -25,7 +25,7 @@ type taskDesk struct {
 	store    taskstore.Store
 	template taskTemplate
 	belief   *beliefWatch
-	change   *link.TaskChanger
+	change   *ipc.TaskChanger
 }
 
 // newestWait is how long a save waits for a belief with all labels that the operator saw.
@@ -36,7 +36,7 @@ func (h *Process) openTasks(belief *beliefWatch) (*taskDesk, error) {
 	if err != nil {
 		return nil, err
 	}
-	change, err := link.NewTaskChanger(os.NewFile(fdTasks, "tasks"))
+	change, err := ipc.NewTaskChanger(os.NewFile(fdTasks, "tasks"))
 	return &taskDesk{store, h.taskTemplate(), belief, change}, err
 }
 
@@ -82,7 +82,7 @@ func (d *taskDesk) New() error { return d.change.New() }
 
 // formerTask is the belief before a changed task, from a tick on.
 type formerTask struct {
-	belief link.TaskBelief
+	belief ipc.TaskBelief
 	since  uint64
 }
 
@@ -116,12 +116,12 @@ func (h *Process) saveFormer() {
 		if err := h.saveTask(name, b, until); err != nil {
 			e.Level, e.Text = flightlog.Error, fmt.Sprintf("the task before the change is not saved: %v", err)
 		}
-		record.Offer(h.Planner.Events, e)
+		recorder.Offer(h.Planner.Events, e)
 	})
 }
 
 // saveTask saves the belief before a tick as a task.
-func (h *Process) saveTask(name string, b link.TaskBelief, until uint64) error {
+func (h *Process) saveTask(name string, b ipc.TaskBelief, until uint64) error {
 	store, err := setup.TaskStore(h.Session.File.Run)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/taskstore"
 	"optibfm/rewardsrc"
@@ -99,7 +99,7 @@ func TestProcess_SavesAFormerTaskThatWasNotKept(t *testing.T) {
 		state := make([]float64, session.Shape().StateLen())
 		learner.Belief().State(state)
 		h := &Process{Session: session, Planner: &Planner{Events: make(chan flightlog.Event, 2)}}
-		h.former = &formerTask{link.TaskBelief{Name: link.FormerTask, State: state}, 5}
+		h.former = &formerTask{ipc.TaskBelief{Name: ipc.FormerTask, State: state}, 5}
 		tick := controller.NewTick(session.Shape())
 		tick.Index, tick.Flags = 6, controller.FlagKeepable
 		if h.noteFormer(tick); h.former == nil {

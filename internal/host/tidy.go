@@ -6,7 +6,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/flightlog"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
@@ -68,5 +68,5 @@ func (t *tidier) tidy() {
 var numbers = regexp.MustCompile(`\d+(\.\d+)?`)
 
 func (t *tidier) report(level flightlog.Level, text string) {
-	record.Offer(t.events, flightlog.Event{At: rtloop.Now(), Level: level, Text: text})
+	recorder.Offer(t.events, flightlog.Event{At: rtloop.Now(), Level: level, Text: text})
 }

@@ -19,9 +19,9 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/ipc"
 	"optibfm/internal/journal"
-	"optibfm/internal/link"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/setup"
 	"optibfm/internal/summary"
 	"optibfm/internal/terminal"
@@ -85,7 +85,7 @@ func (h *Process) tryPictures(from web.Pictures) {
 			failed = 0
 		}
 	}
-	record.Offer(h.Planner.Events, flightlog.Event{
+	recorder.Offer(h.Planner.Events, flightlog.Event{
 		At: rtloop.Now(), Level: flightlog.Warn, Text: "the console has no pictures: " + problem,
 	})
 }
@@ -137,11 +137,11 @@ func milliseconds(ns int64) float64 { return float64(ns) / float64(time.Millisec
 // press, and the first after each reset.
 func (h *Process) stopFromWeb() func(by string, first bool) {
 	return func(by string, first bool) {
-		h.Link.Stop.CompareAndSwap(link.StopNone, link.StopRobot)
+		h.Link.Stop.CompareAndSwap(ipc.StopNone, ipc.StopRobot)
 		if !first {
 			return
 		}
-		record.Offer(h.Planner.Events, flightlog.Event{
+		recorder.Offer(h.Planner.Events, flightlog.Event{
 			At: rtloop.Now(), Level: flightlog.Warn, Text: "STOP was pressed in the web console, on " + by,
 		})
 	}
@@ -153,7 +153,7 @@ func (h *Process) reportFromWeb(level web.Level, text string) {
 	if level != web.Info {
 		e.Level = flightlog.Warn
 	}
-	record.Offer(h.Planner.Events, e)
+	recorder.Offer(h.Planner.Events, e)
 }
 
 // ending returns why the run ended, for the browsers.
@@ -211,7 +211,7 @@ type webView struct {
 	ending   func() web.Ending // of the run
 	attend   *attendance
 
-	tally     *record.Statistics
+	tally     *recorder.Statistics
 	period    time.Duration
 	silent    bool   // the robot never asks
 	person    bool   // labels
@@ -229,7 +229,7 @@ type webView struct {
 	quantile [3]web.Number    // lateness p99 and maximum, duration p99, ms
 }
 
-func (v *webView) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
+func (v *webView) Begin(s *setup.Session, spec hal.Spec, _ []string, y *recorder.Statistics) {
 	v.tally, v.period, v.silent = y, spec.Period, s.File.Controller.Gate.Off
 	v.person = s.File.Operator.ByPerson()
 	v.pose = poseChannels(spec)
@@ -316,7 +316,7 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 			of      *hdrhistogram.Histogram
 			percent float64
 		}{{y.Lateness, 99}, {y.Lateness, 100}, {y.Duration, 99}} {
-			v.quantile[i] = web.Number(record.Micros(q.of, q.percent) / 1000)
+			v.quantile[i] = web.Number(recorder.Micros(q.of, q.percent) / 1000)
 		}
 	}
 	nan := web.Number(math.NaN())
@@ -359,7 +359,7 @@ func (v *webView) ToggleDetails()               {} // the page has its own
 
 func (v *webView) Event(e flightlog.Event) {
 	if task, switched := e.Fields["task"]; switched {
-		v.task = strings.TrimPrefix(task, link.NewTask)
+		v.task = strings.TrimPrefix(task, ipc.NewTask)
 	}
 	level := web.Info
 	switch e.Level {

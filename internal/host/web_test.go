@@ -11,7 +11,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/fatal"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/posterior"
 	"optibfm/rewardsrc/frames"
 	"optibfm/rewardsrc/web"
@@ -48,7 +48,7 @@ func TestWebView_ShowsKappa(t *testing.T) {
 	fatal.If(t, err)
 	tick := controller.NewTick(shape)
 	tick.Kappa = 0.7 // gate.kappa is not: κ follows the operator
-	v := webView{belief: watch, attend: &attendance{}, tally: record.NewStatistics(shape), period: time.Millisecond}
+	v := webView{belief: watch, attend: &attendance{}, tally: recorder.NewStatistics(shape), period: time.Millisecond}
 	if got := v.of(tick, 0).Kappa; got != 0.7 {
 		t.Errorf("κ %g, want 0.7", got)
 	}
@@ -114,7 +114,7 @@ func TestWebView_CountsTheLabelsInTheBelief(t *testing.T) {
 	shape := controller.Shape{Obs: 1, Action: 1, Latent: 3}
 	watch, err := newBeliefWatch(controller.DefaultConfig(), shape.Latent)
 	fatal.If(t, err)
-	v := webView{belief: watch, attend: &attendance{}, tally: record.NewStatistics(shape), period: time.Millisecond}
+	v := webView{belief: watch, attend: &attendance{}, tally: recorder.NewStatistics(shape), period: time.Millisecond}
 	v.tally.Applied, v.tally.Undone = 3, 1
 	tick := controller.NewTick(shape)
 	tick.Counted = 12 // 10 of them were in a saved task

@@ -8,13 +8,13 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/episodes"
 	"optibfm/flightlog"
 	"optibfm/hal"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
 	"optibfm/rewardsrc"
-	"optibfm/simulate"
 	"optibfm/tflite"
 )
 
@@ -24,21 +24,21 @@ type Runner struct {
 	display terminal.Display
 	models  []tflite.Model // Play closes them
 	network tflite.Evaluator
-	stepper simulate.Stepper
+	stepper episodes.Stepper
 	plans   *controller.Lockstep
-	intake  *record.LabelIntake
-	source  *record.LockstepSource
-	record  *record.Recorder
+	intake  *recorder.LabelIntake
+	source  *recorder.LockstepSource
+	record  *recorder.Recorder
 	logPath string
 	tick    *controller.Tick
 	belief  []float64 // scratch for snapshots
 }
 
 // Run runs a session to its end.
-func Run(ctx context.Context, s *setup.Session, show terminal.Display) (record.Outcome, error) {
+func Run(ctx context.Context, s *setup.Session, show terminal.Display) (recorder.Outcome, error) {
 	r, err := New(s, show)
 	if err != nil {
-		return record.Outcome{}, err
+		return recorder.Outcome{}, err
 	}
 	return r.Play(ctx)
 }
@@ -49,7 +49,7 @@ func New(s *setup.Session, show terminal.Display) (*Runner, error) {
 	r := &Runner{
 		session: s, display: show, tick: controller.NewTick(shape),
 		belief: make([]float64, shape.StateLen()),
-		record: &record.Recorder{Statistics: record.NewStatistics(shape), Display: show},
+		record: &recorder.Recorder{Statistics: recorder.NewStatistics(shape), Display: show},
 	}
 	if err := errors.Join(r.openPlanner(), r.openNetwork()); err != nil {
 		return nil, errors.Join(err, setup.CloseModels(r.models...))
@@ -58,7 +58,7 @@ func New(s *setup.Session, show terminal.Display) (*Runner, error) {
 }
 
 // Play opens the robot and runs until the session is over or ctx ends.
-func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
+func (r *Runner) Play(ctx context.Context) (result recorder.Outcome, err error) {
 	defer func() { err = errors.Join(err, setup.CloseModels(r.models...)) }()
 	s := r.session
 	robot, err := setup.OpenRobot(ctx, s, nil)
@@ -72,7 +72,7 @@ func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
 		return result, err
 	}
 	spec := setup.Observed(robot.Spec(), assembler)
-	r.stepper = simulate.Stepper{Episodes: setup.NewEpisodes(robot, s.File.Run), Period: spec.Period}
+	r.stepper = episodes.Stepper{Episodes: setup.NewEpisodes(robot, s.File.Run), Period: spec.Period}
 	if r.record.Log, r.logPath, err = s.CreateLog(spec, "lockstep: simulated time", true); err != nil {
 		return result, err
 	}
@@ -106,7 +106,7 @@ func (r *Runner) Play(ctx context.Context) (result record.Outcome, err error) {
 	}
 	defer r.display.End()
 	err = r.run(ctx)
-	result = record.Outcome{Tally: r.record.Statistics, Robot: spec.Name, LogPath: r.logPath, Posture: "lockstep"}
+	result = recorder.Outcome{Tally: r.record.Statistics, Robot: spec.Name, LogPath: r.logPath, Posture: "lockstep"}
 	var fault *controller.FaultError
 	if errors.As(err, &fault) {
 		result.Fault, result.Found = fault.Fault.String(), fault.Err.Error()
@@ -172,8 +172,8 @@ func (r *Runner) openIntake() error {
 		return fmt.Errorf("operator.source: found %s: simulated time does not wait for a person; "+
 			"use %s or %s, or run in real time", o.Source, configs.SourceScripted, configs.SourceNone)
 	}
-	r.intake = record.NewLabelIntake(r.session.File, source, r.record, nil)
-	r.source = record.NewLockstepSource(r.intake) // sets the clock
+	r.intake = recorder.NewLabelIntake(r.session.File, source, r.record, nil)
+	r.source = recorder.NewLockstepSource(r.intake) // sets the clock
 	return nil
 }
 
@@ -205,7 +205,7 @@ func (r *Runner) step() (more bool, err error) {
 	}
 	r.intake.NoteTick(t)
 	if r.plans.Fresh() {
-		r.record.Plan(record.PlanEntry(r.plans.Latest(), t.Deadline, r.session.File.Controller.Strategy))
+		r.record.Plan(recorder.PlanEntry(r.plans.Latest(), t.Deadline, r.session.File.Controller.Strategy))
 	}
 	r.record.Tick(t)
 	return true, errors.Join(err, r.record.Err)

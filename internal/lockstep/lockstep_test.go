@@ -11,7 +11,7 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
@@ -22,7 +22,7 @@ import (
 
 // lockstepFile runs a short session in lockstep and returns its returns and
 // its log.
-func lockstepRunOf(t *testing.T, change func(*configs.File)) (record.Outcome, *flightlog.Reader) {
+func lockstepRunOf(t *testing.T, change func(*configs.File)) (recorder.Outcome, *flightlog.Reader) {
 	t.Helper()
 	s := rigtest.NewSession(t, func(f *configs.File) {
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 2, 3

@@ -7,15 +7,15 @@ import (
 	"strings"
 
 	"optibfm/configs"
+	"optibfm/episodes"
 	"optibfm/hal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/registry"
 	"optibfm/rtloop"
-	"optibfm/simulate"
 )
 
 // IsSimulator reports whether a robot can be reset, which no physical robot can.
-func IsSimulator(r hal.Robot) bool { return simulate.Resetter(r) != nil }
+func IsSimulator(r hal.Robot) bool { return episodes.Resetter(r) != nil }
 
 // SimulatedOrShadow reports whether a run cannot move actuators: of a simulator, or a shadow run.
 func SimulatedOrShadow(r hal.Robot, f configs.File) bool { return IsSimulator(r) || f.Run.Shadow }

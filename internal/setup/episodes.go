@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"optibfm/configs"
+	"optibfm/episodes"
 	"optibfm/hal"
-	"optibfm/simulate"
 )
 
 // Periods converts seconds to whole periods.
@@ -15,13 +15,13 @@ func Periods(seconds float64, period time.Duration) uint64 {
 }
 
 // NewEpisodes returns the episodes of a run. Only a simulator has any.
-func NewEpisodes(robot hal.Robot, run configs.Run) simulate.Episodes {
+func NewEpisodes(robot hal.Robot, run configs.Run) episodes.Episodes {
 	steps := run.Steps(robot.Spec().Period)
 	if steps == 0 {
-		return simulate.Episodes{}
+		return episodes.Episodes{}
 	}
-	return simulate.Episodes{
-		Robot: simulate.Resetter(robot), Steps: uint32(min(steps, math.MaxUint32-1)),
+	return episodes.Episodes{
+		Robot: episodes.Resetter(robot), Steps: uint32(min(steps, math.MaxUint32-1)),
 		Limit: uint32(run.Episodes), Seed: run.Seed,
 	}
 }

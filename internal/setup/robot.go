@@ -15,7 +15,7 @@ import (
 	"optibfm/configs"
 	"optibfm/hal"
 	"optibfm/hal/shadow"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/registry"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/scripted"
@@ -26,7 +26,7 @@ import (
 func OpenRobot(ctx context.Context, s *Session, now func() int64) (hal.Robot, error) {
 	robot, err := OpenDriver(ctx, s.File, now)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("%w (%w)", link.ErrInterrupted, err)
+		return nil, fmt.Errorf("%w (%w)", ipc.ErrInterrupted, err)
 	}
 	if err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
+	"optibfm/internal/ipc"
 	"optibfm/internal/journal"
-	"optibfm/internal/link"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/shell"
 	"optibfm/internal/taskstore"
@@ -41,7 +41,7 @@ type Session struct {
 
 	LogNotices []string // messages about logs that CreateLog removed
 
-	Timeline link.Timeline // of the start
+	Timeline ipc.Timeline // of the start
 }
 
 // Shape returns the sizes of the ticks of the session.

@@ -7,11 +7,11 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/episodes/oracle"
 	"optibfm/hal/collect"
 	"optibfm/internal/lockstep"
 	"optibfm/internal/setup"
 	"optibfm/internal/terminal"
-	"optibfm/simulate/oracle"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"optibfm/internal/plaintext"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 )
@@ -69,7 +69,7 @@ func newQuantiles(at func(percent float64) float64) *quantiles {
 	return &quantiles{at(50), at(99), at(99.9), at(100)}
 }
 
-func newSummary(s *setup.Session, o record.Outcome) Summary {
+func newSummary(s *setup.Session, o recorder.Outcome) Summary {
 	y := o.Tally
 	m := Summary{
 		Robot: o.Robot, Task: s.Task(), Strategy: s.File.Controller.Strategy, Seed: s.File.Run.Seed,
@@ -84,17 +84,17 @@ func newSummary(s *setup.Session, o record.Outcome) Summary {
 		m.RefusedReason = y.FirstBad
 	}
 	if !s.File.Run.Lockstep {
-		m.Lateness = newQuantiles(func(p float64) float64 { return record.Micros(y.Lateness, p) })
-		m.Duration = newQuantiles(func(p float64) float64 { return record.Micros(y.Duration, p) })
+		m.Lateness = newQuantiles(func(p float64) float64 { return recorder.Micros(y.Lateness, p) })
+		m.Duration = newQuantiles(func(p float64) float64 { return recorder.Micros(y.Duration, p) })
 	}
 	if !s.File.SimulatedTime() && y.Age.TotalCount() > 0 {
-		m.Age = newQuantiles(func(p float64) float64 { return record.Micros(y.Age, p) })
+		m.Age = newQuantiles(func(p float64) float64 { return recorder.Micros(y.Age, p) })
 	}
 	return m
 }
 
 // Print prints the result of a run. With asJSON it does not run the baselines.
-func Print(ctx context.Context, out io.Writer, s *setup.Session, o record.Outcome, asJSON bool) error {
+func Print(ctx context.Context, out io.Writer, s *setup.Session, o recorder.Outcome, asJSON bool) error {
 	m := newSummary(s, o)
 	if asJSON {
 		return json.NewEncoder(out).Encode(m)
@@ -117,7 +117,7 @@ func Print(ctx context.Context, out io.Writer, s *setup.Session, o record.Outcom
 
 // suggestions lists commands for the user to run next, that fit what the run was. Each works as printed, but for
 // NAME.
-func suggestions(s *setup.Session, o record.Outcome) string {
+func suggestions(s *setup.Session, o recorder.Outcome) string {
 	var b strings.Builder
 	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
 	if command := SaveCommand(s, o.Tally, o.LogPath); command != "" {
@@ -140,7 +140,7 @@ func suggestions(s *setup.Session, o record.Outcome) string {
 
 // SaveCommand returns the command that saves what a person taught in a run, however it ended, or "" if there is
 // nothing to save.
-func SaveCommand(s *setup.Session, y *record.Statistics, logPath string) string {
+func SaveCommand(s *setup.Session, y *recorder.Statistics, logPath string) string {
 	if !s.File.Operator.ByPerson() || y.Applied == 0 || y.Last.Counted == 0 || logPath == "" || s.Invoked.Save == nil {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 	"optibfm/controller"
 	"optibfm/internal/fatal"
 	"optibfm/internal/lockstep"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
@@ -21,7 +21,7 @@ import (
 
 func TestPrint_InterruptedHasNoBaselines(t *testing.T) {
 	s := rigtest.NewSession(t, nil)
-	o := record.Outcome{Tally: record.NewStatistics(s.Shape())}
+	o := recorder.Outcome{Tally: recorder.NewStatistics(s.Shape())}
 	o.Tally.Returns = []float64{1}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -71,7 +71,7 @@ func TestPrint_OfATaughtRun(t *testing.T) {
 			Program: "optibfm", Save: []string{"task", "save", "NAME", "-c", "mine.yaml"},
 			Keyboard: []string{"run", "--operator", "keyboard"}, Task: []string{"run", "--task", "spin"},
 		}
-		o := record.Outcome{Robot: "rover", Tally: record.NewStatistics(s.Shape()), Fault: c.fault, LogPath: c.log}
+		o := recorder.Outcome{Robot: "rover", Tally: recorder.NewStatistics(s.Shape()), Fault: c.fault, LogPath: c.log}
 		o.Tally.Applied, o.Tally.Undone, o.Tally.Last.Counted = c.labels, c.undone, c.labels-c.undone
 		if c.operator != configs.SourceScripted {
 			o.Tally.Returns = []float64{1}
@@ -94,7 +94,7 @@ func TestPrint_OfATaughtRun(t *testing.T) {
 func TestPrint_NoEpisodeIsValidJSON(t *testing.T) {
 	s := rigtest.NewSession(t, nil)
 	var out bytes.Buffer
-	o := record.Outcome{Tally: record.NewStatistics(s.Shape())}
+	o := recorder.Outcome{Tally: recorder.NewStatistics(s.Shape())}
 	fatal.If(t, Print(context.Background(), &out, s, o, true))
 	if !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"returns":[]`) {
 		t.Errorf("the summary is %s", out.String())
@@ -153,9 +153,9 @@ func TestBaselines_BeginEachEpisodeWhereTheRunDid(t *testing.T) {
 func TestSummary_CountsTheLabelsInTheBelief(t *testing.T) {
 	s := rigtest.NewSession(t, func(f *configs.File) { f.Operator.Source = configs.SourceWeb })
 	s.Invoked = shell.Invocation{Program: "optibfm", Save: []string{"task", "save", "NAME"}}
-	y := record.NewStatistics(s.Shape())
+	y := recorder.NewStatistics(s.Shape())
 	y.Applied, y.Undone, y.Last.Counted = 3, 1, 12 // 10 of them were in the task from which the run started
-	o := record.Outcome{Tally: y}
+	o := recorder.Outcome{Tally: y}
 	var out bytes.Buffer
 	fatal.If(t, Print(t.Context(), &out, s, o, false))
 	if want := "labels    12 used; asked 0, answered 0, expired 0; undone 1, refused 0\n"; !strings.Contains(
@@ -170,7 +170,7 @@ func TestSummary_CountsTheLabelsInTheBelief(t *testing.T) {
 
 func TestSummary_ShowsTheAgeOfSamplesAndDemotions(t *testing.T) {
 	s := rigtest.NewSession(t, nil)
-	y := record.NewStatistics(s.Shape())
+	y := recorder.NewStatistics(s.Shape())
 	for i := range 100 {
 		tick := controller.NewTick(s.Shape())
 		tick.Index, tick.Elapsed = uint64(i), 1
@@ -184,11 +184,11 @@ func TestSummary_ShowsTheAgeOfSamplesAndDemotions(t *testing.T) {
 	late.Index, late.Elapsed, late.Wake, late.SenseAt = 100, 1, 5e9, 5e9-30e6
 	y.Add(late)
 	var out bytes.Buffer
-	m := newSummary(s, record.Outcome{Tally: y, Demoted: 3})
+	m := newSummary(s, recorder.Outcome{Tally: y, Demoted: 3})
 	m.Print(&out)
 	rigtest.Contains(t, out.String(), "  samples   p50 2.0, p99 2.0, max 30.0 ms old at a tick\n", "lost it 3 times")
 	s.File.Run.Lockstep = true
-	if m := newSummary(s, record.Outcome{Tally: y}); m.Age != nil {
+	if m := newSummary(s, recorder.Outcome{Tally: y}); m.Age != nil {
 		t.Error("samples in simulated time have an age")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/setup"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/keyboard"
@@ -18,11 +18,11 @@ import (
 
 // Display shows a run to a person. The recorder's goroutine calls all methods. None may wait for the terminal.
 type Display interface {
-	record.Display
+	recorder.Display
 
 	// Begin is called once, before the first tick. The caller updates y, which the other methods
 	// read. missing lists the real-time privileges that the system did not grant.
-	Begin(s *setup.Session, spec hal.Spec, missing []string, y *record.Statistics)
+	Begin(s *setup.Session, spec hal.Spec, missing []string, y *recorder.Statistics)
 	Notice(n keyboard.Notice) // of the operator's device
 	ToggleDetails()           // shows or hides them; any goroutine may call it
 	End()                     // restores the terminal
@@ -78,14 +78,14 @@ func OpenKeys(d Display, show, source string) *keyboard.Keyboard {
 // QuietDisplay shows nothing.
 type QuietDisplay struct{}
 
-func (QuietDisplay) Begin(*setup.Session, hal.Spec, []string, *record.Statistics) {}
-func (QuietDisplay) Outcome(*controller.Tick, *controller.AppliedLabel)           {}
-func (QuietDisplay) Tick(*controller.Tick)                                        {}
-func (QuietDisplay) Label(rewardsrc.Label, error)                                 {}
-func (QuietDisplay) Notice(keyboard.Notice)                                       {}
-func (QuietDisplay) Event(flightlog.Event)                                        {}
-func (QuietDisplay) ToggleDetails()                                               {}
-func (QuietDisplay) End()                                                         {}
+func (QuietDisplay) Begin(*setup.Session, hal.Spec, []string, *recorder.Statistics) {}
+func (QuietDisplay) Outcome(*controller.Tick, *controller.AppliedLabel)             {}
+func (QuietDisplay) Tick(*controller.Tick)                                          {}
+func (QuietDisplay) Label(rewardsrc.Label, error)                                   {}
+func (QuietDisplay) Notice(keyboard.Notice)                                         {}
+func (QuietDisplay) Event(flightlog.Event)                                          {}
+func (QuietDisplay) ToggleDetails()                                                 {}
+func (QuietDisplay) End()                                                           {}
 
 // Displays shows a run on several displays.
 type Displays []Display
@@ -96,7 +96,7 @@ func (d Displays) each(call func(Display)) {
 	}
 }
 
-func (d Displays) Begin(s *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
+func (d Displays) Begin(s *setup.Session, spec hal.Spec, missing []string, y *recorder.Statistics) {
 	d.each(func(e Display) { e.Begin(s, spec, missing, y) })
 }
 

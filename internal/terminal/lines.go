@@ -14,7 +14,7 @@ import (
 	"optibfm/hal"
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 	"optibfm/rewardsrc"
@@ -25,7 +25,7 @@ import (
 // priorities for systemd's journal, or as JSON for a collector of logs.
 type LineDisplay struct {
 	log      zerolog.Logger
-	stats    *record.Statistics
+	stats    *recorder.Statistics
 	invoked  shell.Invocation
 	person   bool   // labels, and must not see a simulator's task and reward
 	episodes uint64 // already shown
@@ -62,7 +62,7 @@ func (w journalLines) WriteLevel(level zerolog.Level, event []byte) (int, error)
 	}.Write(event)
 }
 
-func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *record.Statistics) {
+func (d *LineDisplay) Begin(s *setup.Session, spec hal.Spec, _ []string, y *recorder.Statistics) {
 	d.stats, d.last, d.invoked = y, time.Now(), s.Invoked
 	line := d.log.Info().Str("robot", plaintext.Clean(spec.Name))
 	d.person = s.File.Operator.ByPerson()
@@ -101,7 +101,7 @@ func (d *LineDisplay) Tick(*controller.Tick) {
 	if now := time.Now(); now.Sub(d.last) >= 5*time.Second {
 		d.last = now
 		d.log.Info().Uint64("tick", y.Last.Index).Uint64("labels", y.Last.Counted).Uint64("asked", y.Asked).
-			Float64("dgap", round3(y.Last.DGap)).Float64("lateness_p99_us", record.Micros(y.Lateness, 99)).
+			Float64("dgap", round3(y.Last.DGap)).Float64("lateness_p99_us", recorder.Micros(y.Lateness, 99)).
 			Msg("running")
 	}
 }

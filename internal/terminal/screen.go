@@ -11,7 +11,7 @@ import (
 	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/hal"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/registry"
 	"optibfm/internal/setup"
 	"optibfm/rewardsrc"
@@ -31,7 +31,7 @@ type screenDisplay struct {
 	session *setup.Session
 	spec    hal.Spec
 	missing []string // real-time privileges
-	stats   *record.Statistics
+	stats   *recorder.Statistics
 	started time.Time
 	drawn   time.Time
 
@@ -68,7 +68,7 @@ func newScreenDisplay(t *terminal) *screenDisplay {
 	return &screenDisplay{terminal: t, now: time.Now, rewardScale: 1}
 }
 
-func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string, y *record.Statistics) {
+func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string, y *recorder.Statistics) {
 	s.session, s.spec, s.missing, s.stats = of, spec, missing, y
 	s.started, s.keys = s.now(), term.IsTerminal(int(os.Stdin.Fd()))
 	if robot, ok := of.File.Robot.Chosen().(registry.Arena); ok {
@@ -249,8 +249,8 @@ func (s *screenDisplay) showFrame() {
 	if now := s.now(); now.Sub(s.quantilesAt) >= quantileInterval {
 		s.quantilesAt = now
 		for i, percent := range []float64{50, 99, 100} {
-			s.lateness[i] = record.Micros(s.stats.Lateness, percent)
-			s.duration[i] = record.Micros(s.stats.Duration, percent)
+			s.lateness[i] = recorder.Micros(s.stats.Lateness, percent)
+			s.duration[i] = recorder.Micros(s.stats.Duration, percent)
 		}
 	}
 	s.draw(c)

@@ -22,7 +22,7 @@ import (
 	"optibfm/hal/bridge"
 	"optibfm/internal/fatal"
 	"optibfm/internal/plaintext"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
@@ -78,14 +78,14 @@ func newTestScreen(t testing.TB, file configs.File, spec hal.Spec, ticks int) *s
 	clock := time.Unix(0, 0)
 	s.now = func() time.Time { return clock }
 	shape := controller.Shape{Obs: len(spec.Obs), Action: len(spec.Action), Latent: 24}
-	y := record.NewStatistics(shape)
+	y := recorder.NewStatistics(shape)
 	s.Begin(&setup.Session{File: file}, spec, []string{"fifo_priority", "lock_memory"}, y)
 	s.End() // paint draws on another screen
 	tick := controller.NewTick(shape)
 	for i := range ticks {
 		clock = clock.Add(5 * time.Millisecond)
 		fillTick(tick, i, file.Run.Steps(spec.Period))
-		(&record.Recorder{Statistics: y, Display: s}).Tick(tick)
+		(&recorder.Recorder{Statistics: y, Display: s}).Tick(tick)
 	}
 	s.lateness, s.duration = [3]float64{60, 110, 320}, [3]float64{90, 250, 900}
 	return s
@@ -371,7 +371,7 @@ func TestScreenDisplay_RingsWhenLabelIsWanted(t *testing.T) {
 			f.Operator.Source, f.Operator.Keyboard.Bell = configs.SourceKeyboard, bell
 		})
 		s := newTestScreen(t, file, rigtest.RoverSpec(t), 10)
-		out := &recorder{}
+		out := &screenshots{}
 		s.terminal = openTerminal(t, out, fixedSize, nil)
 		s.terminal.start()
 		s.Notice(keyboard.Notice{Event: keyboard.Wanted})

@@ -10,7 +10,7 @@ import (
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/hal"
-	"optibfm/internal/record"
+	"optibfm/internal/recorder"
 	"optibfm/internal/rigtest"
 	"optibfm/rewardsrc"
 )
@@ -38,7 +38,7 @@ func (s *screenDisplay) show(t *testing.T, change func(*controller.Tick)) {
 	if change != nil {
 		change(tick)
 	}
-	(&record.Recorder{Statistics: s.stats, Display: s}).Tick(tick)
+	(&recorder.Recorder{Statistics: s.stats, Display: s}).Tick(tick)
 }
 
 func TestScreenDisplay_ShowsTheMomentOfARequest(t *testing.T) {

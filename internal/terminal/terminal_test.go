@@ -13,20 +13,20 @@ import (
 	"optibfm/internal/rigtest"
 )
 
-// recorder collects what a terminal receives.
-type recorder struct {
+// screenshots collects what a terminal receives.
+type screenshots struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (r *recorder) Write(p []byte) (int, error) {
+func (r *screenshots) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.buf.Write(p)
 }
 
 // take returns what came since the last call.
-func (r *recorder) take() string {
+func (r *screenshots) take() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.buf.Reset()
@@ -62,7 +62,7 @@ func (t *terminal) showText(s string) (w, h int) {
 }
 
 func TestTerminal_RestoresScreenWithoutChangingInput(t *testing.T) {
-	out := &recorder{}
+	out := &screenshots{}
 	term := openTerminal(t, out, fixedSize, nil)
 	term.Close() // before the start
 	if got := out.take(); got != "" {
@@ -89,7 +89,7 @@ func TestTerminal_RestoresScreenWithoutChangingInput(t *testing.T) {
 }
 
 func TestTerminal_WritesDifferencesAndRepaints(t *testing.T) {
-	out := &recorder{}
+	out := &screenshots{}
 	term := openTerminal(t, out, fixedSize, nil)
 	term.start()
 	defer term.Close()
@@ -134,7 +134,7 @@ func TestTerminal_ChoosesGlyphsAndColours(t *testing.T) {
 		{env{"TERM": "linux", "LANG": "en_US.UTF-8"}, &asciiGlyphs, 16, banner16},
 		{env{"TERM": "vt220"}, &asciiGlyphs, 16, banner16},
 	} {
-		out := &recorder{}
+		out := &screenshots{}
 		term := openTerminal(t, out, fixedSize, c.env)
 		if term.canvas.glyphs != c.glyphs {
 			t.Errorf("%v: wrong glyphs", c.env)
@@ -208,7 +208,7 @@ func TestRescueTerminal_DoesNotWaitForBlockedOutput(t *testing.T) {
 }
 
 func TestRescueTerminal_LeavesScreen(t *testing.T) {
-	out := &recorder{}
+	out := &screenshots{}
 	RescueTerminal(out)
 	got := out.take()
 	for _, want := range []string{"\x1b[?1047l", "\x1b[?25h", "\x1b[?7h"} {

@@ -15,7 +15,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
-	"optibfm/internal/bundle"
+	"optibfm/internal/cli/bundle"
 	"optibfm/internal/sections"
 	"optibfm/internal/setup"
 	"optibfm/tflite"

@@ -2,7 +2,7 @@
 // file to a file of results.
 //
 // It evaluates the shipped code. A trial is a controller.Agent with a controller.Planner in lockstep,
-// stepped by package simulate, as `optibfm run --fast` does. What is special to a method or an
+// stepped by package episodes, as `optibfm run --fast` does. What is special to a method or an
 // experiment uses an extension point of the controller:
 //
 //	method, β, σ, λ, ρ, candidates, steps,

@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"optibfm/episodes/oracle"
 	"optibfm/internal/safefile"
-	"optibfm/simulate/oracle"
 )
 
 // keptOracles are z inferred from all states of a record, of which the repository then needs only a part.

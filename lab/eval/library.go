@@ -11,9 +11,9 @@ import (
 	"sync"
 
 	"optibfm/controller"
+	"optibfm/episodes/oracle"
 	"optibfm/hal/rover"
 	"optibfm/internal/safefile"
-	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 )
 

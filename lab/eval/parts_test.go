@@ -11,10 +11,10 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"optibfm/controller"
+	"optibfm/episodes/oracle"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/scripted"
-	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )

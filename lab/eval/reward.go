@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"optibfm/episodes/oracle"
 	"optibfm/hal/rover"
-	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 )
 

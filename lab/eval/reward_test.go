@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
-	"optibfm/simulate/oracle"
+	"optibfm/episodes/oracle"
 	"optibfm/tflite"
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"optibfm/episodes/oracle"
 	"optibfm/internal/npz"
-	"optibfm/simulate/oracle"
 )
 
 // Arrays of a file of states: rewards of a task, lengths of the episodes.

@@ -7,9 +7,9 @@ import (
 	"runtime"
 
 	"optibfm/controller"
+	"optibfm/episodes"
+	"optibfm/episodes/oracle"
 	"optibfm/rewardsrc"
-	"optibfm/simulate"
-	"optibfm/simulate/oracle"
 	"optibfm/tflite"
 )
 
@@ -77,16 +77,16 @@ func runTrial(
 }
 
 // newStepper arms an agent and returns a stepper for its episodes.
-func (r *trialRun) newStepper(bundle *tflite.Bundle, episodes uint32, seed uint64) (*simulate.Stepper, error) {
+func (r *trialRun) newStepper(bundle *tflite.Bundle, limit uint32, seed uint64) (*episodes.Stepper, error) {
 	r.robot.episode = -1
 	agent, err := r.buildAgent(bundle)
 	if err != nil {
 		return nil, err
 	}
-	return &simulate.Stepper{
+	return &episodes.Stepper{
 		Agent: agent, Period: r.robot.Spec().Period,
-		Episodes: simulate.Episodes{
-			Robot: r.robot, Steps: uint32(r.run.EpisodeSteps), Limit: episodes, Seed: seed,
+		Episodes: episodes.Episodes{
+			Robot: r.robot, Steps: uint32(r.run.EpisodeSteps), Limit: limit, Seed: seed,
 		},
 	}, agent.Arm(0)
 }
@@ -124,7 +124,7 @@ func (r *trialRun) collectLabels(ctx context.Context, bundle *tflite.Bundle) (la
 }
 
 // stepAll runs all ticks.
-func (r *trialRun) stepAll(ctx context.Context, stepper *simulate.Stepper, scores *scores) error {
+func (r *trialRun) stepAll(ctx context.Context, stepper *episodes.Stepper, scores *scores) error {
 	tick := controller.NewTick(stepper.Agent.Shape())
 	runtime.LockOSThread() // processorTime is that of a thread
 	defer runtime.UnlockOSThread()

@@ -16,12 +16,12 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/episodes"
 	"optibfm/hal"
 	"optibfm/internal/control"
-	"optibfm/internal/link"
+	"optibfm/internal/ipc"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
-	"optibfm/simulate"
 )
 
 // Config is what to record.
@@ -82,7 +82,7 @@ func Run(ctx context.Context, file configs.File, c Config, in io.Reader, out, pr
 			err = fmt.Errorf("collect: %w", err)
 		}
 	}()
-	ctx, stop := signal.NotifyContext(ctx, link.StopSignals...)
+	ctx, stop := signal.NotifyContext(ctx, ipc.StopSignals...)
 	defer stop()
 	lock, err := control.Listen(file.Safety) // no run and no `optibfm halt` may use the robot meanwhile
 	if err != nil {
@@ -164,8 +164,8 @@ func (s *session) simulate(ctx context.Context) error {
 	if err := s.agent.Arm(rtloop.Now()); err != nil {
 		return err
 	}
-	stepper := simulate.Stepper{Agent: s.agent, Period: s.robot.Spec().Period, Episodes: simulate.Episodes{
-		Robot: simulate.Resetter(s.robot), Steps: maxSteps, Seed: s.config.Seed,
+	stepper := episodes.Stepper{Agent: s.agent, Period: s.robot.Spec().Period, Episodes: episodes.Episodes{
+		Robot: episodes.Resetter(s.robot), Steps: maxSteps, Seed: s.config.Seed,
 	}}
 	s.explore()
 	for ctx.Err() == nil && !s.recorder.full() {
