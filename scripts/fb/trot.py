@@ -31,7 +31,7 @@ LOW, HIGH = np.array([-0.7, -0.45, -1.2, 0.16]), np.array([1.0, 0.45, 1.2, 0.31]
 
 SLIP = 1.3  # feet move so much faster than the base
 MOVE_GAIN, TURN_GAIN = 0.3, 0.2
-VELOCITY_GAIN, VELOCITY_LIMIT = 0.055, 0.05  # s, m
+VELOCITY_GAIN, VELOCITY_LIMIT = 0.1, 0.08  # s, m
 LEVEL_GAIN, LEVEL_RATE = 0.55, 0.03  # m of a leg per m that it would have to change, and s
 HEIGHT_GAIN = 0.6
 
