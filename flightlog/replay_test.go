@@ -143,9 +143,10 @@ func TestVerify_LosesAKeptTaskAfterAGapUntilTheNextSnapshot(t *testing.T) {
 	cfg := flightlogtest.Config()
 	cfg.Gate.Relearn, cfg.Sigma = true, 0.3
 	var changedAt, keptAt uint64
-	run := simulation{Config: cfg, Ticks: 4000, Every: 20, Turn: 1500, Keeps: 400, Keep: true, Labels: func(i uint64) bool {
-		return i%30 == 0
-	}}
+	run := simulation{
+		Config: cfg, Ticks: 4000, Every: 20, Turn: 1500, Keeps: 400, Keep: true,
+		Labels: func(i uint64) bool { return i%30 == 0 },
+	}
 	run.Change = func(t *controller.Tick) {
 		if t.Flags.Has(controller.FlagChanged) && changedAt == 0 {
 			changedAt = t.Index

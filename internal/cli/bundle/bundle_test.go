@@ -199,7 +199,8 @@ func checkFloat16(t *testing.T, dir, bundle string, o ImportOptions) {
 	var out bytes.Buffer
 	o.Out, o.Weights = filepath.Join(t.TempDir(), "half"), ""
 	fatal.If(t, Import(&out, dir, o))
-	rigtest.Contains(t, out.String(), "float16 changes φ by ", "the largest of 64 observations", "at most 5e-03: the weights are")
+	rigtest.Contains(t, out.String(),
+		"float16 changes φ by ", "the largest of 64 observations", "at most 5e-03: the weights are")
 	fatal.If(t, Check(io.Discard, o.Out, filepath.Join(dir, "vectors.npz"), 0))
 	whole, err := tflite.LoadDir(bundle)
 	fatal.If(t, err)
