@@ -75,6 +75,21 @@ class Groups(unittest.TestCase):
                 bundle.write(folder, model, self.obs, name="g", gamma=0.9, observation=None, action=None, provenance={})
                 self.assertEqual(json.loads((Path(folder) / "bfm.json").read_text())["version"], read)
 
+    def test_random_rewards_are_of_what_b_reads(self):
+        seen = []
+
+        def record(obs, count, linear):
+            seen.append(obs)
+            return torch.randn(len(obs), count)
+
+        training = mock.Mock(model=self.model, maps=contextlib.nullcontext)
+        training.args = argparse.Namespace(latent=3, z_from_data=0.0, z_from_rewards=1.0, linear_rewards=0.0)
+        with mock.patch.object(train_fb, "random_rewards", record):
+            train_fb.Trainer.sample_z(training, self.obs)
+        torch.testing.assert_close(seen[0], self.obs[:, [2, 0, 1]])
+        rewards = report.simple_rewards(self.obs, {0: "a", 2: "c"})
+        self.assertEqual({channel for r in rewards for channel, *_ in r.factors}, {0, 2})
+
     def test_wrong_groups_are_refused(self):
         for options, message in ((["--groups", "base"], "NAME=SIZE"), (["--groups", "a=1,a=2"], "twice"),
                                  (["--groups", "a=1", "--b-inputs", "b"], "'b' is no group"), (["--f-inputs", "a"], "no group")):
@@ -527,7 +542,7 @@ class Reports(unittest.TestCase):
         next_obs = (obs + 0.1 * action).clamp(0, 1)
         dynamics = report.Dynamics(obs, action, next_obs, updates=500)
         self.assertGreater(dynamics.explained, 0.95)
-        rewards = [r for r in report.simple_rewards(obs, ["x", "y"]) if r.name == "x high"]
+        rewards = [r for r in report.simple_rewards(obs, {0: "x", 1: "y"}) if r.name == "x high"]
 
         class Right:
             normalize = staticmethod(lambda obs: obs)

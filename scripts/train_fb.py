@@ -373,7 +373,8 @@ class Trainer:
         order = torch.rand(n, device=z.device).argsort() if z.is_cuda else torch.randperm(n, device=z.device)
         z[:goals] = backward[order[:goals]]  # rarely a row's own next state
         if rewards:
-            z[goals : goals + rewards] = random_rewards(next_obs, rewards, args.linear_rewards).T @ backward / n
+            seen = self.model.backward_map.read(next_obs)  # B expresses no other reward
+            z[goals : goals + rewards] = random_rewards(seen, rewards, args.linear_rewards).T @ backward / n
         return on_sphere(z)
 
     def noisy(self, mean: torch.Tensor) -> torch.Tensor:

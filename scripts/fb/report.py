@@ -89,10 +89,10 @@ class Reward:
         return total
 
 
-def simple_rewards(obs: torch.Tensor, names: list[str], seed: int = 0) -> list[Reward]:
-    """Returns rewards of one channel and of two, shuffled: at most REWARDS."""
+def simple_rewards(obs: torch.Tensor, names: dict[int, str], seed: int = 0) -> list[Reward]:
+    """Returns rewards of one named channel and of two, shuffled: at most REWARDS."""
     factors = {}
-    for channel, name in enumerate(names):
+    for channel, name in names.items():
         column = obs[:, channel]
         low, middle, high = torch.quantile(column[:100_000], torch.tensor([0.25, 0.5, 0.75]).to(column)).tolist()
         width = float(column.std())
@@ -176,7 +176,8 @@ def follow(
 def measure(
         model: Model, dynamics: Dynamics, obs: torch.Tensor, next_obs: torch.Tensor, names: list[str], gamma: float) -> Report:
     """Measures a model on recorded transitions, obs [n, O], next_obs [n, O], and the dynamics fitted to them."""
-    rewards = simple_rewards(next_obs, names)
+    read = {i: names[i] for i in model.backward_map.columns.tolist()}  # B expresses no reward of other channels
+    rewards = simple_rewards(next_obs, read)
     labelled = next_obs[torch.randint(len(next_obs), (zeroshot.LABELLED,), device=obs.device)]
     values = torch.stack([r(labelled) for r in rewards], 1).double()
     z, r2 = zeroshot.oracle(model, labelled, values)
