@@ -1,6 +1,7 @@
 """Measures what a simulated operator teaches a simulator: the share of the oracle's return.
 
     python scripts/share_of_oracle.py pendulum --episode-s 10 --teach-s 120
+    python scripts/share_of_oracle.py pendulum --episode-s 10 --saved upright # taught in the browser
 
 FOLDER is that of `optibfm new-robot NAME --gymnasium ENV_ID`, recorded and trained. The oracle's z is that of 50,000
 states with their rewards: those of the practice (model/states.npz), else the recorded ones (states.npz). The operator
@@ -55,6 +56,11 @@ class Robot:
         call(self.args, "task", "save", "taught", "--from", run["log"], "--replace", *self.where)
         return run["labels"]
 
+    def take(self, name: str, folder: str) -> None:
+        """Takes over a task that was saved for this robot, as `taught`."""
+        call(self.args, "task", "export", name, f"{folder}/task", *self.where[:2])
+        call(self.args, "task", "import", f"{folder}/task", "--save", "taught", *self.where)
+
 
 def oracle(args: argparse.Namespace, folder: str) -> str:
     """Returns the z of the labelled states, as YAML."""
@@ -70,7 +76,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measures what a simulated operator teaches a simulator.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--episode-s", type=float, required=True, help="simulated seconds of an episode")
-    parser.add_argument("--teach-s", type=float, required=True, help="simulated seconds of teaching")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--teach-s", type=float, help="simulated seconds of teaching")
+    how.add_argument("--saved", metavar="NAME", help="measure a task that somebody taught and `optibfm task save` saved")
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3, help="times that it teaches")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the configuration")
@@ -85,11 +93,13 @@ def main() -> None:
         if best.mean() <= chance.mean():
             sys.exit("share_of_oracle.py: the oracle is not better than random z: the model cannot do this task; "
                      "record other states, or train a larger model")
-        for seed in range(1, args.seeds + 1):
-            labels = robot.teach(seed)
+        if args.saved:
+            robot.take(args.saved, folder)
+        for seed in range(1, 2 if args.saved else args.seeds + 1):
+            what = args.saved or f"seed {seed}: {robot.teach(seed)} labels"
             taught = robot.returns("--start", "taught", "--strategy", "fixed")
             share = (taught.mean() - chance.mean()) / (best.mean() - chance.mean())
-            print(f"seed {seed}: {labels} labels, {text(taught)}, share {share:.2f}", flush=True)
+            print(f"{what}, {text(taught)}, share {share:.2f}", flush=True)
 
 
 def text(returns: np.ndarray) -> str:

@@ -19,6 +19,7 @@ _TORSO = 0.3 * _FOCAL / 2.3  # half of its length, pixels
 _TORSO_RADIUS, _LEG_RADIUS = 10, 6  # pixels
 _SEAM = 2.0  # m, after which the tiles of the floor repeat
 _BESIDE, _EDGE = 3.0, 3.8  # m from the camera to the cheetah and to the far edge of the floor
+_DOG_SCALE = HEIGHT / (2 * 1.3 * np.tan(np.radians(22.5))) * np.cos(np.radians(20))  # the same at a Go2's foot
 _SCALE = _FOCAL / 5 * np.cos(np.radians(20))  # pixels of a metre of height at the quadruped
 
 
@@ -65,6 +66,13 @@ def quadruped(picture: Image.Image) -> Sight | None:
         return None
     inside = ndimage.distance_transform_edt(body)
     return Sight((np.mean(rows) - np.unravel_index(np.argmax(inside), inside.shape)[0]) / _SCALE)
+
+
+def dog(picture: Image.Image) -> Sight | None:
+    """Returns how far the lowest foot of a Go2 is below the middle of the picture, which follows its trunk."""
+    black = (_pixels(picture).sum(2) < 150)[:, HEIGHT // 6 : -HEIGHT // 6]
+    rows = np.flatnonzero(black.sum(1) >= 2)
+    return Sight((rows[-1] - HEIGHT / 2) / _DOG_SCALE) if len(rows) else None
 
 
 def _pixels(picture):

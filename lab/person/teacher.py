@@ -56,9 +56,17 @@ def cheetah_walks(_: sight.Sight, speed: float) -> bool:
     return 0.5 < speed < 4
 
 
+def dog_crouches(pose: sight.Sight, _: float) -> bool:
+    """Whether the Go2's feet are near its trunk."""
+    return pose.height < 0.285
+
+
 # What the person looks at, and when it is good. A name is that of the robot, then that of the task of its simulator.
 TASKS = {"walker-walk": (sight.walker, walker_walks), "walker-stand": (sight.walker, walker_stands),
          "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks)}
+# The same for robots without a configuration in the program.
+OTHERS = {"dog-crouch": (sight.dog, dog_crouches)}
+SEEN = TASKS | OTHERS
 
 
 @dataclass
@@ -149,7 +157,7 @@ class Person:
         scale = min(width / sight.WIDTH, height / sight.HEIGHT)  # the picture keeps its shape
         w, h = sight.WIDTH * scale, sight.HEIGHT * scale
         x, y = left + (width - w) / 2, top + (height - h) / 2
-        see, _ = TASKS[self.task]
+        see, _ = SEEN[self.task]
         return see(page.crop((round(x), round(y), round(x + w), round(y + h))))
 
     def judge_clip(self, seen: dict) -> str:
@@ -167,7 +175,7 @@ class Person:
         if len(near) < 5 or near[-1] - near[0] < 1.5 * AROUND_S or max(np.diff(near)) > AROUND_S / 2:
             return ""
         pose, speed = poses[min(near, key=lambda t: abs(t - moment))], sight.speed(near, [poses[t].floor for t in near])
-        _, good = TASKS[self.task]
+        _, good = SEEN[self.task]
         button = "good" if good(pose, speed) else "bad"
         self.opinion = {"height": pose.height, "upright": pose.upright, "speed": speed}
         return button
@@ -197,7 +205,7 @@ def scaled(box: list, page: Image.Image) -> list:
 async def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.person.teacher", description=__doc__)
     parser.add_argument("url", help="address of the console, with its code")
-    parser.add_argument("--task", choices=TASKS, default="walker-walk")
+    parser.add_argument("--task", choices=SEEN, default="walker-walk")
     parser.add_argument("--presses", type=int, default=60, help="at most this many")
     parser.add_argument("--seconds", type=float, default=600, help="at most this long")
     parser.add_argument("--stay", type=float, default=0, help="seconds to watch after the last press")
