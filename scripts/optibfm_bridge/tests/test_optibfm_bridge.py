@@ -210,7 +210,9 @@ class AnAddress(unittest.TestCase):
 
 class AServer(unittest.TestCase):
     PROGRAM = """if True:
-        import sys
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background ignores
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         sys.path.insert(0, sys.argv.pop(1))
         import optibfm_bridge as bridge
         from test_optibfm_bridge import Cart
