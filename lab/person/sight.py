@@ -69,8 +69,8 @@ def quadruped(picture: Image.Image) -> Sight | None:
 
 
 def dog(picture: Image.Image) -> Sight | None:
-    """Returns how far the lowest foot of a Go2 is below the middle of the picture, which follows its trunk."""
-    black = (_pixels(picture).sum(2) < 150)[:, HEIGHT // 6 : -HEIGHT // 6]
+    """Returns how far the lowest foot of a Go2 is below the middle of a square picture, which follows its trunk."""
+    black = _pixels(picture).sum(2) < 150
     rows = np.flatnonzero(black.sum(1) >= 2)
     return Sight((rows[-1] - HEIGHT / 2) / _DOG_SCALE) if len(rows) else None
 

@@ -57,14 +57,14 @@ def cheetah_walks(_: sight.Sight, speed: float) -> bool:
 
 
 def dog_crouches(pose: sight.Sight, _: float) -> bool:
-    """Whether the Go2's feet are near its trunk."""
-    return pose.height < 0.285
+    """Whether the Go2's feet are near its trunk, but below it: it does not lie."""
+    return 0.2 < pose.height < 0.285
 
 
 # What the person looks at, and when it is good. A name is that of the robot, then that of the task of its simulator.
 TASKS = {"walker-walk": (sight.walker, walker_walks), "walker-stand": (sight.walker, walker_stands),
          "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks)}
-# The same for robots without a configuration in the program.
+# The same for robots without a configuration in the program, whose pictures are square.
 OTHERS = {"dog-crouch": (sight.dog, dog_crouches)}
 SEEN = TASKS | OTHERS
 
@@ -154,8 +154,9 @@ class Person:
     def look(self, page: Image.Image, box: list) -> sight.Sight | None:
         """What a box of the page shows."""
         left, top, width, height = scaled(box, page)
-        scale = min(width / sight.WIDTH, height / sight.HEIGHT)  # the picture keeps its shape
-        w, h = sight.WIDTH * scale, sight.HEIGHT * scale
+        shape = (sight.WIDTH, sight.HEIGHT) if self.task in TASKS else (1, 1)
+        scale = min(width / shape[0], height / shape[1])  # the picture keeps its shape
+        w, h = shape[0] * scale, shape[1] * scale
         x, y = left + (width - w) / 2, top + (height - h) / 2
         see, _ = SEEN[self.task]
         return see(page.crop((round(x), round(y), round(x + w), round(y + h))))
