@@ -68,6 +68,16 @@ def quadruped(picture: Image.Image) -> Sight | None:
     return Sight((np.mean(rows) - np.unravel_index(np.argmax(inside), inside.shape)[0]) / _SCALE)
 
 
+def pendulum(picture: Image.Image) -> Sight | None:
+    """Returns how upright Gymnasium's pendulum is: the cosine of its angle. Its axis is in the middle of a square."""
+    a = _pixels(picture)
+    y, x = np.nonzero((a[..., 0] - a[..., 1] > 80) & (a[..., 0] - a[..., 2] > 80))  # the rod is red
+    if len(x) < 20:
+        return None
+    up, right = HEIGHT / 2 - y.mean(), (x.mean() - WIDTH / 2) * HEIGHT / WIDTH
+    return Sight(upright=up / max(np.hypot(up, right), 1e-9))
+
+
 def dog(picture: Image.Image) -> Sight | None:
     """Returns how far the lowest foot of a Go2 is below the middle of a square picture, which follows its trunk."""
     black = _pixels(picture).sum(2) < 150

@@ -56,6 +56,11 @@ def cheetah_walks(_: sight.Sight, speed: float) -> bool:
     return 0.5 < speed < 4
 
 
+def pendulum_stands(pose: sight.Sight, _: float) -> bool:
+    """Whether the pendulum is within 60° of upright."""
+    return pose.upright > 0.5
+
+
 def dog_crouches(pose: sight.Sight, _: float) -> bool:
     """Whether the Go2's feet are near its trunk, but below it: it does not lie."""
     return 0.2 < pose.height < 0.285
@@ -65,7 +70,7 @@ def dog_crouches(pose: sight.Sight, _: float) -> bool:
 TASKS = {"walker-walk": (sight.walker, walker_walks), "walker-stand": (sight.walker, walker_stands),
          "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks)}
 # The same for robots without a configuration in the program, whose pictures are square.
-OTHERS = {"dog-crouch": (sight.dog, dog_crouches)}
+OTHERS = {"dog-crouch": (sight.dog, dog_crouches), "pendulum-up": (sight.pendulum, pendulum_stands)}
 SEEN = TASKS | OTHERS
 
 

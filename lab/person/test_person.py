@@ -7,7 +7,7 @@ from pathlib import Path
 
 try:
     import numpy as np
-    from PIL import Image
+    from PIL import Image, ImageDraw
 
     sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
     import dmc_bridge
@@ -49,6 +49,24 @@ class Sight(unittest.TestCase):
                 robot._physics.data.qpos[2:7] = (0.6, *attitude)
             pose = sight.quadruped(Image.open(io.BytesIO(robot.frame())))
             self.assertTrue(low < pose.height < high, pose.height)
+
+
+    def test_pendulum_is_as_upright_as_its_rod(self):
+        for angle in (0, 0.7, -1.5, 3):
+            picture = Image.new("RGB", (500, 500), "white")
+            end = (250 - 130 * np.sin(angle), 250 - 130 * np.cos(angle))
+            ImageDraw.Draw(picture).line([(250, 250), end], (204, 77, 77), 28)
+            with self.subTest(angle=angle):
+                self.assertAlmostEqual(sight.pendulum(picture).upright, np.cos(angle), delta=0.05)
+        self.assertIsNone(sight.pendulum(Image.new("RGB", (500, 500), "white")))
+
+    def test_a_dog_with_a_lower_trunk_crouches(self):
+        for row, good in ((231, True), (252, False)):  # of the front foot where the trunk is 0.18 and 0.25 m high
+            picture = Image.new("RGB", (320, 320), "white")
+            ImageDraw.Draw(picture).rectangle([140, row - 8, 150, row], "black")
+            with self.subTest(row=row):
+                self.assertEqual(teacher.dog_crouches(sight.dog(picture), 0), good)
+        self.assertIsNone(sight.dog(Image.new("RGB", (320, 320), "white")))
 
 
 class Judgement(unittest.TestCase):
