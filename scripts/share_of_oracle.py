@@ -1,7 +1,7 @@
 """Measures what a simulated operator teaches a simulator: the share of the oracle's return.
 
     python scripts/share_of_oracle.py pendulum --episode-s 10 --teach-s 120
-    python scripts/share_of_oracle.py pendulum --episode-s 10 --saved upright # taught in the browser
+    python scripts/share_of_oracle.py pendulum --episode-s 10 --saved upright  # taught in the browser
 
 FOLDER is that of `optibfm new-robot NAME --gymnasium ENV_ID`, recorded and trained. The oracle's z is that of 50,000
 states with their rewards: those of the practice (model/states.npz), else the recorded ones (states.npz). The operator
@@ -93,13 +93,18 @@ def main() -> None:
         if best.mean() <= chance.mean():
             sys.exit("share_of_oracle.py: the oracle is not better than random z: the model cannot do this task; "
                      "record other states, or train a larger model")
-        if args.saved:
-            robot.take(args.saved, folder)
-        for seed in range(1, 2 if args.saved else args.seeds + 1):
-            what = args.saved or f"seed {seed}: {robot.teach(seed)} labels"
+
+        def show(what: str) -> None:
             taught = robot.returns("--start", "taught", "--strategy", "fixed")
             share = (taught.mean() - chance.mean()) / (best.mean() - chance.mean())
             print(f"{what}, {text(taught)}, share {share:.2f}", flush=True)
+
+        if args.saved:
+            robot.take(args.saved, folder)
+            show(args.saved)
+            return
+        for seed in range(1, args.seeds + 1):
+            show(f"seed {seed}: {robot.teach(seed)} labels")
 
 
 def text(returns: np.ndarray) -> str:
