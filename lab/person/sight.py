@@ -2,7 +2,7 @@
 
 The camera beside the walker follows it and looks 30° downwards. The sizes below are those that a person would
 read off the picture: the tiles of the floor are 1 m long, the torso is 0.6 m long and thicker than the legs. The
-camera beside the cheetah looks at the horizon. The quadruped's torso is its thickest part, its feet are red.
+cameras beside the cheetahs look at the horizon. The quadruped's torso is its thickest part, its feet are red.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ _TORSO = 0.3 * _FOCAL / 2.3  # half of its length, pixels
 _TORSO_RADIUS, _LEG_RADIUS = 10, 6  # pixels
 _SEAM = 2.0  # m, after which the tiles of the floor repeat
 _BESIDE, _EDGE = 3.0, 3.8  # m from the camera to the cheetah and to the far edge of the floor
-_DOG_SCALE = HEIGHT / (2 * 1.3 * np.tan(np.radians(22.5))) * np.cos(np.radians(20))  # the same at a Go2's foot
+_RUNNER_SEAM = 4 / 3  # m: two tiles of the floor of Gymnasium's cheetah
+_DOG_SCALE = HEIGHT / (2 * 1.3 * np.tan(np.radians(22.5))) * np.cos(np.radians(3))  # the same at a Go2's foot
 _SCALE = _FOCAL / 5 * np.cos(np.radians(20))  # pixels of a metre of height at the quadruped
 
 
@@ -29,7 +30,8 @@ class Sight:
 
     height: float = 0.0  # of the torso's middle above the floor, of the quadruped's above its feet, m
     upright: float = 0.0  # cosine of the walker's tilt; -1: head down
-    floor: float = 0.0  # position along the floor, m, modulo 2 m; not of the quadruped
+    floor: float = 0.0  # position along the floor, m, modulo seam; not of the quadruped
+    seam: float = _SEAM  # m
 
 
 def walker(picture: Image.Image) -> Sight | None:
@@ -53,6 +55,29 @@ def cheetah(picture: Image.Image) -> Sight:
     red, rows = np.median(a[..., 0], axis=1), range(HEIGHT // 2 + 4, HEIGHT - 25)
     edge = rows[int(np.argmax([np.mean(red[r - 4 : r]) - np.mean(red[r : r + 4]) for r in rows]))]  # the sky is lighter
     return Sight(floor=_floor_position(a, (edge - HEIGHT / 2) / _FOCAL * _EDGE, _BESIDE, 0))
+
+
+def runner(picture: Image.Image) -> Sight:
+    """Returns where on the floor a square picture shows Gymnasium's HalfCheetah, whose camera moves up and down."""
+    a = _pixels(picture)
+    grey, light = a[..., 0] - a[..., 2] < 20, a.sum(2)
+    phase = max((_runner_phase(light, grey, camera) for camera in np.arange(0.4, 1.1, 0.04)), key=abs)
+    return Sight(floor=np.angle(phase) / (2 * np.pi) * _RUNNER_SEAM % _RUNNER_SEAM, seam=_RUNNER_SEAM)
+
+
+def _runner_phase(light, grey, camera):
+    """Phase of the tiles along the floor, with the contrast that they have if the camera is so high (m)."""
+    x, rows = np.linspace(-0.9, 0.9, 61), np.arange(HEIGHT // 2 + 20, HEIGHT - 2, 3)
+    far = _FOCAL * camera / (rows - HEIGHT / 2)  # m
+    tile = np.sin(2 * np.pi / _RUNNER_SEAM * (far - _BESIDE))  # dark and light change where it changes its sign
+    seen = (far > 2) & (far < 5) & (abs(tile) > 0.3)
+    rows, far, tile = rows[seen, None], far[seen, None], tile[seen, None]
+    column = np.rint((WIDTH - 1) / 2 + x * WIDTH / HEIGHT * _FOCAL / far).astype(int)
+    floor = grey[rows, column.clip(0, WIDTH - 1)] & (column >= 0) & (column < WIDTH)
+    light = light[rows, column.clip(0, WIDTH - 1)]
+    mean = (light * floor).sum(1, keepdims=True) / np.maximum(floor.sum(1, keepdims=True), 1)
+    light = (light - mean).clip(-60, 60) * np.sign(tile)
+    return (light * floor * np.exp(-2j * np.pi / _RUNNER_SEAM * x)).sum() / max(floor.sum(), 1)
 
 
 def quadruped(picture: Image.Image) -> Sight | None:
@@ -79,10 +104,21 @@ def pendulum(picture: Image.Image) -> Sight | None:
 
 
 def dog(picture: Image.Image) -> Sight | None:
-    """Returns how far the lowest foot of a Go2 is below the middle of a square picture, which follows its trunk."""
-    black = _pixels(picture).sum(2) < 150
-    rows = np.flatnonzero(black.sum(1) >= 2)
-    return Sight((rows[-1] - HEIGHT / 2) / _DOG_SCALE) if len(rows) else None
+    """Returns how far the three lowest feet of a Go2 are below the middle of a square picture, which follows its trunk.
+
+    upright is 1, or -1 with feet above the trunk. In a grey picture, which says that the episode has ended, both are 0.
+    """
+    a = _pixels(picture)
+    if np.percentile(a[..., 2] - a[..., 0], 99) < 5:  # its metal is blue
+        return Sight()
+    dark, _ = ndimage.label(a.sum(2) < 360)
+    parts = [rows for rows, _ in ndimage.find_objects(dark)]
+    parts = [rows for k, rows in enumerate(parts) if (dark == 1 + k).sum() >= 12]
+    if not parts:
+        return None
+    lowest = np.mean(sorted(rows.stop - 1 for rows in parts)[-3:]) - HEIGHT / 2
+    highest = HEIGHT / 2 - min(rows.start for rows in parts)
+    return Sight(lowest / _DOG_SCALE, 1 if highest < 28 else -1)
 
 
 def _pixels(picture):
@@ -176,7 +212,7 @@ def _floor_position(a, camera, near, pitch):
     return np.angle(phase) / (2 * np.pi) * _SEAM % _SEAM
 
 
-def speed(times, positions) -> float:
-    """Speed in m/s of positions [n] modulo 2 m at times [n] in s, which move less than 1 m from one to the next."""
-    path = np.unwrap(positions, period=_SEAM)
+def speed(times, positions, seam=_SEAM) -> float:
+    """Speed in m/s of positions [n] modulo seam at times [n] in s, which move less than half of it between two."""
+    path = np.unwrap(positions, period=seam)
     return float(np.polyfit(times, path, 1)[0])

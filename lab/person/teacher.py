@@ -61,16 +61,22 @@ def pendulum_stands(pose: sight.Sight, _: float) -> bool:
     return pose.upright > 0.5
 
 
+def runner_runs(_: sight.Sight, speed: float) -> bool:
+    """Whether Gymnasium's HalfCheetah goes forwards."""
+    return speed > 0.4
+
+
 def dog_crouches(pose: sight.Sight, _: float) -> bool:
     """Whether the Go2's feet are near its trunk, but below it: it does not lie."""
-    return 0.2 < pose.height < 0.285
+    return 0.12 < pose.height < 0.205 and pose.upright > 0
 
 
 # What the person looks at, and when it is good. A name is that of the robot, then that of the task of its simulator.
 TASKS = {"walker-walk": (sight.walker, walker_walks), "walker-stand": (sight.walker, walker_stands),
          "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks)}
 # The same for robots without a configuration in the program, whose pictures are square.
-OTHERS = {"dog-crouch": (sight.dog, dog_crouches), "pendulum-up": (sight.pendulum, pendulum_stands)}
+OTHERS = {"dog-crouch": (sight.dog, dog_crouches), "pendulum-up": (sight.pendulum, pendulum_stands),
+          "runner-run": (sight.runner, runner_runs)}
 SEEN = TASKS | OTHERS
 
 
@@ -180,7 +186,8 @@ class Person:
         near = sorted(t for t in poses if abs(t - moment) <= AROUND_S)
         if len(near) < 5 or near[-1] - near[0] < 1.5 * AROUND_S or max(np.diff(near)) > AROUND_S / 2:
             return ""
-        pose, speed = poses[min(near, key=lambda t: abs(t - moment))], sight.speed(near, [poses[t].floor for t in near])
+        pose = poses[min(near, key=lambda t: abs(t - moment))]
+        speed = sight.speed(near, [poses[t].floor for t in near], pose.seam)
         _, good = SEEN[self.task]
         button = "good" if good(pose, speed) else "bad"
         self.opinion = {"height": pose.height, "upright": pose.upright, "speed": speed}

@@ -11,6 +11,7 @@ try:
 
     sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
     import dmc_bridge
+    import gymnasium_bridge
 
     from . import sight, teacher
 except ImportError as e:
@@ -41,6 +42,17 @@ class Sight(unittest.TestCase):
             with self.subTest(robot=name, speed=speed):
                 self.assertAlmostEqual(sight.speed(times, floor), speed, delta=0.1)
 
+    def test_speed_is_that_of_gymnasiums_floor(self):
+        robot, times = gymnasium_bridge.Simulator(gymnasium_bridge.make("HalfCheetah-v5"), "cheetah", 0.05), np.arange(8) / 10
+        for speed in (0.8, -1.5):
+            floor = []
+            for t in times:
+                robot.env.unwrapped.data.qpos[:] = [50 + speed * t, *[0] * 8]
+                seen = sight.runner(Image.open(io.BytesIO(robot.frame())))
+                floor.append(seen.floor)
+            with self.subTest(speed=speed):
+                self.assertAlmostEqual(sight.speed(times, floor, seen.seam), speed, delta=0.1)
+
     def test_feet_of_a_quadruped_are_below_its_torso_if_it_is_upright(self):
         robot = dmc_bridge.Simulator("quadruped", "stand")
         for attitude, low, high in (((1, 0, 0, 0), 0.3, 0.8), ((0.92, 0, 0, 0.38), 0.3, 0.8),
@@ -61,12 +73,15 @@ class Sight(unittest.TestCase):
         self.assertIsNone(sight.pendulum(Image.new("RGB", (500, 500), "white")))
 
     def test_a_dog_with_a_lower_trunk_crouches(self):
-        for row, good in ((231, True), (252, False)):  # of the front foot where the trunk is 0.18 and 0.25 m high
+        for row, good in ((215, True), (225, False), (100, False)):  # of the feet; the last dog lies on its back
             picture = Image.new("RGB", (320, 320), "white")
-            ImageDraw.Draw(picture).rectangle([140, row - 8, 150, row], "black")
+            draw = ImageDraw.Draw(picture)
+            draw.rectangle([120, 145, 180, 175], "slategrey")
+            for x in (120, 150, 180):
+                draw.rectangle([x, row - 8, x + 10, row], "black")
             with self.subTest(row=row):
                 self.assertEqual(teacher.dog_crouches(sight.dog(picture), 0), good)
-        self.assertIsNone(sight.dog(Image.new("RGB", (320, 320), "white")))
+                self.assertFalse(teacher.dog_crouches(sight.dog(picture.convert("L")), 0))  # the episode has ended
 
 
 class Judgement(unittest.TestCase):
