@@ -29,7 +29,6 @@ import optibfm_bridge as bridge
 
 try:
     import go2_physics
-    import mujoco_view
     import numpy as np
 except ImportError as e:
     if __name__ != "__main__":
@@ -43,7 +42,6 @@ PERIOD = 0.02
 STEPS = round(PERIOD / go2_physics.PERIOD)  # of the physics
 SCALE = np.tile([0.5, 1.0, 1.2], 4)  # rad [12]: an action of 1 is so far from STAND
 DAMPING = 5.0  # kd of a halted robot, N m s/rad
-CAMERA = {"trackbodyid": 1, "distance": 1.6, "azimuth": 130, "elevation": -15}
 HEIGHT = 0.28  # of the base while it stands and walks, m
 
 MEASURED = [
@@ -109,7 +107,7 @@ class Simulator:
         self.tasks = list(TASKS)
         self._robot = go2_physics.Go2(randomised=randomised)
         self._upright_after, self._lying = upright_after, 0.0
-        self._view = mujoco_view.View(go2_physics.load(visual=True), CAMERA)
+        self._view = go2_physics.view()
         limits = zip(JOINTS, STAND - SCALE, STAND + SCALE)
         self.spec = bridge.Spec(
             name="unitree go2", period=PERIOD, obs=[bridge.Channel(n, unit) for n, unit in MEASURED + TRUTH],

@@ -5,7 +5,8 @@
 
 Each joint J has the actions q_J, dq_J, tau_J, kp_J and kd_J, with which its motor makes the torque
 kp (q - position) + kd (dq - velocity) + tau, and the readings position_J, velocity_J and torque_J. The body has the
-orientation w, x, y, z, the gyro and the accelerometer.
+orientation w, x, y, z, the gyro and the accelerometer. With --view PATH the console shows it (operator.view.url:
+unix:PATH).
 """
 
 import argparse
@@ -40,6 +41,7 @@ class Motors:
         self._robot = go2_physics.Go2(seed, randomised=randomised)
         if lie:
             self._robot.place(LIE)
+        self._view = go2_physics.view()
         self.spec = bridge.Spec(
             name="unitree go2 motors", period=go2_physics.PERIOD,
             obs=[bridge.Channel(name, unit) for name, unit in READINGS],
@@ -63,6 +65,9 @@ class Motors:
         m = self._robot.measure()
         readings = np.concatenate([m.q, m.dq, m.tau_est, m.quaternion, m.gyro, m.accelerometer, m.foot_force])
         return readings.tolist(), self._robot.now * go2_physics.PERIOD
+
+    def frame(self) -> bytes:
+        return self._view.picture(self._robot.data.qpos.copy())
 
 
 def main() -> None:

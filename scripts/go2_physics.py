@@ -24,6 +24,7 @@ from pathlib import Path
 os.environ.setdefault("MUJOCO_GL", "disable")  # mujoco_view renders in another process
 
 import mujoco
+import mujoco_view
 import numpy as np
 
 LEGS = ("FR", "FL", "RR", "RL")  # the robot's order, also that of foot forces
@@ -39,6 +40,7 @@ HIP = 0.0955  # from the axis of a hip to its leg, m
 PUSH_PERIODS = 50  # of one push
 PUSH_AFTER = (2.0, 6.0)  # s between pushes
 FALLEN_TILT = 0.5  # cosine of 60 degrees
+CAMERA = {"trackbodyid": 1, "beside": True, "distance": 1.6, "azimuth": 90, "elevation": -15}
 FALLEN_HEIGHT = 0.12  # m; the head touches the floor below
 
 
@@ -101,10 +103,14 @@ def scene() -> Path:
 def load(visual: bool = False) -> mujoco.MjModel:
     """Returns the model with PD motors: the force is ctrl + biasprm[1] * q + biasprm[2] * dq, within its limits.
 
-    visual: with the meshes, which only pictures need.
+    visual: with the meshes and the tiles of the floor, which only pictures need.
     """
     spec = mujoco.MjSpec.from_file(str(scene()))
-    if not visual:
+    if visual:
+        tiles = spec.texture("groundplane")
+        tiles.rgb1, tiles.rgb2, tiles.mark = [0.85] * 3, [0.6] * 3, mujoco.mjtMark.mjMARK_NONE
+        spec.material("groundplane").texrepeat = [1, 1]  # in 2 m: the tiles are 1 m long
+    else:
         for geom in [g for g in spec.geoms if g.group == 2]:
             spec.delete(geom)
         for mesh in list(spec.meshes):
@@ -118,6 +124,11 @@ def load(visual: bool = False) -> mujoco.MjModel:
     model.actuator_ctrllimited[:] = 0
     model.actuator_forcelimited[:] = 1
     return model
+
+
+def view() -> mujoco_view.View:
+    """Returns pictures from the robot's right side, which turn with it: it faces right."""
+    return mujoco_view.View(load(visual=True), CAMERA)
 
 
 class Go2:

@@ -9,6 +9,7 @@ renders with EGL, which needs no display and, with Mesa, no GPU: sudo apt instal
 
 import io
 import json
+import math
 import os
 import struct
 import subprocess
@@ -29,7 +30,8 @@ class View:
     """Pictures of a model. Several threads may use it.
 
     model: mujoco.MjModel. camera: the name of one of its cameras, or the fields of a mujoco.MjvCamera; with
-    trackbodyid it follows that body. width, height: pixels.
+    trackbodyid it follows that body, with beside: True its azimuth is relative to the heading of the free joint at the
+    start of qpos. width, height: pixels.
     """
 
     def __init__(self, model, camera: str | dict, width: int = 320, height: int = 240) -> None:
@@ -72,6 +74,12 @@ class View:
         return f"the renderer failed: {lines[-1] if lines else 'no message'}; sudo apt install libegl1 libgl1-mesa-dri"
 
 
+def heading(orientation) -> float:
+    """Returns the heading of a quaternion w, x, y, z in degrees: that of the x axis, counter-clockwise from above."""
+    w, x, y, z = orientation
+    return math.degrees(math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+
+
 def _main(path, camera, width, height):
     """Renders positions from standard input to standard output until its end."""
     model = mujoco.MjModel.from_binary_path(path)
@@ -79,9 +87,10 @@ def _main(path, camera, width, height):
     os.rmdir(os.path.dirname(path))
     model.vis.quality.offsamples, model.vis.quality.shadowsize = 0, 512  # a third of the time without a GPU
     data = mujoco.MjData(model)
-    camera = json.loads(camera)
+    camera, beside = json.loads(camera), False
     if isinstance(camera, dict):
         fields, camera = camera, mujoco.MjvCamera()
+        beside = fields.pop("beside", False)
         mujoco.mjv_defaultFreeCamera(model, camera)
         for name, value in fields.items():
             setattr(camera, name, value)
@@ -93,6 +102,8 @@ def _main(path, camera, width, height):
     while len(raw := sys.stdin.buffer.read(8 * model.nq)) == 8 * model.nq:
         data.qpos[:] = np.frombuffer(raw, "<f8")
         mujoco.mj_forward(model, data)
+        if beside:
+            camera.azimuth = fields["azimuth"] + heading(data.qpos[3:7])
         renderer.update_scene(data, camera)
         out = io.BytesIO()
         Image.fromarray(renderer.render()).save(out, "JPEG", quality=QUALITY)

@@ -48,8 +48,8 @@ class Trial:
 
     def __init__(self, options: argparse.Namespace, task: str, seed: int, folder: Path) -> None:
         self.options, self.seed, self.folder = options, seed, folder
-        self.person_task, (self.robot, self.task) = task, task.split("-")
-        self.model, self.human = Path("models", self.robot), f"--config={self.robot}-human"
+        self.person_task, (self.robot, _, self.task) = task, task.rpartition("-")
+        self.model, self.human = Path("models", self.robot.removesuffix("-sim")), f"--config={self.robot}-human"
         self.same = [f"--set=model.bundle={self.model.resolve()}", f"--set=run.task_dir={folder}/tasks"]
         self.film = options.film and options.film / f"{task}-{seed}"
 

@@ -5,6 +5,7 @@ read off the picture: the tiles of the floor are 1 m long, the torso is 0.6 m lo
 cameras beside the cheetahs look at the horizon. The quadruped's torso is its thickest part, its feet are red.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,8 @@ class Sight:
     upright: float = 0.0  # cosine of the walker's tilt; -1: head down
     floor: float = 0.0  # position along the floor, m, modulo seam; not of the quadruped
     seam: float = _SEAM  # m
+    turn: float = 0.0  # to the left, rad/s, of the Go2
+    ground: np.ndarray | None = None  # the floor around the robot from above, NaN where it hides it, of the Go2
 
 
 def walker(picture: Image.Image) -> Sight | None:
@@ -119,6 +122,53 @@ def dog(picture: Image.Image) -> Sight | None:
     lowest = np.mean(sorted(rows.stop - 1 for rows in parts)[-3:]) - HEIGHT / 2
     highest = HEIGHT / 2 - min(rows.start for rows in parts)
     return Sight(lowest / _DOG_SCALE, 1 if highest < 28 else -1)
+
+
+def go2(picture: Image.Image) -> Sight:
+    """Returns the height of a Go2's trunk, how level it is, and the floor around it, seen from its right side."""
+    a = _pixels(picture)
+    robot = (a[..., 2] - a[..., 0] > 5) | (a.sum(2) < 240)  # blue metal, black feet
+    robot = ndimage.binary_opening(robot, iterations=1)
+    ground = np.where(ndimage.binary_dilation(robot, iterations=3), np.nan, a.sum(2))[_GROUND]
+    rows, columns = np.nonzero(robot)
+    if len(rows) < 100:
+        return Sight(ground=ground)
+    foot = (np.percentile(rows, 99) - HEIGHT / 2) / (_FOCAL / 1.6)  # below the trunk, m
+    return Sight(height=foot, upright=np.ptp(columns) / max(np.ptp(rows), 1), ground=ground)
+
+
+def _ground_pixels():
+    """The pixels (row, column) of the places beside a Go2."""
+    down, along = 0.28 + 1.6 * np.sin(_TILT), _AWAY + 1.6 * np.cos(_TILT)  # m, from the camera
+    depth = along * np.cos(_TILT) + down * np.sin(_TILT)
+    row = HEIGHT / 2 + _FOCAL * (down * np.cos(_TILT) - along * np.sin(_TILT)) / depth
+    column = WIDTH / 2 + _FOCAL * _AHEAD / depth
+    return np.rint(row).astype(int).clip(0, HEIGHT - 1), np.rint(column).astype(int).clip(0, WIDTH - 1)
+
+
+_STEP, _TILT = 0.04, np.radians(15)  # m; of the camera beside a Go2, downwards
+_AWAY, _AHEAD = np.mgrid[-0.45:1.2:_STEP, -1.0:1.0:_STEP]  # m from its middle: to its left, forwards
+_GROUND = _ground_pixels()
+
+
+def flow(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
+    """Returns by how much a robot moved forwards between two pictures of the floor, in m, and turned left, in rad."""
+    best = (np.inf, 0, 0)
+    for turn, forwards, left in itertools.product(np.arange(-0.24, 0.25, 0.06), range(-5, 6), range(-2, 3)):
+        cos, sin = np.cos(turn), np.sin(turn)  # what is at a place now was at the turned and moved place before
+        column = np.rint((cos * _AHEAD - sin * _AWAY - _AHEAD[0, 0]) / _STEP + forwards).astype(int)
+        row = np.rint((sin * _AHEAD + cos * _AWAY - _AWAY[0, 0]) / _STEP + left).astype(int)
+        inside = (row >= 0) & (row < _AWAY.shape[0]) & (column >= 0) & (column < _AWAY.shape[1])
+        error = np.abs(after[inside] - before[row[inside], column[inside]])
+        score = np.nanmean(error) + 0.5 * (abs(forwards) + abs(left) + abs(turn) / 0.06)  # the least motion of equals
+        best = min(best, (score, forwards * _STEP, turn))
+    return best[1:]
+
+
+def motion(times, grounds) -> tuple[float, float]:
+    """Returns the speed in m/s and the turn in rad/s of floors seen at times in s, which moved less than 0.2 m."""
+    path = np.cumsum([(0, 0), *(flow(a, b) for a, b in itertools.pairwise(grounds))], axis=0)
+    return tuple(float(np.polyfit(times, p, 1)[0]) for p in path.T)
 
 
 def _pixels(picture):

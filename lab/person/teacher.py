@@ -71,12 +71,24 @@ def dog_crouches(pose: sight.Sight, _: float) -> bool:
     return 0.12 < pose.height < 0.205 and pose.upright > 0
 
 
+def go2_walks(pose: sight.Sight, speed: float) -> bool:
+    """Whether the Go2 stands on its feet and walks ahead without a turn."""
+    return 0.2 < pose.height < 0.34 and pose.upright > 1.2 and 0.25 < speed < 0.9 and abs(pose.turn) < 0.5
+
+
+def go2_stands(pose: sight.Sight, speed: float) -> bool:
+    """Whether the Go2 stands on its feet and does not move."""
+    return 0.24 < pose.height < 0.34 and pose.upright > 1.2 and abs(speed) < 0.15 and abs(pose.turn) < 0.3
+
+
 # What the person looks at, and when it is good. A name is that of the robot, then that of the task of its simulator.
 TASKS = {"walker-walk": (sight.walker, walker_walks), "walker-stand": (sight.walker, walker_stands),
-         "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks)}
-# The same for robots without a configuration in the program, whose pictures are square.
+         "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks),
+         "go2-sim-stand": (sight.go2, go2_stands), "go2-sim-walk_forward": (sight.go2, go2_walks)}
+# The same for robots without a configuration in the program.
 OTHERS = {"dog-crouch": (sight.dog, dog_crouches), "pendulum-up": (sight.pendulum, pendulum_stands),
           "runner-run": (sight.runner, runner_runs)}
+SQUARE = (sight.dog, sight.pendulum, sight.runner)  # whose pictures are square
 SEEN = TASKS | OTHERS
 
 
@@ -165,11 +177,11 @@ class Person:
     def look(self, page: Image.Image, box: list) -> sight.Sight | None:
         """What a box of the page shows."""
         left, top, width, height = scaled(box, page)
-        shape = (sight.WIDTH, sight.HEIGHT) if self.task in TASKS else (1, 1)
+        see, _ = SEEN[self.task]
+        shape = (1, 1) if see in SQUARE else (sight.WIDTH, sight.HEIGHT)
         scale = min(width / shape[0], height / shape[1])  # the picture keeps its shape
         w, h = shape[0] * scale, shape[1] * scale
         x, y = left + (width - w) / 2, top + (height - h) / 2
-        see, _ = SEEN[self.task]
         return see(page.crop((round(x), round(y), round(x + w), round(y + h))))
 
     def judge_clip(self, seen: dict) -> str:
@@ -187,10 +199,13 @@ class Person:
         if len(near) < 5 or near[-1] - near[0] < 1.5 * AROUND_S or max(np.diff(near)) > AROUND_S / 2:
             return ""
         pose = poses[min(near, key=lambda t: abs(t - moment))]
-        speed = sight.speed(near, [poses[t].floor for t in near], pose.seam)
+        if pose.ground is None:
+            speed = sight.speed(near, [poses[t].floor for t in near], pose.seam)
+        else:
+            speed, pose.turn = sight.motion(near, [poses[t].ground for t in near])
         _, good = SEEN[self.task]
         button = "good" if good(pose, speed) else "bad"
-        self.opinion = {"height": pose.height, "upright": pose.upright, "speed": speed}
+        self.opinion = {"height": pose.height, "upright": pose.upright, "turn": pose.turn, "speed": speed}
         return button
 
     async def press(self, button: str) -> None:

@@ -11,6 +11,7 @@ try:
 
     sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
     import dmc_bridge
+    import go2_bridge
     import gymnasium_bridge
 
     from . import sight, teacher
@@ -52,6 +53,21 @@ class Sight(unittest.TestCase):
                 floor.append(seen.floor)
             with self.subTest(speed=speed):
                 self.assertAlmostEqual(sight.speed(times, floor, seen.seam), speed, delta=0.1)
+
+    def test_motion_of_a_go2_is_that_of_the_floor(self):
+        data, times = (robot := go2_bridge.Simulator("stand"))._robot.data, np.arange(5) / 8
+        for speed, turn in ((0.5, 0), (-0.4, 0), (0, 0.8), (0.3, -0.5)):
+            grounds = []
+            for t in times:
+                angle, moved = 1 + turn * t, speed * t
+                data.qpos[:2] = 3 + moved * np.cos(1 + turn * t / 2), moved * np.sin(1 + turn * t / 2)
+                data.qpos[3:7] = np.cos(angle / 2), 0, 0, np.sin(angle / 2)
+                seen = sight.go2(Image.open(io.BytesIO(robot.frame())))
+                grounds.append(seen.ground)
+            with self.subTest(speed=speed, turn=turn):
+                np.testing.assert_allclose(sight.motion(times, grounds), (speed, turn), atol=0.2)
+                self.assertAlmostEqual(seen.height, data.qpos[2], delta=0.04)
+                self.assertGreater(seen.upright, 1.3)
 
     def test_feet_of_a_quadruped_are_below_its_torso_if_it_is_upright(self):
         robot = dmc_bridge.Simulator("quadruped", "stand")
