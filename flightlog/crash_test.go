@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"optibfm/controller"
-	"optibfm/flightlog/flightlogtest"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
@@ -33,9 +32,6 @@ const (
 
 // killsVariable sets the number of kills.
 const killsVariable = "FLIGHTLOG_KILLS"
-
-// everyByteVariable makes the truncation test cut at every byte (minutes).
-const everyByteVariable = "FLIGHTLOG_EVERY_BYTE"
 
 func TestMain(m *testing.M) {
 	path := os.Getenv(victimVariable)
@@ -70,14 +66,17 @@ func runVictim(path string, quiet bool) {
 	}
 }
 
-func kills() int {
-	if n, err := strconv.Atoi(os.Getenv(killsVariable)); err == nil {
+func kills() int { return number(killsVariable, 20, 5) }
+
+// number returns the number in a variable of the environment, or one that depends on -short.
+func number(variable string, long, short int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
 		return n
 	}
 	if testing.Short() {
-		return 5
+		return short
 	}
-	return 20
+	return long
 }
 
 func TestWriter_KillLosesNoAcknowledgedLabel(t *testing.T) {
@@ -177,89 +176,6 @@ func inLog(t *testing.T, path string) (ticks uint64, labels map[uint64]bool) {
 		}
 	}
 	return ticks, labels
-}
-
-// smallLog returns a log with labels, and the length of the file when each label was
-// acknowledged.
-func smallLog(t testing.TB, ticks uint64, opts Options) (log []byte, durable map[uint64]int64) {
-	t.Helper()
-	opts.NoSync = true
-	w, path := create(t, testMetadata(testShape), opts)
-	durable = make(map[uint64]int64)
-	fatal.If(t, w.WriteSnapshot(Snapshot{State: make([]float64, 350), Hash: 1}))
-	for i := range ticks {
-		fatal.If(t, w.WriteTick(randomTick(testShape, i)))
-		if i%11 == 5 {
-			fatal.If(t, w.WriteLabel(testLabel(i)))
-			durable[i] = w.Stats().Bytes
-		}
-	}
-	fatal.If(t, w.Close())
-	log, err := os.ReadFile(path)
-	fatal.If(t, err)
-	return log, durable
-}
-
-func TestReader_CutAtAnyByteKeepsEarlierLabels(t *testing.T) {
-	for _, compress := range []bool{false, true} {
-		log, durable := smallLog(t, 100, Options{Compress: compress})
-		from, step := max(0, len(log)-64<<10), 13
-		switch {
-		case os.Getenv(everyByteVariable) != "":
-			step = 1
-		case testing.Short():
-			step = 97
-		}
-		for size := from; size < len(log); size += step {
-			checkCut(t, log[:size], durable)
-		}
-	}
-}
-
-func checkCut(t *testing.T, log []byte, durable map[uint64]int64) {
-	t.Helper()
-	size := int64(len(log))
-	r, err := NewReader(bytes.NewReader(log), size)
-	if err != nil {
-		if !errors.Is(err, ErrNotALog) {
-			t.Fatalf("cut at %d: %v", size, err)
-		}
-		for id, at := range durable {
-			if at <= size {
-				t.Fatalf("cut at %d: does not open, but label %d was on disk by then: %v", size, id, err)
-			}
-		}
-		return
-	}
-	defer func() { _ = r.Close() }()
-	if r.Cut() == nil {
-		t.Fatalf("cut at %d: no Cut", size)
-	}
-	found := make(map[uint64]bool)
-	for record, err := range r.Records() {
-		if err != nil {
-			t.Fatalf("cut at %d: %v", size, err)
-		}
-		if record.Label != nil {
-			found[record.Label.ID] = true
-		}
-	}
-	for id, at := range durable {
-		if at <= size && !found[id] {
-			t.Fatalf("cut at %d: label %d, on disk at %d, is lost", size, id, at)
-		}
-	}
-}
-
-func TestReader_CutHasOffsetAndLastTick(t *testing.T) {
-	log, durable := smallLog(t, 30, Options{})
-	size := durable[16] + 100
-	r, err := NewReader(bytes.NewReader(log[:size]), size)
-	fatal.If(t, err)
-	cut := r.Cut()
-	if cut == nil || cut.Offset > durable[16]+60 || cut.Offset < durable[16] || !cut.HasTick || cut.LastTick != 16 {
-		t.Fatalf("got %+v for a label on disk at %d", cut, durable[16])
-	}
 }
 
 func TestOpen_RefusesOtherFiles(t *testing.T) {
@@ -466,61 +382,5 @@ func TestWriter_RefusesOtherShapesAndUseAfterClose(t *testing.T) {
 	tick := w.WriteTick(randomTick(testShape, 0))
 	for _, err := range []error{tick, w.WriteLabel(testLabel(1)), w.Flush(), w.Close()} {
 		errtest.Is(t, err, ErrClosed)
-	}
-}
-
-// TestReader_OneChangedByteLosesNoTick changes bytes before the first chunk.
-func TestReader_OneChangedByteLosesNoTick(t *testing.T) {
-	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 60, Every: 20}.run(t)
-	log, err := os.ReadFile(path)
-	fatal.If(t, err)
-	whole := open(t, path)
-	step := 41
-	if testing.Short() {
-		step *= 10
-	}
-	unverifiable := 0
-	for at := firstRecord; at < whole.parts[0].offset; at += int64(step) {
-		for _, cut := range []int64{0, footerLength + 8} { // closed, and never closed
-			changed := bytes.Clone(log[:int64(len(log))-cut])
-			changed[at] ^= 1
-			fatal.If(t, os.WriteFile(path, changed, 0o600))
-			r, err := Open(path)
-			if err != nil {
-				t.Errorf("byte %d: %v", at, err)
-				continue
-			}
-			result, err := Verify(r)
-			if result.Summary.Ticks != 60 || result.OK() || len(result.Damage) == 0 ||
-				err != nil && !errors.Is(err, ErrUnverifiable) {
-				t.Errorf("byte %d: %d ticks, OK %v, damage %v, error %v",
-					at, result.Summary.Ticks, result.OK(), result.Damage, err)
-			}
-			fatal.If(t, r.Close())
-			if err == nil {
-				continue
-			}
-			unverifiable++
-			checkUnverifiableCopy(t, path, at)
-		}
-	}
-	if unverifiable == 0 {
-		t.Error("no change made a log unverifiable")
-	}
-}
-
-// checkUnverifiableCopy checks that a copy of a log without settings has its ticks and verifies none.
-func checkUnverifiableCopy(t *testing.T, path string, at int64) {
-	t.Helper()
-	out := path + ".copy"
-	defer func() { _ = os.Remove(out) }()
-	saved, err := Recover(path, out)
-	fatal.If(t, err)
-	r, err := Open(out)
-	fatal.If(t, err)
-	defer func() { _ = r.Close() }()
-	result, err := Verify(r)
-	if saved.Messages[TopicTick] != 60 || result.Summary.Ticks != 60 || result.OK() || !errors.Is(err, ErrUnverifiable) {
-		t.Errorf("byte %d: the copy has %d ticks, OK %v, error %v", at, result.Summary.Ticks, result.OK(), err)
 	}
 }

@@ -76,15 +76,16 @@
 // and never counts as verified. A Reader distinguishes the two when it opens a log:
 //
 //   - The checksums of a closed log cover all its bytes.
-//   - A log that was never closed has checksums of its chunks and its preamble. Each
-//     message index must agree with its chunk. The sequence numbers of the messages
-//     show missing and repeated blocks.
+//   - A log that was never closed has checksums of its chunks and its preamble. The times and
+//     the message indexes of a chunk must agree with its messages. The sequence numbers of
+//     the messages show missing and repeated blocks.
 //   - A cut is the beginning of a record at the end of the file, possibly followed by
 //     zeros. Everything else that is unreadable is damage.
 //
-// After a damaged part the reader continues at the next whole chunk. Only the last
-// record of a log that was never closed can lose bytes without a report: no checksum
-// covers an unfinished record.
+// The Reader reads up to the first byte that is wrong, and continues at the next whole
+// chunk. A log that was never closed can lose bytes without a report in two places: in its
+// last record, if that is unfinished, and in a missing block whose messages were the last
+// of their topics.
 //
 // # Replay
 //

@@ -175,7 +175,7 @@ func decodeMetadata(kv map[string]string) (Metadata, error) {
 		}
 	}
 	format := number(keyFormat)
-	if format < oldestFormat || format > FormatVersion {
+	if len(errs) == 0 && (format < oldestFormat || format > FormatVersion) {
 		return Metadata{}, fmt.Errorf("%w (found %d, supported %d to %d); use the program's version that wrote it",
 			ErrVersion, format, oldestFormat, FormatVersion)
 	}

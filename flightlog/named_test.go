@@ -84,7 +84,7 @@ func TestWriter_NamesChannelsForPublicReaders(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	fatal.If(t, err)
 	cutPath, copyPath := filepath.Join(t.TempDir(), "cut.mcap"), filepath.Join(t.TempDir(), "copy.mcap")
-	cut := whole[:nth(whole, mcap.OpDataEnd, 0)-100]
+	cut := whole[:dataEnd(whole)-100]
 	fatal.If(t, os.WriteFile(cutPath, cut, 0o600))
 	result, err := Recover(cutPath, copyPath)
 	fatal.If(t, err)

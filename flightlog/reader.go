@@ -65,7 +65,6 @@ func (e *DamageError) Unwrap() []error { return []error{ErrDamaged, e.Err} }
 type Cut struct {
 	Offset   int64  // end of the valid records
 	Bytes    int64  // after Offset, of an incomplete record
-	Reason   string // description of these bytes
 	HasTick  bool   // a tick precedes Offset
 	LastTick uint64 // index of the last tick
 }
@@ -105,6 +104,9 @@ func (r *Reader) mostBytes(channel int) int {
 	s := r.meta.Shape
 	switch channel {
 	case tickChannel:
+		if r.tick == nil { // see inferMetadata
+			return maxShort
+		}
 		return fixed + (5+namedBytes)*(s.Obs+s.Action) + 2*9*s.Latent
 	case planChannel:
 		return fixed + 9*s.Latent
@@ -129,7 +131,7 @@ type Reader struct {
 	size    int64
 	meta    Metadata
 	hasMeta bool
-	header  mcap.Header
+	ours    bool   // a Writer of this package wrote the log; true until the header denies it
 	control []byte // controller.json
 	foreign error  // ErrVersion, from the metadata
 	lacks   error  // what a replay needs, nil for nothing
@@ -152,6 +154,9 @@ type part struct {
 	length int64        // without opcode and length
 	damage *DamageError // nil for a record
 }
+
+// end returns the offset after the record.
+func (p part) end() int64 { return p.offset + recordLead + p.length }
 
 // Open opens a log and reads all of it once to find damage and a cut. The caller must
 // close the Reader.
@@ -185,7 +190,7 @@ func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
 
 // newReader reads a log or the pictures of one.
 func newReader(src io.ReaderAt, size int64) (*Reader, error) {
-	r := &Reader{src: src, size: size, schemas: make(map[uint16]string), channels: make(map[uint16]int)}
+	r := &Reader{src: src, size: size, ours: true, schemas: make(map[uint16]string), channels: make(map[uint16]int)}
 	for i := range topics { // the numbers of every Writer; the declarations may be damaged
 		r.channels[uint16(i+1)] = i
 	}
@@ -225,8 +230,7 @@ func (r *Reader) missing(what string) error {
 	case len(damage) > 0:
 		return fmt.Errorf("%s is unreadable: %w", what, damage[0])
 	case r.cut != nil:
-		return fmt.Errorf("%w: %s is missing (valid up to byte %d, then: %s)",
-			ErrNotALog, what, r.cut.Offset, r.cut.Reason)
+		return fmt.Errorf("%w: %s is missing (valid up to byte %d)", ErrNotALog, what, r.cut.Offset)
 	}
 	return fmt.Errorf("%w: %s is missing", ErrNotALog, what)
 }
@@ -255,11 +259,16 @@ func (r *Reader) decodeControl() error {
 	}
 	err = fmt.Errorf("the attachment %s: %w", controllerFile, err)
 	if len(damage) == 0 {
-		found := &DamageError{Offset: firstRecord, End: firstRecord, Err: err}
-		r.parts = append([]part{{offset: firstRecord, damage: found}}, r.parts...)
+		r.damageFirst(err)
 	}
 	r.control, r.lacks = nil, cmp.Or(r.lacks, err)
 	return nil
+}
+
+// damageFirst records damage to the records before the first message.
+func (r *Reader) damageFirst(err error) {
+	found := &DamageError{Offset: firstRecord, End: firstRecord, Err: err}
+	r.parts = slices.Insert(r.parts, 0, part{offset: firstRecord, damage: found})
 }
 
 // restoreChannels gives topics without a readable declaration the numbers of a Writer.
@@ -275,63 +284,39 @@ func (r *Reader) restoreChannels() {
 // inferMetadata takes the dimensions and the period of a damaged log from its first ticks, if the
 // metadata are unreadable or do not fit them.
 func (r *Reader) inferMetadata() {
-	var shape controller.Shape
-	var period, previous time.Duration
-	for _, p := range r.parts {
-		if p.damage != nil || period > 0 {
-			continue
-		}
-		data, err := r.load(p)
+	var period, last int64
+	look := func(record *Record, err error) bool {
 		if err != nil {
-			continue
+			return true
 		}
-		if p.op == mcap.OpMessage {
-			data = append(binary.LittleEndian.AppendUint64([]byte{byte(p.op)}, uint64(len(data))), data...)
+		if t := record.Tick; last > 0 && t.Deadline > last && t.Elapsed > 0 {
+			period = (t.Deadline - last) / int64(min(t.Elapsed, math.MaxInt64))
 		}
-		for t := range r.ticks(data) {
-			shape = controller.Shape{Obs: len(t.Obs), Action: len(t.Action), Latent: len(t.Z)}
-			at := time.Duration(t.DeadlineNs)
-			if previous > 0 && at > previous && t.Elapsed > 0 && period == 0 {
-				period = (at - previous) / time.Duration(min(t.Elapsed, math.MaxInt64))
-			}
-			previous = at
+		last = record.Tick.Deadline
+		return period == 0
+	}
+	for _, p := range r.parts {
+		if !r.visit(p, 1<<tickChannel, look) {
+			break
 		}
 	}
-	was := r.meta.Shape
-	was.Nuisance = 0
-	if shape == (controller.Shape{}) || r.hasMeta && shape == was {
+	if r.tick == nil {
 		return
 	}
+	shape := controller.Shape{
+		Obs: len(r.tick.Obs), Action: len(r.tick.Action), Latent: len(r.tick.Z), Nuisance: r.meta.Shape.Nuisance,
+	}
+	if r.hasMeta && shape == r.meta.Shape {
+		return
+	}
+	shape.Nuisance = 0
 	meta := Metadata{
-		Robot: hal.Spec{Period: cmp.Or(period, time.Millisecond)}, Shape: shape, Config: r.meta.Config, Extra: r.meta.Extra,
+		Robot: hal.Spec{Period: time.Duration(cmp.Or(period, int64(time.Millisecond)))}, Shape: shape,
+		Config: r.meta.Config, Extra: r.meta.Extra,
 	}
 	if meta.check() == nil {
 		r.meta, r.hasMeta = meta, false
 		r.lacks = fmt.Errorf("the metadata record %q is unreadable", metadataName)
-	}
-}
-
-// ticks iterates over the ticks among the records of a chunk, whatever their shape.
-func (r *Reader) ticks(data []byte) iter.Seq[*flightlogpb.Tick] {
-	return func(yield func(*flightlogpb.Tick) bool) {
-		for len(data) >= recordLead {
-			op, length := mcap.OpCode(data[0]), binary.LittleEndian.Uint64(data[1:])
-			data = data[recordLead:]
-			if length > uint64(len(data)) {
-				return
-			}
-			record := data[:length]
-			data = data[length:]
-			var m mcap.Message
-			if op != mcap.OpMessage || m.PopulateFrom(record, false) != nil {
-				continue
-			}
-			t := new(flightlogpb.Tick)
-			channel, ok := r.channels[m.ChannelID]
-			if ok && channel == tickChannel && len(m.Data) <= maxShort && proto.Unmarshal(m.Data, t) == nil && !yield(t) {
-				return
-			}
-		}
 	}
 }
 
@@ -408,7 +393,7 @@ func (r *Reader) decodeRecord(op mcap.OpCode, at int64, data []byte) error {
 		if err != nil {
 			return err
 		}
-		r.header = *h
+		r.ours = strings.Contains(h.Library, library)
 	case mcap.OpSchema:
 		return r.decodeSchema(data)
 	case mcap.OpChannel:
@@ -426,38 +411,14 @@ func (r *Reader) decodeSchema(data []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := r.checkLength(data, 2+12+len(s.Name)+len(s.Encoding)+len(s.Data)); err != nil {
-		return err
-	}
 	r.schemas[s.ID] = s.Name
 	return nil
-}
-
-// checkLength compares the length of a record with that of its fields. A longer record of a Writer has a damaged
-// length and covers other records. Other programs may add fields.
-func (r *Reader) checkLength(data []byte, fields int) error {
-	if r.ours() && len(data) != fields {
-		return fmt.Errorf("%d bytes for fields of %d bytes", len(data), fields)
-	}
-	return nil
-}
-
-// mapLength returns the encoded length of a map.
-func mapLength(m map[string]string) int {
-	n := 4
-	for key, value := range m {
-		n += 8 + len(key) + len(value)
-	}
-	return n
 }
 
 // decodeChannel stores a channel if its topic and message are those of a log.
 func (r *Reader) decodeChannel(data []byte) error {
 	c, err := mcap.ParseChannel(data)
 	if err != nil {
-		return err
-	}
-	if err := r.checkLength(data, 4+8+len(c.Topic)+len(c.MessageEncoding)+mapLength(c.Metadata)); err != nil {
 		return err
 	}
 	delete(r.channels, c.ID)
@@ -472,9 +433,6 @@ func (r *Reader) decodeChannel(data []byte) error {
 func (r *Reader) decodeMetadata(at int64, data []byte) error {
 	m, err := mcap.ParseMetadata(data)
 	if err != nil {
-		return err
-	}
-	if err := r.checkLength(data, 4+len(m.Name)+mapLength(m.Metadata)); err != nil {
 		return err
 	}
 	switch m.Name {
@@ -500,9 +458,6 @@ func (r *Reader) decodeMetadata(at int64, data []byte) error {
 	return nil
 }
 
-// ours reports whether a Writer of this package wrote the log.
-func (r *Reader) ours() bool { return strings.Contains(r.header.Library, library) }
-
 // decodeAttachment keeps the attachments config.yaml and controller.json.
 func (r *Reader) decodeAttachment(data []byte) error {
 	if len(data) < 8+8+4+4+8+4 {
@@ -510,7 +465,7 @@ func (r *Reader) decodeAttachment(data []byte) error {
 	}
 	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
 	name, rest, ok := cutString(body[16:]) // after log time and creation time
-	if (sum != 0 || r.ours()) && crc32.ChecksumIEEE(body) != sum {
+	if (sum != 0 || r.ours) && crc32.ChecksumIEEE(body) != sum {
 		return fmt.Errorf("the checksum of %.40q does not agree", name)
 	}
 	if !ok {
@@ -568,16 +523,11 @@ func (r *Reader) visit(p part, channels channelSet, yield func(*Record, error) b
 		return r.message(p, data, channels, yield)
 	}
 	for len(data) > 0 {
-		if len(data) < recordLead {
+		op, record, ok := firstOf(data)
+		if !ok {
 			return yield(nil, p.place(damaged("a record ends behind its chunk")))
 		}
-		op, length := mcap.OpCode(data[0]), binary.LittleEndian.Uint64(data[1:])
-		data = data[recordLead:]
-		if length > uint64(len(data)) {
-			return yield(nil, p.place(damaged("a record ends behind its chunk")))
-		}
-		record := data[:length]
-		data = data[length:]
+		data = data[recordLead+len(record):]
 		if op == mcap.OpMessage {
 			if !r.message(p, record, channels, yield) {
 				return false
@@ -586,8 +536,8 @@ func (r *Reader) visit(p part, channels channelSet, yield func(*Record, error) b
 		}
 		// Other programs put schemas and channels into chunks.
 		if op == mcap.OpSchema || op == mcap.OpChannel {
-			if length > maxShort {
-				return yield(nil, p.place(damaged("a record (%s) of %d bytes", op, length)))
+			if len(record) > maxShort {
+				return yield(nil, p.place(damaged("a record (%s) of %d bytes", op, len(record))))
 			}
 			if err := guard(func() error { return r.decodeRecord(op, p.offset, record) }); err != nil {
 				return yield(nil, p.place(damaged("%s: %w", op, err)))
@@ -603,7 +553,7 @@ func (p part) place(err error) error {
 	if !errors.As(err, &d) {
 		return err
 	}
-	return &DamageError{Offset: p.offset, End: p.offset + recordLead + p.length, Err: d.Err}
+	return &DamageError{Offset: p.offset, End: p.end(), Err: d.Err}
 }
 
 // load returns the records of a part, unpacked and checked.
@@ -611,12 +561,19 @@ func (r *Reader) load(p part) ([]byte, error) {
 	if p.length > maxRecord {
 		return nil, damaged("a record of %d bytes is larger than any that a writer makes", p.length)
 	}
-	data, err := r.bytes(p.offset+recordLead, p.offset+recordLead+p.length)
+	start := p.offset + recordLead
+	if p.op == mcap.OpChunk { // before it takes memory
+		head, err := r.bytes(start, min(start+chunkFields, p.end()))
+		if err != nil {
+			return nil, err
+		}
+		if !beginsChunk(head, p.length) {
+			return nil, damaged("the lengths in a chunk do not agree")
+		}
+	}
+	data, err := r.bytes(start, p.end())
 	if err != nil || p.op == mcap.OpMessage {
 		return data, err
-	}
-	if !beginsChunk(data, p.length) {
-		return nil, damaged("the lengths in a chunk do not agree")
 	}
 	chunk, err := mcap.ParseChunk(data)
 	if err != nil {
@@ -704,6 +661,9 @@ func (r *Reader) decode(record *Record, channel int, data []byte) (err error) {
 	}
 	switch m := m.(type) {
 	case *flightlogpb.Tick:
+		if r.tick == nil {
+			r.tick = controller.NewTick(controller.Shape{Obs: len(m.Obs), Action: len(m.Action), Latent: len(m.Z)})
+		}
 		record.Tick = r.tick
 		return decodeTick(r.tick, m)
 	case *flightlogpb.Label:

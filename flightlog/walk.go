@@ -2,11 +2,14 @@ package flightlog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
+	"slices"
 
 	"github.com/foxglove/mcap/go/mcap"
 
@@ -24,107 +27,111 @@ var firstRecord = int64(len(mcap.Magic))
 
 // walker finds the parts of a log, its damage and its cut.
 //
-// The checksums in the footer and the data end record of a closed log cover every byte.
-// If they agree, the walker reads only the leads of the records. Otherwise it checks
-// chunks by their checksums, message indexes by their chunks, the preamble by its
-// checksum, and the sequence numbers of messages, which show missing and repeated
-// blocks. After a damaged part it continues at the next whole chunk.
+// The checksums in the footer and the data end record of a closed log cover every byte. If they agree, the walker
+// reads only the leads of the records. Otherwise it reads until a checksum, a message index or a sequence number
+// is wrong, and continues at the next whole chunk.
 type walker struct {
 	*Reader
-	limit  int64 // end of the data section if a footer states it, else of the file
-	closed bool  // the file ends with the magic of a closed log
-	strict bool  // the checksums do not cover the log
-
-	indexes []byte // message indexes that must follow the last chunk
-	next    [numChannels]uint32
+	closed  bool  // the file ends like a closed log
+	damages bool  // there is damage
+	covered bool  // the checksums cover the log and agree
+	limit   int64 // end of the data section if covered, else of the file
+	sound   int64 // end of what the walker has checked
+	summary int64 // offset of the summary after a data end, else 0
+	seen    map[firsts]bool
+	next    firsts // last messages
 }
+
+// firsts holds a sequence number for each channel, counted from 1; 0: no message.
+type firsts [numChannels]uint32
 
 // walk finds the parts of the file.
 func (r *Reader) walk() error {
+	if err := r.checkMagic(); err != nil {
+		return err
+	}
+	w := walker{Reader: r, limit: r.size, sound: firstRecord, seen: make(map[firsts]bool)}
+	if err := w.readFooter(); err != nil {
+		return err
+	}
+	for at := firstRecord; at < w.limit; {
+		next, err := w.record(at)
+		if err != nil {
+			next, err = w.skip(at, err)
+		}
+		if err != nil {
+			return err
+		}
+		at = next
+	}
+	if !w.closed && r.cut == nil {
+		r.cut = &Cut{Offset: r.size}
+	}
+	if r.foreign != nil && (w.covered || !r.summed || r.sumAgrees) {
+		return r.foreign
+	}
+	inPreamble := r.cut != nil && len(r.parts) == 0
+	if !w.covered && !inPreamble && (r.announced != r.summed || r.summed && !r.sumAgrees) {
+		r.damageFirst(errors.New("the checksum of the metadata is missing or does not agree"))
+	}
+	return nil
+}
+
+func (r *Reader) checkMagic() error {
 	if r.size == 0 {
 		return fmt.Errorf("%w: the file is empty, so it has no labels: the run died before it began, or a copy failed",
 			ErrNotALog)
 	}
 	var magic [8]byte
-	if _, err := r.src.ReadAt(magic[:], 0); err != nil || !bytes.Equal(magic[:], mcap.Magic) {
-		if instead := safefile.Instead(magic[:]); instead != "" {
-			return fmt.Errorf("%w: %s", ErrNotALog, instead)
-		}
-		return fmt.Errorf("%w: it does not begin like an MCAP file", ErrNotALog)
+	if _, err := r.src.ReadAt(magic[:], 0); err == nil && bytes.Equal(magic[:], mcap.Magic) {
+		return nil
 	}
-	w := walker{Reader: r, limit: r.size, strict: true}
-	if err := w.readFooter(); err != nil {
-		return err
+	if instead := safefile.Instead(magic[:]); instead != "" {
+		return fmt.Errorf("%w: %s", ErrNotALog, instead)
 	}
-	if err := w.run(); err != nil {
-		return err
-	}
-	if r.foreign != nil && (!w.strict || !r.summed || r.sumAgrees) {
-		return r.foreign
-	}
-	inPreamble := r.cut != nil && len(r.parts) == 0
-	switch {
-	case !w.strict || inPreamble:
-	case r.announced != r.summed:
-		w.damage(firstRecord, firstRecord, errors.New("the checksum of the metadata is missing"))
-	case r.summed && !r.sumAgrees:
-		w.damage(firstRecord, firstRecord, errors.New("the checksum of the metadata does not agree"))
-	}
-	return nil
+	return fmt.Errorf("%w: it does not begin like an MCAP file", ErrNotALog)
 }
 
-// readFooter determines whether the log was closed, the end of its data section, and
-// whether its checksums cover it.
+// readFooter determines whether the log was closed and whether its checksums cover it.
 func (w *walker) readFooter() error {
-	tail, err := w.bytes(max(firstRecord, w.size-footerLength-int64(len(mcap.Magic))), w.size)
+	const end = footerLength + 8
+	tail, err := w.bytes(max(0, w.size-end), w.size)
 	if err != nil {
 		return err
 	}
-	footer, closed := bytes.CutSuffix(tail, mcap.Magic)
-	w.closed = closed
-	if len(footer) != footerLength || !isLead(footer, mcap.OpFooter, footerLength) {
+	w.closed = bytes.HasSuffix(tail, mcap.Magic)
+	if !w.closed || len(tail) < end {
 		return nil
 	}
-	at := w.size - int64(len(tail))
-	start := int64(binary.LittleEndian.Uint64(footer[recordLead:]))
-	if start == 0 { // no summary
-		start = at
-	}
-	if start < firstRecord+dataEndLength || start > at {
+	at := w.size - end
+	summary := int64(cmp.Or(binary.LittleEndian.Uint64(tail[recordLead:]), uint64(at))) // 0: no summary
+	if summary < firstRecord+dataEndLength || summary > at {
 		return nil
 	}
-	same, err := w.agrees(start, at+footerLength-4, binary.LittleEndian.Uint32(footer[footerLength-4:]))
-	if err != nil || !same {
-		return err
+	limit := summary - dataEndLength
+	_, err = w.dataEnd(part{offset: limit, length: dataEndLength - recordLead})
+	if err == nil {
+		_, err = w.footer(part{offset: at, length: footerLength - recordLead})
 	}
-	w.limit = start - dataEndLength
-	agrees, stated, err := w.dataAgrees(w.limit)
-	w.strict = !agrees || !stated
+	w.summary, w.sound = 0, firstRecord
+	if errors.Is(err, ErrDamaged) {
+		return nil
+	}
+	w.covered, w.limit = err == nil, limit
 	return err
 }
 
-// dataAgrees compares the bytes before an offset with the checksum in the data end
-// record there. Logs of other programs may have none.
-func (w *walker) dataAgrees(at int64) (agrees, stated bool, err error) {
-	end, err := w.bytes(at, min(at+dataEndLength, w.size))
-	if err != nil || len(end) < dataEndLength || !isLead(end, mcap.OpDataEnd, dataEndLength) {
-		return false, false, err
-	}
-	sum := binary.LittleEndian.Uint32(end[recordLead:])
-	if sum == 0 {
-		return !w.ours(), false, nil
-	}
-	agrees, err = w.agrees(0, at, sum)
-	return agrees, true, err
-}
-
-// agrees compares the checksum of a part of the file. 0 means no checksum and agrees.
-func (w *walker) agrees(from, to int64, sum uint32) (bool, error) {
-	if sum == 0 {
-		return true, nil
+// agrees compares a part of the file with the checksum at the end of a record. Other programs write 0 for none.
+func (w *walker) agrees(what string, from, to int64, record []byte) error {
+	sum := binary.LittleEndian.Uint32(record[len(record)-4:])
+	if sum == 0 && !w.ours {
+		return nil
 	}
 	got, err := w.checksum(from, to)
-	return got == sum, err
+	if err == nil && got != sum {
+		err = damaged("the checksum of %s does not agree", what)
+	}
+	return err
 }
 
 func (r *Reader) checksum(from, to int64) (uint32, error) {
@@ -144,52 +151,9 @@ func (r *Reader) bytes(from, to int64) ([]byte, error) {
 	return b, nil
 }
 
-// isLead reports whether b begins with the lead of a record: opcode and length.
+// isLead reports whether b is a record with an opcode, by its length and its lead.
 func isLead(b []byte, op mcap.OpCode, length int) bool {
-	return mcap.OpCode(b[0]) == op && binary.LittleEndian.Uint64(b[1:]) == uint64(length-recordLead)
-}
-
-// run visits the records of the data section.
-func (w *walker) run() error {
-	at := firstRecord
-	for at < w.limit {
-		next, err := w.step(at)
-		if errors.Is(err, errDataEnd) {
-			break
-		}
-		if err != nil {
-			if next, err = w.pass(at, err); err != nil {
-				return err
-			}
-		}
-		at = next
-	}
-	return w.finish(at)
-}
-
-// errDataEnd is returned by step at the record that ends the data section.
-var errDataEnd = errors.New("end of the data section")
-
-// step reads what is at an offset and returns the offset after it.
-func (w *walker) step(at int64) (next int64, err error) {
-	if n := int64(len(w.indexes)); n > 0 {
-		got, err := w.bytes(at, min(at+n, w.limit))
-		if err == nil && !bytes.Equal(got, w.indexes) {
-			err = damaged("a message index does not agree with its chunk")
-		}
-		if err == nil {
-			w.indexes = nil
-		}
-		return at + n, err
-	}
-	op, length, err := w.lead(at)
-	if err != nil {
-		return 0, err
-	}
-	if op == mcap.OpDataEnd && length == dataEndLength-recordLead && w.limit == w.size {
-		return at, errDataEnd
-	}
-	return at + recordLead + length, w.take(op, at, length)
+	return len(b) == length && mcap.OpCode(b[0]) == op && binary.LittleEndian.Uint64(b[1:]) == uint64(length-recordLead)
 }
 
 // lead reads the opcode and the length of the record at an offset.
@@ -213,217 +177,337 @@ func damaged(format string, args ...any) error {
 	return &DamageError{Err: fmt.Errorf(format, args...)}
 }
 
-// take reads the record at an offset. An error other than DamageError is an error of the
-// disk or ErrVersion.
-func (w *walker) take(op mcap.OpCode, at, length int64) error {
+// record reads the record at an offset and returns the offset after it. An error other than a DamageError is of the
+// disk.
+func (w *walker) record(at int64) (next int64, err error) {
+	op, length, err := w.lead(at)
+	if err != nil {
+		return 0, err
+	}
+	p := part{op: op, offset: at, length: length}
 	switch op {
 	case mcap.OpChunk:
-		return w.takeChunk(part{op: op, offset: at, length: length})
+		if !w.covered {
+			return w.chunk(p)
+		}
+		w.add(p)
 	case mcap.OpMessage:
-		w.parts = append(w.parts, part{op: op, offset: at, length: length})
-		return nil
+		w.add(p)
 	case mcap.OpMessageIndex:
-		if w.strict && w.ours() {
-			return damaged("a message index without its chunk")
+		if !w.covered && w.ours {
+			return 0, damaged("%w", errIndex)
 		}
-		return nil
-	case mcap.OpHeader:
-		if at != firstRecord {
-			return damaged("a second header")
+	case mcap.OpSchema, mcap.OpChannel:
+		if w.summary == 0 {
+			return w.describe(p)
 		}
-	case mcap.OpSchema, mcap.OpChannel, mcap.OpMetadata, mcap.OpAttachment:
+	case mcap.OpHeader, mcap.OpMetadata, mcap.OpAttachment:
+		return w.describe(p)
+	case mcap.OpDataEnd:
+		next, err := w.dataEnd(p)
+		var damage *DamageError
+		if w.summary == 0 || !errors.As(err, &damage) {
+			return next, err
+		}
+		if !w.damages {
+			w.damage(firstRecord, at, damage.Err)
+		}
+		return next, nil
+	case mcap.OpFooter:
+		return w.footer(p)
+	case mcap.OpStatistics, mcap.OpChunkIndex, mcap.OpAttachmentIndex, mcap.OpMetadataIndex, mcap.OpSummaryOffset:
+		if w.summary == 0 {
+			return 0, damaged("a record (%s) without a data end", op)
+		}
 	default:
-		if w.strict {
-			return damaged("no record of a log has the opcode %#02x", byte(op))
+		if !w.covered { // else it is an extension of the format
+			return 0, damaged("no record of a log has the opcode %#02x", byte(op))
 		}
-		return nil // an extension of the format
 	}
-	err := w.read(op, at, length)
+	return p.end(), nil
+}
+
+// add adds a chunk or a message to the parts.
+func (w *walker) add(p part) { w.parts, w.sound, w.summary = append(w.parts, p), p.end(), 0 }
+
+// dataEnd compares the data section with its checksum.
+func (w *walker) dataEnd(p part) (next int64, err error) {
+	next = p.offset + dataEndLength
+	end, err := w.bytes(p.offset, min(next, w.size))
+	if err != nil {
+		return 0, err
+	}
+	if !isLead(end, mcap.OpDataEnd, dataEndLength) {
+		return 0, damaged("a data end of %d bytes", p.length)
+	}
+	w.summary, w.sound = next, next
+	return next, w.agrees("the data section", 0, p.offset, end)
+}
+
+// footer compares the summary with its checksum. Only the magic follows.
+func (w *walker) footer(p part) (next int64, err error) {
+	next = p.offset + footerLength
+	footer, err := w.bytes(p.offset, min(next, w.size))
+	if err != nil {
+		return 0, err
+	}
+	if w.summary == 0 || !isLead(footer, mcap.OpFooter, footerLength) {
+		return 0, damaged("a footer without a data end, or of %d bytes", p.length)
+	}
+	if err := w.agrees("the summary", w.summary, next-4, footer); err != nil {
+		return 0, err
+	}
+	end, err := w.endOfContent(next)
+	if err != nil {
+		return 0, err
+	}
+	rest, err := w.bytes(next, min(end, next+footerLength))
+	if err != nil || bytes.HasPrefix(mcap.Magic, rest) {
+		return w.limit, err
+	}
+	w.closed, w.sound = true, next
+	return 0, damaged("bytes follow the summary")
+}
+
+// describe reads a record of the preamble. An error does not end the preamble if a record follows.
+func (w *walker) describe(p part) (next int64, err error) {
+	next = p.end()
+	err = w.read(p.op, p.offset, p.length)
 	var damage *DamageError
-	if next := at + recordLead + length; errors.As(err, &damage) && w.beginsRecord(next) {
-		w.damage(at, next, damage.Err) // the records after it are readable
-		return nil
+	if !errors.As(err, &damage) {
+		return next, err
 	}
-	return err
+	if op, length, err := w.lead(next); err != nil || op == mcap.OpReserved || op > mcap.OpDataEnd || length > maxRecord {
+		return 0, damage
+	}
+	w.damage(p.offset, next, damage.Err)
+	return next, nil
 }
 
-// beginsRecord reports whether a record that fits into the file begins at an offset.
-func (w *walker) beginsRecord(at int64) bool {
-	op, length, err := w.lead(at)
-	return err == nil && op > mcap.OpReserved && op <= mcap.OpDataEnd && length <= maxRecord
-}
+var errIndex = errors.New("a message index does not agree with its chunk")
 
-// takeChunk checks a chunk and the sequence numbers of its messages.
-func (w *walker) takeChunk(p part) error {
-	if !w.strict {
-		w.parts = append(w.parts, p)
-		return nil
-	}
+// chunk checks a chunk, the sequence numbers of its messages and its message indexes.
+func (w *walker) chunk(p part) (next int64, err error) {
 	body, err := w.load(p)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	w.sound, w.summary = p.end(), 0
 	content, ok := survey(body)
-	if !ok || !w.ours() {
+	if !ok || !w.ours {
 		w.parts = append(w.parts, p)
-		return nil
+		return p.end(), nil
 	}
-	records, err := newRecords()
+	w.order(p, &content)
+	times, err := w.bytes(p.offset+recordLead, p.offset+recordLead+16)
+	if err != nil {
+		return 0, err
+	}
+	if binary.LittleEndian.Uint64(times) != content.start || binary.LittleEndian.Uint64(times[8:]) != content.end {
+		w.damage(p.offset, p.end(), errors.New("the times of a chunk do not agree with its messages"))
+	}
+	want, err := newRecords()
 	if err == nil {
-		err = records.writeIndexes(&content.index, nil)
+		err = want.writeIndexes(&content.index, nil)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
-	w.indexes = records.buf.Bytes()
-	missing, next := false, w.next
-	for i, entries := range content.index {
-		switch first := content.first[i]; {
-		case len(entries) == 0:
-		case first < w.next[i]:
-			w.damage(p.offset, p.offset+recordLead+p.length, errors.New("a block of the file occurs twice"))
-			return nil
-		default:
-			missing = missing || first > w.next[i]
-			next[i] = first + uint32(len(entries))
+	got, err := w.bytes(p.end(), min(p.end()+int64(want.buf.Len()), w.limit))
+	if err != nil {
+		return 0, err
+	}
+	for i, b := range want.buf.Bytes() {
+		if i == len(got) || got[i] != b {
+			return 0, damaged("%w", errIndex)
+		}
+		w.sound++
+	}
+	return w.sound, nil
+}
+
+// order adds a chunk to the parts unless its messages were read before. Sequence numbers show missing messages.
+func (w *walker) order(p part, c *content) {
+	if w.seen[c.first] {
+		w.damage(p.offset, p.end(), errors.New("a block of the file occurs twice"))
+		return
+	}
+	w.seen[c.first] = true
+	missing := false
+	for i, entries := range c.index {
+		if len(entries) > 0 {
+			missing = missing || c.first[i] != w.next[i]+1
+			w.next[i] = c.first[i] - 1 + uint32(len(entries))
 		}
 	}
-	w.next = next
-	if missing && len(w.Damage()) == 0 {
-		w.damage(p.offset, p.offset, errors.New("a block of the file is missing"))
+	if missing && !w.damages {
+		w.damage(p.offset, p.offset, errors.New("a block of the file is missing or elsewhere"))
 	}
 	w.parts = append(w.parts, p)
-	return nil
 }
 
 // content holds the messages of a chunk by channel.
 type content struct {
-	first [numChannels]uint32 // sequence numbers
-	index [numChannels][]mcap.MessageIndexEntry
+	first      firsts
+	index      [numChannels][]mcap.MessageIndexEntry
+	start, end uint64 // log times
 }
 
-// survey lists the messages of a chunk. ok is false if the chunk is malformed.
+// survey lists the messages of a chunk. ok is false if the chunk has none or is malformed.
 func survey(body []byte) (found content, ok bool) {
 	const fields = 2 + 4 + 8 // of a message, up to its log time
+	found.start = math.MaxUint64
 	for at := 0; at < len(body); {
-		record := body[at:]
-		if len(record) < recordLead {
+		op, message, ok := firstOf(body[at:])
+		if !ok {
 			return found, false
 		}
-		length := binary.LittleEndian.Uint64(record[1:])
-		if length > uint64(len(record)-recordLead) {
-			return found, false
-		}
-		if mcap.OpCode(record[0]) == mcap.OpMessage && length >= fields {
-			message := record[recordLead:]
+		if op == mcap.OpMessage && len(message) >= fields {
 			i := int(binary.LittleEndian.Uint16(message)) - 1
 			if i < 0 || i >= numChannels {
 				return found, false
 			}
 			if len(found.index[i]) == 0 {
-				found.first[i] = binary.LittleEndian.Uint32(message[2:])
+				found.first[i] = binary.LittleEndian.Uint32(message[2:]) + 1
 			}
 			entry := mcap.MessageIndexEntry{Timestamp: binary.LittleEndian.Uint64(message[6:]), Offset: uint64(at)}
 			found.index[i] = append(found.index[i], entry)
+			found.start, found.end = min(found.start, entry.Timestamp), max(found.end, entry.Timestamp)
 		}
-		at += recordLead + int(length)
+		at += recordLead + len(message)
 	}
-	return found, true
+	return found, found.first != firsts{}
 }
 
-// pass records a damaged or cut place and returns the offset at which the walk
-// continues, the limit if it ends.
-func (w *walker) pass(at int64, cause error) (next int64, err error) {
+// firstOf returns the first record of the content of a chunk.
+func firstOf(body []byte) (op mcap.OpCode, record []byte, ok bool) {
+	if len(body) < recordLead {
+		return 0, nil, false
+	}
+	length := binary.LittleEndian.Uint64(body[1:])
+	if length > uint64(len(body)-recordLead) {
+		return 0, nil, false
+	}
+	return mcap.OpCode(body[0]), body[recordLead : recordLead+length], true
+}
+
+// skip records that the record at an offset is damaged or cut off, and returns the offset at which the walk continues.
+func (w *walker) skip(at int64, cause error) (next int64, err error) {
 	var damage *DamageError
 	if !errors.As(cause, &damage) {
 		return 0, cause
 	}
-	indexes := w.indexes
-	w.indexes = nil
-	next, found, err := w.findChunk(at)
+	from := w.sound
+	next, err = w.findChunk(from)
 	if err != nil {
 		return 0, err
 	}
-	if !found && !w.closed {
-		if reason, torn, err := w.torn(at, indexes); torn || err != nil {
-			w.cut = &Cut{Offset: at, Bytes: w.size - at, Reason: reason}
-			return w.limit, err
+	if errors.Is(cause, errIndex) {
+		at = from
+	}
+	if next == w.size && !w.closed {
+		if torn, err := w.torn(at, !errors.Is(cause, errIndex)); torn || err != nil {
+			w.cut = &Cut{Offset: at, Bytes: w.size - at}
+			return next, err
 		}
 	}
-	w.damage(at, next, damage.Err)
+	w.damage(from, next, damage.Err)
 	return next, nil
 }
 
 // damage records damaged bytes. The records after them are a separate part.
 func (w *walker) damage(from, to int64, cause error) {
+	w.damages = true
 	w.parts = append(w.parts, part{offset: from, damage: &DamageError{Offset: from, End: to, Err: cause}})
 }
 
-// findChunk searches for a whole chunk from an offset on. Without one it returns the
-// limit.
-func (w *walker) findChunk(from int64) (at int64, found bool, err error) {
+// findChunk returns the offset of the next whole chunk, the limit without one.
+func (w *walker) findChunk(from int64) (at int64, err error) {
 	const window = 1 << 20
-	for from < w.limit {
+	for ; from < w.limit; from += window {
 		b, err := w.bytes(from, min(from+window, w.limit))
 		if err != nil {
-			return 0, false, err
+			return 0, err
 		}
 		for i := range b {
-			if b[i] != byte(mcap.OpChunk) || i+recordLead <= len(b) && binary.LittleEndian.Uint64(b[i+1:]) > maxRecord {
+			if b[i] != byte(mcap.OpChunk) {
 				continue
 			}
-			whole, err := w.isChunk(from + int64(i))
-			if whole || err != nil {
-				return from + int64(i), whole, err
+			at := from + int64(i)
+			op, length, err := w.lead(at)
+			if err == nil {
+				_, err = w.load(part{op: op, offset: at, length: length})
+			}
+			if err == nil || !errors.Is(err, ErrDamaged) {
+				return at, err
 			}
 		}
-		from += int64(len(b))
 	}
-	return w.limit, false, nil
+	return w.limit, nil
 }
 
-// isChunk reports whether a whole chunk is at an offset.
-func (w *walker) isChunk(at int64) (bool, error) {
-	op, length, err := w.lead(at)
-	if err == nil && op == mcap.OpChunk {
-		var head []byte
-		head, err = w.bytes(at+recordLead, at+recordLead+min(length, chunkFields))
-		if err == nil && !beginsChunk(head, length) {
-			return false, nil
-		}
-	}
-	if err == nil {
-		_, err = w.load(part{op: mcap.OpChunk, offset: at, length: length})
-	}
-	if errors.Is(err, ErrDamaged) {
-		return false, nil
-	}
-	return err == nil, err
-}
+// A process that dies during a write leaves the beginning of a record at the end of its
+// log. A power failure leaves zeros in pages that the file system had not written. Both
+// are a cut. Other unreadable bytes are damage: those before a readable chunk, in a
+// closed log, or in a complete record.
 
-// finish checks the records after the data section.
-func (w *walker) finish(at int64) error {
-	if at == w.size { // never closed, or damaged to the end
-		if w.cut == nil && !w.closed {
-			w.cut = &Cut{Offset: at, Reason: "the file ends without a footer"}
-		}
-		return nil
+// torn reports whether the rest of the file from an offset on is a cut. Otherwise than at the beginning of a record,
+// only zeros are.
+func (w *walker) torn(at int64, record bool) (bool, error) {
+	end, err := w.endOfContent(at)
+	if err != nil || end == at || !record {
+		return end == at, err
 	}
-	if !w.strict {
-		return nil
-	}
-	if len(w.indexes) > 0 {
-		w.damage(at, at, errors.New("message indexes are missing"))
-	}
-	agrees, _, err := w.dataAgrees(at)
+	head, err := w.bytes(at, min(end, at+recordLead+chunkFields))
 	if err != nil {
-		return err
+		return false, err
 	}
-	if !agrees && len(w.Damage()) == 0 {
-		w.damage(firstRecord, at, errors.New("the checksum of the data section does not agree"))
+	op := mcap.OpCode(head[0])
+	if len(head) < recordLead {
+		return op <= mcap.OpDataEnd, nil
 	}
-	if w.limit < w.size { // the footer is whole
-		return nil
+	length := binary.LittleEndian.Uint64(head[1:])
+	return op > mcap.OpReserved && op <= mcap.OpDataEnd && length > uint64(end-at-recordLead) && length <= maxRecord &&
+		(op != mcap.OpChunk || beginsChunk(head[recordLead:], int64(length))), nil
+}
+
+// endOfContent returns the offset of the zeros at the end of the file.
+func (w *walker) endOfContent(from int64) (int64, error) {
+	const window = 1 << 16
+	for end := w.size; end > from; end = max(from, end-window) {
+		start := max(from, end-window)
+		b, err := w.bytes(start, end)
+		if err != nil {
+			return 0, err
+		}
+		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
+			return start + int64(n), nil
+		}
 	}
-	return w.finishSummary(at + dataEndLength)
+	return from, nil
+}
+
+// chunkFields is the largest length of the fields before the records of a chunk.
+const chunkFields = 8 + 8 + 8 + 4 + 4 + int64(len(mcap.CompressionZSTD)) + 8
+
+var compressions = []mcap.CompressionFormat{mcap.CompressionNone, mcap.CompressionZSTD, mcap.CompressionLZ4}
+
+// beginsChunk reports whether b can be the beginning of a chunk record of a length: the
+// fields must agree. b may be cut off.
+func beginsChunk(b []byte, length int64) bool {
+	const name = 8 + 8 + 8 + 4 + 4
+	if len(b) < name {
+		return length >= name+8
+	}
+	size, n := binary.LittleEndian.Uint64(b[16:]), int64(binary.LittleEndian.Uint32(b[name-4:]))
+	if size > maxRecord || name+n+8 > chunkFields {
+		return false
+	}
+	if int64(len(b)) < name+n+8 {
+		return true
+	}
+	format := mcap.CompressionFormat(b[name : name+n])
+	packed := binary.LittleEndian.Uint64(b[name+n:])
+	return slices.Contains(compressions, format) && packed == uint64(length-name-n-8) &&
+		(format != mcap.CompressionNone || packed == size)
 }

@@ -201,12 +201,14 @@ func (w *Writer) writePreamble() error {
 
 // addConfiguration adds the configuration, which a replay needs.
 func (w *Writer) addConfiguration() error {
-	control, err := json.MarshalIndent(w.meta.Control, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the controller's configuration: %w", err)
-	}
-	if err := w.addAttachment(controllerFile, mediaJSON, control); err != nil {
-		return err
+	if w.meta.Extra[keyUnverifiable] == "" {
+		control, err := json.MarshalIndent(w.meta.Control, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encoding the controller's configuration: %w", err)
+		}
+		if err := w.addAttachment(controllerFile, mediaJSON, control); err != nil {
+			return err
+		}
 	}
 	if len(w.meta.Config) == 0 {
 		return nil
@@ -399,12 +401,15 @@ func (w *Writer) add(channel int, at int64, m proto.Message) (mark, error) {
 	if channel == tickChannel {
 		w.data = w.named.append(w.data, w.tick.Obs, w.tick.Action)
 	}
+	return w.addEncoded(channel, w.meta.Clock.logTime(at), w.data)
+}
+
+func (w *Writer) addEncoded(channel int, stamp uint64, data []byte) (mark, error) {
 	if w.chunk.size() == 0 {
 		w.opened = w.opts.Now()
 	}
-	stamp := w.meta.Clock.logTime(at)
 	taken, err := w.chunk.add(channel, &mcap.Message{
-		Sequence: w.sequence[channel], LogTime: stamp, PublishTime: stamp, Data: w.data,
+		Sequence: w.sequence[channel], LogTime: stamp, PublishTime: stamp, Data: data,
 	})
 	if err != nil {
 		return mark{}, fmt.Errorf("flightlog: %w", err)

@@ -258,11 +258,8 @@ func decodeDynamically(t *testing.T, s *mcap.Schema, data []byte) *dynamicpb.Mes
 // The MCAP specification defines the checksums: over the bytes before the data end
 // record, and over those from there to the checksum in the footer.
 func TestWriter_ChecksumsFollowTheFormat(t *testing.T) {
-	log, _ := smallLog(t, 40, Options{})
-	at := len(mcap.Magic)
-	for mcap.OpCode(log[at]) != mcap.OpDataEnd {
-		at += recordLead + int(binary.LittleEndian.Uint64(log[at+1:]))
-	}
+	log := writeOriginal(t, 40, false).log
+	at := dataEnd(log)
 	data := binary.LittleEndian.Uint32(log[at+recordLead:])
 	if want := crc32.ChecksumIEEE(log[:at]); data != want {
 		t.Errorf("data section: got %08x, want %08x", data, want)

@@ -35,7 +35,7 @@ attack() {
 
 attack "kill -9 of both processes" ./internal/cli 'TestRun_KeepsAcknowledgedLabelsAfterAKill$'
 attack "kill -9 of the log's writer" ./flightlog 'TestWriter_KillLosesNoAcknowledgedLabel$'
-attack "damaged logs" ./internal/cli/review 'TestReplay_AcceptsNoDamagedLog$'
+attack "damaged logs" ./flightlog 'TestReader_FindsEveryDamage$'
 attack "faults of a bridge's server" ./internal/control 'TestRun_EveryFaultOfABridgeServerHaltsTheRobot$'
 attack "logs that are removed or truncated" ./internal/cli 'TestRun_RefusesLabelsForALostLog$'
 attack "bombs" ./flightlog 'TestReader_RefusesBombsBeforeItAllocates$'

@@ -73,8 +73,8 @@ func fileNotices(c *collected) []notice {
 	var found []notice
 	warn := func(format string, args ...any) { found = append(found, notice{"warn", fmt.Sprintf(format, args...)}) }
 	if cut := c.cut; cut != nil {
-		text := fmt.Sprintf("The log was never closed: %s at byte %s, %s bytes are lost",
-			cut.Reason, count(uint64(cut.Offset)), count(uint64(cut.Bytes)))
+		text := fmt.Sprintf("The log was never closed: it ends at byte %s, %s bytes are lost",
+			count(uint64(cut.Offset)), count(uint64(cut.Bytes)))
 		if cut.HasTick {
 			text += fmt.Sprintf("; the last tick is %d", cut.LastTick)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestReplay_MarksNoLabelsOfAPerson(t *testing.T) {
-	simulated, w := writeChunks(t, false)
+	simulated, w := writeChunks(t)
 	fatal.If(t, w.Close())
 	person := writeLog(t, false) // its configuration names no operator
 	page := filepath.Join(t.TempDir(), "report.html")

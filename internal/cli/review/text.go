@@ -36,7 +36,7 @@ func row(out io.Writer, name, format string, args ...any) {
 func stateText(cut *flightlog.Cut, damage []error) string {
 	var parts []string
 	if cut != nil {
-		text := fmt.Sprintf("never closed: %s at byte %d", cut.Reason, cut.Offset)
+		text := fmt.Sprintf("never closed: it ends at byte %d", cut.Offset)
 		if cut.Bytes > 0 {
 			text += fmt.Sprintf(", %s lost", plaintext.Bytes(cut.Bytes))
 		}
