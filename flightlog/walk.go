@@ -204,9 +204,9 @@ func (w *walker) record(at int64) (next int64, err error) {
 	case mcap.OpHeader, mcap.OpMetadata, mcap.OpAttachment:
 		return w.describe(p)
 	case mcap.OpDataEnd:
-		next, err := w.dataEnd(p)
 		var damage *DamageError
-		if w.summary == 0 || !errors.As(err, &damage) {
+		next, err := w.dataEnd(p)
+		if next == 0 || !errors.As(err, &damage) {
 			return next, err
 		}
 		if !w.damages {
@@ -230,7 +230,7 @@ func (w *walker) record(at int64) (next int64, err error) {
 // add adds a chunk or a message to the parts.
 func (w *walker) add(p part) { w.parts, w.sound, w.summary = append(w.parts, p), p.end(), 0 }
 
-// dataEnd compares the data section with its checksum.
+// dataEnd compares the data section with its checksum. Without an offset in next the record is damaged.
 func (w *walker) dataEnd(p part) (next int64, err error) {
 	next = p.offset + dataEndLength
 	end, err := w.bytes(p.offset, min(next, w.size))
