@@ -29,7 +29,7 @@ const (
 	betterThanGuessing = 0.1
 )
 
-// Evidence tells how well the belief predicts labels before it learns them, and whether another belief would
+// Evidence measures how well the belief predicts labels before it learns them, and whether another belief would
 // predict the newest ones better.
 type Evidence struct {
 	// Change is the log Bayes factor of a changed task, nats: the newest labels under a belief that has only these,

@@ -268,7 +268,7 @@ func (l *Learner) Scale() float64 { return l.noise.scale() }
 // Zero returns the mean of the operator's zero: the label of a state with the mean features.
 func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisance()) }
 
-// Predicted tells how many of the newest labels the belief predicted, if Config.Gate has StopWhenLearnt or
+// Predicted returns how many of the newest labels the belief predicted, if Config.Gate has StopWhenLearnt or
 // Relearn. With Relearn, it counts labels half a second apart. An undo does not change it.
 func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
 

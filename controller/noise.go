@@ -8,7 +8,7 @@ const noiseWindow = 200
 // firstLabels is the number of labels that the configured sigma counts for.
 const firstLabels = 10
 
-// NoiseState is what a Learner knows about labels besides its belief: their noise and their number. With
+// NoiseState is what a Learner estimates besides its belief: the noise and the number of labels. With
 // NoiseConfig.Estimate off the noise is zero.
 type NoiseState struct {
 	Squares float64 `json:"squares,omitempty"` // Σ w u² of the newest labels: u is the surprise of a label, w its share

@@ -29,7 +29,7 @@ type predictions struct {
 	count  uint32 // labels, at most recentLabels
 }
 
-// Predicted tells how many of the newest labels, at most ten, the belief predicted to within 1.5 standard
+// Predicted counts how many of the newest labels, at most ten, the belief predicted to within 1.5 standard
 // deviations of its prediction.
 type Predicted struct {
 	Labels, Of uint32

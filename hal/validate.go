@@ -1,6 +1,7 @@
 package hal
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unicode"
@@ -58,7 +59,7 @@ func (s *Spec) CheckAction(action []float32) error {
 
 func checkChannels(channels []Channel, check func(*Channel) error) error {
 	if len(channels) == 0 {
-		return fmt.Errorf("there is no channel")
+		return errors.New("no channels")
 	}
 	if len(channels) > MaxChannels {
 		return fmt.Errorf("too many channels (%d): at most %d", len(channels), MaxChannels)

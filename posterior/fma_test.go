@@ -26,7 +26,7 @@ func TestArithmetic_IsNotFusedOnArm64(t *testing.T) {
 	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("the go command is not here, so there is no arm64 code to look at")
+		t.Skip("no go command to compile arm64 code")
 	}
 	build := exec.Command(goTool, "build", "-gcflags=-S", "-o", os.DevNull, ".")
 	build.Env = append(os.Environ(), "GOARCH=arm64", "GOOS=linux", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")

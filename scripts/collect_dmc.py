@@ -108,7 +108,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     if args.commanded and not domain.takes_commands:
         p.error(f"--commanded: the {args.domain} takes no commands: leave it out")
     if not args.out.parent.is_dir():
-        p.error(f"--out {args.out}: {args.out.parent} is no folder: make it first")
+        p.error(f"--out {args.out}: {args.out.parent} is not a folder: make it first")
     return args
 
 

@@ -231,7 +231,7 @@ class WalkerTracking(walker.PlanarWalker):
 
 
 class WalkerUpright(WalkerTracking):
-    """Moves likewise, standing: a robot that lies still earns little."""
+    """Moves like WalkerTracking, upright: a robot that lies still earns little."""
 
     def get_reward(self, physics) -> float:
         return walker.PlanarWalker.get_reward(self, physics) * super().get_reward(physics)

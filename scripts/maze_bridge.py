@@ -61,7 +61,7 @@ class Simulator(gymnasium_bridge.Simulator):
 
     def __init__(self, domain: str, task: str) -> None:
         if domain not in DOMAINS:
-            raise ValueError(f"there is no maze {domain!r}: choose one of {', '.join(DOMAINS)}")
+            raise ValueError(f"no maze {domain!r}: choose one of {', '.join(DOMAINS)}")
         env = environment()
         self.tasks = tasks(env)
         self.task = self.tasks[0]

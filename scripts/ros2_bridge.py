@@ -101,7 +101,7 @@ def _angles(q):
     w, x, y, z = q.w, q.x, q.y, q.z
     n = w * w + x * x + y * y + z * z
     if not n > 0 or not math.isfinite(n):
-        raise ValueError("the orientation is no quaternion: does the driver fill it?")
+        raise ValueError("the orientation is not a quaternion: does the driver fill it?")
     roll = math.atan2(2 * (w * x + y * z), w * w - x * x - y * y + z * z)
     pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x) / n)))
     yaw = math.atan2(2 * (w * z + x * y), w * w + x * x - y * y - z * z)

@@ -31,7 +31,7 @@ def call(args: argparse.Namespace, *command: str) -> str:
 
 
 class Robot:
-    """A simulator in lockstep, with folders of its own."""
+    """A simulator in lockstep, with its own folders."""
 
     def __init__(self, args: argparse.Namespace, folder: str) -> None:
         self.args = args

@@ -226,7 +226,7 @@ class Collecting(unittest.TestCase):
         for wrong, said in ((["walker", "--oscillating", "5"], "nothing to search gaits of the walker for"),
                             (["antmaze", "--commanded", "5"], "the antmaze takes no commands"),
                             (["walker", "--transitions", "0"], "give 1 or more"), (["walker", "--commanded", "-5"], "give 0 or more"),
-                            (["walker", "--out", "/nowhere/x.npz"], "/nowhere is no folder")):
+                            (["walker", "--out", "/nowhere/x.npz"], "/nowhere is not a folder")):
             with self.subTest(wrong), contextlib.redirect_stderr(io.StringIO()) as printed, self.assertRaises(SystemExit):
                 collect_dmc.parse_arguments(["--out", "x.npz", *wrong])
             self.assertIn(said, printed.getvalue())

@@ -209,7 +209,7 @@ class TheBridge(unittest.TestCase):
         imu = Imu()
         imu.orientation.w = 0.0
         self.node.callbacks["/imu/data"](imu)
-        with self.assertRaisesRegex(ValueError, "no quaternion"):
+        with self.assertRaisesRegex(ValueError, "not a quaternion"):
             self.robot.sense()
 
     def test_angles_are_those_of_rotations_about_each_axis(self):

@@ -92,7 +92,7 @@ class Groups(unittest.TestCase):
 
     def test_wrong_groups_are_refused(self):
         for options, message in ((["--groups", "base"], "NAME=SIZE"), (["--groups", "a=1,a=2"], "twice"),
-                                 (["--groups", "a=1", "--b-inputs", "b"], "'b' is no group"), (["--f-inputs", "a"], "no group")):
+                                 (["--groups", "a=1", "--b-inputs", "b"], "'b' is not a group"), (["--f-inputs", "a"], "is not a group")):
             with contextlib.redirect_stderr(io.StringIO()) as err, self.assertRaises(SystemExit):
                 train_fb.parse_arguments(["x.npz", "--out", "y", *options])
             self.assertIn(message, err.getvalue())
@@ -324,7 +324,7 @@ class Training(TrainingCase):
     def test_settings_that_cannot_be_are_refused_before_the_data_are_read(self):
         for wrong, says in ((["--hidden", "15"], "--hidden is odd .15"), (["--embedding-layers", "1"], "give 2 or more"),
                             (["--steps", "0"], "give 1 or more"), (["--batch", "x"], "invalid whole number value"),
-                            (["--gamma", "1"], "is no discount"), (["--lr", "nan"], "not finite"), (["--tau", "2"], "is no part of 1"),
+                            (["--gamma", "1"], "is not a discount"), (["--lr", "nan"], "not finite"), (["--tau", "2"], "is not between 0 and 1"),
                             (["--z-from-data", "0.9"], "more than all z .0.9 . 0.2"), (["--device", "gpu"], "--device gpu")):
             with self.subTest(says), self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
                 train_fb.parse_arguments(["data.npz", "--out", "out", "--z-from-rewards", "0.2", *wrong])

@@ -88,7 +88,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.set_defaults(**PRESETS.get(preset(argv), {}))
     args = checked(p, argv)
     if args.follow and not args.transitions.is_dir():
-        p.error(f"--follow: {args.transitions} is no folder: give the folder of collect_rnd.py")
+        p.error(f"--follow: {args.transitions} is not a folder: give the folder of collect_rnd.py")
     if args.practice and (args.follow or args.networks > 1):
         p.error("--practice trains one network and does not combine with --follow; leave --follow and --networks out")
     if not args.practice:
@@ -192,7 +192,7 @@ def check_inputs(p: argparse.ArgumentParser, args: argparse.Namespace) -> None:
         inputs = getattr(args, f"{part}_inputs")
         unknown = [name for name in inputs if name not in names or inputs.count(name) > 1]
         if unknown:
-            p.error(f"--{part}-inputs: {unknown[0]!r} is no group or occurs twice (--groups has {', '.join(names) or 'none'})")
+            p.error(f"--{part}-inputs: {unknown[0]!r} is not a group or occurs twice (--groups has {', '.join(names) or 'none'})")
 
 
 def words(text: str) -> list[str]:
@@ -229,14 +229,14 @@ def not_negative(text: str) -> float:
 def share(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is no part of 1: give 0 to 1")
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
     return value
 
 
 def discount(text: str) -> float:
     value = float(text)
     if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no discount: give one between 0 and 1")
+        raise argparse.ArgumentTypeError(f"{text} is not a discount: give one between 0 and 1")
     return value
 
 

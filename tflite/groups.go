@@ -102,7 +102,7 @@ func (a Architecture) actorWidth() int {
 	return a.width(a.Actor.Inputs)
 }
 
-// span is a range of an observation's elements.
+// elementSpan is a range of an observation's elements.
 type elementSpan struct{ from, to int }
 
 // spans returns where a network's groups lie in an observation, in the order of the network's

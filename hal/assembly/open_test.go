@@ -28,7 +28,7 @@ func TestOpenDevices_NamesTheFaultyDeviceAndClosesTheBus(t *testing.T) {
 			func(r *rigtest.Rig) { r.Pwm.Unplugged = true }, "robot.composite.devices[1] (base): pca9685 at 0x40",
 		},
 		"bus held":     {func(r *rigtest.Rig) { r.Bus.Hold(time.Microsecond) }, "did not answer in time"},
-		"another chip": {func(r *rigtest.Rig) { r.Imu.Flip[0] = 1 }, "it says 0xa1"},
+		"another chip": {func(r *rigtest.Rig) { r.Imu.Flip[0] = 1 }, "identity 0xa1"},
 		"faulty PWM":   {func(r *rigtest.Rig) { r.Pwm.Flip[0xFE] = 1 }, "register 0xfe"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -167,7 +167,7 @@ func (d *Device) identify() error {
 		return err
 	}
 	if id := d.check[0]; id != chipID {
-		err := fmt.Errorf("another chip, or not started: it says %#02x, want %#02x", id, chipID)
+		err := fmt.Errorf("another chip, or not started: identity %#02x, want %#02x", id, chipID)
 		return d.conn.Fail(hal.ErrProtocol, err)
 	}
 	return nil
@@ -236,7 +236,7 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 		} else {
 			d.numbers(g, dst[:n])
 		}
-		if cause := d.doubt(g, dst[:n], at); cause != nil {
+		if cause := d.checkValues(g, dst[:n], at); cause != nil {
 			return 0, d.conn.Fail(hal.ErrProtocol, cause)
 		}
 		dst = dst[n:]
@@ -244,8 +244,8 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	return at, nil
 }
 
-// doubt returns why the values of a group cannot be true.
-func (d *Device) doubt(g *group, values []float64, at int64) error {
+// checkValues refuses values that the sensors cannot measure.
+func (d *Device) checkValues(g *group, values []float64, at int64) error {
 	for _, v := range values {
 		if g.limit > 0 && math.Abs(v) > g.limit {
 			return errRange
@@ -341,7 +341,7 @@ func decodeCalibration(d *Device, _ *group, dst []float64) {
 	}
 }
 
-// Write does nothing: there are no outputs.
+// Write does nothing: the device has no outputs.
 func (d *Device) Write([]float64) error { return nil }
 
 // Arm reads back the settings and checks the calibration status against

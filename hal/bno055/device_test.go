@@ -214,12 +214,12 @@ func TestRead_RefusesAFlippedHighBit(t *testing.T) {
 		reg, bit byte // the high byte of a number
 		cause    error
 	}{
-		"the sign of a rate":         {0x15, 0x80, errRange}, // 36 rad/s
-		"a rate of turn":             {0x19, 0x40, errSpike}, // 18 rad/s
-		"an acceleration":            {0x09, 0x20, errRange},
-		"an angle":                   {0x1B, 0x20, errRange},
-		"an acceleration of its own": {0x29, 0x20, errRange},
-		"gravity":                    {0x33, 0x08, errRange},
+		"the sign of a rate":    {0x15, 0x80, errRange}, // 36 rad/s
+		"a rate of turn":        {0x19, 0x40, errSpike}, // 18 rad/s
+		"an acceleration":       {0x09, 0x20, errRange},
+		"an angle":              {0x1B, 0x20, errRange},
+		"a linear acceleration": {0x29, 0x20, errRange},
+		"gravity":               {0x33, 0x08, errRange},
 	} {
 		b.chip.Flip[c.reg] = c.bit
 		if err := read(); !errors.Is(err, hal.ErrProtocol) || !errors.Is(err, c.cause) {

@@ -143,7 +143,7 @@ func TestRobot_HaltsAfterEveryServerFault(t *testing.T) {
 			if !saw.Committed || saw.ActsAfter > c.fault.Acts || !saw.Halted {
 				t.Errorf("the server saw %+v", saw)
 			}
-			if c.at == bridgetest.Hello { // there is no robot yet
+			if c.at == bridgetest.Hello { // no robot yet
 				return
 			}
 			if lost := errors.Is(err, bridge.ErrLost); lost == c.fault.Mild && c.fault.Then != bridgetest.BeSlow {

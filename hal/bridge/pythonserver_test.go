@@ -44,7 +44,7 @@ func TestPythonServer_RefusesBadProtocol(t *testing.T) {
 		"too short":                          frame(kindHello, 0, hi[headerSize:][:6]),
 		"too long (2147483648 bytes":         header{kind: kindHello, length: 1 << 31}.bytes(),
 		"reserved bytes are not zero":        after(header{kind: kindSense, flags: 2}.bytes()),
-		"it is no request":                   after(frame(kindState, 1, nil)),
+		"not a request":                      after(frame(kindState, 1, nil)),
 		"wrong length (0 bytes, expected 4)": after(frame(kindAct, 1, nil)),
 		"the robot is halted: arm it":        after(frame(kindAct, 1, floats(1))),
 		"is not within its limits (3.0":      after(frame(kindArm, 1, nil), frame(kindAct, 2, floats(3))),

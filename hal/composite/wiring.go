@@ -187,14 +187,14 @@ func (w *wirer) signals(of string) (signals []hal.Signal, first int, err error) 
 	case of == odometrySource && w.out.odometry >= 0:
 		return odometrySignals, w.out.odometry, nil
 	case of == odometrySource:
-		return nil, 0, errors.New("there is no odometry; set odometry.left and odometry.right")
+		return nil, 0, errors.New("no odometry; set odometry.left and odometry.right")
 	}
 	for i, p := range w.parts {
 		if p.Name == of {
 			return p.Inputs, w.out.first[i], nil
 		}
 	}
-	return nil, 0, fmt.Errorf("there is no device of this name (%q)", of)
+	return nil, 0, fmt.Errorf("no device of this name (%q)", of)
 }
 
 func names(signals []hal.Signal) string {
@@ -383,5 +383,5 @@ func (w *wirer) output(name string) (device, output int, signal hal.Signal, err 
 		}
 		return 0, 0, signal, fmt.Errorf("%s has no output of this name (%q): it has %s", of, which, names(p.Outputs))
 	}
-	return 0, 0, signal, fmt.Errorf("there is no device of this name (%q)", of)
+	return 0, 0, signal, fmt.Errorf("no device of this name (%q)", of)
 }

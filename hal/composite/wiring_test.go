@@ -38,7 +38,7 @@ var wiringMistakes = []struct {
 }{
 	{`observation[0].from: not a source ("imu")`, func(b *bench) { b.cfg.Observation[0].From = "imu" }},
 	{
-		`observation[0].from: there is no device of this name ("imo")`,
+		`observation[0].from: no device of this name ("imo")`,
 		func(b *bench) { b.cfg.Observation[0].From = "imo.gyro_z" },
 	},
 	{
@@ -50,7 +50,7 @@ var wiringMistakes = []struct {
 		`observation[3].from: action has no input of this name`,
 		func(b *bench) { b.cfg.Observation[3].From = "action.wheel" },
 	},
-	{`observation[0].from: there is no odometry`, func(b *bench) { b.cfg.Observation[0].From = "odometry.x" }},
+	{`observation[0].from: no odometry`, func(b *bench) { b.cfg.Observation[0].From = "odometry.x" }},
 	{`(rad/s is a turn rate, m is a length)`, func(b *bench) { b.cfg.Observation[0].Unit = "m" }},
 	{`(m/s^2 is an acceleration, deg is an angle)`, func(b *bench) { b.cfg.Observation[1].Unit = "deg" }},
 	{`the units do not fit (rad/s, furlong)`, func(b *bench) { b.cfg.Observation[0].Unit = "furlong" }},
@@ -61,7 +61,7 @@ var wiringMistakes = []struct {
 	{`observation[2].from: a number is not finite`, func(b *bench) { b.cfg.Observation[2].Offset = math.Inf(1) }},
 	{`have the same name ("up")`, func(b *bench) { b.cfg.Observation[0].Name = "up" }},
 	{`action[0].to: not an output ("left")`, func(b *bench) { b.cfg.Action[0].To = "left" }},
-	{`action[0].to: there is no device of this name ("bass")`, func(b *bench) { b.cfg.Action[0].To = "bass.left" }},
+	{`action[0].to: no device of this name ("bass")`, func(b *bench) { b.cfg.Action[0].To = "bass.left" }},
 	{
 		`action[0].to: imu has no output of this name ("left"): it has none`,
 		func(b *bench) { b.cfg.Action[0].To = "imu.left" },

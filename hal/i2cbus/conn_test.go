@@ -74,7 +74,7 @@ func TestConn_RetriesOnce(t *testing.T) {
 	}
 }
 
-// slowBus takes its time to fail, in a way that is no time-out.
+// slowBus fails late, with another error than a time-out.
 type slowBus struct {
 	failingBus
 	takes time.Duration

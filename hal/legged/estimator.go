@@ -117,7 +117,7 @@ func (e *Estimator) Update(s *Sample, at int64) {
 	e.at = at
 	e.predict(pull, spin, down, dt)
 	force := s.Accelerometer.Norm()
-	e.doubt(math.Abs(force-standardGravity), dt)
+	e.addVariance(math.Abs(force-standardGravity), dt)
 	e.correct(s.Load, down, depth, force > supported)
 	e.height = min(max(e.height, depth-nearFloor), depth+maxRise)
 }
@@ -134,8 +134,8 @@ func (e *Estimator) begin(pull, spin Vector, depth float64) {
 	clear(e.contact)
 }
 
-// doubt adds the variance of a prediction, which used the accelerations of two samples.
-func (e *Estimator) doubt(bump, dt float64) {
+// addVariance adds that of a prediction, which used the accelerations of two samples.
+func (e *Estimator) addVariance(bump, dt float64) {
 	worst := min(max(bump, e.bump), mostImpact)
 	noise := float64((calmNoise + float64(impactNoise*float64(worst*worst))) * dt)
 	e.variance = min(e.variance+float64(noise*noise), maxVariance)

@@ -374,18 +374,18 @@ func TestHaltBoard_HaltsBoardWithoutValidAnswers(t *testing.T) {
 		"mute": {
 			fail:     func(b *mcutest.Board) { b.Mute(true) },
 			change:   func(c *mcu.Config) { c.StartTimeoutMs, c.TimeoutMs = brief, brief },
-			failsafe: given, want: "told blindly",
+			failsafe: given, want: "halt sent without an answer",
 		},
 		"answers about another channel": {
 			fail:     instead(mcu.Channel, "\x01other\x00"),
 			change:   func(c *mcu.Config) { c.StartTimeoutMs = brief },
-			failsafe: given, want: "told blindly",
+			failsafe: given, want: "halt sent without an answer",
 		},
 		"invalid welcome": {
-			fail: instead(mcu.Welcome, "\x01\x31\x02"), failsafe: given, want: "told blindly",
+			fail: instead(mcu.Welcome, "\x01\x31\x02"), failsafe: given, want: "halt sent without an answer",
 		},
-		"empty welcome":    {fail: instead(mcu.Welcome, ""), failsafe: given, want: "told blindly"},
-		"unreadable names": {fail: instead(mcu.Channel, "\x00\x07\x00"), failsafe: given, want: "told blindly"},
+		"empty welcome":    {fail: instead(mcu.Welcome, ""), failsafe: given, want: "halt sent without an answer"},
+		"unreadable names": {fail: instead(mcu.Channel, "\x00\x07\x00"), failsafe: given, want: "halt sent without an answer"},
 		"another version":  {fail: func(b *mcutest.Board) { b.Version(2) }, failsafe: own, want: "version 2"},
 		"other outputs": {
 			change:   func(c *mcu.Config) { c.DeclaredOutputs = []mcu.Declared{{Name: "left_velocity"}} },
@@ -474,7 +474,7 @@ func TestHaltBoard_ReportsUnpluggedBoard(t *testing.T) {
 		_ = line.Close()
 	}()
 	err = mcu.HaltBoard(config(line.Path), []float64{0, 0})
-	if !errors.Is(err, hal.ErrBus) || !strings.HasSuffix(err.Error(), "(it could not be told)") {
+	if !errors.Is(err, hal.ErrBus) || !strings.HasSuffix(err.Error(), "(halt could not be sent)") {
 		t.Error(err)
 	}
 	<-pulled

@@ -34,9 +34,9 @@ func HaltBoard(c Config, failsafe []float64) error {
 	case err == nil:
 		err = d.haltWith(values)
 	case hal.KindOf(err) != nil: // no valid answers
-		err = d.haltDespite(err, values, "it was told blindly")
+		err = d.haltDespite(err, values, "halt sent without an answer")
 	default:
-		err = d.haltDespite(err, nil, "it was told to take the failsafe that it has")
+		err = d.haltDespite(err, nil, "halt sent with the board's own failsafe")
 	}
 	return errors.Join(err, d.Close())
 }
@@ -51,12 +51,12 @@ func (d *Device) checkCount(failsafe []float64) error {
 	return nil
 }
 
-// haltDespite halts a board despite a fault. told is the remark for a line that accepted the command.
-func (d *Device) haltDespite(fault error, values []byte, told string) error {
+// haltDespite halts a board despite a fault. remark is that for a line that accepted the command.
+func (d *Device) haltDespite(fault error, values []byte, remark string) error {
 	before := d.sent
 	err := d.haltWith(values)
 	if d.sent == before {
-		told = "it could not be told"
+		remark = "halt could not be sent"
 	}
-	return fmt.Errorf("halt: %w (%s)", errors.Join(fault, err), told)
+	return fmt.Errorf("halt: %w (%s)", errors.Join(fault, err), remark)
 }

@@ -216,7 +216,7 @@ func TestDevice_ArmRefusesWithoutAnswerToEnter(t *testing.T) {
 	c.TimeoutMs = 50
 	motors := start(t, &c)
 	d := open(t, c)
-	if _, err := d.Read(make([]float64, 12)); err != nil { // an older answer is no substitute
+	if _, err := d.Read(make([]float64, 12)); err != nil { // Arm must not use this older answer
 		t.Fatal(err)
 	}
 	motors.Mute(ankle, -1)

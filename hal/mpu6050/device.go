@@ -196,7 +196,7 @@ func (d *Device) decode(raw []byte) {
 	}
 }
 
-// Write does nothing: there are no outputs.
+// Write does nothing: the device has no outputs.
 func (d *Device) Write([]float64) error { return nil }
 
 // Arm checks the identity and the settings of the chip.

@@ -190,7 +190,7 @@ func (d *Device) Inputs() []hal.Signal { return nil }
 // Outputs lists the outputs.
 func (d *Device) Outputs() []hal.Signal { return d.outputs }
 
-// Read does nothing: there are no inputs.
+// Read does nothing: the device has no inputs.
 func (d *Device) Read([]float64) (int64, error) { return 0, nil }
 
 // Write commands the outputs: pulse lengths in µs or duties, both from 0. With one

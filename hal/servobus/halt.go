@@ -84,11 +84,11 @@ func haltHeld(h Halter, i int, cause error) (note string, err error) {
 // haltUnverified commands a servo that does not answer.
 func haltUnverified(h Halter, i int, torqueOff bool, cause error) error {
 	first, second := h.WriteGoal(i, torqueOff), h.WriteGoal(i, torqueOff)
-	told := "it was told blindly"
+	remark := "halt sent without an answer"
 	if first != nil && second != nil {
-		told = "it could not be told"
+		remark = "halt could not be sent"
 	}
-	return fmt.Errorf("halt: %w (%s)", errors.Join(cause, first, second), told)
+	return fmt.Errorf("halt: %w (%s)", errors.Join(cause, first, second), remark)
 }
 
 // haltVerified commands a servo that answers, at most twice, and verifies its state.

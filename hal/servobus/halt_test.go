@@ -30,10 +30,10 @@ func TestHaltAll_ReportsWhetherLineAcceptedUnverifiedCommand(t *testing.T) {
 		results []error
 		want    string
 	}{
-		"twice":         {[]error{nil, nil}, "(it was told blindly)"},
-		"first only":    {[]error{nil, hal.ErrBus}, "(it was told blindly)"},
-		"second only":   {[]error{hal.ErrTimeout, nil}, "(it was told blindly)"},
-		"line was lost": {[]error{hal.ErrBus, hal.ErrBus}, "(it could not be told)"},
+		"twice":         {[]error{nil, nil}, "(halt sent without an answer)"},
+		"first only":    {[]error{nil, hal.ErrBus}, "(halt sent without an answer)"},
+		"second only":   {[]error{hal.ErrTimeout, nil}, "(halt sent without an answer)"},
+		"line was lost": {[]error{hal.ErrBus, hal.ErrBus}, "(halt could not be sent)"},
 	} {
 		h := &silentHalter{results: c.results}
 		_, err := one.HaltAll(h, []float64{0}, false)

@@ -16,7 +16,7 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// inNamespace is set in the child process that has a network of its own.
+// inNamespace is set in the child process that has its own network namespace.
 const inNamespace = "OPTIBFM_TEST_NETWORK"
 
 // TestRobot_StopsWhenItsInterfaceGoesDown takes the loopback interface of a network namespace down and up: the cable.

@@ -159,7 +159,7 @@ func (r *Robot) update() {
 // Spec describes the channels.
 func (r *Robot) Spec() hal.Spec { return r.spec }
 
-// noState returns why there is no good state.
+// noState returns why the robot has no good state.
 func (r *Robot) noState() error {
 	switch fault := Fault(r.report.Fault); {
 	case !r.known:

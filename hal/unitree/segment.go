@@ -12,7 +12,7 @@ import (
 // segmentVersion changes with the layout of the messages and their meaning.
 const segmentVersion = 3
 
-// Command is what the control process wants of the writers.
+// Command is the request of the control process to the writers.
 type Command = uint32
 
 // The commands.

@@ -107,7 +107,7 @@ func TestAuthority_StolenKeyImitatesOnlyTheRobot(t *testing.T) {
 			t.Errorf("%s: %v, want a violation of the name constraints", host, err)
 		}
 	}
-	// Nor does it make authorities.
+	// It does not make authorities.
 	template := authorityTemplate([]string{"evil.example"}, now)
 	key := newKey(t)
 	sub, err := sign(template, a.issuer, &key.PublicKey, a.key)

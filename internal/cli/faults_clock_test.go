@@ -59,7 +59,7 @@ func jumpyProgram(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		t.Skipf("there is no go command here: %v", err)
+		t.Skipf("no go command: %v", err)
 	}
 	dir, original := t.TempDir(), filepath.Join(strings.TrimSpace(string(root)), "src/time/time.go")
 	source, err := os.ReadFile(original)

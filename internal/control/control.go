@@ -480,7 +480,7 @@ func (c *controlProcess) checkHost(b rtloop.Beat) error {
 
 func (c *controlProcess) hostIsSilent() bool { return c.hostSilent > c.hostTimeout }
 
-// waits reports whether a simulated robot stands still in this period, and with it
+// waitForHost reports whether a simulated robot stands still in this period, and with it
 // its time: for a host that is alive but slow, and not for longer than
 // run.simulator_wait_s.
 func (c *controlProcess) waitForHost(b rtloop.Beat) bool {

@@ -147,6 +147,6 @@ func TestSimulatorWait_HasLimitsAndIsOnlyForSimulators(t *testing.T) {
 		errtest.NotNil(t, f.Validate(), s, " s are accepted")
 	}
 	if r := newFaultRun(t, configs.AfterStopEnd); r.simulatorWait != 0 {
-		t.Errorf("a robot that is no simulator waits for %d periods", r.simulatorWait)
+		t.Errorf("a robot that is not a simulator waits for %d periods", r.simulatorWait)
 	}
 }

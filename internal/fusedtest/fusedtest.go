@@ -28,7 +28,7 @@ func Find(t testing.TB, folder string) (found []Instruction) {
 	}
 	goTool, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("the go command is not here, so there is no arm64 code to look at")
+		t.Skip("no go command to compile arm64 code")
 	}
 	build := exec.Command(goTool, "build", "-gcflags=-S", "-o", os.DevNull, ".")
 	build.Dir = folder

@@ -21,7 +21,7 @@ import (
 	"optibfm/rtloop"
 )
 
-// longest is the largest lateness that is told apart, ns.
+// longest is the largest lateness of the histogram, ns.
 const longest = int64(time.Hour)
 
 // ProgramRun is the sum of several runs of the whole program.

@@ -266,7 +266,7 @@ func TestLabelIntake_PerRequestRefusesUnaskedPresses(t *testing.T) {
 	}
 }
 
-// quietSource counts what it is told.
+// quietSource counts the refusals that it receives.
 type quietSource struct {
 	setup.NoOperator
 	refused int

@@ -96,8 +96,8 @@ func withoutDeadman(robot hal.Robot, file configs.File) string {
 	return "this robot's driver"
 }
 
-// DescribeDeadman describes what stops the robot when this computer dies. It is empty if only the
-// driver knows, after arming.
+// DescribeDeadman describes what stops the robot when this computer dies. It is empty if the
+// driver reports it only after arming.
 func DescribeDeadman(robot hal.Robot, s configs.Safety) string {
 	switch {
 	case s.ExternalDeadman != "":

@@ -459,7 +459,7 @@ func startText(o configs.Operator) string {
 	return strings.ToUpper(how[:1]) + how[1:] + " to start."
 }
 
-// FirstInput tells how a person with a label device shows to be there.
+// FirstInput returns the input with which a person with a label device starts the robot.
 func FirstInput(o configs.Operator) string {
 	switch o.Source {
 	case configs.SourceKeyboard:
@@ -472,7 +472,7 @@ func FirstInput(o configs.Operator) string {
 	return "press a button of your device"
 }
 
-// KeepInput tells how a person with a label device keeps a task that seems to have changed.
+// KeepInput returns the input with which a person keeps a task that seems to have changed.
 func KeepInput(o configs.Operator) string {
 	switch o.Source {
 	case configs.SourceKeyboard:

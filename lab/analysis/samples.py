@@ -22,7 +22,7 @@ MEASURES = {  # name: measure of the rows, label of an axis
 
 
 class NotRun(Exception):
-    """There are no trials."""
+    """The results have no trials of a part."""
 
 
 def part(trial: Trial, measure: str, view: dict) -> list[tuple[float, float]]:

@@ -14,7 +14,7 @@ import (
 	"optibfm/internal/npz"
 )
 
-// keptProtocol has a task of the simulator and one of its own, with all states at path.
+// keptProtocol has a task of the simulator and one that it defines, with all states at path.
 func keptProtocol(path string) Protocol {
 	fast := Reward{Task: "eastern", Factors: []Factor{{Channel: "x", Range: []float64{0.5, 1}, Margin: 0.25}}}
 	return Protocol{Environments: []Environment{{

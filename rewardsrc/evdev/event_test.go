@@ -157,7 +157,7 @@ func TestKernel_ListsWithoutOpening(t *testing.T) {
 	}
 	remote := all[1]
 	if !remote.steered() {
-		t.Error("a remote control is no device with axes")
+		t.Error("a remote control is not recognised as a device with axes")
 	}
 	if got := remote.String(); got != `bluetooth 248a:8266 "AB Shutter3" (event10)` {
 		t.Errorf("it is called %s", got)

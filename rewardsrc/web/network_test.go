@@ -544,7 +544,7 @@ func TestCertificates_AreBounded(t *testing.T) {
 
 const inNamespace = "OPTIBFM_TEST_NAMESPACE"
 
-// The network of a namespace of its own, without an address at first.
+// The network namespace of the test has no address at first.
 func TestServer_WaitsForItsAddressInANamespace(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")

@@ -199,7 +199,7 @@ func TestServer_AcceptsProxyThatEncrypts(t *testing.T) {
 	}
 }
 
-// Another page on a port of the robot's name is no proxy: its requests have the port of the console.
+// A page on another port of the robot is not a proxy: its requests have the port of the console.
 func TestServer_RefusesOriginOfAnotherPort(t *testing.T) {
 	for name, encrypted := range map[string]bool{"plain": false, "encrypted": true} {
 		s := &Server{encrypted: encrypted}

@@ -48,7 +48,7 @@ type Options struct {
 
 	// Report receives changes of the addresses at which browsers find the
 	// console, and why there are none. A goroutine of the server calls it, and
-	// Open does. It must not block. nil: there are no reports.
+	// Open does. It must not block. nil: no reports.
 	Report func(level Level, text string)
 
 	// Now is the clock of labels; nil means CLOCK_MONOTONIC.

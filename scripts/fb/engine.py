@@ -2,7 +2,7 @@
 
 A CUDA graph replays all kernels of an update with one call. Small updates otherwise take as long as
 Python needs to launch their kernels. Everything in Trainer.compute must therefore stay on the device:
-no value may reach Python, and Python may decide nothing anew.
+Python reads no value, and its branches are those of the capture.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """TD3 (Fujimoto et al., 2018) for the agents that collect data: two critics, clipped target noise, a slower actor.
 
-What it differs in: there is no target actor, the critics' targets follow at every
-update, and the actor goes by the lesser of both values. The actor and the critics
+Differences: no target actor, the critics' targets follow at every update, and the actor
+maximises the lesser of both values. The actor and the critics
 have a LayerNorm before their first tanh, as the maps of a forward-backward model,
 and the actor pays for actions that stick to their limits (losses.saturation_loss).
 """

@@ -354,7 +354,7 @@ class _Session:
         if kind == BYE:
             return False
         if kind not in self.sizes:
-            raise ProtocolError(f"{NAMES[kind]}: it is no request; send sense, act, reset, arm, halt or bye")
+            raise ProtocolError(f"{NAMES[kind]}: not a request; send sense, act, reset, arm, halt or bye")
         if len(payload) != self.sizes[kind]:
             raise ProtocolError(f"{NAMES[kind]}: wrong length ({len(payload)} bytes, expected {self.sizes[kind]}); check the channels")
         try:

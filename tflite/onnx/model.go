@@ -87,7 +87,7 @@ func readModel(path string) (*model, error) {
 	return m, m.validate()
 }
 
-// validate checks what the recognition of networks relies on: the order of the nodes, so that there is no cycle,
+// validate checks what the recognition of networks relies on: the order of the nodes, which excludes cycles,
 // and the number of inputs of operations.
 func (m *model) validate() error {
 	defined := map[string]bool{"": true} // "" is an input that is left out

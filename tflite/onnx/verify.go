@@ -57,8 +57,8 @@ func difference(x, y []float32) float64 {
 	return difference / size
 }
 
-// randomCases are observations and task embeddings with the results of the native networks. There is no phi
-// without Cov B.
+// randomCases are observations and task embeddings with the results of the native networks. Without
+// Cov B they have no phi.
 func randomCases(b *tflite.Bundle) (npz.Archive, error) {
 	n, err := b.NewNetwork()
 	if err != nil {

@@ -33,7 +33,7 @@
 //
 // # TensorFlow's Go package
 //
-// Package tensorflowgo, a module of its own, runs the same graph through
+// Package tensorflowgo, a separate module, runs the same graph through
 // github.com/tensorflow/tensorflow/tensorflow/go. This package is the default: it calls the
 // C API through github.com/ebitengine/purego, which is pure Go, so one program runs with and
 // without TensorFlow and cross-compiles. It reuses tensors and frees them explicitly.

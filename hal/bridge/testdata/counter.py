@@ -17,7 +17,7 @@ class Counter:
 
     def select(self, task):
         if task not in self.tasks:
-            raise ValueError(f"there is no task {task!r}: choose up or down")
+            raise ValueError(f"no task {task!r}: choose up or down")
         self.task = task
 
     def sense(self):

@@ -163,7 +163,7 @@ func armFails(t *testing.T, start func(*testing.T) Rig) {
 			t.Parallel()
 			r := start(t)
 			d := open(t, r, Settings{})
-			_, _ = d.Read(make([]float64, samples)) // an older sample is no substitute
+			_, _ = d.Read(make([]float64, samples)) // Arm must not use this older sample
 			fail(r)
 			if d.Arm() == nil {
 				t.Fatal("armed")

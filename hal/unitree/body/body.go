@@ -7,9 +7,11 @@ import (
 	"optibfm/hal/legged"
 )
 
-// Go2 and G1 return the trees of the robots. Do not change them.
+// Go2 returns the tree of a Go2. Do not change it.
 func Go2() *legged.Body { return &go2 }
-func G1() *legged.Body  { return &g1 }
+
+// G1 returns the tree of a G1. Do not change it.
+func G1() *legged.Body { return &g1 }
 
 // Measured has the readings of a robot's newest state.
 type Measured struct {

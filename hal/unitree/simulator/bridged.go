@@ -20,7 +20,7 @@ type Bridged struct {
 	reads  []reading
 }
 
-// reading says where one number of the observation goes.
+// reading is the place of one number of the observation.
 type reading struct {
 	at  int
 	put func(*State, float64)

@@ -11,7 +11,8 @@ import (
 const (
 	// Period is the time between two commands.
 	Period = 2 * time.Millisecond
-	// lingers is how long the motors are damped after the control process has ended in order, and without a word.
+	// lingerOrderly and lingerLost are the times for which the primary damps the motors after the control
+	// process ended in order, or without a message.
 	lingerOrderly = 300 * time.Millisecond
 	lingerLost    = 5 * time.Second
 	// lookEvery is the number of cycles between two looks for other writers.
@@ -272,7 +273,7 @@ func (p *primary) write(now int64) {
 	if p.mode == unitree.ModeDamping {
 		damp(&p.out, s, p.damping)
 	}
-	if err := p.bus.write(&p.out); err != nil { // the standby writer has a path of its own
+	if err := p.bus.write(&p.out); err != nil { // the standby writer uses another path
 		p.fail(unitree.FaultWrite)
 		return
 	}

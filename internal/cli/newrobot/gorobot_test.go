@@ -26,7 +26,7 @@ func outside(dir, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// backend is a file of a robot with a backend of its own.
+// backend is a source file of a robot with its own inference backend.
 const backend = `package main
 
 import (
@@ -56,8 +56,8 @@ func init() {
 }
 `
 
-// A robot of another module, with a backend of its own, runs in two processes, is armed, killed and replayed, and its
-// sections are checked.
+// A robot of another module, with its own backend, runs in two processes. The test checks its
+// sections, arms it, kills it and replays its log.
 func TestWriteGo_RunsOutsideTheRepository(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program")

@@ -80,7 +80,7 @@ func mark(path string, r *flightlog.Reader, result flightlog.Result) (marked boo
 	return true, "yes: a run that needs space may remove this log"
 }
 
-// labelledByPerson reports whether a log has labels that nobody can compute again. It is true if
+// labelledByPerson reports whether a log has labels that cannot be computed again. It is true if
 // the configuration does not name a simulated operator.
 func labelledByPerson(r *flightlog.Reader, s flightlog.Summary) bool {
 	var file struct{ Operator struct{ Source string } }

@@ -112,7 +112,7 @@ type change struct {
 	before, after  estimate
 }
 
-// estimate is what a belief knows.
+// estimate is the task of a belief, with the noise and the zero of its labels.
 type estimate struct {
 	z           []float64
 	sigma, zero float64

@@ -94,7 +94,7 @@ func Open(file *os.File, l Layout) (*Segment, error) {
 // exec.Cmd.ExtraFiles; nil for heap memory. The segment keeps its ownership.
 func (s *Segment) File() *os.File { return s.file }
 
-// Freeze lets nobody map or write the segment through its descriptor any more. Both
+// Freeze forbids to map or write the segment again through its descriptor. Both
 // processes keep their mappings. Call it when the other process has mapped the
 // segment: it could otherwise remove pages (fallocate(2), madvise(2)), and a page
 // fault of this process waits while another one removes pages. Linux before 5.1
