@@ -152,7 +152,6 @@ func TestComposite_UnguardedNamesDevicesWithoutDeadman(t *testing.T) {
 	}
 }
 
-// device returns a device of a driver.
 func device[C any](name, driver string, section C) assembly.Device {
 	d := assembly.Device{Name: name, Driver: driver}
 	sections.Edit(&d.Sections, func(c *C) { *c = section })

@@ -50,7 +50,6 @@ type Assembler struct {
 	pending  []float32 // the policy's last action
 }
 
-// element is an element of the observation.
 type element struct {
 	past  *past
 	index int

@@ -442,7 +442,7 @@ func (c Config) priorPrecision() float64 {
 	return float64(c.Lambda * float64(c.Sigma*c.Sigma))
 }
 
-// Scale returns the standard deviation of z in units of R⁻¹ for a present σ: see Learner.Scale.
+// Scale returns the standard deviation of z in units of R⁻¹ for a present σ: see [Learner.Scale].
 func (c Config) Scale(sigma float64) float64 {
 	if c.Noise.Estimate {
 		return sigma

@@ -61,7 +61,7 @@ func (n *noiseModel) variance() float64 {
 	return max(v, float64(n.Floor*n.Floor))
 }
 
-// Scale returns the standard deviation of z in units of R⁻¹ for a logged or saved noise: see Learner.Scale.
+// Scale returns the standard deviation of z in units of R⁻¹ for a logged or saved noise: see [Learner.Scale].
 func (s NoiseState) Scale(c Config) float64 {
 	n := newNoiseModel(c)
 	n.state = s

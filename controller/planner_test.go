@@ -127,7 +127,6 @@ func (m *spyModel) Search(obs, candidates []float32, b tflite.Belief) (int, floa
 	return m.Network.Search(obs, candidates, b)
 }
 
-// beliefOf returns the belief in a state.
 func beliefOf(t testing.TB, cfg Config, s *State) *posterior.Belief {
 	t.Helper()
 	b, err := cfg.NewBelief(rigLatent)

@@ -37,7 +37,6 @@ type Predicted struct {
 	_          uint32
 }
 
-// summary returns the counts.
 func (p *predictions) summary() Predicted {
 	return Predicted{Labels: uint32(bits.OnesCount32(p.recent)), Of: p.count, Last: p.recent & 1}
 }

@@ -104,13 +104,7 @@ func (a *Agent) recordStop(t *Tick) {
 
 func (a *Agent) run(t *Tick) {
 	if a.resets && t.Flags.Has(FlagEpisodeStart) {
-		a.guard.restart()
-		a.guard.repeat(t.Action)
-		a.begins = true
-		a.explorer.restart()
-		if a.assembler != nil {
-			a.assembler.Reset()
-		}
+		a.beginEpisode(t)
 	}
 	fault, cause := a.sense(t)
 	if a.begins && fault == FaultNone {
@@ -141,10 +135,7 @@ func (a *Agent) run(t *Tick) {
 	}
 	a.applyLabels(t)
 	t.Revised = a.learner.Settle(t.Index)
-	t.Sigma, t.Zero, t.Predicted = a.learner.Sigma(), a.learner.Zero(), a.learner.Predicted()
-	t.Reaction = a.learner.Reaction()
-	t.Evidence = a.learner.Evidence()
-	t.Counted = a.learner.Noise().Labels
+	a.noteLearner(t)
 	if t.LogDet = a.learner.belief.LogDet(); !finite(t.LogDet) {
 		t.Hash = a.learner.belief.Hash()
 		a.trip(t, FaultBelief, errBelief)
@@ -175,6 +166,25 @@ func (a *Agent) run(t *Tick) {
 		return
 	}
 	a.actuate(t)
+}
+
+// beginEpisode forgets the motion before the reset of a simulator.
+func (a *Agent) beginEpisode(t *Tick) {
+	a.guard.restart()
+	a.guard.repeat(t.Action)
+	a.begins = true
+	a.explorer.restart()
+	if a.assembler != nil {
+		a.assembler.Reset()
+	}
+}
+
+// noteLearner copies the learner's statistics into the Tick.
+func (a *Agent) noteLearner(t *Tick) {
+	t.Sigma, t.Zero, t.Predicted = a.learner.Sigma(), a.learner.Zero(), a.learner.Predicted()
+	t.Reaction = a.learner.Reaction()
+	t.Evidence = a.learner.Evidence()
+	t.Counted = a.learner.Noise().Labels
 }
 
 // The causes of faults are allocated once: a tick allocates nothing.

@@ -127,7 +127,7 @@ func checkLimits(c *Channel) error {
 
 func checkName(name string) error {
 	if name == "" {
-		return fmt.Errorf("it is empty")
+		return errors.New("it is empty")
 	}
 	return checkText(name)
 }

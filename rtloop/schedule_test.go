@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// handClock is a manual clock.
 type handClock struct {
 	time int64
 	late func() int64 // how long after the deadline a sleeper wakes; nil: 0

@@ -152,7 +152,6 @@ func loadCheckpoint(fsys fs.FS, name string, packed *packing) (*Bundle, error) {
 	return build(m, tensors, hash, false, packed)
 }
 
-// readCheckpoint reads a checkpoint.
 func readCheckpoint(fsys fs.FS, name string) (m Manifest, tensors map[string]Tensor, hash string, err error) {
 	m = Manifest{Name: name, LayerNormEps: 1e-5}
 	text, err := safefile.ReadFile(fsys, CheckpointFileName, maxHeaderBytes)

@@ -51,7 +51,7 @@ const (
 	patience     = time.Second
 )
 
-// Device is a BNO055. It implements [hal.Device] and [hal.Counting].
+// Device is a BNO055. It implements [hal.Device], [hal.Counting] and [hal.Bounded].
 type Device struct {
 	conn   *i2cbus.Conn
 	now    func() int64
@@ -365,7 +365,7 @@ func (d *Device) Arm() error {
 	return nil
 }
 
-// Bounds implements hal.Bounded: see Config.Bounds.
+// Bounds implements [hal.Bounded]: see [Config.Bounds].
 func (d *Device) Bounds() hal.Bounds { return d.cfg.Bounds(d.conn.Timeout()) }
 
 // Halt does nothing: a sensor has no actuators.

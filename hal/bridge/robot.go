@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 )
 
 // ErrLost is wrapped, with the cause, by the errors of all calls after the
@@ -124,7 +125,7 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if r.nextErr != nil {
 		return 0, r.nextErr
 	}
-	if r.mode == free && (r.next.at == 0 || monotonic()-r.next.at > int64(r.stale)) {
+	if r.mode == free && (r.next.at == 0 || monotonic.Now()-r.next.at > int64(r.stale)) {
 		return 0, ErrStale
 	}
 	copy(obs, r.next.obs)
@@ -186,7 +187,7 @@ func (r *Robot) Act(action []float32) error {
 	if r.mode == lockstep {
 		return r.noteHalted(r.requestState(frame, r.timeout))
 	}
-	err := r.send(frame, after(r.timeout))
+	err := r.send(frame, monotonic.After(r.timeout))
 	if err == errDeadline && r.patient() {
 		return nil
 	}
@@ -264,7 +265,7 @@ func (r *Robot) Close() error {
 		haltErr = r.Halt()
 	}
 	if r.lost == nil {
-		_ = r.send(r.begin(kindBye), after(haltTimeout))
+		_ = r.send(r.begin(kindBye), monotonic.After(haltTimeout))
 		r.lost = fmt.Errorf("%w: it was closed", ErrLost)
 	}
 	err := errors.Join(haltErr, r.sock.close())
@@ -277,7 +278,7 @@ func (r *Robot) Close() error {
 // begin starts the frame of a new request.
 func (r *Robot) begin(k kind) []byte {
 	r.seq++
-	r.sent[r.seq%maxUnanswered], r.asked[r.seq%maxUnanswered] = k, monotonic()
+	r.sent[r.seq%maxUnanswered], r.asked[r.seq%maxUnanswered] = k, monotonic.Now()
 	b := r.out[:headerSize]
 	header{kind: k, seq: r.seq}.put(b)
 	return b
@@ -324,7 +325,7 @@ func (r *Robot) exchange(frame []byte, timeout time.Duration) (header, []byte, e
 	if r.lost != nil {
 		return header{}, nil, r.lost
 	}
-	deadline := after(timeout)
+	deadline := monotonic.After(timeout)
 	if err := r.send(frame, deadline); err != nil {
 		return header{}, nil, err
 	}

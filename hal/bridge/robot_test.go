@@ -12,6 +12,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/hal/monotonic"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
@@ -245,7 +246,7 @@ func TestRobot_TakesTheSamplesOfLateAnswers(t *testing.T) {
 	r.timeout = 50 * time.Millisecond
 	_, err = r.Sense(obs)
 	fatal.If(t, err)
-	asked := monotonic() // the server answers request 2 after this
+	asked := monotonic.Now() // the server answers request 2 after this
 	var at int64
 	for range 40 {
 		if at, err = r.Sense(obs); err != nil || obs[0] == 2 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"optibfm/hal"
+	"optibfm/hal/monotonic"
 )
 
 // Listen opens the address of a Config: "unix:/path/of/socket" or
@@ -274,7 +275,7 @@ func (s *session) sense(request kind) error {
 	}
 	s.state.at, s.state.age = at, 0
 	if s.mode == free {
-		s.state.age = min(max(monotonic()-at, 0), maxAge)
+		s.state.age = min(max(monotonic.Now()-at, 0), maxAge)
 	}
 	if sim, ok := s.robot.(hal.Rewarder); ok {
 		s.state.reward, s.state.hasReward = sim.Reward()

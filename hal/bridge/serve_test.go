@@ -13,6 +13,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/hal/monotonic"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
@@ -158,7 +159,7 @@ func TestServe_StopInputHaltsTheRobot(t *testing.T) {
 		s := serve(t, 1, 1)
 		robot := &remoteStop{Stoppable: haltest.NewStoppable(haltest.Spec(1, 1))}
 		robot.Observe = func(int, []float32) error {
-			robot.Now = monotonic()
+			robot.Now = monotonic.Now()
 			return nil
 		}
 		s.robot = robot
@@ -320,7 +321,7 @@ func TestServe_FreeModeSensesNewestSample(t *testing.T) {
 	age := int64(2e9)
 	s.sim.Observe = func(n int, obs []float32) error {
 		obs[0] = float32(n)
-		s.sim.Now = monotonic()
+		s.sim.Now = monotonic.Now()
 		if n == 2 {
 			s.sim.Now -= age
 		}
@@ -330,10 +331,10 @@ func TestServe_FreeModeSensesNewestSample(t *testing.T) {
 	r := dial(t, Config{Address: s.address, Mode: Free, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
 	obs := make([]float32, 1)
 	for i := range 2 {
-		before := monotonic()
+		before := monotonic.Now()
 		at, err := r.Sense(obs)
 		fatal.If(t, err)
-		if now := monotonic(); obs[0] != float32(i) || at < before-1e9 || at > now {
+		if now := monotonic.Now(); obs[0] != float32(i) || at < before-1e9 || at > now {
 			t.Errorf("obs %v at %d, asked between %d and %d", obs, at, before, now)
 		}
 	}
@@ -344,7 +345,7 @@ func TestServe_FreeModeSensesNewestSample(t *testing.T) {
 func TestServe_FreeModeReportsRefusedAct(t *testing.T) {
 	s := serve(t, 1, 1)
 	s.sim.ActErr = errors.New("stuck")
-	s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
+	s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic.Now(); return nil }
 	s.start(t)
 	r := dial(t, Config{Address: s.address, Mode: Free, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
 	fatal.If(t, r.Arm())
@@ -357,7 +358,7 @@ func TestServe_TickAllocatesNothing(t *testing.T) {
 	for _, mode := range []string{Lockstep, Free} {
 		t.Run(mode, func(t *testing.T) {
 			s := serve(t, 17, 6)
-			s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
+			s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic.Now(); return nil }
 			s.start(t)
 			r := dial(t, Config{Address: s.address, Mode: mode, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
 			fatal.If(t, r.Arm())
@@ -457,7 +458,7 @@ func BenchmarkTick(b *testing.B) {
 	for _, mode := range []string{Lockstep, Free} {
 		b.Run(mode, func(b *testing.B) {
 			s := serve(b, 17, 6)
-			s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic(); return nil }
+			s.sim.Observe = func(int, []float32) error { s.sim.Now = monotonic.Now(); return nil }
 			s.start(b)
 			r := dial(b, Config{Address: s.address, Mode: mode, TimeoutMs: 1000, StaleMs: 1000, DeadmanMs: 10000})
 			fatal.If(b, r.Arm())

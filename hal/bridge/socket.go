@@ -7,9 +7,10 @@ import (
 	"net"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/hal/monotonic"
 )
 
 // errDeadline is the error of a deadline that passed before the peer answered or read.
@@ -138,7 +139,7 @@ func (s *socket) ended() error {
 // ready waits until the descriptor can be read or written.
 func (s *socket) ready(events int16, deadline int64) error {
 	for {
-		left := max(deadline-monotonic(), 0)
+		left := max(deadline-monotonic.Now(), 0)
 		s.wait[0] = unix.PollFd{Fd: int32(s.fd), Events: events}
 		s.left = unix.NsecToTimespec(left)
 		n, err := unix.Ppoll(s.wait[:], &s.left, nil)
@@ -169,14 +170,3 @@ func (s *socket) close() error {
 	s.fd = -1
 	return err
 }
-
-// monotonic is CLOCK_MONOTONIC in nanoseconds.
-func monotonic() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // the kernel has no such clock
-	}
-	return t.Nano()
-}
-
-func after(d time.Duration) int64 { return monotonic() + int64(d) }

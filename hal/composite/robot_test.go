@@ -14,7 +14,6 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// fakeDevice is a device in memory.
 type fakeDevice struct {
 	inputs, outputs []hal.Signal
 	sample          []float64
@@ -364,7 +363,6 @@ func TestRobot_SenseEndsAtFirstFailure(t *testing.T) {
 	}
 }
 
-// countingDevice counts its faults.
 type countingDevice struct{ *fakeDevice }
 
 func (countingDevice) Faults() hal.Faults { return hal.Faults{Bus: 7, Recovered: 2} }

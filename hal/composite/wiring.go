@@ -280,8 +280,8 @@ func (w *wirer) act(key string, a Action, driven []map[string]string) drive {
 		w.wrong(key+".to", "%w", err)
 		return drive{}
 	}
-	if by, taken := driven[device][signal.Name]; taken {
-		w.wrong(key+".to", "%s is driven by %q already", a.To, by)
+	if other, taken := driven[device][signal.Name]; taken {
+		w.wrong(key+".to", "%s is driven by %q already", a.To, other)
 	}
 	driven[device][signal.Name] = a.Name
 	gain, err := conversion(a.Unit, signal.Unit, a.Scale)

@@ -254,7 +254,6 @@ func (a *Adapter) setFeature(number byte, report []byte) {
 	}
 }
 
-// execute executes an output report.
 func (a *Adapter) execute(report []byte) {
 	addr := uint16(report[1] >> 1)
 	switch report[0] {

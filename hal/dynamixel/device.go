@@ -187,7 +187,6 @@ func (d *Device) readLimits(s *servo) error {
 	return nil
 }
 
-// makeSignals makes the signals and the groups.
 func (d *Device) makeSignals() {
 	for i := range d.servos {
 		s := &d.servos[i]

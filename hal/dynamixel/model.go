@@ -96,7 +96,6 @@ const (
 	PWM              = "pwm"
 )
 
-// mode is an operating mode.
 type mode struct {
 	name    string
 	number  byte // register 11

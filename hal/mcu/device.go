@@ -342,7 +342,7 @@ func (d *Device) Deadman() time.Duration {
 	return time.Duration(d.deadman) * time.Millisecond
 }
 
-// Bounds implements hal.Bounded: see Config.Bounds.
+// Bounds implements [hal.Bounded]: see [Config.Bounds].
 func (d *Device) Bounds() hal.Bounds { return d.config.Bounds(0) }
 
 // Close implements hal.Device.

@@ -32,7 +32,7 @@ const (
 	reset     = 0x80
 	clockGyro = 0x01 // the gyroscope's oscillator, steadier than the internal one; register 107
 
-	burst = 15
+	burst = 15 // bytes from regIntStatus: status, accelerations, temperature, rates of turn
 
 	resetTime = 100 * time.Millisecond // register 107; specified for a reset over SPI only
 	startTime = 30 * time.Millisecond  // of the gyroscope; PS-MPU-6000A-00, section 6.1
@@ -40,7 +40,7 @@ const (
 	standardGravity = 9.80665
 )
 
-// Device is an MPU-6050. It implements [hal.Device] and [hal.Counting].
+// Device is an MPU-6050. It implements [hal.Device], [hal.Counting] and [hal.Bounded].
 type Device struct {
 	conn  *i2cbus.Conn
 	now   func() int64
@@ -51,7 +51,7 @@ type Device struct {
 	check []byte
 	next  []float64 // a sample in progress
 	value []float64 // the newest sample
-	at    int64     // its time; 0: no sample yet
+	at    int64     // its time, ns; 0: no sample yet
 
 	spikes *i2cbus.Spikes // of the rates of turn
 }
@@ -159,8 +159,9 @@ const firstGyro = 4 // among the inputs
 // ErrNoSample is the cause of Read's error before the first sample.
 var ErrNoSample = errors.New("no sample yet")
 
-// Read fills dst, of length 7. Without a new sample it returns the last one with
-// its time. It makes one transaction of 15 bytes, at most twice.
+// Read fills dst [7] in the order and units of [Device.Inputs]; at is CLOCK_MONOTONIC in
+// nanoseconds. Without a new sample it returns the last one with its time. It makes one transaction
+// of 15 bytes, at most twice.
 func (d *Device) Read(dst []float64) (at int64, err error) {
 	asked := d.now()
 	if err := d.conn.Read(regIntStatus, d.raw); err != nil {
@@ -207,7 +208,7 @@ func (d *Device) Arm() error {
 	return d.verify()
 }
 
-// Bounds implements hal.Bounded: see Config.Bounds.
+// Bounds implements [hal.Bounded]: see [Config.Bounds].
 func (d *Device) Bounds() hal.Bounds { return Config{}.Bounds(d.conn.Timeout()) }
 
 // Halt does nothing: a sensor has no actuators.

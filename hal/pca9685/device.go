@@ -282,7 +282,7 @@ func (d *Device) Halt(failsafe []float64) error {
 	return cmp.Or(enableErr, err, offErr)
 }
 
-// Bounds implements hal.Bounded: see Config.Bounds.
+// Bounds implements [hal.Bounded]: see [Config.Bounds].
 func (d *Device) Bounds() hal.Bounds { return Config{}.Bounds(d.conn.Timeout()) }
 
 // Deadman is 0: the chip has no watchdog.

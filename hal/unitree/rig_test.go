@@ -139,7 +139,6 @@ func newRig(t *testing.T, c unitree.Config) *rig {
 	return &rig{r, p, end}
 }
 
-// open opens the driver.
 func open(t *testing.T, c unitree.Config) *unitree.Robot {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), opening())

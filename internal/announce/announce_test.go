@@ -20,7 +20,6 @@ import (
 
 var service = Service{Name: "rover on walker", Type: "_optibfm._tcp", Port: 8642, Text: []string{"scheme=https"}}
 
-// avahi is a daemon.
 type avahi struct {
 	mu     sync.Mutex
 	stops  bool

@@ -201,7 +201,6 @@ func become(t *testing.T, r *attendedRun, uid int, ambient ...uintptr) {
 	}
 }
 
-// waitAttack waits for the end of the attack.
 func waitAttack(t *testing.T, r *attendedRun) {
 	t.Helper()
 	over := func() bool { return strings.Contains(r.output.String(), "the attack is over") }

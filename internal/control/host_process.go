@@ -49,7 +49,6 @@ type hostProcess struct {
 	finished bool        // finish or abandon has returned
 }
 
-// hostEnd is the end of the host process.
 type hostEnd struct {
 	state *os.ProcessState
 	err   error

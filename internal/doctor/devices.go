@@ -56,10 +56,10 @@ func (d *doctor) deviceChecks() []check {
 		{registry.OnI2C, d.checkI2C}, {registry.OnLine, d.checkGPIO}, {registry.OnSerial, d.checkSerial},
 		{registry.OnCAN, d.checkCAN},
 	} {
-		of := slices.DeleteFunc(slices.Clone(all), func(c connection) bool { return c.Kind != kind.name })
-		if len(of) > 0 {
+		matching := slices.DeleteFunc(slices.Clone(all), func(c connection) bool { return c.Kind != kind.name })
+		if len(matching) > 0 {
 			list = append(list, check{id: "device." + kind.name, limit: 10 * time.Second,
-				run: func(ctx context.Context) []finding { return kind.run(ctx, of) }})
+				run: func(ctx context.Context) []finding { return kind.run(ctx, matching) }})
 		}
 	}
 	return append(list, single("device.bounds", d.checkBounds), single("device.start", d.checkStart))
@@ -235,7 +235,7 @@ func (d *doctor) checkPortUsers(port string, otherwise finding) finding {
 	return otherwise
 }
 
-// openI2C opens a bus of the robot.
+// openI2C opens a bus of the robot, or of the test that replaces it.
 func (d *doctor) openI2C(path string) (registry.I2C, error) {
 	if d.buses != nil {
 		return d.buses(path)

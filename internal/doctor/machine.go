@@ -58,7 +58,6 @@ type identity struct {
 	Groups []string
 }
 
-// lineState is the state of a GPIO line.
 type lineState struct {
 	Chip   string
 	Offset int

@@ -56,7 +56,6 @@ type RigReport struct {
 	DisabledAt int64   // when OE went high
 }
 
-// rigFaults are the faults of a rig.
 var rigFaults = map[string]func(*Rig){
 	"bus held":           func(r *Rig) { r.Bus.Hold(10 * time.Millisecond) },
 	"bus noisy":          func(r *Rig) { r.Bus.Nack(1 << 30) },

@@ -59,8 +59,8 @@ func (d Dir) Open(name string) (fs.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	if of := new(fs.PathError); errors.As(err, &of) {
-		of.Path = name // as in os.DirFS
+	if pathError := new(fs.PathError); errors.As(err, &pathError) {
+		pathError.Path = name // as in os.DirFS
 	}
 	return nil, err
 }

@@ -108,9 +108,9 @@ func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
 
 // CheckModelHash refuses a file of another model.
 func CheckModelHash(path, hash string, m Model) error {
-	if is := m.Fingerprint(); hash != is {
+	if found := m.Fingerprint(); hash != found {
 		return fmt.Errorf("%s belongs to another model (%s, not %s); use that model",
-			path, plaintext.ShortHash(hash), plaintext.ShortHash(is))
+			path, plaintext.ShortHash(hash), plaintext.ShortHash(found))
 	}
 	return nil
 }
@@ -151,15 +151,15 @@ func checkBelief(t taskstore.Task, where string, k controller.Config, m Model) e
 
 // CheckBasis refuses a belief in other coordinates or of another noise model.
 func CheckBasis(where string, b taskstore.SavedBelief, k controller.Config) error {
-	switch is := k.BasisHash(); {
-	case b.Basis == is:
+	switch found := k.BasisHash(); {
+	case b.Basis == found:
 	case b.Basis == "":
 		return fmt.Errorf("%s belongs to an isotropic prior; set controller.prior: isotropic", where)
-	case is == "":
+	case found == "":
 		return fmt.Errorf("%s belongs to a task prior (%s); set controller.prior: task", where, b.Basis)
 	default:
 		return fmt.Errorf("%s belongs to another task prior of the model (%s, not %s); use that bundle",
-			where, b.Basis, is)
+			where, b.Basis, found)
 	}
 	if b.Estimate != k.Noise.Estimate {
 		return fmt.Errorf("%s belongs to controller.noise.estimate %t; set that value", where, b.Estimate)

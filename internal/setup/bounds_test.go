@@ -237,9 +237,9 @@ func TestBounds_AreThoseOfTheManual(t *testing.T) {
 			t.Errorf("%s: docs/hazards.md does not state its times", driver)
 			continue
 		}
-		for i, of := range []time.Duration{found.Sense, found.Act, found.Arm, found.Halt} {
-			if unit := timeOut(driver); of != timesT(t, row[i])*unit {
-				t.Errorf("%s: docs/hazards.md says %q, the driver %v of a T of %v", driver, row[i], of, unit)
+		for i, limit := range []time.Duration{found.Sense, found.Act, found.Arm, found.Halt} {
+			if unit := timeOut(driver); limit != timesT(t, row[i])*unit {
+				t.Errorf("%s: docs/hazards.md says %q, the driver %v of a T of %v", driver, row[i], limit, unit)
 			}
 		}
 		delete(stated, driver)

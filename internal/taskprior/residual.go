@@ -125,12 +125,12 @@ func chooseVectors(gram *mat.Dense, products mat.Matrix, n int) (chosen []int) {
 		}
 		chosen = append(chosen, best)
 		// Remove the direction of the chosen vector from all vectors.
-		with, square := mat.Col(nil, best, gram), gram.At(best, best)
-		its := mat.Row(nil, best, left)
+		products, square := mat.Col(nil, best, gram), gram.At(best, best)
+		vector := mat.Row(nil, best, left)
 		for i := range count {
-			share := with[i] / square
-			floats.AddScaled(left.RawRowView(i)[:targets], -share, its)
-			floats.AddScaled(gram.RawRowView(i), -share, with)
+			share := products[i] / square
+			floats.AddScaled(left.RawRowView(i)[:targets], -share, vector)
+			floats.AddScaled(gram.RawRowView(i), -share, products)
 		}
 	}
 	return chosen

@@ -204,11 +204,11 @@ func TestStore_ListNamesDamagedFilesBesideTheOthers(t *testing.T) {
 
 func TestStore_HeadsByModel(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
-	for name, of := range map[string]struct{ model, robot string }{
+	for name, origin := range map[string]struct{ model, robot string }{
 		"z": {"abc", "fake"}, "a": {"old", "walker"}, "c": {"abc", "fake"}, "d": {"old", "cheetah"}, "b": {"new", "walker"},
 	} {
 		task := newTask(t, name, true)
-		task.ModelHash, task.Origin.Robot = of.model, of.robot
+		task.ModelHash, task.Origin.Robot = origin.model, origin.robot
 		fatal.If(t, store.Save(task, false))
 	}
 	fatal.If(t, os.WriteFile(store.Path("0"), []byte("cut"), 0o600))

@@ -236,20 +236,20 @@ func (r *trialRun) warmStart(l *controller.Learner) error {
 
 // defineReward sets the rewards that the protocol defines.
 func (r *trialRun) defineReward(bundle *tflite.Bundle) error {
-	for _, of := range []struct {
+	for _, defined := range []struct {
 		reward *Reward
 		from   int // the first episode
 	}{{r.trial.reward, 0}, {r.trial.becomes, r.run.Episodes / 2}} {
-		if of.reward == nil {
+		if defined.reward == nil {
 			continue
 		}
-		own, err := of.reward.on(bundle.Observation)
+		own, err := defined.reward.on(bundle.Observation)
 		if err != nil {
 			return err
 		}
 		before := r.robot.reward
 		r.robot.reward = func(obs []float32, reward float64) (float64, error) {
-			if r.robot.episode >= of.from {
+			if r.robot.episode >= defined.from {
 				return own(obs), nil
 			}
 			if before == nil {

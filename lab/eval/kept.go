@@ -101,15 +101,15 @@ func Keep(p Protocol) (written []string, err error) {
 	lib := &library{}
 	for _, e := range p.Environments {
 		for _, m := range e.Models {
-			of := Trial{Env: e.Name, Model: m, settings: defaultSettings()}
-			if _, err := os.Stat(of.statesFile()); m.States == "" && errors.Is(err, fs.ErrNotExist) {
+			trial := Trial{Env: e.Name, Model: m, settings: defaultSettings()}
+			if _, err := os.Stat(trial.statesFile()); m.States == "" && errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			if err := lib.keep(e, of); err != nil {
+			if err := lib.keep(e, trial); err != nil {
 				return written, err
 			}
-			if !slices.Contains(written, of.keptFile()) {
-				written = append(written, of.keptFile())
+			if !slices.Contains(written, trial.keptFile()) {
+				written = append(written, trial.keptFile())
 			}
 		}
 	}

@@ -105,9 +105,9 @@ func (r *trialRun) collectLabels(ctx context.Context, bundle *tflite.Bundle) (la
 	if r.trial.collectedByRND() {
 		return r.library.drawLabelled(r.trial, r.library.rndStates, r.trial.settings.Labels[0])
 	}
-	by := *r
-	by.trial.Method = r.trial.settings.By[0]
-	stepper, err := by.newStepper(bundle, 0, r.trial.Seed^collectStream) // other initial states than those measured
+	collector := *r
+	collector.trial.Method = r.trial.settings.By[0]
+	stepper, err := collector.newStepper(bundle, 0, r.trial.Seed^collectStream) // other initial states than those measured
 	if err != nil {
 		return labels, err
 	}

@@ -141,7 +141,6 @@ func (r *recorder) regular(at int64) bool {
 	return !r.realTime || 2*age > period && 2*age < 3*period
 }
 
-// channel is a channel in the file.
 type channel struct {
 	Name string `json:"name"`
 	Unit string `json:"unit"`

@@ -223,10 +223,10 @@ func (c *checker) horizons() error {
 func (r *Report) addHorizon(h horizon, curves [][]float64) {
 	last := h.episodes - 1
 	regret := r.meanOf(curves, last)
-	of := fmt.Sprintf("%s, H = %d, d = %d, γ = %g", h.family, h.steps, h.dim, h.gamma)
+	settings := fmt.Sprintf("%s, H = %d, d = %d, γ = %g", h.family, h.steps, h.dim, h.gamma)
 	r.Claims = append(r.Claims, Claim{
 		Group: "fixed horizon", Measured: regret,
-		Text:    fmt.Sprintf("mean regret over %d episodes, %s", h.episodes, of),
+		Text:    fmt.Sprintf("mean regret over %d episodes, %s", h.episodes, settings),
 		Want:    fmt.Sprintf("≤ %.4g, the bound", h.bound()),
 		Verdict: atMost(regret, h.bound()),
 		Note:    fmt.Sprintf("%.2g of it", regret.Value/h.bound()),
@@ -234,7 +234,7 @@ func (r *Report) addHorizon(h horizon, curves [][]float64) {
 	exponent := Exponent(curves, fitted(h.episodes), r.Seed)
 	r.Claims = append(r.Claims, Claim{
 		Group: "fixed horizon", Measured: exponent,
-		Text: "exponent of the regret, " + of, Want: "< 0.5", Verdict: below(exponent, sqrt),
+		Text: "exponent of the regret, " + settings, Want: "< 0.5", Verdict: below(exponent, sqrt),
 	})
 }
 

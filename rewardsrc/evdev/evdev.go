@@ -55,7 +55,6 @@ type binding struct {
 	role panel.Role
 }
 
-// device is a panel.Device.
 type device struct {
 	cfg     Config
 	system  System

@@ -37,7 +37,6 @@ func Open(cfg Config, opts Options) (*panel.Panel, error) {
 	})
 }
 
-// device is a panel.Device.
 type device struct {
 	cfg    Config
 	system System

@@ -66,7 +66,6 @@ func Open(c Config, presses Presses, opts panel.Options) (*panel.Panel, error) {
 	return panel.Start(c.Labels, &device{c, presses}, opts)
 }
 
-// device is a panel.Device.
 type device struct {
 	config  Config
 	presses Presses

@@ -16,9 +16,6 @@ const (
 	WhenAsked Mode = "when_asked" // only answers requests
 )
 
-// Modes lists the modes.
-func Modes() []Mode { return []Mode{EveryTick, WhenAsked} }
-
 // Config describes a simulated operator. Start from [DefaultConfig].
 type Config struct {
 	// Mode is every_tick or when_asked.

@@ -245,7 +245,7 @@ func (c *client) askClock(ctx context.Context, id uint64) error {
 	c.clockMu.Lock()
 	best, known := c.clock.best(now)
 	silent := now - c.answered
-	c.clock.asked(id, now)
+	c.clock.begin(id, now)
 	c.clockMu.Unlock()
 	if silent > int64(silenceWait) {
 		return context.DeadlineExceeded
@@ -278,7 +278,7 @@ func (c *client) handle(m message, now int64) {
 	switch m.Type {
 	case typeClock:
 		c.clockMu.Lock()
-		c.clock.answered(m.ID, browserNS(m.At), now)
+		c.clock.finish(m.ID, browserNS(m.At), now)
 		c.answered = now
 		c.clockMu.Unlock()
 	case typeStop:

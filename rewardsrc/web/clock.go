@@ -32,28 +32,29 @@ type clock struct {
 
 type exchange struct {
 	id     uint64
-	sentAt int64
+	sentAt int64 // robot's time, ns
 }
 
 // sample is a completed exchange.
 type sample struct {
 	offset int64 // robot's time minus browser's time, ns
 	bound  int64 // on its error when it was taken, ns
-	at     int64 // robot's time of it
+	at     int64 // robot's time of it, ns
 }
 
+// boundAt returns the bound on the error of the offset at a later time, ns.
 func (s sample) boundAt(now int64) int64 {
 	return s.bound + int64(clockDrift*float64(max(now-s.at, 0)))
 }
 
-// asked records the start of an exchange.
-func (c *clock) asked(id uint64, now int64) {
+// begin records the start of an exchange. Times are in ns.
+func (c *clock) begin(id uint64, now int64) {
 	c.pending[id%clockPending] = exchange{id, now}
 }
 
-// answered records the browser's time, in ns, and returns the round trip. ok is
+// finish records the browser's time, in ns, and returns the round trip. ok is
 // false for an unknown exchange.
-func (c *clock) answered(id uint64, browser, now int64) (roundTrip time.Duration, ok bool) {
+func (c *clock) finish(id uint64, browser, now int64) (roundTrip time.Duration, ok bool) {
 	e := &c.pending[id%clockPending]
 	if id == 0 || e.id != id || now < e.sentAt {
 		return 0, false
@@ -85,7 +86,7 @@ func (c *clock) best(now int64) (best sample, ok bool) {
 	return best, c.n > 0
 }
 
-// robotTime converts a browser's time to the robot's, and bounds the error. ok is
+// robotTime converts a browser's time to the robot's, and bounds the error, all in ns. ok is
 // false before the first exchange.
 func (c *clock) robotTime(browser, now int64) (at, bound int64, ok bool) {
 	s, ok := c.best(now)

@@ -9,10 +9,10 @@ import (
 // exchangeOnce runs an exchange with the given delays against a browser whose
 // clock is offset behind the robot's.
 func exchangeOnce(c *clock, id uint64, at, offset int64, there, back time.Duration) int64 {
-	c.asked(id, at)
+	c.begin(id, at)
 	browser := at + int64(there) - offset
 	done := at + int64(there+back)
-	c.answered(id, browser, done)
+	c.finish(id, browser, done)
 	return done
 }
 
@@ -58,19 +58,19 @@ func TestClock_RestartsAfterSleep(t *testing.T) {
 
 func TestClock_IgnoresUnknownAnswer(t *testing.T) {
 	var c clock
-	c.asked(3, 100)
+	c.begin(3, 100)
 	for _, id := range []uint64{0, 2, 11} {
-		if _, ok := c.answered(id, 5, 200); ok {
+		if _, ok := c.finish(id, 5, 200); ok {
 			t.Errorf("exchange %d was taken", id)
 		}
 	}
 	if _, _, ok := c.robotTime(5, 200); ok {
 		t.Error("the clock is known without an exchange")
 	}
-	if _, ok := c.answered(3, 5, 200); !ok {
+	if _, ok := c.finish(3, 5, 200); !ok {
 		t.Error("exchange 3 was not taken")
 	}
-	if _, ok := c.answered(3, 5, 300); ok {
+	if _, ok := c.finish(3, 5, 300); ok {
 		t.Error("exchange 3 was taken twice")
 	}
 }

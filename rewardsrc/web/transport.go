@@ -27,7 +27,6 @@ type transport interface {
 	goodbye()
 }
 
-// socket is a WebSocket.
 type socket struct{ conn *websocket.Conn }
 
 func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request, device *session) {

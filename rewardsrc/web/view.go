@@ -130,7 +130,6 @@ type openRequest struct {
 	dgap    float64
 }
 
-// outcome is the outcome of a press.
 type outcome struct {
 	Press  uint64 `json:"press"`
 	Status status `json:"status"`

@@ -56,7 +56,6 @@ type tensor struct {
 	values []float64
 }
 
-// readModel reads a graph.
 func readModel(path string) (*model, error) {
 	raw, err := safefile.Read(path, maxBytes)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// callResult is the result of a call.
 type callResult struct {
 	numbers []float64
 	err     error

@@ -19,7 +19,6 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// searchInput is the input of a search.
 type searchInput struct {
 	obs, candidates []float32
 	belief          tflite.Belief

@@ -9,7 +9,6 @@ import (
 	"optibfm/flightlog"
 )
 
-// replayReport is the JSON of a replay.
 type replayReport struct {
 	File       string             `json:"file"`
 	OK         bool               `json:"ok"`

@@ -144,14 +144,12 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 	return nil
 }
 
-// taskReport is the JSON of a task.
 type taskReport struct {
 	Name string `json:"name"`
 	taskstore.Task
 	Belief *beliefReport `json:"belief,omitempty"` // not of a task from a log
 }
 
-// beliefReport is the JSON of a belief.
 type beliefReport struct {
 	Labels       uint64    `json:"labels"`
 	SavedAt      time.Time `json:"saved_at"`

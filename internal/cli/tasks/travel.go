@@ -108,11 +108,11 @@ func channels(of []tflite.Channel) (list []taskstore.Channel) {
 // fits refuses a task that the robot of a configuration cannot use. where is its file.
 func fits(where string, t taskstore.Task, m setup.Model, k controller.Config) error {
 	if e := t.Exported; e != nil {
-		is := exported(t.Name, m)
-		if err := sameChannels("observation", e.Observation, is.Observation); err != nil {
+		local := exported(t.Name, m)
+		if err := sameChannels("observation", e.Observation, local.Observation); err != nil {
 			return fmt.Errorf("%s: %w", where, err)
 		}
-		if err := sameChannels("action", e.Action, is.Action); err != nil {
+		if err := sameChannels("action", e.Action, local.Action); err != nil {
 			return fmt.Errorf("%s: %w", where, err)
 		}
 	}
