@@ -28,8 +28,8 @@ type Error struct {
 const setFlag = "--set"
 
 // Error returns the place, the problem, and the line with carets below the
-// mistake, without secrets of addresses. The formatter of goccy/go-yaml is not used: it prints control
-// characters of the file to the terminal and does not cut long lines.
+// mistake, without secrets of addresses. The formatter of goccy/go-yaml is not used: it prints
+// control characters of the file to the terminal and does not cut long lines.
 func (e *Error) Error() string {
 	gutter := fmt.Sprintf("%5d | ", e.Line)
 	blank := strings.Repeat(" ", len(gutter)-2) + "| "

@@ -198,8 +198,8 @@ func (Operator) Choices(key string) []string {
 // Chosen returns the section of a registered label device, nil for another source.
 func (o Operator) Chosen() any { return o.Section(o.Source) }
 
-// OnButtons reports whether the operator has a few buttons only: a registered label device or the robot's remote
-// control. Their undo has more than one meaning.
+// OnButtons reports whether the operator has a few buttons only: a registered label device or the
+// robot's remote control. Their undo has more than one meaning.
 func (o Operator) OnButtons() bool { return o.Chosen() != nil || o.Source == SourceRemote }
 
 // NeverAsks reports whether the label mode has no requests.
@@ -299,8 +299,8 @@ func (r Run) Steps(period time.Duration) int {
 	return max(1, int(math.Round(r.EpisodeS/period.Seconds())))
 }
 
-// Default returns the configuration of the first registered robot with the first embedded model and a scripted
-// operator. Files and overrides change it.
+// Default returns the configuration of the first registered robot with the first embedded model and
+// a scripted operator. Files and overrides change it.
 func Default() File {
 	var robot Robot
 	if names := Drivers(); len(names) > 0 {

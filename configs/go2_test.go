@@ -106,7 +106,8 @@ func TestGo2_PhiReadsTheBaseAndThePolicyDoesNot(t *testing.T) {
 	}
 }
 
-// The driver of a G1 has what all networks of BFM-Zero read: phi and psi are evaluated on the robot.
+// The driver of a G1 has what all networks of BFM-Zero read: phi and psi are evaluated on the
+// robot.
 func TestG1Robot_DriverHasAllGroupsOfBFMZero(t *testing.T) {
 	f, err := Load("g1-robot")
 	fatal.If(t, err)

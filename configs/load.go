@@ -36,7 +36,8 @@ var registered []ready
 // Register adds a ready-made configuration. The first one is the default of the program.
 func Register(name, text string) { registered = append(registered, ready{name, text}) }
 
-// DefaultName is the ready-made configuration of a run without any: the first registered one, else rover.
+// DefaultName is the ready-made configuration of a run without any: the first registered one, else
+// rover.
 func DefaultName() string {
 	if len(registered) > 0 {
 		return registered[0].name
@@ -200,7 +201,8 @@ func (f File) YAML() ([]byte, error) {
 	return text, nil
 }
 
-// tree returns a configuration for the YAML writer: structs with sections of drivers as ordered maps.
+// tree returns a configuration for the YAML writer: structs with sections of drivers as ordered
+// maps.
 func tree(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Struct:

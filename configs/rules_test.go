@@ -26,8 +26,8 @@ import (
 	"optibfm/internal/sections"
 )
 
-// rules returns the rule of each key of a configuration; [] stands for each element of a list, * for each name of a
-// table.
+// rules returns the rule of each key of a configuration; [] stands for each element of a list, *
+// for each name of a table.
 func rules() map[string]keys.Rule {
 	all := map[string]keys.Rule{}
 	walk(reflect.ValueOf(Default()), "", keys.Field{}, func(path string, f keys.Field, _ reflect.Value) {

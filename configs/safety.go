@@ -57,11 +57,11 @@ type Safety struct {
 	// {channel: pitch, min: -0.5, max: 0.5}. A value outside stops the robot
 	// at once.
 	Limits []controller.StopLimit `yaml:"limits"`
-	// Start is the motion from where the robot is to a start pose, after it is armed. Without a pose it follows
-	// the policy at once, from where it is.
+	// Start is the motion from where the robot is to a start pose, after it is armed. Without a
+	// pose it follows the policy at once, from where it is.
 	Start controller.Motion `yaml:"start"`
-	// Rest is the motion to a rest pose when an operator disarms the robot; then it goes limp. Without a pose it
-	// stays where it is. A stop never moves there.
+	// Rest is the motion to a rest pose when an operator disarms the robot; then it goes limp.
+	// Without a pose it stays where it is. A stop never moves there.
 	Rest controller.Motion `yaml:"rest"`
 }
 

@@ -12,8 +12,8 @@ import (
 	"optibfm/internal/keys"
 )
 
-// TestSchema_DescriptionsAreUpToDate writes the comments of the configuration types: a program does not have its
-// own comments.
+// TestSchema_DescriptionsAreUpToDate writes the comments of the configuration types: a program does
+// not have its own comments.
 //
 //go:generate go test . -run TestSchema_DescriptionsAreUpToDate -update
 //go:embed descriptions.json
@@ -27,8 +27,8 @@ var descriptions = sync.OnceValue(func() (texts map[string]string) {
 	return texts
 })
 
-// Schema returns the JSON Schema (draft 2020-12) of a configuration of this program. Editors complete and check
-// keys with it.
+// Schema returns the JSON Schema (draft 2020-12) of a configuration of this program. Editors
+// complete and check keys with it.
 func Schema() []byte {
 	s := object{{"$schema", "https://json-schema.org/draft/2020-12/schema"}}
 	s = append(s, schemaOf(reflect.ValueOf(Default()), keys.Field{}, "", "")...)
@@ -41,8 +41,8 @@ func Schema() []byte {
 	return append(text, '\n')
 }
 
-// schemaOf returns the schema of a value with the rule of its field. A key without a comment has the description
-// of its type or of its section.
+// schemaOf returns the schema of a value with the rule of its field. A key without a comment has
+// the description of its type or of its section.
 func schemaOf(v reflect.Value, f keys.Field, path, section string) object {
 	description := f.Doc
 	if f.Name != "" {

@@ -117,8 +117,8 @@ func orOneOf(choices []string) string {
 	return ", or " + strings.Join(choices, ", ")
 }
 
-// checkRobot checks the section of the robot, of a robot with devices first each of them, then what is connected to
-// them.
+// checkRobot checks the section of the robot, of a robot with devices first each of them, then what
+// is connected to them.
 func (c *checker) checkRobot(f File) {
 	section, key := f.Robot.Chosen(), "robot."+f.Robot.Driver
 	c.checkSection(key, section)
@@ -138,7 +138,8 @@ func (c *checker) checkSection(key string, section any) {
 	}
 }
 
-// checkController checks the section controller. With a start task, fixed_z may be missing: the task has it.
+// checkController checks the section controller. With a start task, fixed_z may be missing: the
+// task has it.
 func (c *checker) checkController(f File) {
 	if f.Run.StartTask != "" && f.Controller.Strategy == controller.Fixed && len(f.Controller.FixedZ) == 0 {
 		f.Controller.Strategy = controller.Random

@@ -245,7 +245,8 @@ func (a *Agent) checkPositions(now int64) error {
 	return a.positions.check(time.Duration(now-a.sensedAt), a.safety.MaxPositionAge)
 }
 
-// beginMotion sets the last command, and the start of a motion to a pose, to where the actuators are.
+// beginMotion sets the last command, and the start of a motion to a pose, to where the actuators
+// are.
 func (a *Agent) beginMotion() {
 	a.guard.begin(a.positions.now)
 	if m := a.mover(); m != nil {
@@ -336,9 +337,10 @@ func (a *Agent) Reset() error {
 	return nil
 }
 
-// SwitchTask replaces the belief by that of another task, as Learner.SwitchTask does, before the next tick. It is an
-// operator's explicit act. It fails, and changes nothing, while a stop is latched: the operator first looks for
-// its cause. The limits of Config.Explore hold for the next z as for any other.
+// SwitchTask replaces the belief by that of another task, as Learner.SwitchTask does, before the
+// next tick. It is an operator's explicit act. It fails, and changes nothing, while a stop is
+// latched: the operator first looks for its cause. The limits of Config.Explore hold for the next z
+// as for any other.
 func (a *Agent) SwitchTask(state []float64, noise NoiseState) error {
 	if a.lifecycle.Mode() == Stopped {
 		return fmt.Errorf("controller: switch: %w (%s)", ErrFaulted, a.Cause())

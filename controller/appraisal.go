@@ -10,11 +10,12 @@ import (
 const (
 	// appraised is the number of draws of the belief that an appraisal follows.
 	appraised = 16
-	// appraisalRank is the rank of the lower bound among their shares, from 0: the second smallest of 16. The upper
-	// bound is the second largest.
+	// appraisalRank is the rank of the lower bound among their shares, from 0: the second smallest
+	// of 16. The upper bound is the second largest.
 	appraisalRank = 1
-	// appraisalWidth multiplies the standard deviation of the draws. Labels of a person deviate from the model in ways
-	// that σ does not show: mistakes have little weight, and errors of neighbouring labels are alike.
+	// appraisalWidth multiplies the standard deviation of the draws. Labels of a person deviate
+	// from the model in ways that σ does not show: mistakes have little weight, and errors of
+	// neighbouring labels are alike.
 	appraisalWidth = 2
 	// appraisalStates is the number of newest states over which a draw's values are averaged.
 	appraisalStates = 12
@@ -23,13 +24,14 @@ const (
 	directionStream = 0x64697265
 )
 
-// appraisal estimates how much of the attainable value the policy of ẑ attains. Under a draw z of the belief,
-// that is
+// appraisal estimates how much of the attainable value the policy of ẑ attains. Under a draw z of
+// the belief, that is
 //
 //	(value of π_ẑ - value of a random policy) / (value of π_z - value of a random policy)
 //
-// where the value of a policy π_y for the reward φᵀz is ψ(s, π_y(s), y)ᵀz, the mean of the ensemble, averaged
-// over the newest states. A constant reward cancels out. Each plan costs three evaluations of ψ.
+// where the value of a policy π_y for the reward φᵀz is ψ(s, π_y(s), y)ᵀz, the mean of the
+// ensemble, averaged over the newest states. A constant reward cancels out. Each plan costs three
+// evaluations of ψ.
 type appraisal struct {
 	model      tflite.Evaluator
 	hypotheses *hypotheses // of the wider draws; nil: none
@@ -44,8 +46,8 @@ type appraisal struct {
 	psi                []float32 // scratch, [E, d]
 }
 
-// appraisedDraw has the values of the policies of ẑ and of a draw, above those of random policies: sums over
-// states, older ones with less weight.
+// appraisedDraw has the values of the policies of ẑ and of a draw, above those of random policies:
+// sums over states, older ones with less weight.
 type appraisedDraw struct {
 	states               uint64
 	attained, attainable float64
@@ -77,8 +79,8 @@ func (a *appraisal) add(p *Planner, s *State) {
 	}
 	k := a.plans % appraised
 	a.plans++
-	// Each draw keeps its random numbers. Without hypotheses, its deviation from ẑ in units of the belief's
-	// deviation then stays the same.
+	// Each draw keeps its random numbers. Without hypotheses, its deviation from ẑ in units of the
+	// belief's deviation then stays the same.
 	a.source.Seed(p.cfg.Seed^appraisalStream, splitMix64(k))
 	scale := appraisalWidth * s.Scale
 	if a.hypotheses.weigh(p.belief, scale) {
@@ -116,7 +118,8 @@ func (a *appraisal) value(obs []float32, y []float64) (value float64, ok bool) {
 	return value, finite(value)
 }
 
-// share returns the share of the attainable value that ẑ attains, zero before there are enough states.
+// share returns the share of the attainable value that ẑ attains, zero before there are enough
+// states.
 func (a *appraisal) share() Interval {
 	for k, d := range a.draws {
 		if d.states < appraisalStates/2 {

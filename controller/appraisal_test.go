@@ -18,7 +18,8 @@ type evaluatorStub struct {
 
 func (m *evaluatorStub) Psi(dst, _, _ []float32, z []float64) error { return m.psi(dst, z) }
 
-// fan draws z from a fan of unit vectors in the plane of the first two coordinates, at these angles to the first.
+// fan draws z from a fan of unit vectors in the plane of the first two coordinates, at these angles
+// to the first.
 type fan struct {
 	BeliefSampler
 	angles []float64
@@ -31,9 +32,10 @@ func (f *fan) Gaussian(dst []float64, _ *posterior.Belief, _ float64, _ *rand.Ra
 	f.next++
 }
 
-// appraisedAt returns Known after n plans for a model whose successor features lie on a circle: the policy of a
-// y in the plane of the fan has ψ = y/‖y‖, so that its value for a unit z is the cosine of their angle. All other
-// policies have ψ = 0. A reward that all policies share comes on top. The belief's mean is the first axis.
+// appraisedAt returns Known after n plans for a model whose successor features lie on a circle: the
+// policy of a y in the plane of the fan has ψ = y/‖y‖, so that its value for a unit z is the cosine
+// of their angle. All other policies have ψ = 0. A reward that all policies share comes on top. The
+// belief's mean is the first axis.
 func appraisedAt(t *testing.T, angles []float64, n int, spoil func(dst []float32) error) Interval {
 	t.Helper()
 	m := &evaluatorStub{stubModel: newStub(rigObs, rigAction, rigLatent)}

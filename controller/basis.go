@@ -20,12 +20,13 @@ import (
 //
 //	r(s) = gᵀe(s) + zᵀ(φ(s) - μ),   (g, z) ~ N(0, LLᵀ)
 //
-// with residuals e [K], see [tflite.Residuals]. The belief is over u with (g, z) = Lu, so that its prior is
-// isotropic, and a label at s has the features Lᵀ(e(s), φ(s) - μ). A constant reward then belongs to the
-// offset of the operator's scale. What φ cannot express of a reward belongs to g. The task is z alone.
+// with residuals e [K], see [tflite.Residuals]. The belief is over u with (g, z) = Lu, so that its
+// prior is isotropic, and a label at s has the features Lᵀ(e(s), φ(s) - μ). A constant reward then
+// belongs to the offset of the operator's scale. What φ cannot express of a reward belongs to g.
+// The task is z alone.
 //
-// L is upper triangular. Therefore z depends on the last d entries of u alone, and L R⁻¹ of these, the factor
-// of z's covariance that the models' search takes, is upper triangular too.
+// L is upper triangular. Therefore z depends on the last d entries of u alone, and L R⁻¹ of these,
+// the factor of z's covariance that the models' search takes, is upper triangular too.
 type Basis struct {
 	mean      []float64 // μ, [d]
 	residuals tflite.Residuals
@@ -74,8 +75,8 @@ func rowStart(d, k int) int { return k*d - k*(k-1)/2 }
 
 func (b *Basis) at(i, j int) float64 { return b.root[rowStart(b.size(), i)+j-i] }
 
-// features writes the features of an observation [O] with φ [d] to dst [size]. x [size] is scratch. Without an
-// observation the residuals are 0.
+// features writes the features of an observation [O] with φ [d] to dst [size]. x [size] is scratch.
+// Without an observation the residuals are 0.
 func (b *Basis) features(dst, x, phi []float64, obs []float32) {
 	b.centre(x, phi, obs)
 	clear(dst)
@@ -161,7 +162,8 @@ func (b *Basis) along(dst, z []float64) {
 	floats.Scale(lengths[len(lengths)/2], dst)
 }
 
-// multiply replaces the upper triangular matrix m [d, d], row-major, by the product of the last rows of L with it.
+// multiply replaces the upper triangular matrix m [d, d], row-major, by the product of the last
+// rows of L with it.
 func (b *Basis) multiply(m []float64) {
 	d := b.dim()
 	root := b.taskRoot()
@@ -225,8 +227,8 @@ func (c Config) Mean(dst []float64, b *posterior.Belief) {
 	}
 }
 
-// Estimate writes ẑ, the estimate of z under a belief b of this configuration and scale, [Learner.Scale], to
-// dst [d]: with Hypotheses the mean of z under them, else Mean. It allocates.
+// Estimate writes ẑ, the estimate of z under a belief b of this configuration and scale,
+// [Learner.Scale], to dst [d]: with Hypotheses the mean of z under them, else Mean. It allocates.
 func (c Config) Estimate(dst []float64, b *posterior.Belief, scale float64) {
 	c.Mean(dst, b)
 	if h := newHypotheses(c, len(dst)); h.weigh(b, scale) {
@@ -235,8 +237,8 @@ func (c Config) Estimate(dst []float64, b *posterior.Belief, scale float64) {
 	}
 }
 
-// Spread writes the upper triangular S [d, d], row-major, with the covariance SSᵀ of z under a belief b of
-// this configuration and scale, [Learner.Scale]. O(d³).
+// Spread writes the upper triangular S [d, d], row-major, with the covariance SSᵀ of z under a
+// belief b of this configuration and scale, [Learner.Scale]. O(d³).
 func (c Config) Spread(dst []float64, b *posterior.Belief, scale float64) {
 	b.InvR(dst)
 	if basis := c.basis(); basis != nil {
@@ -250,8 +252,8 @@ func (c Config) Spread(dst []float64, b *posterior.Belief, scale float64) {
 	}
 }
 
-// Expected returns the label that z [d] and an operator's zero predict at φ [d]: zero + (φ - μ)ᵀz. Without
-// a task prior, μ is 0.
+// Expected returns the label that z [d] and an operator's zero predict at φ [d]: zero + (φ - μ)ᵀz.
+// Without a task prior, μ is 0.
 func (c Config) Expected(phi, z []float64, zero float64) float64 {
 	sum := zero
 	basis := c.basis()

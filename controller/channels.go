@@ -16,8 +16,8 @@ import (
 var ErrMismatch = errors.New("robot and model do not match")
 
 // CheckChannels compares the channels of a robot with those of a model: number, name,
-// unit and order. It skips a list without names: see [Named]. The error shows both lists side by side
-// and marks the rows that differ.
+// unit and order. It skips a list without names: see [Named]. The error shows both lists side by
+// side and marks the rows that differ.
 func CheckChannels(robot hal.Spec, observation, action []tflite.Channel) error {
 	return errors.Join(
 		compareChannels(robot.Name, "observation", robot.Obs, observation),
@@ -53,8 +53,8 @@ func compareChannels(robot, list string, have []hal.Channel, want []tflite.Chann
 		robot, list, ErrMismatch, different, max(len(have), len(want)), table)
 }
 
-// channelText is a channel's name and unit, with unprintable characters escaped: names come from files
-// and other machines.
+// channelText is a channel's name and unit, with unprintable characters escaped: names come from
+// files and other machines.
 func channelText(name, unit string) string {
 	if unit != "" {
 		name += " [" + unit + "]"

@@ -57,8 +57,8 @@ type Config struct {
 	Prior string `yaml:"prior"`
 	// Lambda is the precision of the prior, in [1e-9, 1e9]. 1 leaves the task prior as it is.
 	Lambda float64 `yaml:"lambda" rule:"[1e-9, 1e9]"`
-	// Hypotheses weighs the examples of the task prior by the labels, while there are at most 300 labels. It
-	// affects thompson and ẑ.
+	// Hypotheses weighs the examples of the task prior by the labels, while there are at most 300
+	// labels. It affects thompson and ẑ.
 	Hypotheses bool `yaml:"hypotheses"`
 	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. 0: the zero is 0.
 	Offset float64 `yaml:"offset" rule:"[0, 1e6]"`
@@ -86,8 +86,8 @@ type Config struct {
 	// Basis is that of the model's task prior. Prior task requires it.
 	Basis *Basis `yaml:"-" json:",omitempty"`
 
-	// FormerTasks are further hypotheses: saved tasks in the coordinates of Basis, see FormerTask. They are no
-	// part of these coordinates.
+	// FormerTasks are further hypotheses: saved tasks in the coordinates of Basis, see FormerTask.
+	// They are no part of these coordinates.
 	FormerTasks [][]float64 `yaml:"-" json:",omitempty"`
 }
 
@@ -103,9 +103,10 @@ type DrawConfig struct {
 	Scale float64 `yaml:"scale" rule:"[0, 1000]"`     // of the standard deviation; 1: as in the paper; 0: z is ẑ
 	Held  float64 `yaml:"held" rule:"[0, 1]"`         // share of the variance that is held, in [0, 1]; 0: as in the paper
 	Ticks uint64  `yaml:"hold_ticks" rule:"[1, inf)"` // for which it is held, at least 1
-	// Dither is the standard deviation of noise on each element of z, new in each plan, in units of ‖z‖, in
-	// [0, 1e3]. It frees a robot from states that a policy does not leave: it applies while z expects less
-	// reward in the present state than in the average state. 0: none, as in the paper.
+	// Dither is the standard deviation of noise on each element of z, new in each plan, in units of
+	// ‖z‖, in [0, 1e3]. It frees a robot from states that a policy does not leave: it applies while
+	// z expects less reward in the present state than in the average state. 0: none, as in the
+	// paper.
 	Dither float64 `yaml:"dither" rule:"[0, 1000]"`
 }
 
@@ -130,7 +131,8 @@ type GateConfig struct {
 	LabelsPerMinute float64 `yaml:"labels_per_minute" rule:"[0, 1000]"`
 	// StopWhenLearnt estimates when the task is learnt, and then asks for no labels.
 	StopWhenLearnt bool `yaml:"stop_when_learnt"`
-	// Relearn restarts the inference when labels show another task. The operator can take this back.
+	// Relearn restarts the inference when labels show another task. The operator can take this
+	// back.
 	Relearn bool `yaml:"relearn"`
 	// Pause is hold to let the robot stand still while a request is open.
 	Pause string `yaml:"pause" rule:"hold|"`
@@ -209,12 +211,13 @@ func Preset(name string) Config {
 	return DefaultConfig()
 }
 
-// personBeta is β for the strategy ucb with few labels. The bonus β‖ψ‖ adds the uncertainty of every step of the
-// horizon: with the paper's 1 it outweighs what few labels say.
+// personBeta is β for the strategy ucb with few labels. The bonus β‖ψ‖ adds the uncertainty of
+// every step of the horizon: with the paper's 1 it outweighs what few labels say.
 const personBeta = 0.01
 
-// PersonConfig returns what learns best from the few, late and imprecise labels of a person: thompson with
-// the model's task prior, an offset, an estimated noise with heavy tails, and smaller draws that are held.
+// PersonConfig returns what learns best from the few, late and imprecise labels of a person:
+// thompson with the model's task prior, an offset, an estimated noise with heavy tails, and smaller
+// draws that are held.
 func PersonConfig() Config {
 	c := DefaultConfig()
 	c.Preset, c.Strategy = Person, Thompson
@@ -254,8 +257,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// PaperBelief returns a configuration with the paper's prior, noise and draws and no other values: those
-// of programs that could not configure them.
+// PaperBelief returns a configuration with the paper's prior, noise and draws and no other values:
+// those of programs that could not configure them.
 func PaperBelief() Config {
 	return Config{Prior: Isotropic, Draw: DrawConfig{Scale: 1, Ticks: 1}}
 }
@@ -360,8 +363,8 @@ func (v *mistakes) add(key string, found any, fix string) {
 	v.errs = append(v.errs, &FieldError{Key: key, Found: found, Fix: fix})
 }
 
-// breaches adds the values that break the rules of their keys. The logs of earlier programs have no preset and no
-// credit.answers.
+// breaches adds the values that break the rules of their keys. The logs of earlier programs have no
+// preset and no credit.answers.
 func (v *mistakes) breaches(c Config) {
 	keys.Each(reflect.ValueOf(c), func(path string, x reflect.Value, r keys.Rule) {
 		if x.Kind() == reflect.String && x.IsZero() && (path == "preset" || path == "credit.answers") {
@@ -433,8 +436,8 @@ func (c Config) nuisance() int {
 	return n
 }
 
-// priorPrecision returns the precision of the belief's prior. With an estimated σ, the belief is that of
-// labels with σ = 1.
+// priorPrecision returns the precision of the belief's prior. With an estimated σ, the belief is
+// that of labels with σ = 1.
 func (c Config) priorPrecision() float64 {
 	if !c.Noise.Estimate {
 		return c.Lambda

@@ -90,12 +90,12 @@
 // With a task prior ([Basis]) the belief is over u with (g, z) = Lu, and the features of
 // a label are Lᵀ(e, φ - μ): the residuals e of the prior, which φ does not express, have
 // their own coefficients g. With Config.Hypotheses the planner weighs random rewards and
-// saved tasks by the labels and draws z around them, while there are few labels. With Config.Offset an
-// additional constant feature models the operator's zero. With Config.Noise the belief holds
-// labels of unit noise, σ is estimated from their residuals, and Student's t gives a label
-// that contradicts the others less weight. [Learner.Settle] revises the weights of the newest labels,
-// at most one in a tick ([Revision]). Configuration and log keep z: [Config.Mean] and
-// [Config.Spread] convert.
+// saved tasks by the labels and draws z around them, while there are few labels. With Config.Offset
+// an additional constant feature models the operator's zero. With Config.Noise the belief holds
+// labels of unit noise, σ is estimated from their residuals, and Student's t gives a label that
+// contradicts the others less weight. [Learner.Settle] revises the weights of the newest labels, at
+// most one in a tick ([Revision]). Configuration and log keep z: [Config.Mean] and [Config.Spread]
+// convert.
 //
 // # Requests
 //
@@ -108,22 +108,22 @@
 //     as long after each further expiry, up to backoff_max_s, until an answer comes.
 //     Before the first label that counts, the pause does not grow.
 //
-// With pause hold, the robot stands still in the ticks after the one of an open request (FlagHeld): the action is
-// the failsafe output or the last command ([Parts].Hold), within the rate limits. The states of held ticks do not
-// enter the history, so no label is about them, their time does not count for [Proficiency], and with
-// turn_deg_per_s z does not turn.
+// With pause hold, the robot stands still in the ticks after the one of an open request (FlagHeld):
+// the action is the failsafe output or the last command ([Parts].Hold), within the rate limits. The
+// states of held ticks do not enter the history, so no label is about them, their time does not
+// count for [Proficiency], and with turn_deg_per_s z does not turn.
 //
 // With labels_per_minute, κ adapts to the operator: see [Pace]. The agent opens
 // no request while the operator cannot be reached ([rewardsrc.Reachable],
 // FlagUnreachable).
 //
-// With stop_when_learnt, the planner estimates which share of the attainable value ẑ attains ([Plan].Known), the
-// learner counts the labels that the belief predicted and compares it with a constant ([Evidence]), and [Proficiency]
-// decides from these whether the task is learnt (FlagLearnt). For a learnt task the agent asks only while
-// the newest label was not predicted, and thompson follows ẑ. With relearn, evidence of a changed task
-// (FlagChanged) makes the next tick begin again with the labels since ([Learner.Relearn]). For a minute
-// (FlagKeepable) a [rewardsrc.Keep] takes that back.
-// [Agent.SwitchTask] replaces the belief by that of a saved task
+// With stop_when_learnt, the planner estimates which share of the attainable value ẑ attains
+// ([Plan].Known), the learner counts the labels that the belief predicted and compares it with a
+// constant ([Evidence]), and [Proficiency] decides from these whether the task is learnt
+// (FlagLearnt). For a learnt task the agent asks only while the newest label was not predicted, and
+// thompson follows ẑ. With relearn, evidence of a changed task (FlagChanged) makes the next tick
+// begin again with the labels since ([Learner.Relearn]). For a minute (FlagKeepable) a
+// [rewardsrc.Keep] takes that back. [Agent.SwitchTask] replaces the belief by that of a saved task
 // (FlagSwitched).
 //
 // The source is notified of opened and closed requests. Requests also expire

@@ -9,38 +9,40 @@ import (
 )
 
 const (
-	// changedAt is the log Bayes factor, nats, at which a task counts as changed. After the operator refused a
-	// change it is twice as large.
+	// changedAt is the log Bayes factor, nats, at which a task counts as changed. After the
+	// operator refused a change it is twice as large.
 	changedAt = 8
 	// suspected is the largest number of labels for which a change can be suspected.
 	suspected = 60
-	// discounted is the weight that is left to the former belief when it is to follow new labels quickly.
+	// discounted is the weight that is left to the former belief when it is to follow new labels
+	// quickly.
 	discounted = 0.2
 	// mistaken and oftenMistaken are shares of labels that are mistakes.
 	mistaken, oftenMistaken = 0.05, 0.3
-	// remembered is the number of labels over which the best constant is estimated, hitKeep the weight of a
-	// label's hit after the next label of its kind.
+	// remembered is the number of labels over which the best constant is estimated, hitKeep the
+	// weight of a label's hit after the next label of its kind.
 	remembered = 100
 	hitKeep    = 0.985
-	// firstJudged is the number of labels before which no change is suspected. Each kind, above and below the best
-	// constant, has at least kindJudged. betterThanGuessing is the least skill.
+	// firstJudged is the number of labels before which no change is suspected. Each kind, above and
+	// below the best constant, has at least kindJudged. betterThanGuessing is the least skill.
 	firstJudged        = 15
 	kindJudged         = 4
 	betterThanGuessing = 0.1
 )
 
-// Evidence measures how well the belief predicts labels before it learns them, and whether another belief would
-// predict the newest ones better.
+// Evidence measures how well the belief predicts labels before it learns them, and whether another
+// belief would predict the newest ones better.
 type Evidence struct {
-	// Change is the log Bayes factor of a changed task, nats: the newest labels under a belief that has only these,
-	// against the best of the present belief, of the present belief if three labels of ten were mistakes, and of
-	// the present belief with a fifth of its weight. 0: no change is suspected.
+	// Change is the log Bayes factor of a changed task, nats: the newest labels under a belief that
+	// has only these, against the best of the present belief, of the present belief if three labels
+	// of ten were mistakes, and of the present belief with a fifth of its weight. 0: no change is
+	// suspected.
 	Change float64
 	// Labels is the number of these labels. Those of successive ticks count once in half a second.
 	Labels uint64
-	// Skill is the share of labels above the best constant that the belief predicted to be above it, plus the share
-	// of those below, minus 1: 0 for each constant, 1 for a belief that is never wrong. SkillError is its standard
-	// error.
+	// Skill is the share of labels above the best constant that the belief predicted to be above
+	// it, plus the share of those below, minus 1: 0 for each constant, 1 for a belief that is never
+	// wrong. SkillError is its standard error.
 	Skill, SkillError float64
 }
 
@@ -56,8 +58,8 @@ const (
 // least is Skill less its standard error.
 func (e Evidence) least() float64 { return e.Skill - e.SkillError }
 
-// BeatsGuessing reports whether the belief predicts labels better than a constant does. Without that, an appraisal
-// by the same belief means nothing.
+// BeatsGuessing reports whether the belief predicts labels better than a constant does. Without
+// that, an appraisal by the same belief means nothing.
 func (e Evidence) BeatsGuessing() bool { return e.SkillError < unknown && e.least() > 0 }
 
 // Words compares the predictions of labels with a value with those of a constant.
@@ -73,7 +75,8 @@ func (e Evidence) Words() string {
 	return "predicts you well"
 }
 
-// Judgement is Words with the bounds of the share of the attainable value, where they are known and mean something.
+// Judgement is Words with the bounds of the share of the attainable value, where they are known and
+// mean something.
 func (e Evidence) Judgement(known Interval) string {
 	if !known.Known() || !e.BeatsGuessing() {
 		return e.Words()
@@ -82,14 +85,14 @@ func (e Evidence) Judgement(known Interval) string {
 }
 
 // evidence computes Evidence. It is a cumulative sum test (Page, "Continuous Inspection Schemes",
-// 1954): when the log Bayes factor falls to 0, the test suspects a change from the next label on. It
-// suspects none until the belief predicts labels of both kinds better than a constant does.
+// 1954): when the log Bayes factor falls to 0, the test suspects a change from the next label on.
+// It suspects none until the belief predicts labels of both kinds better than a constant does.
 //
-// A belief with labels of a few kinds of states alone fits them better than one with labels of all states, because no
-// reward is exactly linear in the features. Therefore the new belief must also surpass the former one with less
-// weight, which fits as closely and begins from the former task. A state of a new kind has a wide prediction under
-// all of them and is not evidence. After a real change, an empty belief predicts better than one that begins from the
-// former task.
+// A belief with labels of a few kinds of states alone fits them better than one with labels of all
+// states, because no reward is exactly linear in the features. Therefore the new belief must also
+// surpass the former one with less weight, which fits as closely and begins from the former task. A
+// state of a new kind has a wide prediction under all of them and is not evidence. After a real
+// change, an empty belief predicts better than one that begins from the former task.
 type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
 
@@ -116,7 +119,8 @@ func (h *hits) add(right bool) {
 	}
 }
 
-// rate returns the share of right predictions, with one right and one wrong prediction in advance, and its variance.
+// rate returns the share of right predictions, with one right and one wrong prediction in advance,
+// and its variance.
 func (h *hits) rate() (rate, variance float64) {
 	rate = (h.right + 1) / (h.all + 2)
 	return rate, rate * (1 - rate) / (h.all + 2)
@@ -155,8 +159,8 @@ func (e *evidence) drop() {
 	}
 }
 
-// add weighs a label that l is about to learn, with its features in l.phi. counts is false for a label so
-// close to the one before that it is the same evidence.
+// add weighs a label that l is about to learn, with its features in l.phi. counts is false for a
+// label so close to the one before that it is the same evidence.
 func (e *evidence) add(l *Learner, a *AppliedLabel, counts bool) {
 	if e == nil || a.Kind == rewardsrc.Goal {
 		return
@@ -222,7 +226,8 @@ func (e *evidence) compare(l *Learner, a *AppliedLabel) {
 	e.out.Labels++
 }
 
-// score notes whether the belief predicted on which side of the best constant a label is, and updates the constant.
+// score notes whether the belief predicted on which side of the best constant a label is, and
+// updates the constant.
 func (e *evidence) score(predicted, value float64) {
 	kind := 0
 	if value > e.constant {

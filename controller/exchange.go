@@ -39,8 +39,8 @@ type StateHeader struct {
 	Scale   float64 // standard deviation of z in units of R⁻¹
 	Noise   NoiseState
 	Learnt  uint64 // 1: the task is learnt, see Proficiency
-	// Switches counts how often another belief replaced this one: Agent.SwitchTask, a changed task, and a
-	// rewardsrc.Keep. After each the planner makes a new plan.
+	// Switches counts how often another belief replaced this one: Agent.SwitchTask, a changed task,
+	// and a rewardsrc.Keep. After each the planner makes a new plan.
 	Switches uint64
 }
 
@@ -63,8 +63,9 @@ type PlanHeader struct {
 	Known     Interval
 }
 
-// Interval is the share of the attainable value that the policy of ẑ attains, in [0, 1]: the median of draws of the
-// belief and, of 16 draws, the second smallest and the second largest. It is zero if unknown.
+// Interval is the share of the attainable value that the policy of ẑ attains, in [0, 1]: the median
+// of draws of the belief and, of 16 draws, the second smallest and the second largest. It is zero
+// if unknown.
 type Interval struct{ Low, Middle, High float64 }
 
 // Known reports whether there was an estimate.

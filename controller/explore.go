@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ExploreConfig limits the z that the agent follows, for any z of the planner. Only its direction is limited; it keeps
-// the norm of the planned z.
+// ExploreConfig limits the z that the agent follows, for any z of the planner. Only its direction
+// is limited; it keeps the norm of the planned z.
 type ExploreConfig struct {
 	Tasks []string `yaml:"tasks"` // vetted tasks: saved tasks that are known to be safe
 	// UntilLabel follows the first vetted task until a label of the run is applied.
@@ -51,7 +51,8 @@ func (e ExploreConfig) checkVetted(v *mistakes, d int) {
 	}
 }
 
-// checkOverlap refuses a vetted task that a z with a limited turn can never reach: its cone meets no earlier one.
+// checkOverlap refuses a vetted task that a z with a limited turn can never reach: its cone meets
+// no earlier one.
 func (e ExploreConfig) checkOverlap(v *mistakes) {
 	for i, z := range e.Vetted {
 		nearest := math.Inf(1)
@@ -78,7 +79,8 @@ func AngleDeg(x, y []float64) float64 {
 	return 2 * math.Atan2(math.Sqrt(difference), math.Sqrt(sum)) * 180 / math.Pi
 }
 
-// explorer applies the limits of ExploreConfig to z on the control thread. It works on directions: vectors of norm 1.
+// explorer applies the limits of ExploreConfig to z on the control thread. It works on directions:
+// vectors of norm 1.
 type explorer struct {
 	vetted  [][]float64 // directions of the vetted tasks
 	within  arc         // largest angle to the nearest of them
@@ -127,11 +129,12 @@ func newExplorer(cfg ExploreConfig, d int, period time.Duration) (*explorer, err
 // restart forgets the last z: a simulator was reset.
 func (e *explorer) restart() { e.started = false }
 
-// hold follows the first vetted task until the next label: the run switched to a task without labels.
+// hold follows the first vetted task until the next label: the run switched to a task without
+// labels.
 func (e *explorer) hold() { e.held = e.until }
 
-// limit replaces the z of a tick by the one that the agent may follow. z is finite and not 0. A tick of an agent that
-// skipped periods turns z by one period's angle. O(nd) for n vetted tasks.
+// limit replaces the z of a tick by the one that the agent may follow. z is finite and not 0. A
+// tick of an agent that skipped periods turns z by one period's angle. O(nd) for n vetted tasks.
 func (e *explorer) limit(t *Tick) {
 	e.held = e.held && !t.Taught()
 	if e.held {
@@ -159,9 +162,9 @@ func (e *explorer) limit(t *Tick) {
 	}
 }
 
-// approach makes next the direction one turn from last towards next. If that leaves all cones, it is moved into
-// the cone of last. That does not make the turn larger: the cone is convex, since its angle is below 90°, and the
-// turn is at most 90°.
+// approach makes next the direction one turn from last towards next. If that leaves all cones, it
+// is moved into the cone of last. That does not make the turn larger: the cone is convex, since its
+// angle is below 90°, and the turn is at most 90°.
 func (e *explorer) approach() {
 	rotate(e.next, e.last, e.next, e.turn)
 	if task := e.nearest(e.next); task != nil && e.within.exceeded(task, e.next) {
@@ -194,8 +197,8 @@ func (e *explorer) enter(x, task []float64) (moved bool) {
 
 func (a arc) exceeded(x, y []float64) bool { return a.on && chordSq(x, y) > a.chordSq }
 
-// rotate makes dst the direction at angle a from the direction from, on the great circle towards to. If to is
-// opposite to from it takes one of the great circles. dst may be to.
+// rotate makes dst the direction at angle a from the direction from, on the great circle towards
+// to. If to is opposite to from it takes one of the great circles. dst may be to.
 func rotate(dst, from, to []float64, a arc) {
 	if !orthogonal(dst, to, from) && !anyOrthogonal(dst, from) {
 		copy(dst, from) // d = 1
@@ -220,8 +223,9 @@ func anyOrthogonal(dst, y []float64) bool {
 	return orthogonal(dst, dst, y)
 }
 
-// orthogonal makes dst the direction of the part of x that is orthogonal to y; x and y are directions. The second
-// round removes the rounding errors of the first. It returns false if that part is too small.
+// orthogonal makes dst the direction of the part of x that is orthogonal to y; x and y are
+// directions. The second round removes the rounding errors of the first. It returns false if that
+// part is too small.
 func orthogonal(dst, x, y []float64) bool {
 	copy(dst, x)
 	for range 2 {

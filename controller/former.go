@@ -9,8 +9,8 @@ import (
 // keepS is the time in which the operator can take back that the task has changed.
 const keepS = 60
 
-// formerTask is the belief before the newest change of the task. While the operator may keep it, it learns all labels
-// too.
+// formerTask is the belief before the newest change of the task. While the operator may keep it, it
+// learns all labels too.
 type formerTask struct {
 	belief *posterior.Belief // nil: Config.Gate has no Relearn
 	noise  NoiseState
@@ -31,7 +31,8 @@ func newFormerTask(cfg Config, d int, period time.Duration) (f formerTask, err e
 // Changed reports whether the newest labels are evidence that the task has changed, see Evidence.
 func (l *Learner) Changed() bool { return l.evidence.changed() }
 
-// Evidence returns what the labels say about the belief. It is zero unless Config.Gate has StopWhenLearnt or Relearn.
+// Evidence returns what the labels say about the belief. It is zero unless Config.Gate has
+// StopWhenLearnt or Relearn.
 func (l *Learner) Evidence() Evidence {
 	if l.evidence == nil {
 		return Evidence{}
@@ -39,11 +40,12 @@ func (l *Learner) Evidence() Evidence {
 	return l.evidence.out
 }
 
-// Relearn begins the belief again with the labels since the task changed (Changed). The former belief remains for a
-// minute from a tick on: Keep restores it. The agent calls Relearn in the tick after FlagChanged. Without
-// Config.Gate.Relearn, or a suspected change, it does nothing. O(n d²) for n of these labels, at most 256,
-// in one tick (BenchmarkLearner_Relearn: 1 ms for d = 100, 5.5 ms for d = 256 on an AMD EPYC): above d = 100 and with
-// periods of a few ms it may skip a period once.
+// Relearn begins the belief again with the labels since the task changed (Changed). The former
+// belief remains for a minute from a tick on: Keep restores it. The agent calls Relearn in the tick
+// after FlagChanged. Without Config.Gate.Relearn, or a suspected change, it does nothing. O(n d²)
+// for n of these labels, at most 256, in one tick (BenchmarkLearner_Relearn: 1 ms for d = 100, 5.5
+// ms for d = 256 on an AMD EPYC): above d = 100 and with periods of a few ms it may skip a period
+// once.
 func (l *Learner) Relearn(tick uint64) {
 	e := l.evidence
 	if l.former.belief == nil || e == nil || !e.open {
@@ -79,8 +81,8 @@ func (l *Learner) Relearn(tick uint64) {
 // Keepable reports whether Keep would restore a former task.
 func (l *Learner) Keepable() bool { return l.former.open }
 
-// Former writes the belief before the newest change to state [posterior.StateLen], with its noise, once for each
-// change.
+// Former writes the belief before the newest change to state [posterior.StateLen], with its noise,
+// once for each change.
 func (l *Learner) Former(state []float64) (noise NoiseState, hash uint64, ok bool) {
 	f := &l.former
 	if !f.fresh {
@@ -111,8 +113,8 @@ func (l *Learner) keep() Outcome {
 	return Applied
 }
 
-// learnFormer gives the former belief a label that the present one learns, with the features in l.phi, and returns
-// its weight there.
+// learnFormer gives the former belief a label that the present one learns, with the features in
+// l.phi, and returns its weight there.
 func (l *Learner) learnFormer(reward, weight float64) float64 {
 	if !l.former.open || l.former.belief.Update(l.phi, reward, weight) != nil {
 		return 0

@@ -159,7 +159,8 @@ func (g *Gate) Answer(id uint64) (rewardsrc.Request, bool) {
 	return g.close(rewardsrc.Answered), true
 }
 
-// Forget closes the open request as expired, without a pause. Earlier requests can no longer be answered.
+// Forget closes the open request as expired, without a pause. Earlier requests can no longer be
+// answered.
 func (g *Gate) Forget() (rewardsrc.Request, bool) {
 	clear(g.known[:])
 	if g.open.State != rewardsrc.Open {

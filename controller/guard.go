@@ -56,8 +56,8 @@ func (g *guard) restart() {
 	g.badTicks = 0
 }
 
-// begin sets the last action to where the actuators are: their measured positions, else the idle outputs. A measured
-// channel whose position is not known stays as it is.
+// begin sets the last action to where the actuators are: their measured positions, else the idle
+// outputs. A measured channel whose position is not known stays as it is.
 func (g *guard) begin(measured []float32) {
 	for i, c := range g.action {
 		switch x := measured[i]; {
@@ -70,7 +70,8 @@ func (g *guard) begin(measured []float32) {
 	g.badTicks = 0
 }
 
-// rest sets the last action to the outputs of a disarmed robot: positions stay, the others are idle.
+// rest sets the last action to the outputs of a disarmed robot: positions stay, the others are
+// idle.
 func (g *guard) rest() {
 	for i := range g.action {
 		if !g.action[i].IsPosition() {
@@ -108,8 +109,8 @@ func (g *guard) limit(action []float32) (limited, ok bool) {
 	return limited, true
 }
 
-// convert converts the policy's action from [-1, 1] to the robot's units, in place. If a number is not finite, ok
-// is false and the action becomes the last one.
+// convert converts the policy's action from [-1, 1] to the robot's units, in place. If a number is
+// not finite, ok is false and the action becomes the last one.
 func (g *guard) convert(action []float32) (ok bool) {
 	for _, x := range action {
 		if !finite(float64(x)) {
@@ -137,7 +138,8 @@ func (g *guard) bound(channel int, wanted float32) float32 {
 	return min(max(x, g.last[channel]-g.step[channel]), g.last[channel]+g.step[channel])
 }
 
-// hold writes the action with which the robot stands still, and reports whether a rate limit delays it.
+// hold writes the action with which the robot stands still, and reports whether a rate limit delays
+// it.
 func (g *guard) hold(action []float32, how string) (limited bool) {
 	g.repeat(action)
 	if how == HoldLast {

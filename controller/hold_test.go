@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// newHoldRig returns an agent whose robot stands still while it asks. Its requests are open for ten ticks and
-// pause for ten.
+// newHoldRig returns an agent whose robot stands still while it asks. Its requests are open for ten
+// ticks and pause for ten.
 func newHoldRig(t *testing.T, hold string, change func(*Config)) *rig {
 	t.Helper()
 	r := newRig(t, func(c *Config) {

@@ -16,7 +16,8 @@ import (
 const (
 	// gaussianShare is the probability of a task that is like no example.
 	gaussianShare = 0.2
-	// amplitude and amplitudeDeviation describe the factor between a task's reward and that of its hypothesis.
+	// amplitude and amplitudeDeviation describe the factor between a task's reward and that of its
+	// hypothesis.
 	amplitude, amplitudeDeviation = 0.8, 0.5
 	// MaxFormerTasks is the largest number of Config.FormerTasks.
 	MaxFormerTasks = 32
@@ -24,21 +25,23 @@ const (
 	maxWeighed = 300
 )
 
-// spreads are the shares of the prior's variance around a hypothesis: a task is more or less like an example. Each
-// has the same probability.
+// spreads are the shares of the prior's variance around a hypothesis: a task is more or less like
+// an example. Each has the same probability.
 var spreads = []float64{0.1, 0.3, 0.7}
 
-// hypotheses sharpen a Gaussian belief while it has few labels. Tasks are not normally distributed: a reward
-// often depends on few channels, and its range is known. The examples of a task prior are random rewards m_k in
-// the coordinates u of the belief. Hypotheses replace the prior u ~ N(0, I/λ) by
+// hypotheses sharpen a Gaussian belief while it has few labels. Tasks are not normally distributed:
+// a reward often depends on few channels, and its range is known. The examples of a task prior are
+// random rewards m_k in the coordinates u of the belief. Hypotheses replace the prior u ~ N(0, I/λ)
+// by
 //
 //	u ~ N(a m_k, s I/λ),   a ~ N(0.8, 0.5²),   with probability 0.8, each k and each s of spreads with the same
 //	u ~ N(0, I/λ)                              with probability 0.2
 //
-// and leave that of the operator's zero as it is. Config.FormerTasks are further m_k, with half of the probability
-// of the m_k together. The weight of a hypothesis is its probability given the labels, with a and u integrated out.
-// All follows from the belief: given a, k and s, u has the precision V - D + P = UᵀU and the mean
-// U⁻¹(U⁻ᵀb + a U⁻ᵀP m_k), where P is the prior precision around a hypothesis.
+// and leave that of the operator's zero as it is. Config.FormerTasks are further m_k, with half of
+// the probability of the m_k together. The weight of a hypothesis is its probability given the
+// labels, with a and u integrated out. All follows from the belief: given a, k and s, u has the
+// precision V - D + P = UᵀU and the mean U⁻¹(U⁻ᵀb + a U⁻ᵀP m_k), where P is the prior precision
+// around a hypothesis.
 type hypotheses struct {
 	label  float64 // weight in the belief of a label of confidence 1
 	lambda float64 // precision of the prior where σ is 1
@@ -121,10 +124,10 @@ func newLayer(spread, probability float64, means *mat.Dense, weights []float64) 
 	}
 }
 
-// FormerTask returns u [K+d] of a saved task for FormerTasks: the mean under its belief b of this configuration and
-// scale, [Learner.Scale]. Without a belief of the configuration's dimension it follows from the task's z [d] alone,
-// with the median length of the examples. It is nil for a configuration without hypotheses, and unless the length of
-// u is at most 1e9.
+// FormerTask returns u [K+d] of a saved task for FormerTasks: the mean under its belief b of this
+// configuration and scale, [Learner.Scale]. Without a belief of the configuration's dimension it
+// follows from the task's z [d] alone, with the median length of the examples. It is nil for a
+// configuration without hypotheses, and unless the length of u is at most 1e9.
 func (c Config) FormerTask(z []float64, b *posterior.Belief, scale float64) []float64 {
 	c.FormerTasks = nil
 	h := newHypotheses(c, len(z))
@@ -151,11 +154,12 @@ func (c Config) FormerTask(z []float64, b *posterior.Belief, scale float64) []fl
 	return u
 }
 
-// possibleTask bounds the length of u of a former task, so that the weights of hypotheses are finite.
+// possibleTask bounds the length of u of a former task, so that the weights of hypotheses are
+// finite.
 func possibleTask(u []float64) bool { return norm(u) <= maxReward }
 
-// weigh computes the mixture for a belief of the given scale, unless it is known. It returns false where the
-// Gaussian belief is to be used.
+// weigh computes the mixture for a belief of the given scale, unless it is known. It returns false
+// where the Gaussian belief is to be used.
 func (h *hypotheses) weigh(b *posterior.Belief, scale float64) bool {
 	if h == nil || !(b.Weight() > 0 && b.Weight() <= maxWeighed*h.label) {
 		return false
@@ -190,7 +194,8 @@ func (h *hypotheses) compare() bool {
 	return finite(sum)
 }
 
-// factor adds the prior precision to that of the labels, factors the sum and solves for the hypotheses.
+// factor adds the prior precision to that of the labels, factors the sum and solves for the
+// hypotheses.
 func (l *layer) factor(h *hypotheses, precision float64) bool {
 	h.sum.CopySym(h.labels)
 	for i := range h.rhs {
@@ -269,7 +274,8 @@ func (l *layer) solve(v []float64) {
 // mean writes the mean of the last entries of u to dst, after weigh: those of the task to [d].
 func (h *hypotheses) mean(dst []float64) { copy(dst, h.average[len(h.average)-len(dst):]) }
 
-// choose writes the mean of u of the task under a random hypothesis and amplitude to dst [d], after weigh.
+// choose writes the mean of u of the task under a random hypothesis and amplitude to dst [d], after
+// weigh.
 func (h *hypotheses) choose(dst []float64, random *rand.Rand) {
 	left := random.Float64()
 	var l *layer
@@ -292,7 +298,8 @@ func (h *hypotheses) choose(dst []float64, random *rand.Rand) {
 	l.solve(dst)
 }
 
-// around adds a draw from the distribution of u around the mean of the newest choose, times scale, to dst [d].
+// around adds a draw from the distribution of u around the mean of the newest choose, times scale,
+// to dst [d].
 func (h *hypotheses) around(dst []float64, scale float64, random *rand.Rand) {
 	noise := h.u[:len(dst)]
 	for i := range noise {

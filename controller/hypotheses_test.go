@@ -14,16 +14,16 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// mixture is the distribution of u of the task under the labels of a Learner, computed from the labels and the
-// model of hypotheses without its belief.
+// mixture is the distribution of u of the task under the labels of a Learner, computed from the
+// labels and the model of hypotheses without its belief.
 type mixture struct {
 	weights []float64
 	means   []*mat.VecDense // of all of u
 	covs    []*mat.SymDense
 }
 
-// newMixture conditions each hypothesis on labels with features x [n, D], rewards y and noise σ, by the formula
-// for jointly normal vectors.
+// newMixture conditions each hypothesis on labels with features x [n, D], rewards y and noise σ, by
+// the formula for jointly normal vectors.
 func newMixture(h *hypotheses, x *mat.Dense, y []float64, lambda, sigma float64) (m mixture) {
 	n, dims := x.Dims()
 	total := 0.0
@@ -118,7 +118,8 @@ func (m mixture) moments(d int) (*mat.VecDense, *mat.SymDense) {
 	return mean, cov
 }
 
-// taughtWithHypotheses returns a planner, the belief of a few labels with its scale, and their mixture.
+// taughtWithHypotheses returns a planner, the belief of a few labels with its scale, and their
+// mixture.
 func taughtWithHypotheses(t *testing.T, change func(c *Config)) (*Planner, *Learner, mixture) {
 	t.Helper()
 	prior := testPrior(rigLatent, 3)
@@ -246,7 +247,8 @@ func TestFormerTask_IsTheMeanOfItsBelief(t *testing.T) {
 	}
 }
 
-// With so many labels that the belief is Gaussian, the mean of all of u predicts the labels as the belief does.
+// With so many labels that the belief is Gaussian, the mean of all of u predicts the labels as the
+// belief does.
 func TestFormerTask_OfManyLabelsIsTheGaussianMean(t *testing.T) {
 	p, l, _ := taughtWithHypotheses(t, func(*Config) {})
 	x := gaussian(rand.New(rand.NewPCG(3, 1)), l.Belief().Dim())

@@ -202,8 +202,8 @@ func (l *Learner) Advance(periods uint64) {
 	}
 }
 
-// Observe stores the features of a tick with φ [d] and the observation [O], sensed at the given time. A tick
-// that is not newer than the newest clears the history first.
+// Observe stores the features of a tick with φ [d] and the observation [O], sensed at the given
+// time. A tick that is not newer than the newest clears the history first.
 func (l *Learner) Observe(tick uint64, at int64, phi []float64, obs []float32) {
 	l.features(l.phi, phi, obs)
 	l.observe(tick, at)
@@ -212,8 +212,8 @@ func (l *Learner) Observe(tick uint64, at int64, phi []float64, obs []float32) {
 // observe stores the features in l.phi, where Gain leaves them.
 func (l *Learner) observe(tick uint64, at int64) { l.history.add(tick, at, l.clock, l.phi) }
 
-// Gain returns the information that a label at φ [d] and an observation [O] would give about the task: the
-// D-gap is log(1 + LabelWeight·Gain). See posterior.Belief.Gain.
+// Gain returns the information that a label at φ [d] and an observation [O] would give about the
+// task: the D-gap is log(1 + LabelWeight·Gain). See posterior.Belief.Gain.
 func (l *Learner) Gain(phi []float64, obs []float32) float64 {
 	l.features(l.phi, phi, obs)
 	return l.belief.Gain(l.phi, l.labelWeight)
@@ -222,8 +222,8 @@ func (l *Learner) Gain(phi []float64, obs []float32) float64 {
 // Noise returns what is known about the noise and the number of labels. Restore sets it.
 func (l *Learner) Noise() NoiseState { return l.noise.state }
 
-// Restore sets the belief to a posterior.Belief.State of the same λ and ρ, and what is known about the noise. An
-// impossible one is an error and changes nothing. O(d²).
+// Restore sets the belief to a posterior.Belief.State of the same λ and ρ, and what is known about
+// the noise. An impossible one is an error and changes nothing. O(d²).
 func (l *Learner) Restore(state []float64, noise NoiseState) error {
 	if !noise.possible() {
 		return fmt.Errorf("controller: impossible noise (%+v)", noise)
@@ -237,8 +237,8 @@ func (l *Learner) Restore(state []float64, noise NoiseState) error {
 	return nil
 }
 
-// SwitchTask is Restore for the belief of another task. Earlier labels can no longer be undone, and no label can
-// be credited to an earlier tick. O(d²).
+// SwitchTask is Restore for the belief of another task. Earlier labels can no longer be undone, and
+// no label can be credited to an earlier tick. O(d²).
 func (l *Learner) SwitchTask(state []float64, noise NoiseState) error {
 	if err := l.Restore(state, noise); err != nil {
 		return err
@@ -268,12 +268,13 @@ func (l *Learner) Scale() float64 { return l.noise.scale() }
 // Zero returns the mean of the operator's zero: the label of a state with the mean features.
 func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisance()) }
 
-// Predicted returns how many of the newest labels the belief predicted, if Config.Gate has StopWhenLearnt or
-// Relearn. With Relearn, it counts labels half a second apart. An undo does not change it.
+// Predicted returns how many of the newest labels the belief predicted, if Config.Gate has
+// StopWhenLearnt or Relearn. With Relearn, it counts labels half a second apart. An undo does not
+// change it.
 func (l *Learner) Predicted() Predicted { return l.predictions.summary() }
 
-// features writes the belief's features of φ [d] and an observation [O] to dst [Belief.Dim]. Without an
-// observation the residuals are 0.
+// features writes the belief's features of φ [d] and an observation [O] to dst [Belief.Dim].
+// Without an observation the residuals are 0.
 func (l *Learner) features(dst, phi []float64, obs []float32) {
 	if l.offset > 0 {
 		dst[0] = l.offset
@@ -365,8 +366,8 @@ func (l *Learner) applyValueTo(a *AppliedLabel, label rewardsrc.Label, from, to 
 	a.Outcome = l.update(a)
 }
 
-// credited writes to l.phi the features of a label of a kind about the ticks from to to. It returns false if
-// the history does not have them.
+// credited writes to l.phi the features of a label of a kind about the ticks from to to. It returns
+// false if the history does not have them.
 func (l *Learner) credited(kind rewardsrc.Kind, from, to uint64) bool {
 	if l.history.mean(l.phi, from, to) == 0 {
 		return false
@@ -395,7 +396,8 @@ func (l *Learner) FirstTick(a *AppliedLabel) uint64 {
 	return a.From
 }
 
-// Weights relative to that of a value. A comparison has the noise of two labels. A goal has half of one's.
+// Weights relative to that of a value. A comparison has the noise of two labels. A goal has half of
+// one's.
 const (
 	comparisonWeight = 0.5
 	goalWeight       = 4
@@ -481,7 +483,8 @@ func (l *Learner) answeredTicks(label rewardsrc.Label, asked uint64) (from, to u
 	return l.seenUntil(label, asked)
 }
 
-// seenUntil returns the ticks that the operator saw between the request and an answer, at most a second.
+// seenUntil returns the ticks that the operator saw between the request and an answer, at most a
+// second.
 func (l *Learner) seenUntil(label rewardsrc.Label, asked uint64) (from, to uint64) {
 	_, until := l.windows.interval(label)
 	from, to, ok := l.history.window(until-answerMemory, until, l.maxGap, maxWindow)

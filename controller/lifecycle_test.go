@@ -145,7 +145,8 @@ type machine struct {
 	acts     int
 }
 
-// newMachine returns a robot that with motion moves to a start pose and to a rest pose, in a few ticks.
+// newMachine returns a robot that with motion moves to a start pose and to a rest pose, in a few
+// ticks.
 func newMachine(t *testing.T, motion bool) *machine {
 	safety := Safety{Limits: []StopLimit{{Channel: "o0", Min: -2, Max: 2}}}
 	if motion {

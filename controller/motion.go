@@ -12,27 +12,31 @@ import (
 	"optibfm/hal"
 )
 
-// Accepted is the value of Motion.Unmeasured with which an operator accepts a first command that may be a leap.
+// Accepted is the value of Motion.Unmeasured with which an operator accepts a first command that
+// may be a leap.
 const Accepted = "accepted"
 
-// Motion is a slow motion to a pose: to the start pose after arming, or to the rest pose before disarming. Without
-// a pose the robot does not move.
+// Motion is a slow motion to a pose: to the start pose after arming, or to the rest pose before
+// disarming. Without a pose the robot does not move.
 type Motion struct {
-	// Pose is the value of each named action channel, in its unit and limits: {shoulder: 0.3}. Other positions
-	// stay where they are; speeds, forces and the like have their disarmed output, or their failsafe output.
+	// Pose is the value of each named action channel, in its unit and limits: {shoulder: 0.3}.
+	// Other positions stay where they are; speeds, forces and the like have their disarmed output,
+	// or their failsafe output.
 	Pose map[string]float64 `yaml:"pose" rule:"finite"`
 	// RampS is the duration of the motion. A channel with a lower max_rate takes longer.
 	RampS float64 `yaml:"ramp_s" rule:"[0.1, 60]"`
 	// SettleS is how long the robot then holds the pose.
 	SettleS float64 `yaml:"settle_s" rule:"[0, 60]"`
-	// BlendS is the duration of the transition from the start pose to the policy. A rest pose ignores it.
+	// BlendS is the duration of the transition from the start pose to the policy. A rest pose
+	// ignores it.
 	BlendS float64 `yaml:"blend_s" rule:"[0.1, 60]"`
-	// Tolerance is the largest distance of a measured channel from its command, as a share of its range.
+	// Tolerance is the largest distance of a measured channel from its command, as a share of its
+	// range.
 	Tolerance float64 `yaml:"tolerance" rule:"(0, 1]"`
 	// FollowS is how long a channel may be farther away before the robot stops.
 	FollowS float64 `yaml:"follow_s" rule:"[0.05, 60]"`
-	// Unmeasured: accepted arms a robot with position channels (rad, deg, m, mm) that nothing measures: they may
-	// leap. Empty refuses it. A rest pose ignores it.
+	// Unmeasured: accepted arms a robot with position channels (rad, deg, m, mm) that nothing
+	// measures: they may leap. Empty refuses it. A rest pose ignores it.
 	Unmeasured string `yaml:"unmeasured" rule:"accepted|"`
 }
 
@@ -57,7 +61,8 @@ type mover struct {
 	late    []uint64  // ticks for which a channel has not followed
 }
 
-// newMover returns nil for a motion without a pose. Its errors wrap ErrConfig; key names the motion in them.
+// newMover returns nil for a motion without a pose. Its errors wrap ErrConfig; key names the motion
+// in them.
 func newMover(key string, m Motion, spec hal.Spec) (*mover, error) {
 	if len(m.Pose) == 0 {
 		return nil, nil
@@ -142,7 +147,8 @@ func (v *mover) follows(last, measured []float32) error {
 	return nil
 }
 
-// goalOf returns the goal of a channel. One that the pose does not name stays where it began, or is idle.
+// goalOf returns the goal of a channel. One that the pose does not name stays where it began, or is
+// idle.
 func (v *mover) goalOf(channel int, g *guard) float32 {
 	switch x := v.goal[channel]; {
 	case finite(float64(x)):
@@ -156,8 +162,8 @@ func (v *mover) goalOf(channel int, g *guard) float32 {
 // held reports whether the pose was reached and held for its time.
 func (v *mover) held() bool { return v.settled >= max(v.settle, 1) }
 
-// step writes the next command on the way to the pose, within the limits of value and rate. It reports whether a
-// limit changed it.
+// step writes the next command on the way to the pose, within the limits of value and rate. It
+// reports whether a limit changed it.
 func (v *mover) step(g *guard, action []float32) (limited bool) {
 	v.tick++
 	share := smoothStep(v.tick, v.ramp)
@@ -178,8 +184,8 @@ func (v *mover) step(g *guard, action []float32) (limited bool) {
 	return limited
 }
 
-// blendStep mixes the policy's action, in the robot's units and in place, with the pose. It reports whether a limit
-// changed it.
+// blendStep mixes the policy's action, in the robot's units and in place, with the pose. It reports
+// whether a limit changed it.
 func (v *mover) blendStep(g *guard, policy []float32) (limited bool) {
 	v.settled++
 	k := v.settled - max(v.settle, 1)
@@ -194,7 +200,8 @@ func (v *mover) blendStep(g *guard, policy []float32) (limited bool) {
 	return limited
 }
 
-// smoothStep returns the share of a motion after k of n ticks: 3x² − 2x³, which begins and ends with speed 0.
+// smoothStep returns the share of a motion after k of n ticks: 3x² − 2x³, which begins and ends
+// with speed 0.
 func smoothStep(k, n uint64) float32 {
 	if k >= n {
 		return 1

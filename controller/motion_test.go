@@ -14,8 +14,9 @@ import (
 	"optibfm/hal/haltest"
 )
 
-// servoArm is a robot with two position joints, measured in degrees with another zero, and a gripper that is driven
-// by its force. A joint with torque moves towards its goal with a limited speed.
+// servoArm is a robot with two position joints, measured in degrees with another zero, and a
+// gripper that is driven by its force. A joint with torque moves towards its goal with a limited
+// speed.
 type servoArm struct {
 	*haltest.Robot
 	at      [2]float64 // rad
@@ -117,7 +118,8 @@ func startMotion() Motion {
 	}
 }
 
-// newServoRig returns a rig with an arm that has sensed twice and has a plan. The policy wants 1 everywhere.
+// newServoRig returns a rig with an arm that has sensed twice and has a plan. The policy wants 1
+// everywhere.
 func newServoRig(t testing.TB, arm *servoArm, safety Safety) *rig {
 	r := newRig(t, nil)
 	r.model = newStub(rigObs, 3, rigLatent)
@@ -168,7 +170,8 @@ func TestAgent_StartsAtThePoseAndBlendsIntoThePolicy(t *testing.T) {
 	arm := newServoArm(servoSpec(), [2]float64{2.2, 0.1})
 	r := newServoRig(t, arm, Safety{Start: startMotion()})
 	r.arm()
-	// From 2.2 to 0.3 rad the shoulder needs 0.95 s at its largest rate; then 0.2 s at the pose and 0.4 s to the policy.
+	// From 2.2 to 0.3 rad the shoulder needs 0.95 s at its largest rate; then 0.2 s at the pose and
+	// 0.4 s to the policy.
 	ramp, settle, blend := 48, 10, 20
 	for k := 1; ; k++ {
 		r.steps(1)

@@ -8,8 +8,8 @@ const noiseWindow = 200
 // firstLabels is the number of labels that the configured sigma counts for.
 const firstLabels = 10
 
-// NoiseState is what a Learner estimates besides its belief: the noise and the number of labels. With
-// NoiseConfig.Estimate off the noise is zero.
+// NoiseState is what a Learner estimates besides its belief: the noise and the number of labels.
+// With NoiseConfig.Estimate off the noise is zero.
 type NoiseState struct {
 	Squares float64 `json:"squares,omitempty"` // Σ w u² of the newest labels: u is the surprise of a label, w its share
 	Count   float64 `json:"count,omitempty"`   // number of these labels, older ones with less weight
@@ -25,8 +25,8 @@ func (s NoiseState) possible() bool {
 		s.Labels <= maxLabels
 }
 
-// Pool returns the noise of a belief that has, besides its own labels, those of another belief that are not in base.
-// base is that with which the other began, the zero value without labels.
+// Pool returns the noise of a belief that has, besides its own labels, those of another belief that
+// are not in base. base is that with which the other began, the zero value without labels.
 func (s NoiseState) Pool(other, base NoiseState) NoiseState {
 	own := max(0, other.Count-base.Count)
 	if own > 0 {
@@ -40,8 +40,8 @@ func (s NoiseState) Pool(other, base NoiseState) NoiseState {
 	return s
 }
 
-// noiseModel models a label as r = φᵀz + σε, where ε has a Student's t distribution with Freedom degrees of
-// freedom or, with Freedom 0, a normal distribution.
+// noiseModel models a label as r = φᵀz + σε, where ε has a Student's t distribution with Freedom
+// degrees of freedom or, with Freedom 0, a normal distribution.
 type noiseModel struct {
 	NoiseConfig
 	first float64 // configured σ²
@@ -61,15 +61,16 @@ func (n *noiseModel) variance() float64 {
 	return max(v, float64(n.Floor*n.Floor))
 }
 
-// Scale returns the standard deviation of z in units of R⁻¹ for a logged or saved noise: see [Learner.Scale].
+// Scale returns the standard deviation of z in units of R⁻¹ for a logged or saved noise: see
+// [Learner.Scale].
 func (s NoiseState) Scale(c Config) float64 {
 	n := newNoiseModel(c)
 	n.state = s
 	return n.scale()
 }
 
-// scale returns the factor of R⁻¹ that gives the standard deviation of z: with an estimated σ, R is that of
-// labels with σ = 1.
+// scale returns the factor of R⁻¹ that gives the standard deviation of z: with an estimated σ, R is
+// that of labels with σ = 1.
 func (n *noiseModel) scale() float64 {
 	if !n.Estimate {
 		return 1
@@ -77,9 +78,10 @@ func (n *noiseModel) scale() float64 {
 	return math.Sqrt(n.variance())
 }
 
-// share returns the weight of a label with the expected squared residual, relative to that of a label that
-// agrees with the belief. It is one step of the expectation-maximisation algorithm for Student's t (Lange,
-// Little & Taylor, "Robust Statistical Modeling Using the t Distribution", 1989), at most 1.
+// share returns the weight of a label with the expected squared residual, relative to that of a
+// label that agrees with the belief. It is one step of the expectation-maximisation algorithm for
+// Student's t (Lange, Little & Taylor, "Robust Statistical Modeling Using the t Distribution",
+// 1989), at most 1.
 func (n *noiseModel) share(square float64) float64 {
 	if n.Freedom == 0 {
 		return 1

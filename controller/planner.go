@@ -123,8 +123,8 @@ func (p *Planner) due(s *State) bool {
 // Plan updates dst, which holds the plan of the previous call. If a plan is due,
 // it computes a new z and fresh is true; otherwise it confirms the old one. The
 // same configuration, model and state give the same plan, with hypotheses up to
-// rounding; with ucb_gradient the plan also depends on earlier plans of the episode, through the optimizer's
-// state, and Known averages over the states of earlier plans. The caller, who has a
+// rounding; with ucb_gradient the plan also depends on earlier plans of the episode, through the
+// optimizer's state, and Known averages over the states of earlier plans. The caller, who has a
 // clock, sets ElapsedNS. After an error dst is invalid and a new plan is due.
 func (p *Planner) Plan(s *State, dst *Plan) (fresh bool, err error) {
 	if s.Valid == 0 || s.Next == 0 {
@@ -183,9 +183,9 @@ func (p *Planner) choose(s *State, dst *Plan) error {
 // heldStream is the stream of the held parts of draws.
 const heldStream = 0x68656c64
 
-// draw draws z from the belief. A part of its deviation from ẑ follows from the tick, another from the ticks
-// that share it: z still follows new labels, and moves less from plan to plan. A drawn hypothesis and its
-// amplitude are held as a whole. For a learnt task z is ẑ.
+// draw draws z from the belief. A part of its deviation from ẑ follows from the tick, another from
+// the ticks that share it: z still follows new labels, and moves less from plan to plan. A drawn
+// hypothesis and its amplitude are held as a whole. For a learnt task z is ẑ.
 func (p *Planner) draw(z []float64, s *State) {
 	c := p.cfg.Draw
 	if s.Learnt == 1 || c.Scale == 0 {
@@ -221,7 +221,8 @@ func (p *Planner) draw(z []float64, s *State) {
 	p.toTask(z)
 }
 
-// dither adds isotropic noise to z in a poor state, unless the task is learnt: see DrawConfig.Dither.
+// dither adds isotropic noise to z in a poor state, unless the task is learnt: see
+// DrawConfig.Dither.
 func (p *Planner) dither(z []float64, s *State) error {
 	scale := p.cfg.Draw.Dither * norm(z)
 	if scale == 0 || s.Learnt == 1 {

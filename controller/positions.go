@@ -76,8 +76,8 @@ func (s Safety) startable(c *hal.Channel) error {
 	return nil
 }
 
-// Unstartable returns why an operator could not arm a robot with these channels: a position channel whose first
-// command could be a leap. It returns nil if all are limited, and measured or accepted.
+// Unstartable returns why an operator could not arm a robot with these channels: a position channel
+// whose first command could be a leap. It returns nil if all are limited, and measured or accepted.
 func (s Safety) Unstartable(action []hal.Channel) error {
 	if s.Simulated {
 		return nil
@@ -89,15 +89,16 @@ func (s Safety) Unstartable(action []hal.Channel) error {
 	return errors.Join(errs...)
 }
 
-// CheckPoses returns an error if a pose has a channel that the robot lacks, or a value outside its limits.
+// CheckPoses returns an error if a pose has a channel that the robot lacks, or a value outside its
+// limits.
 func (s Safety) CheckPoses(spec hal.Spec) error {
 	_, startErr := newMover("safety.start", s.Start, spec)
 	_, restErr := newMover("safety.rest", s.Rest, spec)
 	return errors.Join(startErr, restErr)
 }
 
-// check returns an error unless every measured channel is known and within its limits. age is that of the sample;
-// oldest is 0 for no limit.
+// check returns an error unless every measured channel is known and within its limits. age is that
+// of the sample; oldest is 0 for no limit.
 func (p *positions) check(age, oldest time.Duration) error {
 	for i := range p.channels {
 		c, x := &p.channels[i], p.now[i]

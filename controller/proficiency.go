@@ -9,13 +9,14 @@ import (
 const (
 	// recentLabels is the number of newest labels whose predictions count.
 	recentLabels = 10
-	// predictedWithin is the largest error of a label that was predicted, in standard deviations of the prediction.
+	// predictedWithin is the largest error of a label that was predicted, in standard deviations of
+	// the prediction.
 	predictedWithin = 1.5
-	// learntPredicted is the least number of recent labels that were predicted for a task to be learnt. An operator
-	// who is mistaken in one label of ten leaves 7 of 10 with probability 0.99.
+	// learntPredicted is the least number of recent labels that were predicted for a task to be
+	// learnt. An operator who is mistaken in one label of ten leaves 7 of 10 with probability 0.99.
 	learntPredicted = 7
-	// contradictedPredicted is the largest number with which the labels contradict a learnt task. If one label in
-	// five is not predicted, six or more of ten are with probability 0.006.
+	// contradictedPredicted is the largest number with which the labels contradict a learnt task.
+	// If one label in five is not predicted, six or more of ten are with probability 0.006.
 	contradictedPredicted = 4
 	// learntShare is the least lower bound of the share of the attainable value of a learnt task.
 	learntShare = 0.7
@@ -29,8 +30,8 @@ type predictions struct {
 	count  uint32 // labels, at most recentLabels
 }
 
-// Predicted counts how many of the newest labels, at most ten, the belief predicted to within 1.5 standard
-// deviations of its prediction.
+// Predicted counts how many of the newest labels, at most ten, the belief predicted to within 1.5
+// standard deviations of its prediction.
 type Predicted struct {
 	Labels, Of uint32
 	Last       uint32 // 1: the newest label was predicted
@@ -51,10 +52,10 @@ func (p *predictions) add(deviations float64) {
 	p.count = min(p.count+1, recentLabels)
 }
 
-// Proficiency decides whether a task is learnt: for 15 s of an armed robot, the lower bound of the planner's
-// appraisal (Plan.Known) is at least 0.7, the belief predicted 7 of the last 10 labels, and it predicts labels better
-// than a constant does (Evidence). A learnt task remains so until it predicted 4 of the last 10 at most: then the
-// robot asks again.
+// Proficiency decides whether a task is learnt: for 15 s of an armed robot, the lower bound of the
+// planner's appraisal (Plan.Known) is at least 0.7, the belief predicted 7 of the last 10 labels,
+// and it predicts labels better than a constant does (Evidence). A learnt task remains so until it
+// predicted 4 of the last 10 at most: then the robot asks again.
 type Proficiency struct {
 	on     bool
 	lasts  uint64 // ticks
@@ -67,8 +68,8 @@ func NewProficiency(cfg GateConfig, period time.Duration) *Proficiency {
 	return &Proficiency{on: cfg.StopWhenLearnt, lasts: ticks(learntS, period, 1)}
 }
 
-// Advance counts a tick of an armed robot and returns whether the task is learnt. It reads Known, Predicted and
-// Evidence of the tick.
+// Advance counts a tick of an armed robot and returns whether the task is learnt. It reads Known,
+// Predicted and Evidence of the tick.
 func (p *Proficiency) Advance(t *Tick) (learnt bool) {
 	predicted := t.Predicted
 	if !p.on || predicted.Of < recentLabels {

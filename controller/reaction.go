@@ -10,7 +10,8 @@ import (
 // moments is the number of moments that a press may be about.
 const moments = 6
 
-// The first two: the state of the request, and the window until the press. Others are shorter windows.
+// The first two: the state of the request, and the window until the press. Others are shorter
+// windows.
 const (
 	atRequest = iota
 	untilPress
@@ -20,23 +21,26 @@ const (
 // pressDelays are the times from the ends of the shorter windows to their press, ns.
 var pressDelays = [moments - shorter]int64{0, 400e6, 800e6, 1200e6}
 
-// firstReaction is the state before the first label: without pictures, a person judges what it saw just before it
-// presses.
+// firstReaction is the state before the first label: without pictures, a person judges what it saw
+// just before it presses.
 var firstReaction = ReactionState{0.2, 0.25, 0.35, 0.1, 0.05, 0.05}
 
 const (
-	// earlyAnswer is the factor of the probability of a window that ends before the request: an answer is not about it.
+	// earlyAnswer is the factor of the probability of a window that ends before the request: an
+	// answer is not about it.
 	earlyAnswer = 0.1
 	// changeRate is the probability that an operator changes from one label to the next.
 	changeRate = 0.01
-	// momentKeep is the factor of a label's weight in the belief of a moment after each later label. Otherwise the labels
-	// of a former operator, credited to the wrong moment, would decide which moment predicts those of the present one.
+	// momentKeep is the factor of a label's weight in the belief of a moment after each later
+	// label. Otherwise the labels of a former operator, credited to the wrong moment, would decide
+	// which moment predicts those of the present one.
 	momentKeep = 0.97
 )
 
-// ReactionState is the probability of each moment that the operator's presses may be about: the state of the request
-// that they answer, the window of [UntilPress] or, for an unasked press, of CreditConfig, and the windows of WidthS
-// that end 0, 0.4, 0.8 and 1.2 s before the press. It is zero unless CreditConfig.Answers is Estimated.
+// ReactionState is the probability of each moment that the operator's presses may be about: the
+// state of the request that they answer, the window of [UntilPress] or, for an unasked press, of
+// CreditConfig, and the windows of WidthS that end 0, 0.4, 0.8 and 1.2 s before the press. It is
+// zero unless CreditConfig.Answers is Estimated.
 type ReactionState [moments]float64
 
 // possible reports whether a learner can have this state.
@@ -51,7 +55,8 @@ func (s *ReactionState) possible() bool {
 	return math.Abs(sum-1) < 1e-9
 }
 
-// likeliest returns the most probable moment of a press that answers a request, or of an unasked one.
+// likeliest returns the most probable moment of a press that answers a request, or of an unasked
+// one.
 func (s *ReactionState) likeliest(answer bool) int {
 	best := untilPress
 	for i, p := range s {
@@ -62,10 +67,10 @@ func (s *ReactionState) likeliest(answer bool) int {
 	return best
 }
 
-// reaction estimates which moments the operator's presses are about. It has one belief for each moment, from
-// labels about that moment, and compares how well these beliefs predict each label: Bayes' rule makes the moments that
-// predict labels well more probable. An operator may change: a part of the probability returns to that before the
-// first label.
+// reaction estimates which moments the operator's presses are about. It has one belief for each
+// moment, from labels about that moment, and compares how well these beliefs predict each label:
+// Bayes' rule makes the moments that predict labels well more probable. An operator may change: a
+// part of the probability returns to that before the first label.
 type reaction struct {
 	state   ReactionState
 	next    ReactionState // scratch
@@ -126,7 +131,8 @@ func (l *Learner) likelyTicks(a *AppliedLabel) (from, to uint64, ok bool) {
 	return l.momentTicks(l.reaction.state.likeliest(a.Asked != rewardsrc.NoTick), a)
 }
 
-// momentTicks returns the ticks of a moment of a press. An answer is about no state before its request.
+// momentTicks returns the ticks of a moment of a press. An answer is about no state before its
+// request.
 func (l *Learner) momentTicks(moment int, a *AppliedLabel) (from, to uint64, ok bool) {
 	unasked := a.Asked == rewardsrc.NoTick
 	label := rewardsrc.Label{At: a.At}
@@ -186,9 +192,9 @@ func (l *Learner) considerMoments(a *AppliedLabel) {
 	}
 }
 
-// learnMoment updates the belief of a moment and returns the density of the label under it before that, up to a
-// factor. The density is that of Student's t with three degrees of freedom: it needs no function but the square root,
-// and has the same bits on every CPU.
+// learnMoment updates the belief of a moment and returns the density of the label under it before
+// that, up to a factor. The density is that of Student's t with three degrees of freedom: it needs
+// no function but the square root, and has the same bits on every CPU.
 func (l *Learner) learnMoment(belief *posterior.Belief, phi []float64, a *AppliedLabel) float64 {
 	sigma := l.Sigma()
 	spread := math.Sqrt(1 + float64(a.Weight*belief.NormSq(phi)))

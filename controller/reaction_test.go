@@ -43,7 +43,8 @@ func (o *operated) move(n uint64) {
 	}
 }
 
-// press applies a label about the mean of the ticks from to to. asked is NoTick for an unasked press.
+// press applies a label about the mean of the ticks from to to. asked is NoTick for an unasked
+// press.
 func (o *operated) press(asked, from, to uint64) AppliedLabel {
 	phi := make([]float64, rigLatent)
 	o.history.mean(phi, from, to)
@@ -67,7 +68,8 @@ func dot(x, y []float64) (sum float64) {
 	return sum
 }
 
-// operators press about the request, about what they see, or about what they saw. A tick takes 20 ms.
+// operators press about the request, about what they see, or about what they saw. A tick takes 20
+// ms.
 var operators = map[string]struct {
 	moment int
 	label  func(o *operated) (a AppliedLabel, from, to uint64)
@@ -209,7 +211,8 @@ func TestReaction_LabelAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Soon after the start of a robot a long delay points before its first state: then no moment learns the press.
+// Soon after the start of a robot a long delay points before its first state: then no moment learns
+// the press.
 func TestLearner_MomentsAreComparedOverTheSamePresses(t *testing.T) {
 	o := newOperated(t)
 	for _, ticks := range []uint64{20, 10, 60, 30} {

@@ -20,10 +20,10 @@ type Revision struct {
 	Before, After float64 // its weight
 }
 
-// Settle makes one step towards a belief that agrees with the present σ and with its labels. One direction
-// of the prior moves towards λσ². A few of the newest labels are compared with the belief: Student's t gives
-// a label that contradicts the others less weight, and gives it back when later labels agree with it.
-// The agent calls Settle in every tick after the labels. O(d²).
+// Settle makes one step towards a belief that agrees with the present σ and with its labels. One
+// direction of the prior moves towards λσ². A few of the newest labels are compared with the
+// belief: Student's t gives a label that contradicts the others less weight, and gives it back when
+// later labels agree with it. The agent calls Settle in every tick after the labels. O(d²).
 func (l *Learner) Settle(tick uint64) (r Revision) {
 	l.former.close(tick)
 	l.trackPrior()
@@ -34,8 +34,9 @@ func (l *Learner) Settle(tick uint64) (r Revision) {
 	return r
 }
 
-// Resettle repeats a logged Settle and returns what this learner would have revised, for comparison. The
-// error wraps ErrUnknownFeatures if the logged label is not in this learner's ledger.
+// Resettle repeats a logged Settle and returns what this learner would have revised, for
+// comparison. The error wraps ErrUnknownFeatures if the logged label is not in this learner's
+// ledger.
 func (l *Learner) Resettle(tick uint64, logged Revision) (own Revision, err error) {
 	l.former.close(tick)
 	l.trackPrior()
@@ -81,8 +82,8 @@ func (l *Learner) proposeRevision(tick uint64) (Revision, *entry) {
 	return Revision{}, nil
 }
 
-// SettlingTicks is the number of ticks in which Settle checks every revisable label twice. If they change no
-// weight, the weights are final until the next label or undo.
+// SettlingTicks is the number of ticks in which Settle checks every revisable label twice. If they
+// change no weight, the weights are final until the next label or undo.
 const SettlingTicks = 2 * revisable / revisedPerTick
 
 // revise returns the revision that the residual of a label calls for.

@@ -12,7 +12,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// teach gives a learner n labels of a linear reward with little noise. The ticks and IDs start at 1.
+// teach gives a learner n labels of a linear reward with little noise. The ticks and IDs start at
+// 1.
 func teach(l *Learner, n int, seed uint64) (phis [][]float64, rewards []float64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	truth := gaussian(random, rigLatent)

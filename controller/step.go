@@ -358,7 +358,8 @@ func (a *Agent) applyLabel(t *Tick, label rewardsrc.Label) AppliedLabel {
 	return result
 }
 
-// comparesAcrossStop reports whether a label compares a tick with one before the end of the last stop.
+// comparesAcrossStop reports whether a label compares a tick with one before the end of the last
+// stop.
 func (a *Agent) comparesAcrossStop(label rewardsrc.Label, tick uint64) bool {
 	earlier := tick - min(tick, a.learner.compared)
 	return label.Kind == rewardsrc.Comparison && tick != rewardsrc.NoTick &&
@@ -415,7 +416,8 @@ func (a *Agent) takePlan(t *Tick) (Fault, error) {
 	return a.checkAge(t, t.PlanConfirmed)
 }
 
-// judge decides whether the task is learnt, and whether it has changed. The tick of a stop decides nothing.
+// judge decides whether the task is learnt, and whether it has changed. The tick of a stop decides
+// nothing.
 func (a *Agent) judge(t *Tick) {
 	if t.Flags.Has(FlagArmed) && !t.Flags.Has(FlagStopped) {
 		a.proficiency.Advance(t)
@@ -480,7 +482,8 @@ func (a *Agent) checkFollows(usable bool) error {
 	return m.follows(a.guard.last, a.positions.now)
 }
 
-// chooseAction evaluates the policy, unless the robot is held or moves to a pose, and limits the action.
+// chooseAction evaluates the policy, unless the robot is held or moves to a pose, and limits the
+// action.
 func (a *Agent) chooseAction(t *Tick) (Fault, error) {
 	a.setStage(StagePolicy)
 	if t.Flags.Has(FlagHeld) {
@@ -513,7 +516,8 @@ func (a *Agent) chooseAction(t *Tick) (Fault, error) {
 	return FaultNone, nil
 }
 
-// limit converts the policy's action to the robot's units, blends it with the start pose and limits it.
+// limit converts the policy's action to the robot's units, blends it with the start pose and limits
+// it.
 func (a *Agent) limit(action []float32, start *mover) (limited, ok bool) {
 	if start == nil {
 		return a.guard.limit(action)
@@ -524,7 +528,8 @@ func (a *Agent) limit(action []float32, start *mover) (limited, ok bool) {
 	return start.blendStep(a.guard, action), true
 }
 
-// moveToPose chooses the next command of a motion to a pose. The policy's history has the action that gives it.
+// moveToPose chooses the next command of a motion to a pose. The policy's history has the action
+// that gives it.
 func (a *Agent) moveToPose(t *Tick, m *mover) {
 	if m.step(a.guard, t.Action) {
 		t.Flags |= FlagLimited
@@ -548,7 +553,8 @@ func (a *Agent) actuate(t *Tick) {
 	a.endMotion(t)
 }
 
-// endMotion hands over to the policy after the motion to the start pose, and disarms after that to the rest pose.
+// endMotion hands over to the policy after the motion to the start pose, and disarms after that to
+// the rest pose.
 func (a *Agent) endMotion(t *Tick) {
 	switch m := a.mover(); {
 	case m == nil:

@@ -50,8 +50,8 @@ func (h *StopHistory) Note(tick uint64, sensedAt int64, stopped bool) {
 	h.intervals[h.newest] = interval{firstTick: tick, endTick: math.MaxUint64, from: sensedAt, to: math.MaxInt64}
 }
 
-// RunUntil returns when the run without a stop that contains a tick ended: the time of the first stopped state,
-// ns, MaxInt64 while the run continues, 0 for an unknown tick.
+// RunUntil returns when the run without a stop that contains a tick ended: the time of the first
+// stopped state, ns, MaxInt64 while the run continues, 0 for an unknown tick.
 func (h *StopHistory) RunUntil(tick uint64) (until int64) {
 	for _, s := range h.intervals {
 		if s.firstTick <= tick && tick < s.endTick {

@@ -164,7 +164,8 @@ const (
 // Has reports whether all of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
 
-// Moving returns the periods since the previous tick that count for what the robot does: Elapsed, or 0 if it was held.
+// Moving returns the periods since the previous tick that count for what the robot does: Elapsed,
+// or 0 if it was held.
 func (t *Tick) Moving() uint64 {
 	if t.Flags.Has(FlagHeld) {
 		return 0
@@ -172,8 +173,8 @@ func (t *Tick) Moving() uint64 {
 	return t.Elapsed
 }
 
-// Excluded reports whether the robot was stopped, starting or resting when the state was sensed. Labels about such
-// a moment do not count.
+// Excluded reports whether the robot was stopped, starting or resting when the state was sensed.
+// Labels about such a moment do not count.
 func (t *Tick) Excluded() bool {
 	return t.Flags.Has(FlagStopped) && !t.Flags.Has(FlagArmed) || t.ToPose()
 }

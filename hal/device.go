@@ -61,19 +61,20 @@ type Device interface {
 	Close() error
 }
 
-// Hold returns the failsafe output of an actuator that stops where it is: NaN. An armed one gets its present
-// position as its goal; any other keeps its goal.
+// Hold returns the failsafe output of an actuator that stops where it is: NaN. An armed one gets
+// its present position as its goal; any other keeps its goal.
 func Hold() float64 { return math.NaN() }
 
-// FailsafeHolder is implemented by devices that apply the failsafe outputs themselves when their deadman
-// expires, and that ignore Write while they are not armed. SetFailsafe stores the failsafe outputs,
-// [len(Outputs())], for every Arm. A disarmed robot halts such a device, which holds the failsafe outputs.
+// FailsafeHolder is implemented by devices that apply the failsafe outputs themselves when their
+// deadman expires, and that ignore Write while they are not armed. SetFailsafe stores the failsafe
+// outputs, [len(Outputs())], for every Arm. A disarmed robot halts such a device, which holds the
+// failsafe outputs.
 type FailsafeHolder interface {
 	SetFailsafe(outputs []float64) error
 }
 
-// Relaxer is implemented by devices whose outputs can be made ineffective without a fault: the torque of servos
-// switched off. Relax is the end of an orderly stop; it latches until Arm.
+// Relaxer is implemented by devices whose outputs can be made ineffective without a fault: the
+// torque of servos switched off. Relax is the end of an orderly stop; it latches until Arm.
 type Relaxer interface {
 	Relax() error
 }
@@ -82,8 +83,8 @@ type Relaxer interface {
 type Signal struct {
 	Name string // unique in its list, such as "gyro_z"
 	Unit string // SI, such as "rad/s"; empty for dimensionless
-	// Measured is the input, with the same unit and zero, that measures this output; empty: none. The output
-	// is a position.
+	// Measured is the input, with the same unit and zero, that measures this output; empty: none.
+	// The output is a position.
 	Measured string
 	// Holds reports whether Halt can leave the actuator where it is, see [Hold].
 	Holds bool

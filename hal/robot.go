@@ -43,16 +43,16 @@ type Robot interface {
 
 // Disarmer is implemented by robots with a disarmed output that differs from the
 // failsafe one: servos without torque, an ESC without pulses. Disarm is an
-// orderly stop, and Arm begins with the disarmed output. The control thread calls it. It is idempotent and latches like
-// Halt: Act returns ErrHalted until Arm. A robot without it is halted instead.
-// Disarm never replaces Halt in a dangerous situation.
+// orderly stop, and Arm begins with the disarmed output. The control thread calls it. It is
+// idempotent and latches like Halt: Act returns ErrHalted until Arm. A robot without it is halted
+// instead. Disarm never replaces Halt in a dangerous situation.
 type Disarmer interface {
 	Disarm() error
 }
 
-// Limper is implemented by robots whose actuators can go limp: servos without torque, motors without current.
-// Limp is the end of an orderly stop in a rest pose. The control thread calls it; it latches like Halt. A robot
-// without it is disarmed instead.
+// Limper is implemented by robots whose actuators can go limp: servos without torque, motors
+// without current. Limp is the end of an orderly stop in a rest pose. The control thread calls it;
+// it latches like Halt. A robot without it is disarmed instead.
 type Limper interface {
 	Limp() error
 }
@@ -60,9 +60,9 @@ type Limper interface {
 // Meter is implemented by robots that measure their actuators beside the observation. A robot whose
 // observation has the measured values names them in [Channel.Measured] instead.
 type Meter interface {
-	// Positions fills dst, [len(Spec().Action)], with the values that the actuators had at the last Sense, in
-	// the units of the action channels. It writes NaN for a channel that is not measured or not known. It takes
-	// no time and allocates nothing.
+	// Positions fills dst, [len(Spec().Action)], with the values that the actuators had at the last
+	// Sense, in the units of the action channels. It writes NaN for a channel that is not measured
+	// or not known. It takes no time and allocates nothing.
 	Positions(dst []float32)
 }
 
@@ -75,22 +75,24 @@ type StopInput interface {
 	StopPressed() bool
 }
 
-// ArmInput is implemented by robots and devices with an input by which an operator arms the robot, such as a button of
-// a remote control that is held. ArmRequested reports once that the robot should be armed, as of the last Sense; it
-// takes no time. The control process then arms as for `optibfm arm`.
+// ArmInput is implemented by robots and devices with an input by which an operator arms the robot,
+// such as a button of a remote control that is held. ArmRequested reports once that the robot
+// should be armed, as of the last Sense; it takes no time. The control process then arms as for
+// `optibfm arm`.
 type ArmInput interface {
 	ArmRequested() bool
 }
 
-// Warner is implemented by robots and devices that report what may soon be a fault, such as a low battery. Warning
-// returns it, nil for none. Any goroutine may call it.
+// Warner is implemented by robots and devices that report what may soon be a fault, such as a low
+// battery. Warning returns it, nil for none. Any goroutine may call it.
 type Warner interface {
 	Warning() error
 }
 
-// LabelInput is implemented by robots and devices with buttons for labels. Presses moves the presses up to the last
-// Sense to dst and returns their number; it takes no time. The control process passes them to the operator's device in
-// the host process, and does nothing else with them.
+// LabelInput is implemented by robots and devices with buttons for labels. Presses moves the
+// presses up to the last Sense to dst and returns their number; it takes no time. The control
+// process passes them to the operator's device in the host process, and does nothing else with
+// them.
 type LabelInput interface {
 	Presses(dst []Press) int
 }
@@ -163,17 +165,18 @@ type Channel struct {
 	Measured Measured `json:",omitzero"`
 }
 
-// Measured maps an observation to an action channel that commands a position: the actuator is at Scale ·
-// observation + Offset, in the channel's unit. The zero value means that nothing measures it.
+// Measured maps an observation to an action channel that commands a position: the actuator is at
+// Scale · observation + Offset, in the channel's unit. The zero value means that nothing measures
+// it.
 type Measured struct {
 	Obs    string  // name of the observation channel; of a [Meter], the name of its sensor
 	Scale  float64 // 0: 1
 	Offset float64
 }
 
-// IsPosition reports whether an action channel commands a position: it is measured, or its unit is one of a
-// position. A position that begins elsewhere than the actuator is makes it leap; a speed, a torque or a duty
-// cycle does not.
+// IsPosition reports whether an action channel commands a position: it is measured, or its unit is
+// one of a position. A position that begins elsewhere than the actuator is makes it leap; a speed,
+// a torque or a duty cycle does not.
 func (c *Channel) IsPosition() bool { return c.Measured.Obs != "" || isPositionUnit(c.Unit) }
 
 func isPositionUnit(unit string) bool {

@@ -34,8 +34,8 @@ type fault struct {
 	mayStop bool          // the robot may also stop: QEMU delays the control thread by different times
 }
 
-// Not a held I2C bus: the kernel's driver of this adapter ignores the timeout of the bus, and a transfer takes
-// a second.
+// Not a held I2C bus: the kernel's driver of this adapter ignores the timeout of the bus, and a
+// transfer takes a second.
 var faults = []fault{
 	{name: "IMU cable pulled", cause: "sens", inject: cable(true), repair: cable(false)},
 	{name: "I2C adapter unplugged", cause: "sens", inject: (*world).unplugIMU, repair: (*world).plugIMU},
@@ -215,7 +215,8 @@ func (w *world) recover() {
 	})
 }
 
-// meet injects a fault and checks the reaction. A fatal fault ends the run, and systemd starts another.
+// meet injects a fault and checks the reaction. A fatal fault ends the run, and systemd starts
+// another.
 func (w *world) meet(f fault, ends bool) {
 	w.t.Helper()
 	before := w.status()

@@ -37,8 +37,8 @@ const (
 	levelsAtRest = goodLine | badLine
 )
 
-// world is a rover outside the program: motors on a CAN bus of the kernel, an IMU and buttons on USB adapters,
-// a gamepad. It also is the operator, who judges the rover's speed.
+// world is a rover outside the program: motors on a CAN bus of the kernel, an IMU and buttons on
+// USB adapters, a gamepad. It also is the operator, who judges the rover's speed.
 type world struct {
 	t       *testing.T
 	body    *rover.Rover
@@ -212,8 +212,8 @@ func (w *world) pressLine(line byte) {
 	}
 }
 
-// stoppedAfter waits until the motors have not been driven for 0.5 s, and returns how long they were driven
-// after a moment.
+// stoppedAfter waits until the motors have not been driven for 0.5 s, and returns how long they
+// were driven after a moment.
 func (w *world) stoppedAfter(since time.Time) (time.Duration, error) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(worldPeriod) {
 		var moved time.Time

@@ -172,9 +172,9 @@ func (b *Belief) Restart() {
 	b.meanKnown = false
 }
 
-// Discount multiplies the weights of all labels, and the prior, by a factor in (0, 1]: the mean stays, and
-// variances grow by 1/factor. It is for beliefs that make predictions: Restore may refuse the state, because of
-// its prior. O(d²).
+// Discount multiplies the weights of all labels, and the prior, by a factor in (0, 1]: the mean
+// stays, and variances grow by 1/factor. It is for beliefs that make predictions: Restore may
+// refuse the state, because of its prior. O(d²).
 func (b *Belief) Discount(factor float64) {
 	scale(b.r, math.Sqrt(factor))
 	scale(b.b, factor)

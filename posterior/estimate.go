@@ -10,8 +10,8 @@ func (b *Belief) Mean(dst []float64) {
 	copy(dst, b.mean[b.nuisance:])
 }
 
-// FirstNuisance returns the mean of the first dimension of WithNuisance, the first entry of V⁻¹b. It is 0 without
-// nuisance.
+// FirstNuisance returns the mean of the first dimension of WithNuisance, the first entry of V⁻¹b.
+// It is 0 without nuisance.
 func (b *Belief) FirstNuisance() float64 {
 	if b.nuisance == 0 {
 		return 0
@@ -105,9 +105,9 @@ func (b *Belief) UCB(dst, psi []float64, n int, beta float64) {
 	}
 }
 
-// InvR writes R⁻¹ of the task into dst [TaskDim, TaskDim], row-major, with zeros below the diagonal.
-// O(d³). With ẑ and R⁻¹ another process can sample and compute UCBs: ‖x‖ in V⁻¹ is
-// the Euclidean norm of xᵀR⁻¹.
+// InvR writes R⁻¹ of the task into dst [TaskDim, TaskDim], row-major, with zeros below the
+// diagonal. O(d³). With ẑ and R⁻¹ another process can sample and compute UCBs: ‖x‖ in V⁻¹ is the
+// Euclidean norm of xᵀR⁻¹.
 func (b *Belief) InvR(dst []float64) {
 	d := b.TaskDim()
 	b.checkLen("InvR", "dst", len(dst), d*d)

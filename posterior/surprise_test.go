@@ -105,7 +105,8 @@ func TestSurprise_HasTheVarianceOfTheNoise(t *testing.T) {
 		}
 	}
 	for name, sum := range map[string]float64{"first": early, "last": late} {
-		// Of 4,000 squares of a normal number, the mean is within 0.1 in more than 4 of its standard deviations.
+		// Of 4,000 squares of a normal number, the mean is within 0.1 in more than 4 of its
+		// standard deviations.
 		if got := sum / runs / (noise * noise); math.Abs(got-1) > 0.1 {
 			t.Errorf("%s labels: the mean square is %.3f of the noise's", name, got)
 		}

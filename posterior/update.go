@@ -323,7 +323,8 @@ func (b *Belief) replace(with *Belief) {
 	b.meanKnown = false
 }
 
-// loadRow writes row k of R to the scratch memory of to, and returns the length of R before the next row.
+// loadRow writes row k of R to the scratch memory of to, and returns the length of R before the
+// next row.
 func (b *Belief) loadRow(to *Belief, k, off int) (next int) {
 	clear(to.x)
 	next = off + b.dim - k

@@ -32,7 +32,8 @@ const (
 	// Goal says that the robot should be in the present state. Label.Value is
 	// the reward of that state, above that of the average state.
 	Goal
-	// Keep takes back that the task has changed: the former belief returns, with all labels given since.
+	// Keep takes back that the task has changed: the former belief returns, with all labels given
+	// since.
 	Keep
 )
 
@@ -74,7 +75,8 @@ type Label struct {
 	At int64
 	// Undoes is the ID of the label that an Undo takes back; 0: the newest.
 	Undoes uint64
-	// Value is the reward, or a difference of rewards, see Kind. Finite; |Value| is usually at most 1.
+	// Value is the reward, or a difference of rewards, see Kind. Finite; |Value| is usually at most
+	// 1.
 	Value float64
 	// Weight is the confidence, in (0, 1]; 0 stands for 1.
 	Weight float64

@@ -14,24 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The Go scheduler takes the slot of the control thread every 10 ms and gives it to another thread of the process,
-// which hands it back when the kernel runs it: on a busy computer after tens of milliseconds. Therefore the other
-// threads have a real-time priority too.
+// The Go scheduler takes the slot of the control thread every 10 ms and gives it to another thread
+// of the process, which hands it back when the kernel runs it: on a busy computer after tens of
+// milliseconds. Therefore the other threads have a real-time priority too.
 
 const (
 	// belowLoop is the distance of the priority of the other threads to that of the control thread.
 	belowLoop = 10
-	// spareThreads are created in advance: the Go runtime creates a thread only if none is idle, and a
-	// new one has the ordinary priority until the next look.
+	// spareThreads are created in advance: the Go runtime creates a thread only if none is idle,
+	// and a new one has the ordinary priority until the next look.
 	spareThreads = 8
 	// lookEvery is the time between two looks at the threads.
 	lookEvery = 25 * time.Millisecond
 	// busyShare is the share of one processor above which the other threads count as busy.
 	busyShare = 0.75
-	// busyLimit is the time after which busy threads lose the priority, calmLimit that after which calm ones regain it.
+	// busyLimit is the time after which busy threads lose the priority, calmLimit that after which
+	// calm ones regain it.
 	busyLimit, calmLimit = 200 * time.Millisecond, time.Second
-	// leak is how much of that time a look takes back that finds the contrary: threads that are busy in more than
-	// busyShare of the looks lose the priority, in whatever order.
+	// leak is how much of that time a look takes back that finds the contrary: threads that are
+	// busy in more than busyShare of the looks lose the priority, in whatever order.
 	leak = busyShare / (1 - busyShare)
 )
 
@@ -49,7 +50,8 @@ type companions struct {
 	names    [4096]byte    // of the threads, as the kernel writes them
 }
 
-// startCompanions raises the other threads below the priority of the control thread, and watches them.
+// startCompanions raises the other threads below the priority of the control thread, and watches
+// them.
 func startCompanions(priority, loop int) (*companions, error) {
 	task, err := unix.Open("/proc/self/task", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -114,8 +116,8 @@ func (c *companions) Stop() {
 	_ = unix.Close(c.task)
 }
 
-// thread looks at the threads. Its priority is above that of the control thread, so that no busy thread delays it. It
-// is never unlocked from its goroutine, and ends with it.
+// thread looks at the threads. Its priority is above that of the control thread, so that no busy
+// thread delays it. It is never unlocked from its goroutine, and ends with it.
 func (c *companions) thread(priority int, ready chan<- struct{}) {
 	defer close(c.done)
 	runtime.LockOSThread()
@@ -182,9 +184,9 @@ func cpuTime(clock int32) int64 {
 	return ts.Nano()
 }
 
-// each changes the policy of every thread that has another. It returns the first error, after it has tried all
-// threads. Children of the threads get the ordinary scheduler: a program that a driver starts does not inherit the
-// priority.
+// each changes the policy of every thread that has another. It returns the first error, after it
+// has tried all threads. Children of the threads get the ordinary scheduler: a program that a
+// driver starts does not inherit the priority.
 func (c *companions) each(from, to, priority int) (first unix.Errno) {
 	if _, err := unix.Seek(c.task, 0, unix.SEEK_SET); err != nil {
 		return errnoOf(err)
@@ -223,8 +225,8 @@ func number(name []byte) (n int) {
 
 const resetOnFork = 0x40000000 // SCHED_RESET_ON_FORK
 
-// setPolicy changes the policy of a thread from one to another. It lowers no thread that another part of the program
-// has raised. sched_setscheduler, unlike sched_setattr, keeps the nice value.
+// setPolicy changes the policy of a thread from one to another. It lowers no thread that another
+// part of the program has raised. sched_setscheduler, unlike sched_setattr, keeps the nice value.
 func setPolicy(tid, from, to, priority int) unix.Errno {
 	policy, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(tid), 0, 0)
 	ours := policy&resetOnFork != 0 || from == unix.SCHED_NORMAL

@@ -224,8 +224,8 @@ func spin(limit time.Duration, until func() bool) {
 	}
 }
 
-// TestPrepare_BusyThreadsLoseThePriority computes for less than a second with the priority: it would keep other
-// programs from running.
+// TestPrepare_BusyThreadsLoseThePriority computes for less than a second with the priority: it
+// would keep other programs from running.
 func TestPrepare_BusyThreadsLoseThePriority(t *testing.T) {
 	realTime(t)
 	l := prepare(t, DefaultConfig())

@@ -132,10 +132,11 @@ func mayHave(priority int) bool {
 	return hasCapability(unix.CAP_SYS_NICE) || err == nil && limit.Cur >= uint64(priority)
 }
 
-// groupBudget returns whether the control group of this process refuses real-time priorities, as kernels with
-// CONFIG_RT_GROUP_SCHED do for groups without a budget (Documentation/scheduler/sched-rt-group.rst), and the fix;
-// "" if it does not. Version 1 of cgroups has a file with the budget. Version 2 has none: permitted reports that
-// nothing else explains the refusal. files is the root folder.
+// groupBudget returns whether the control group of this process refuses real-time priorities, as
+// kernels with CONFIG_RT_GROUP_SCHED do for groups without a budget
+// (Documentation/scheduler/sched-rt-group.rst), and the fix; "" if it does not. Version 1 of
+// cgroups has a file with the budget. Version 2 has none: permitted reports that nothing else
+// explains the refusal. files is the root folder.
 func groupBudget(files fs.FS, permitted bool) (why, fix string) {
 	groups, _ := fs.ReadFile(files, "proc/self/cgroup")
 	for line := range strings.Lines(string(groups)) {
@@ -231,7 +232,8 @@ func askTimerSlack(ns int64) Grant {
 	return g
 }
 
-// RealTimeKernel reports whether the kernel is preemptible everywhere (PREEMPT_RT). files is the root folder.
+// RealTimeKernel reports whether the kernel is preemptible everywhere (PREEMPT_RT). files is the
+// root folder.
 func RealTimeKernel(files fs.FS) bool {
 	version, _ := fs.ReadFile(files, "proc/version")
 	if bytes.Contains(version, []byte("PREEMPT_RT")) {

@@ -71,8 +71,8 @@ func (l *Loop) stopCollecting() {
 	})
 }
 
-// raiseCompanions gives the other threads a priority below that of the control thread, if there is one. A refusal is
-// one of fifo_priority.
+// raiseCompanions gives the other threads a priority below that of the control thread, if there is
+// one. A refusal is one of fifo_priority.
 func (l *Loop) raiseCompanions() {
 	i := slices.IndexFunc(l.granted.Grants, func(g Grant) bool { return g.Request == "fifo_priority" })
 	if i < 0 || !l.granted.Grants[i].Granted || l.cfg.Priority <= 1 {

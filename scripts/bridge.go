@@ -1,4 +1,5 @@
-// Package scripts embeds the Python package that the robot's program gives to the servers that it starts.
+// Package scripts embeds the Python package that the robot's program gives to the servers that it
+// starts.
 package scripts
 
 import "embed"

@@ -2,7 +2,8 @@
 //
 //	import _ "optibfm/standard"
 //
-// A program that needs only some of them calls their functions Register instead, such as [bridge.Register].
+// A program that needs only some of them calls their functions Register instead, such as
+// [bridge.Register].
 package standard
 
 import (

@@ -34,7 +34,8 @@ type ForwardArch struct {
 	Inputs   []string `json:"inputs,omitempty"`   // the groups that the network reads, in order
 }
 
-// Encoder is the shape of a network with the layers of B, whose output F reads instead of the observation.
+// Encoder is the shape of a network with the layers of B, whose output F reads instead of the
+// observation.
 type Encoder struct {
 	Size         int  `json:"size"`          // elements of its output
 	Hidden       int  `json:"hidden"`        // width of the layers

@@ -192,8 +192,8 @@ func New(m Manifest, tensors map[string]Tensor) (*Bundle, error) {
 	return b, nil
 }
 
-// check returns the hash of the tensors, or an error if a bundle with this manifest cannot have them. It
-// packs no weights.
+// check returns the hash of the tensors, or an error if a bundle with this manifest cannot have
+// them. It packs no weights.
 func check(m Manifest, tensors map[string]Tensor) (hash string, err error) {
 	sum := sha256.New()
 	if err := writeSafetensors(sum, tensors); err != nil {

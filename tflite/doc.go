@@ -13,11 +13,11 @@
 //
 // A Bundle is a model in memory, a Network evaluates it. Load reads a bundle from any file system,
 // for example an embedded one; LoadDir reads a bundle or a checkpoint of another project
-// (FORMAT.md) from a directory; New and Save make bundles. FORMAT.md describes the files. Goroutines
-// may share a Bundle; each needs its own Network, which shares the weights and has its own scratch
-// memory. A bundle may also be a TensorFlow SavedModel of any architecture: this package reads and
-// verifies it (LoadSavedModel) and checks its results (Probe); package tensorflow evaluates it.
-// LoadShared and OpenShared let two processes use one copy of the weights.
+// (FORMAT.md) from a directory; New and Save make bundles. FORMAT.md describes the files.
+// Goroutines may share a Bundle; each needs its own Network, which shares the weights and has its
+// own scratch memory. A bundle may also be a TensorFlow SavedModel of any architecture: this
+// package reads and verifies it (LoadSavedModel) and checks its results (Probe); package tensorflow
+// evaluates it. LoadShared and OpenShared let two processes use one copy of the weights.
 //
 //	bundle, err := tflite.LoadDir("models/walker")
 //	network, err := bundle.NewNetwork()

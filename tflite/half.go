@@ -12,7 +12,8 @@ import (
 // maxHalf is the largest finite float16.
 const maxHalf = 65504
 
-// isLinear reports whether a tensor is the weights of a linear layer. A LayerNorm of an ensemble is [E, 1, h].
+// isLinear reports whether a tensor is the weights of a linear layer. A LayerNorm of an ensemble is
+// [E, 1, h].
 func isLinear(name string, shape []int) bool {
 	return strings.HasSuffix(name, ".weight") && (len(shape) == 2 || len(shape) == 3 && shape[1] > 1)
 }

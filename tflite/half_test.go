@@ -16,7 +16,8 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// halved returns tensors with the weights of the linear layers in float16, and as the same numbers in float32.
+// halved returns tensors with the weights of the linear layers in float16, and as the same numbers
+// in float32.
 func halved(tensors map[string]tflite.Tensor) (half, rounded map[string]tflite.Tensor) {
 	half, rounded = map[string]tflite.Tensor{}, map[string]tflite.Tensor{}
 	for name, t := range tensors {

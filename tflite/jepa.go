@@ -7,9 +7,10 @@ import (
 	"maps"
 )
 
-// TD-JEPA's code saves its own model, forward-backward ones (FB, RLDP), and ones with learnt features (HILP,
-// BYOL, and SFModel for Laplacian and others). All have a network for the features (our B), one for successor
-// features (our F), an actor, and perhaps an encoder of the observation before F and the actor.
+// TD-JEPA's code saves its own model, forward-backward ones (FB, RLDP), and ones with learnt
+// features (HILP, BYOL, and SFModel for Laplacian and others). All have a network for the features
+// (our B), one for successor features (our F), an actor, and perhaps an encoder of the observation
+// before F and the actor.
 
 // parseJEPA returns the parser of a model.
 func parseJEPA(name string) func(config, initKwargs []byte) (layout, error) {
@@ -56,7 +57,8 @@ func parseSuccessorFeatures(config, initKwargs []byte) (layout, error) {
 	return parsed, err
 }
 
-// parseTDJEPA parses a model whose features are its ψ encoder, of least squares, and whose encoder is its φ.
+// parseTDJEPA parses a model whose features are its ψ encoder, of least squares, and whose encoder
+// is its φ.
 func parseTDJEPA(config, initKwargs []byte) (layout, error) {
 	l := &layout{linear: true, training: []string{"_psi_predictor.", "_z_cov"}}
 	l.Encoder = &Encoder{Actor: true}
@@ -160,8 +162,8 @@ func isNamed(raw json.RawMessage, name string) bool {
 	return json.Unmarshal(raw, &object) == nil && object.Name == name
 }
 
-// parseMEBE parses config.json of an FB-MEBE checkpoint. F, B and the actor have observations and normalisers
-// of their own: three groups.
+// parseMEBE parses config.json of an FB-MEBE checkpoint. F, B and the actor have observations and
+// normalisers of their own: three groups.
 func parseMEBE(config, _ []byte) (layout, error) {
 	l := &layout{training: []string{"_critic_normalizer."}}
 	sizes := struct{ policy, obs, goal int }{}

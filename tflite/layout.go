@@ -15,15 +15,16 @@ type layout struct {
 	source func(name string) string
 	// training are the beginnings of the names of further tensors that only training uses.
 	training []string
-	// linear: the training fits rewards to B(s)ᵀz by least squares, so that φ is B and Cov B is replaced by 1.
+	// linear: the training fits rewards to B(s)ᵀz by least squares, so that φ is B and Cov B is
+	// replaced by 1.
 	linear bool
 	// centred: φ is B less its mean, the tensor features_mean.
 	centred bool
 }
 
-// parseCheckpoint parses the configuration of a checkpoint. FORMAT.md lists the layouts. It ignores the keys
-// that do not affect the networks (device, batch sizes, the spread of sampled actions, the networks of
-// training). A network that this package does not have is an error with its key.
+// parseCheckpoint parses the configuration of a checkpoint. FORMAT.md lists the layouts. It ignores
+// the keys that do not affect the networks (device, batch sizes, the spread of sampled actions, the
+// networks of training). A network that this package does not have is an error with its key.
 func parseCheckpoint(config, initKwargs []byte) (layout, error) {
 	parse, err := parserOf(config, initKwargs != nil)
 	if err != nil {
@@ -72,7 +73,8 @@ func parserOf(config []byte, hasInit bool) (func(config, initKwargs []byte) (lay
 	return nil, fmt.Errorf("name: the model %q is not supported (known: %s)", name, strings.Join(known, ", "))
 }
 
-// bfmZeroModels and jepaModels are the models of BFM-Zero or UFO, and of TD-JEPA, by their names in config.json.
+// bfmZeroModels and jepaModels are the models of BFM-Zero or UFO, and of TD-JEPA, by their names in
+// config.json.
 var (
 	bfmZeroModels = []string{"FBModel", "FBcprModel", "FBcprAuxModel"}
 	jepaModels    = []string{"BYOLModel", "FBModel", "HilpModel", "RLDPModel", "SFModel", "TDJEPAModel"}
@@ -97,7 +99,8 @@ func replacer(pairs ...string) func(string) string {
 	}
 }
 
-// trainingParts are the beginnings of the names of tensors that only training uses, in every layout.
+// trainingParts are the beginnings of the names of tensors that only training uses, in every
+// layout.
 var trainingParts = []string{"_target_", "_critic.", "_discriminator.", "_aux_critic.", "_aux_reward_normalizer."}
 
 // skips reports whether only training uses a tensor of a checkpoint.

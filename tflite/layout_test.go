@@ -47,8 +47,8 @@ func importCheckpoint(t *testing.T, name string) *Bundle {
 	return b
 }
 
-// The reference is an independent implementation in PyTorch, in float64. The φ of the imported bundle has the
-// Cov B of its observations.
+// The reference is an independent implementation in PyTorch, in float64. The φ of the imported
+// bundle has the Cov B of its observations.
 func TestImport_LayoutsAgreeWithPyTorch(t *testing.T) {
 	for _, name := range checkpoints {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,8 @@ func wholeCheckpoints(t *testing.T) map[string]fstest.MapFS {
 	return all
 }
 
-// Each error names the file, the tensor or key as the file does, what it has and should have, and a fix.
+// Each error names the file, the tensor or key as the file does, what it has and should have, and a
+// fix.
 func TestLoadDir_NamesDamageOfEachLayout(t *testing.T) {
 	const weights, config = "model.safetensors: ", "config.json: "
 	tensorOf := map[string]string{ // a tensor with a name of the layout

@@ -33,7 +33,8 @@ func archiFields(a *Architecture) fields {
 	}
 }
 
-// parseBFMZero parses the two files of a checkpoint of BFM-Zero or UFO. Its observation has groups, or is flat.
+// parseBFMZero parses the two files of a checkpoint of BFM-Zero or UFO. Its observation has groups,
+// or is flat.
 func parseBFMZero(config, initKwargs []byte) (l layout, err error) {
 	a := &l.Architecture
 	archi := archiFields(a)
@@ -101,8 +102,8 @@ func (a *Architecture) setGroups(sizes map[string]int, normalised map[string]boo
 // flatObs is the key of the size and the normaliser of an observation without groups.
 const flatObs = ""
 
-// parseNormalisers reports for each group, or for a flat observation, whether it has a normaliser other than
-// the identity.
+// parseNormalisers reports for each group, or for a flat observation, whether it has a normaliser
+// other than the identity.
 func parseNormalisers(raw []byte, normalised map[string]bool) (err error) {
 	if isNormaliser(raw) {
 		normalised[flatObs], err = parseNormaliser(raw)
@@ -116,8 +117,8 @@ func parseNormalisers(raw []byte, normalised map[string]bool) (err error) {
 	})
 }
 
-// isNormaliser reports whether an object is a normaliser, not a map of groups to normalisers: its name is a
-// string.
+// isNormaliser reports whether an object is a normaliser, not a map of groups to normalisers: its
+// name is a string.
 func isNormaliser(raw []byte) bool {
 	var object struct {
 		Name *string `json:"name"`

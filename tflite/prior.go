@@ -51,8 +51,8 @@ type Prior struct {
 	P50, P90  float64 // percentiles of u²/d = zᵀM⁻¹z/d, M: the block of z in Moment, of rewards left out
 }
 
-// Validate returns an error for the first invalid value of a prior for obs channels and d features. A nil
-// prior is valid.
+// Validate returns an error for the first invalid value of a prior for obs channels and d features.
+// A nil prior is valid.
 func (p *Prior) Validate(obs, d int) error {
 	if p == nil {
 		return nil
@@ -175,7 +175,8 @@ func optionalPrior(p **Prior) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error { return parsePrior(raw, p) }
 }
 
-// read reads and verifies the file of a prior for obs channels and d features. A nil prior has none.
+// read reads and verifies the file of a prior for obs channels and d features. A nil prior has
+// none.
 func (p *Prior) read(fsys fs.FS, obs, d int) error {
 	if p == nil {
 		return nil
@@ -198,7 +199,8 @@ func (p *Prior) read(fsys fs.FS, obs, d int) error {
 const priorFix = `copy the bundle again, or remove the key "prior" from ` + manifestFileName +
 	" and estimate it with optibfm model prior"
 
-// shapes returns the shapes of the tensors of a prior with d features, k residuals and a number of examples.
+// shapes returns the shapes of the tensors of a prior with d features, k residuals and a number of
+// examples.
 func (p *Prior) shapes(k, d, examples int) map[string][]int {
 	shapes := map[string][]int{priorMeanName: {d}, priorMomentName: {k + d, k + d}}
 	if k > 0 {

@@ -67,8 +67,8 @@ func (t Term) At(obs []float32) float64 {
 	return value
 }
 
-// Validate returns an error for the first invalid value of the residuals of a model with obs channels and d
-// features.
+// Validate returns an error for the first invalid value of the residuals of a model with obs
+// channels and d features.
 func (r *Residuals) Validate(obs, d int) error {
 	k := len(r.Terms)
 	if k > maxResiduals || len(r.Mean) != k || len(r.Fit) != k*d {
@@ -104,8 +104,8 @@ func (t Term) validate(obs int) error {
 	return nil
 }
 
-// Numbers returns the terms as [K, maxFactors, 4] numbers: channel, shape, centre and slope of each factor.
-// A missing factor has the channel -1.
+// Numbers returns the terms as [K, maxFactors, 4] numbers: channel, shape, centre and slope of each
+// factor. A missing factor has the channel -1.
 func (r *Residuals) Numbers() []float64 {
 	var numbers []float64
 	for _, t := range r.Terms {

@@ -121,7 +121,8 @@ type span struct {
 	begin, stop int64
 }
 
-// widths are the sizes of elements. Only floats are read; the others may be in tensors that are skipped.
+// widths are the sizes of elements. Only floats are read; the others may be in tensors that are
+// skipped.
 var widths = map[string]int64{
 	"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1,
 	"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,

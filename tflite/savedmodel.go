@@ -120,8 +120,8 @@ func (m *SavedModel) Verify() error {
 
 // SaveSavedModel writes the bundle of a SavedModel, m.Dir, with a copy of its files, to a
 // new or empty directory and returns it as LoadSavedModel does. It writes the whole
-// directory or nothing, and no prior (see SavePrior). m.Hash, if it is not empty, is the hash of the files that
-// TensorFlow has loaded: SaveSavedModel returns an error if the copy's hash differs.
+// directory or nothing, and no prior (see SavePrior). m.Hash, if it is not empty, is the hash of
+// the files that TensorFlow has loaded: SaveSavedModel returns an error if the copy's hash differs.
 func SaveSavedModel(dir string, m SavedModel) (*SavedModel, error) {
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("tflite: %w", err)

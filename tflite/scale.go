@@ -11,9 +11,9 @@ const (
 	smallDeviations = 0.02 // a channel that varies by less may have another unit
 )
 
-// CheckScale compares observations [n, O] with the mean and the variance of the training data, which the
-// normaliser of a bundle has, and describes the channels of another scale. A bundle without a normaliser
-// has nothing to compare.
+// CheckScale compares observations [n, O] with the mean and the variance of the training data,
+// which the normaliser of a bundle has, and describes the channels of another scale. A bundle
+// without a normaliser has nothing to compare.
 func (b *Bundle) CheckScale(obs []float32) (warnings []string) {
 	const shown = 10 // channels
 	mean, scale := b.Normaliser()

@@ -20,8 +20,8 @@ type Layers struct {
 	Cov         []float64        // Cov B, [d, d]; nil if the bundle has none
 }
 
-// Linear is y = x·Weight + Bias. In a residual network x is the normalised input, (input - mean)/deviation:
-// Weight and Bias contain the gain and the bias of the LayerNorm.
+// Linear is y = x·Weight + Bias. In a residual network x is the normalised input, (input -
+// mean)/deviation: Weight and Bias contain the gain and the bias of the LayerNorm.
 type Linear struct {
 	In, Out int
 	Weight  []float32 // [In, Out] row-major
@@ -79,8 +79,8 @@ func (b *Bundle) Layers() Layers {
 	return l
 }
 
-// InverseCov returns (Cov B)⁻¹, [d, d], which is symmetric. Cov must not be nil; the bundle's loader has checked
-// that it is positive definite.
+// InverseCov returns (Cov B)⁻¹, [d, d], which is symmetric. Cov must not be nil; the bundle's
+// loader has checked that it is positive definite.
 func (l Layers) InverseCov() []float64 {
 	d := int(math.Sqrt(float64(len(l.Cov))))
 	var chol mat.Cholesky

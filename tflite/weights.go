@@ -45,7 +45,8 @@ func checkTensors(a Architecture, tensors map[string]Tensor, needCov bool) error
 	return checkShapes(want, tensors)
 }
 
-// checkShapes returns an error unless the tensors are those of want, with these shapes and finite elements.
+// checkShapes returns an error unless the tensors are those of want, with these shapes and finite
+// elements.
 func checkShapes(want map[string][]int, tensors map[string]Tensor) error {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		t, ok := tensors[name]
@@ -78,8 +79,8 @@ func elements(shape []int) int {
 	return n
 }
 
-// newWeights builds the networks from checked tensors. It deletes packed weights from the map, so that the
-// garbage collector can free them.
+// newWeights builds the networks from checked tensors. It deletes packed weights from the map, so
+// that the garbage collector can free them.
 func newWeights(m Manifest, tensors map[string]Tensor, packed *packing) (*weights, error) {
 	a := m.Architecture
 	p := parts{

@@ -19,8 +19,8 @@ import (
 type States struct {
 	Obs    []float32 // [n, O]
 	Reward []float64 // [n]
-	// Episodes are the lengths of the episodes of the states, in their order; their sum is n. Empty:
-	// the states are independent.
+	// Episodes are the lengths of the episodes of the states, in their order; their sum is n.
+	// Empty: the states are independent.
 	Episodes []int
 	// Whole identifies the states of which these are a part. Zero: these are all.
 	Whole Whole
@@ -32,8 +32,8 @@ type Whole struct {
 	SHA256 string // of the file, hexadecimal
 }
 
-// Record drives a simulated robot with exploring actions and returns n of its states, in episodes, with their
-// rewards.
+// Record drives a simulated robot with exploring actions and returns n of its states, in episodes,
+// with their rewards.
 func Record(robot collect.Simulator, reward func(obs []float32) (float64, error), n int, seed uint64) (*States, error) {
 	recording := collect.DefaultConfig()
 	recording.Transitions, recording.Seed = n, seed

@@ -3,9 +3,9 @@
 //
 //	go run ./examples/belief
 //
-// Rewards are linear in features, r = φᵀz. Labels come from a hidden z with noise. The program shows
-// how the mean approaches z, how little a further label teaches (the D-gap), and that an undo removes a
-// label exactly.
+// Rewards are linear in features, r = φᵀz. Labels come from a hidden z with noise. The program
+// shows how the mean approaches z, how little a further label teaches (the D-gap), and that an undo
+// removes a label exactly.
 package main
 
 import (

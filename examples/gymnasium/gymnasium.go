@@ -3,8 +3,9 @@ package gymnasium
 
 import "embed"
 
-// Files are the files of a new robot for the environment EnvID with the step Period, of which Folder is the path and
-// Script the path of the server. record.sh and train.sh are those of examples/puck.
+// Files are the files of a new robot for the environment EnvID with the step Period, of which
+// Folder is the path and Script the path of the server. record.sh and train.sh are those of
+// examples/puck.
 //
 //go:embed README.md robot.yaml
 var Files embed.FS

@@ -66,7 +66,8 @@ func (b *button) Ask(r rewardsrc.Request) {
 	}
 }
 
-// Poll returns the labels since the last call. Without a press return no label, never a reward of 0.
+// Poll returns the labels since the last call. Without a press return no label, never a reward of
+// 0.
 func (b *button) Poll(dst []rewardsrc.Label) (n int) {
 	for n < len(dst) {
 		select {

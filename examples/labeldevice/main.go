@@ -4,8 +4,8 @@
 //	go run ./examples/labeldevice -time 20s
 //	echo -n +1 >/dev/udp/127.0.0.1/9870     # from another terminal, in bash
 //
-// With -demo the program presses the button itself. The loop in run stands for the control loop: give the
-// source to controller.NewAgent (examples/robot).
+// With -demo the program presses the button itself. The loop in run stands for the control loop:
+// give the source to controller.NewAgent (examples/robot).
 package main
 
 import (

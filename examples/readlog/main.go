@@ -1,5 +1,5 @@
-// Readlog reads a log of optibfm: it counts ticks and labels and prints the mean lateness of the control
-// loop.
+// Readlog reads a log of optibfm: it counts ticks and labels and prints the mean lateness of the
+// control loop.
 //
 //	optibfm run --plain --set run.duration_s=5 --set log.dir=logs
 //	go run ./examples/readlog logs/*.mcap

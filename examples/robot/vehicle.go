@@ -47,7 +47,8 @@ func (v *vehicle) Spec() hal.Spec {
 	}
 }
 
-// Sense fills obs and returns the time of the sample. It must return within a small part of a period.
+// Sense fills obs and returns the time of the sample. It must return within a small part of a
+// period.
 func (v *vehicle) Sense(obs []float32) (int64, error) {
 	sin, cos := math.Sincos(v.heading)
 	for i, x := range [...]float64{v.x / half, v.y / half, cos, sin, v.speed() / v.config.TopSpeedMPS, v.yaw()} {

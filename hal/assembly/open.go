@@ -45,8 +45,8 @@ type Robot struct {
 // Close closes the devices, then the buses.
 func (c *Robot) Close() error { return errors.Join(c.Robot.Close(), c.opener.Close()) }
 
-// OpenDevices opens the devices of a configuration. Devices on one bus share it. After an error, also of
-// ctx, it halts and closes the devices that are open. now is the clock of samples, in ns.
+// OpenDevices opens the devices of a configuration. Devices on one bus share it. After an error,
+// also of ctx, it halts and closes the devices that are open. now is the clock of samples, in ns.
 func OpenDevices(
 	ctx context.Context, h Hardware, c Config, period time.Duration, now func() int64,
 ) (*Robot, error) {

@@ -8,8 +8,8 @@ import (
 	"optibfm/internal/sections"
 )
 
-// DeviceKind is the kind of drivers of devices: the sections of an element of robot.composite.devices, chosen by
-// its driver.
+// DeviceKind is the kind of drivers of devices: the sections of an element of
+// robot.composite.devices, chosen by its driver.
 type DeviceKind struct{}
 
 var deviceList = sections.NewList("device", "name", "driver", "stale_ms", "frozen_ticks")
@@ -44,8 +44,9 @@ func AddDevice[C DeviceConfig](name, doc string, open func(context.Context, C, *
 	}}
 }
 
-// HaltUnopened gives a driver a function that halts the device after its program died, for a driver that opens
-// only a device that answers completely. The notes name what does not hold its failsafe output.
+// HaltUnopened gives a driver a function that halts the device after its program died, for a driver
+// that opens only a device that answers completely. The notes name what does not hold its failsafe
+// output.
 func HaltUnopened[C DeviceConfig](name string, halt func(C, []float64) (notes []string, err error)) {
 	d := devices[name]
 	d.halt = func(section any, failsafe []float64) ([]string, error) { return halt(section.(C), failsafe) }

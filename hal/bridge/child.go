@@ -63,8 +63,8 @@ func startChild(config Config) (*child, error) {
 	return c, nil
 }
 
-// childFolder makes a folder with the Python package optibfm_bridge, so that server and program have the same
-// version of it without an installation.
+// childFolder makes a folder with the Python package optibfm_bridge, so that server and program
+// have the same version of it without an installation.
 func childFolder() (string, error) {
 	folder, err := socketFolder(os.TempDir())
 	if err != nil {
@@ -76,7 +76,8 @@ func childFolder() (string, error) {
 	return folder, nil
 }
 
-// pythonPath returns the environment with a folder in which Python looks after those of $PYTHONPATH.
+// pythonPath returns the environment with a folder in which Python looks after those of
+// $PYTHONPATH.
 func pythonPath(folder string) []string {
 	if former := os.Getenv("PYTHONPATH"); former != "" {
 		folder = former + string(os.PathListSeparator) + folder
@@ -87,8 +88,8 @@ func pythonPath(folder string) []string {
 // socketName is the longest name of a socket in the folder of a child.
 const socketName = "robot.sock"
 
-// socketFolder makes a folder for sockets, in /tmp if their paths in another folder would be too long for the
-// kernel.
+// socketFolder makes a folder for sockets, in /tmp if their paths in another folder would be too
+// long for the kernel.
 func socketFolder(in string) (string, error) {
 	const pattern, random = "optibfm-bridge-", 10 // characters that os.MkdirTemp adds, at most
 	if len(filepath.Join(in, pattern, socketName))+random > maxSocketPath {

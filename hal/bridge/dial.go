@@ -66,8 +66,8 @@ const (
 // errExited means that the server ended before it listened.
 var errExited = errors.New("the server ended before it listened")
 
-// connect connects as soon as a server listens and, on the network, its address is reached. It gives up when ctx ends
-// or exited is closed. waiting, if not nil, receives the first failure.
+// connect connects as soon as a server listens and, on the network, its address is reached. It
+// gives up when ctx ends or exited is closed. waiting, if not nil, receives the first failure.
 func connect(ctx context.Context, address string, exited <-chan struct{}, waiting func(error)) (net.Conn, error) {
 	network, where, err := splitAddress(address)
 	if err != nil {

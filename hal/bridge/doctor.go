@@ -12,7 +12,8 @@ import (
 	"optibfm/internal/registry"
 )
 
-// checkServer checks the server. It does not connect, because a server may move its robot for a client.
+// checkServer checks the server. It does not connect, because a server may move its robot for a
+// client.
 func checkServer(ctx context.Context, c Config, computer registry.Computer) []registry.Finding {
 	return []registry.Finding{c.check(ctx, computer)}
 }

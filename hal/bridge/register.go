@@ -26,8 +26,8 @@ func (c Config) Simulated() bool { return c.Mode != Free }
 // SimulatedTime is Simulated: samples have the server's time.
 func (c Config) SimulatedTime() bool { return c.Mode != Free }
 
-// Files returns the script of [Scripts] that an interpreter of this computer runs as Command. Other commands may
-// start a server on another computer.
+// Files returns the script of [Scripts] that an interpreter of this computer runs as Command. Other
+// commands may start a server on another computer.
 func (c Config) Files() map[string]string {
 	if script := c.script(); script != "" {
 		return map[string]string{"command": script}

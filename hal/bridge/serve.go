@@ -51,8 +51,9 @@ func abandoned(path string) bool {
 // and rewards if robot is a hal.Resetter or a hal.Rewarder. In lockstep a Sense
 // follows every Act, so Act must make the robot's step.
 //
-// A stop input of the robot (hal.StopInput) halts it here: the client gets an error from Arm and Act. The protocol
-// carries no arming by the robot, buttons or warnings (hal.ArmInput, LabelInput, Warner).
+// A stop input of the robot (hal.StopInput) halts it here: the client gets an error from Arm and
+// Act. The protocol carries no arming by the robot, buttons or warnings (hal.ArmInput, LabelInput,
+// Warner).
 //
 // The protocol carries the measurements of actuators by observation channels
 // (hal.Channel.Measured). Serve refuses a robot with another one, such as a hal.Meter

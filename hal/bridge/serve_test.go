@@ -153,7 +153,8 @@ func (r *remoteStop) Sense(obs []float32) (int64, error) {
 	return r.Stoppable.Sense(obs)
 }
 
-// TestServe_StopInputHaltsTheRobot has an emergency stop at the robot, which the protocol does not carry.
+// TestServe_StopInputHaltsTheRobot has an emergency stop at the robot, which the protocol does not
+// carry.
 func TestServe_StopInputHaltsTheRobot(t *testing.T) {
 	for _, mode := range []string{Lockstep, Free} {
 		s := serve(t, 1, 1)

@@ -20,9 +20,9 @@
 // A full transmit queue, which means that no node acknowledges, is hal.ErrTimeout at once: the
 // kernel does not report when the queue has room again.
 //
-// [LinkState] reads an interface's bit rate and state by rtnetlink, for checks at start. The control
-// thread does not call it: it learns of bus-off from the error frames.
+// [LinkState] reads an interface's bit rate and state by rtnetlink, for checks at start. The
+// control thread does not call it: it learns of bus-off from the error frames.
 //
-// The address "unix:/path" in place of an interface connects to a SOCK_SEQPACKET socket that carries
-// the same 16-byte frames. Simulators use it, and package cantest.
+// The address "unix:/path" in place of an interface connects to a SOCK_SEQPACKET socket that
+// carries the same 16-byte frames. Simulators use it, and package cantest.
 package can

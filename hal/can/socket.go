@@ -317,8 +317,8 @@ func (s *Socket) lose(cause error) error {
 	return s.errLost
 }
 
-// discard reads the frames from before the interface was down: the kernel reports ENETDOWN first, and
-// an old error frame would report bus-off again.
+// discard reads the frames from before the interface was down: the kernel reports ENETDOWN first,
+// and an old error frame would report bus-off again.
 func (s *Socket) discard() {
 	for range maxDrain {
 		if _, err := unix.Read(s.fd, s.raw[:]); err != nil && err != unix.EINTR {

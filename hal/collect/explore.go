@@ -27,7 +27,8 @@ const (
 	correlatedPart = 0.5
 	minMemory      = 3.0 // time constant of the process in ticks, drawn between these
 	maxMemory      = 40.0
-	// Period of a rhythm in ticks, drawn between these, and how far its middle is from that of the limits, at most.
+	// Period of a rhythm in ticks, drawn between these, and how far its middle is from that of the
+	// limits, at most.
 	minPeriod, maxPeriod = 5.0, 50.0
 	maxOffset            = 0.3
 )
@@ -67,12 +68,12 @@ func Failsafe(c hal.Channel) float64 { return 2*(c.Failsafe-c.Min)/(c.Max-c.Min)
 // Begin draws the kind of exploration of a simulator's new episode.
 func (e *Explorer) Begin() { e.begin(strategy(e.rng.IntN(int(strategies)))) }
 
-// BeginSmooth changes the speed of an exploration without jumps, for a robot with mass. It starts from
-// the failsafe output.
+// BeginSmooth changes the speed of an exploration without jumps, for a robot with mass. It starts
+// from the failsafe output.
 func (e *Explorer) BeginSmooth() { e.begin(smooth) }
 
-// BeginRhythm makes every channel swing with the same period, as the joints of legs do that walk. The period, and the
-// amplitude and phase of each channel, are random.
+// BeginRhythm makes every channel swing with the same period, as the joints of legs do that walk.
+// The period, and the amplitude and phase of each channel, are random.
 func (e *Explorer) BeginRhythm() {
 	e.strategy, e.correlation = rhythm, 0
 	e.turn = 2 * math.Pi / (minPeriod * math.Pow(maxPeriod/minPeriod, e.rng.Float64()))
@@ -94,8 +95,8 @@ func (e *Explorer) begin(s strategy) {
 	e.draw()
 }
 
-// Next returns the next action. Each element is in [-1, 1], the range of its channel's limits. The slice is
-// valid until the following call.
+// Next returns the next action. Each element is in [-1, 1], the range of its channel's limits. The
+// slice is valid until the following call.
 func (e *Explorer) Next() []float64 {
 	switch e.strategy {
 	case uniform:

@@ -48,8 +48,8 @@ type joint struct {
 	holds      bool    // a stop holds the joint where it is
 }
 
-// settled waits until the actuator has the expected goal: a device executes a command after it was sent. It returns
-// what the actuator has after a second.
+// settled waits until the actuator has the expected goal: a device executes a command after it was
+// sent. It returns what the actuator has after a second.
 func (j joint) settled(expected float64) (goal float64, on bool) {
 	for range 1000 {
 		goal, on = j.goal()
@@ -76,8 +76,8 @@ var joints = []struct {
 	{"bridge", 1e-6, false, openBridge},
 }
 
-// TestAgent_ArmsEveryDriverWhereItsActuatorIs arms a limp joint at random poses, with a policy that wants the middle
-// of its range, and reads back what the actuator is commanded in every tick.
+// TestAgent_ArmsEveryDriverWhereItsActuatorIs arms a limp joint at random poses, with a policy that
+// wants the middle of its range, and reads back what the actuator is commanded in every tick.
 func TestAgent_ArmsEveryDriverWhereItsActuatorIs(t *testing.T) {
 	poses, ticks := 10, 50
 	if testing.Short() {
@@ -270,7 +270,8 @@ func openBoard(t *testing.T, pose float64) joint {
 	}
 }
 
-// openMixture has a servo on a PCA9685, whose pulse is 1500 µs ± 400 µs/rad, and an encoder on a board.
+// openMixture has a servo on a PCA9685, whose pulse is 1500 µs ± 400 µs/rad, and an encoder on a
+// board.
 func openMixture(t *testing.T, pose float64) joint {
 	_, device := startBoard(t, pose)
 	chip := i2cbustest.NewPCA9685()

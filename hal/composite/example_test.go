@@ -12,7 +12,8 @@ import (
 	"optibfm/rtloop"
 )
 
-// A cart with a fake IMU and fake speed controllers. On a robot the lists are in its configuration file.
+// A cart with a fake IMU and fake speed controllers. On a robot the lists are in its configuration
+// file.
 func Example() {
 	sensor, pulses := i2cbustest.NewBNO055(), i2cbustest.NewPCA9685()
 	bus := i2cbustest.New(map[uint16]*i2cbustest.Chip{0x28: &sensor.Chip, 0x40: &pulses.Chip})

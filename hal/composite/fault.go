@@ -69,8 +69,9 @@ type DeviceFaults struct {
 	Faults hal.Faults
 }
 
-// Faults appends the counters of all devices to dst, in their order. They include the faults counted by the
-// driver, and those detected here: stale and frozen samples, and numbers that are not finite.
+// Faults appends the counters of all devices to dst, in their order. They include the faults
+// counted by the driver, and those detected here: stale and frozen samples, and numbers that are
+// not finite.
 func (r *Robot) Faults(dst []DeviceFaults) []DeviceFaults {
 	for _, d := range r.devices {
 		f := d.faults

@@ -19,8 +19,8 @@ type servo struct {
 
 func (s *servo) Relax() error { s.limps++; s.note("relax"); return nil }
 
-// newServoBench returns a bench with a servo, whose action has another zero and direction, and a base that an
-// IMU's input measures.
+// newServoBench returns a bench with a servo, whose action has another zero and direction, and a
+// base that an IMU's input measures.
 func newServoBench() (*bench, *servo) {
 	b := newBench()
 	s := &servo{fakeDevice: fakeDevice{

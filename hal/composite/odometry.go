@@ -37,7 +37,8 @@ func (w *wirer) odometry() {
 	w.finite("odometry", o.Scale, o.TrackM, o.StartXM, o.StartYM)
 }
 
-// measure resolves a source and converts it to an SI unit. A scale is the SI value of 1 in the source.
+// measure resolves a source and converts it to an SI unit. A scale is the SI value of 1 in the
+// source.
 func (w *wirer) measure(key, name, unit string, scale float64) line {
 	source, signal, err := w.source(name)
 	if err == nil && source >= w.out.odometry && source < w.out.action {
@@ -56,8 +57,8 @@ func (w *wirer) measure(key, name, unit string, scale float64) line {
 
 func (l line) of(sources []float64) float64 { return l.gain*sources[l.source] + l.offset }
 
-// step integrates to the time at, in ns, and sets the signals. It assumes that speeds change linearly between
-// two steps.
+// step integrates to the time at, in ns, and sets the signals. It assumes that speeds change
+// linearly between two steps.
 func (r *reckoner) step(at int64, sources, signals []float64) {
 	left, right := r.left.of(sources), r.right.of(sources)
 	speed, rate := (left+right)/2, 0.0

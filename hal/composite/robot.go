@@ -12,10 +12,11 @@ import (
 	"optibfm/hal"
 )
 
-// Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop], [hal.Guarded], [hal.Disarmer],
-// [hal.Limper], [hal.Meter], [hal.StopInput], [hal.ArmInput], [hal.LabelInput], [hal.Warner] and [hal.Bounded]. Only
-// one goroutine may use it, except for HaltBeside and Warning. Sense and Act allocate nothing, also when they fail: the
-// next error of a device overwrites the previous one.
+// Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop], [hal.Guarded],
+// [hal.Disarmer], [hal.Limper], [hal.Meter], [hal.StopInput], [hal.ArmInput], [hal.LabelInput],
+// [hal.Warner] and [hal.Bounded]. Only one goroutine may use it, except for HaltBeside and Warning.
+// Sense and Act allocate nothing, also when they fail: the next error of a device overwrites the
+// previous one.
 type Robot struct {
 	wiring
 	now     func() int64
@@ -36,7 +37,8 @@ type Robot struct {
 // device is a Device and its state. Its slices have one element for each of its inputs, or outputs.
 type device struct {
 	Device
-	// Optional interfaces of the driver, or nil. A type assertion may allocate: they are asserted once.
+	// Optional interfaces of the driver, or nil. A type assertion may allocate: they are asserted
+	// once.
 	guarded  hal.Guarded
 	counting hal.Counting
 	backstop hal.Backstop
@@ -76,10 +78,10 @@ var (
 	_ hal.Bounded    = (*Robot)(nil)
 )
 
-// New returns a robot and writes the disarmed outputs to its devices, except to those with measured positions,
-// which Arm sets. They are read, written, armed and halted
-// in the given order, and closed by Close. now is the devices' clock, CLOCK_MONOTONIC in nanoseconds. After an
-// error the caller must close the devices; New has halted them if it had written to them.
+// New returns a robot and writes the disarmed outputs to its devices, except to those with measured
+// positions, which Arm sets. They are read, written, armed and halted in the given order, and
+// closed by Close. now is the devices' clock, CLOCK_MONOTONIC in nanoseconds. After an error the
+// caller must close the devices; New has halted them if it had written to them.
 func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	parts := make([]Part, len(devices))
 	for i, d := range devices {
@@ -129,7 +131,8 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 	return r, nil
 }
 
-// readingOrder puts the devices with a stop input first, so that the robot reads them after any fault of others.
+// readingOrder puts the devices with a stop input first, so that the robot reads them after any
+// fault of others.
 func (r *Robot) readingOrder() (order []int) {
 	for i, d := range r.devices {
 		if r.hasStop(i) || d.stop != nil {
@@ -183,9 +186,10 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 // Spec describes the channels.
 func (r *Robot) Spec() hal.Spec { return r.spec }
 
-// Sense reads all devices one after the other, the one of the stop input first, and returns the time of the
-// oldest of their samples. It ends at the first device that fails, is stale or frozen, or returns a number that
-// is not finite: a blocked bus costs a tick one timeout, and not one for each device.
+// Sense reads all devices one after the other, the one of the stop input first, and returns the
+// time of the oldest of their samples. It ends at the first device that fails, is stale or frozen,
+// or returns a number that is not finite: a blocked bus costs a tick one timeout, and not one for
+// each device.
 func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	if len(obs) != len(r.senses) {
 		return 0, fmt.Errorf("composite: sense: obs has the wrong length (%d, not %d)", len(obs), len(r.senses))
@@ -211,7 +215,8 @@ func (r *Robot) Sense(obs []float32) (at int64, err error) {
 	return at, nil
 }
 
-// rebase lets rate limits begin at the measured positions: an actuator may have moved while the devices were armed.
+// rebase lets rate limits begin at the measured positions: an actuator may have moved while the
+// devices were armed.
 func (r *Robot) rebase() {
 	for i := range r.acts {
 		if a := &r.acts[i]; a.sensor != "" {
@@ -230,8 +235,8 @@ func (r *Robot) Positions(dst []float32) {
 	}
 }
 
-// updateStop updates the stop input after a read of its device. A failed read, or a stale sample, counts as
-// pressed.
+// updateStop updates the stop input after a read of its device. A failed read, or a stale sample,
+// counts as pressed.
 func (r *Robot) updateStop(device int, err error) {
 	if r.hasStop(device) {
 		d := r.devices[device]
@@ -306,8 +311,8 @@ func (r *Robot) observe(obs []float32, at int64) error {
 	return nil
 }
 
-// Act commands the outputs of all devices. An action changes at most by its rate limit, starting from where Arm
-// began. Act ends at the first error; the caller must then halt the robot.
+// Act commands the outputs of all devices. An action changes at most by its rate limit, starting
+// from where Arm began. Act ends at the first error; the caller must then halt the robot.
 func (r *Robot) Act(action []float32) error {
 	if r.halted || r.cut.Load() {
 		return hal.ErrHalted
@@ -341,9 +346,10 @@ func (d *device) write(outputs []float64) error {
 	return nil
 }
 
-// Arm reads the measured positions. It writes them, and the disarmed outputs of other actions, and arms the
-// devices. A hal.FailsafeHolder has its failsafe outputs until it is armed. After a failure Arm relaxes the devices
-// that can go limp, because their failsafe output could be a leap, and then halts all of them.
+// Arm reads the measured positions. It writes them, and the disarmed outputs of other actions, and
+// arms the devices. A hal.FailsafeHolder has its failsafe outputs until it is armed. After a
+// failure Arm relaxes the devices that can go limp, because their failsafe output could be a leap,
+// and then halts all of them.
 func (r *Robot) Arm() error {
 	r.cut.Store(false)
 	r.acted = false
@@ -414,11 +420,12 @@ func (r *Robot) command(action int, v float64) {
 	r.devices[a.device].outputs[a.output] = a.gain*v + a.offset
 }
 
-// Disarm keeps the latest command of positions, writes the disarmed outputs of other actions, and halts each
-// hal.FailsafeHolder, last. Act fails until Arm.
+// Disarm keeps the latest command of positions, writes the disarmed outputs of other actions, and
+// halts each hal.FailsafeHolder, last. Act fails until Arm.
 func (r *Robot) Disarm() error { return r.disarm((*device).rest) }
 
-// Limp implements hal.Limper: it relaxes each hal.Relaxer and disarms the other devices. Act fails until Arm.
+// Limp implements hal.Limper: it relaxes each hal.Relaxer and disarms the other devices. Act fails
+// until Arm.
 func (r *Robot) Limp() error { return r.disarm((*device).limp) }
 
 func (r *Robot) disarm(command func(*device) error) error {
@@ -459,8 +466,8 @@ func (d *device) limp() error {
 	return nil
 }
 
-// Halt commands the failsafe outputs of every device, also after errors, which it joins. Devices whose latest
-// transaction succeeded come first, so that they do not wait for broken ones.
+// Halt commands the failsafe outputs of every device, also after errors, which it joins. Devices
+// whose latest transaction succeeded come first, so that they do not wait for broken ones.
 func (r *Robot) Halt() error {
 	r.halted = true
 	for i, a := range r.acts {
@@ -489,7 +496,8 @@ func (d *device) halt() error {
 	return nil
 }
 
-// HaltBeside uses the second path of every device that has one. Any goroutine may call it. Act fails until Arm.
+// HaltBeside uses the second path of every device that has one. Any goroutine may call it. Act
+// fails until Arm.
 func (r *Robot) HaltBeside() {
 	r.cut.Store(true)
 	for _, d := range r.devices {

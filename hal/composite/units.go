@@ -29,11 +29,12 @@ var units = map[string]unit{
 	"Hz": {"frequency", 1}, "K": {"temperature", 1}, "Pa": {"pressure", 1}, "hPa": {"pressure", 100},
 }
 
-// pulse is the unit of a pulse length, with which a servo or a speed controller is commanded any quantity.
+// pulse is the unit of a pulse length, with which a servo or a speed controller is commanded any
+// quantity.
 const pulse = "us"
 
-// conversion returns the factor from one unit to another. If one of them is dimensionless, or the other one is that
-// of a pulse, scale is required: the second unit for each of the first.
+// conversion returns the factor from one unit to another. If one of them is dimensionless, or the
+// other one is that of a pulse, scale is required: the second unit for each of the first.
 func conversion(from, to string, scale float64) (float64, error) {
 	factor := scale
 	if scale == 0 {

@@ -21,8 +21,8 @@ var odometrySignals = []hal.Signal{
 	{Name: "speed", Unit: "m/s"}, {Name: "yaw_rate", Unit: "rad/s"},
 }
 
-// wiring is a configuration with resolved names. One list has all sources: the devices' inputs, the signals of
-// the odometry, the actions.
+// wiring is a configuration with resolved names. One list has all sources: the devices' inputs, the
+// signals of the odometry, the actions.
 type wiring struct {
 	spec     hal.Spec
 	senses   []line // one for each element of a tick's observation
@@ -52,8 +52,8 @@ type drive struct {
 	sensor             string // the name of its source; empty: nothing measures it
 }
 
-// Spec checks a configuration against the parts of a robot and describes the robot. It opens nothing. The error
-// names every invalid key.
+// Spec checks a configuration against the parts of a robot and describes the robot. It opens
+// nothing. The error names every invalid key.
 func (c Config) Spec(parts []Part) (hal.Spec, error) {
 	w, err := c.wire(parts)
 	if err != nil {
@@ -62,8 +62,8 @@ func (c Config) Spec(parts []Part) (hal.Spec, error) {
 	return w.spec, nil
 }
 
-// Failsafe returns the outputs that Halt commands, for each part in its order. It serves to halt a device
-// without the others.
+// Failsafe returns the outputs that Halt commands, for each part in its order. It serves to halt a
+// device without the others.
 func (c Config) Failsafe(parts []Part) ([][]float64, error) {
 	w, err := c.wire(parts)
 	if err != nil {
@@ -314,7 +314,8 @@ func (w *wirer) act(key string, a Action, driven []map[string]string) drive {
 	return d
 }
 
-// resolveHalt decides what Halt commands. The failsafe value of a held action is its default: a typical position.
+// resolveHalt decides what Halt commands. The failsafe value of a held action is its default: a
+// typical position.
 func (d *drive) resolveHalt(a Action, output hal.Signal) error {
 	switch {
 	case a.Halt == HaltFailsafe:
@@ -332,7 +333,8 @@ func (d *drive) resolveHalt(a Action, output hal.Signal) error {
 	return nil
 }
 
-// measurePosition resolves what measures an action: the configured source, or the input that the driver names.
+// measurePosition resolves what measures an action: the configured source, or the input that the
+// driver names.
 func (w *wirer) measurePosition(d *drive, a Action, output hal.Signal) error {
 	switch {
 	case a.Measured != "":

@@ -42,8 +42,8 @@ type Adapter struct {
 
 var created atomic.Int32
 
-// New connects an adapter and waits for its devices. transact makes the transactions of the bus; nil:
-// no device answers.
+// New connects an adapter and waits for its devices. transact makes the transactions of the bus;
+// nil: no device answers.
 func New(transact func(addr uint16, w, r []byte) error) (*Adapter, error) {
 	file, err := os.OpenFile("/dev/uhid", os.O_RDWR, 0)
 	if err != nil {
@@ -78,10 +78,10 @@ func (a *Adapter) Close() error {
 	return err
 }
 
-// KeepPolling makes the driver poll until Close: it requests line 7 with edge events. Call it before a
-// program requests such lines. Linux 6.1 hangs if the last of them is released during a poll, or one of
-// them while a poll handles its edge. The first poll reports an edge for each high line; KeepPolling
-// returns after this poll.
+// KeepPolling makes the driver poll until Close: it requests line 7 with edge events. Call it
+// before a program requests such lines. Linux 6.1 hangs if the last of them is released during a
+// poll, or one of them while a poll handles its edge. The first poll reports an edge for each high
+// line; KeepPolling returns after this poll.
 func (a *Adapter) KeepPolling() (err error) {
 	ignore := gpiocdev.WithEventHandler(func(gpiocdev.LineEvent) {})
 	if a.polled, err = gpiocdev.RequestLine(a.Chip, 7, gpiocdev.WithBothEdges, ignore); err != nil {
@@ -93,7 +93,8 @@ func (a *Adapter) KeepPolling() (err error) {
 	return nil
 }
 
-// Set sets the levels of the lines from outside. Lines are inputs unless a program makes them outputs.
+// Set sets the levels of the lines from outside. Lines are inputs unless a program makes them
+// outputs.
 func (a *Adapter) Set(levels byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -274,8 +275,8 @@ func (a *Adapter) execute(report []byte) {
 	}
 }
 
-// transfer makes a transaction. A blocked bus stays busy until the driver cancels; a device that does
-// not answer is an incomplete transfer.
+// transfer makes a transaction. A blocked bus stays busy until the driver cancels; a device that
+// does not answer is an incomplete transfer.
 func (a *Adapter) transfer(addr uint16, w []byte, length uint16) {
 	a.unread = a.data[:length]
 	a.status = [7]byte{0: statusReport, 1: 2, 2: 5} // complete

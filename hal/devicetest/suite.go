@@ -13,7 +13,8 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// Time limits of answers, in ms: one that also a busy computer meets, and one for tests of silent devices.
+// Time limits of answers, in ms: one that also a busy computer meets, and one for tests of silent
+// devices.
 const (
 	Patient = 1000
 	Brief   = 20
@@ -63,7 +64,8 @@ func Run(t *testing.T, start func(t *testing.T, timeoutMs float64) Rig) {
 	}
 }
 
-// Refuses checks that configurations are refused with an error that has the text of their key in the map.
+// Refuses checks that configurations are refused with an error that has the text of their key in
+// the map.
 func Refuses[C interface{ Validate() error }](t *testing.T, open func(C) error, cases map[string]C) {
 	t.Helper()
 	for text, c := range cases {

@@ -7,10 +7,10 @@ import (
 	"math"
 )
 
-// Arm implements hal.Device. It opens a lost port again, reads the present positions, and refuses servos with
-// a hardware error or outside of their limits. It sets the watchdog, writes these positions as goals, and in
-// the other modes those of the latest Write, switches the torque on, and reads all of that back. After a
-// failure it switches the torque off.
+// Arm implements hal.Device. It opens a lost port again, reads the present positions, and refuses
+// servos with a hardware error or outside of their limits. It sets the watchdog, writes these
+// positions as goals, and in the other modes those of the latest Write, switches the torque on, and
+// reads all of that back. After a failure it switches the torque off.
 func (d *Device) Arm() error {
 	if err := d.bus.Recover(); err != nil {
 		return fmt.Errorf("dynamixel: arm: %w", err)
@@ -88,8 +88,8 @@ func (d *Device) holdPositions() error {
 	return nil
 }
 
-// Relax implements hal.Relaxer. It switches the torque off, reads that back, and forgets the goals. Until Arm,
-// Write sends nothing.
+// Relax implements hal.Relaxer. It switches the torque off, reads that back, and forgets the goals.
+// Until Arm, Write sends nothing.
 func (d *Device) Relax() error {
 	d.disarm()
 	d.active = false
@@ -114,9 +114,9 @@ func (d *Device) verifyOff() error {
 	return d.bus.Verify(func(_ int, data []byte) bool { return data[0] == 0 })
 }
 
-// Halt implements hal.Device. It opens a lost port again. Servos that their watchdog has stopped refuse goals:
-// it clears their watchdog, writes the goals and sets the watchdog again. It returns the error of the first
-// servo that does not confirm; all others have been commanded, twice.
+// Halt implements hal.Device. It opens a lost port again. Servos that their watchdog has stopped
+// refuse goals: it clears their watchdog, writes the goals and sets the watchdog again. It returns
+// the error of the first servo that does not confirm; all others have been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
 	armed := d.armed
 	d.disarm()
@@ -131,8 +131,8 @@ func (d *Device) Halt(failsafe []float64) error {
 	return goalErr
 }
 
-// setHaltGoals is setGoals for Halt. A servo that answers nothing keeps the goal of an armed robot; without one
-// it receives none.
+// setHaltGoals is setGoals for Halt. A servo that answers nothing keeps the goal of an armed robot;
+// without one it receives none.
 func (d *Device) setHaltGoals(failsafe []float64, armed bool) error {
 	holds := false
 	for i, v := range failsafe {
@@ -187,8 +187,8 @@ func (d *Device) haltOnce(withGoals bool) error {
 	return d.bus.Verify(func(i int, data []byte) bool { return d.servos[i].holdsGoal(data, 0) })
 }
 
-// wake gives the servos that their watchdog has stopped, according to the latest read of regWatchdog, their
-// goals and their watchdog. The next try of Halt verifies that.
+// wake gives the servos that their watchdog has stopped, according to the latest read of
+// regWatchdog, their goals and their watchdog. The next try of Halt verifies that.
 func (d *Device) wake() error {
 	deadline := d.bus.Deadline()
 	if n, err := d.writeTripped(0, deadline); n == 0 || err != nil {
@@ -216,8 +216,8 @@ func (d *Device) writeTripped(watchdog byte, deadline int64) (n int, err error) 
 	return n, d.bus.SyncWrite(regWatchdog, 1, p, deadline)
 }
 
-// holdsGoal compares the block of watchdog and goals with the written one. A watchdog of 0 stands for any
-// that has not tripped.
+// holdsGoal compares the block of watchdog and goals with the written one. A watchdog of 0 stands
+// for any that has not tripped.
 func (s *servo) holdsGoal(data []byte, watchdog byte) bool {
 	if data[0] == watchdogTripped || (watchdog != 0 && data[0] != watchdog) {
 		return false
@@ -232,8 +232,8 @@ func (s *servo) holdsGoal(data []byte, watchdog byte) bool {
 	return int32(binary.LittleEndian.Uint32(goal)) == s.goal
 }
 
-// Reboot restarts a servo, which clears a hardware error and switches its torque off. It is not for a
-// tick: the servo needs about half a second before it answers again.
+// Reboot restarts a servo, which clears a hardware error and switches its torque off. It is not for
+// a tick: the servo needs about half a second before it answers again.
 func (d *Device) Reboot(name string) error {
 	for i := range d.servos {
 		s := &d.servos[i]

@@ -18,8 +18,8 @@ type Config struct {
 	Servos []Servo `yaml:"servos"`
 	// TimeoutMs limits one transaction with all servos. Default: its time on the line plus 5.
 	TimeoutMs float64 `yaml:"timeout_ms" rule:"[0, 1000]"`
-	// DeadmanMs is the silence after which the servos stop, a multiple of 20 up to 2540. 0: they do not
-	// stop.
+	// DeadmanMs is the silence after which the servos stop, a multiple of 20 up to 2540. 0: they do
+	// not stop.
 	DeadmanMs float64 `yaml:"deadman_ms" rule:"[0, 2540]"`
 	// HaltTorqueOff makes Halt switch the torque off: the robot goes limp.
 	HaltTorqueOff bool `yaml:"halt_torque_off"`
@@ -29,8 +29,8 @@ type Config struct {
 type Servo struct {
 	Name string `yaml:"name"`
 	ID   int    `yaml:"id" rule:"[0, 252]"`
-	// Mode is position (default), extended_position, velocity, current or pwm. The servo must be set to
-	// it.
+	// Mode is position (default), extended_position, velocity, current or pwm. The servo must be
+	// set to it.
 	Mode string `yaml:"mode"`
 	// Model is the required model, such as XL430-W250. Empty: any supported one. A model without a
 	// current sensor gives its load; name it if an observation uses the load.
@@ -134,8 +134,9 @@ func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 	return servobus.Timeout("dynamixel", c.TimeoutMs, c.onTheLine(goalsSize, returnDelay), regReturnDelay)
 }
 
-// Bounds returns the longest times of calls for servos whose return delay is 0. They are zero, unknown,
-// where timeout_ms is too short for the answers, which Open refuses. The argument is for I²C devices.
+// Bounds returns the longest times of calls for servos whose return delay is 0. They are zero,
+// unknown, where timeout_ms is too short for the answers, which Open refuses. The argument is for
+// I²C devices.
 func (c Config) Bounds(time.Duration) hal.Bounds {
 	t, _ := c.timeout(0)
 	return boundsOf(t)

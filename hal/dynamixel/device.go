@@ -54,8 +54,9 @@ type group struct {
 	members []int
 }
 
-// Open opens the port, finds every servo and checks its model, mode, status return level, return delay
-// and drive mode. It writes nothing. It takes up to some tens of milliseconds per servo, or until ctx ends.
+// Open opens the port, finds every servo and checks its model, mode, status return level, return
+// delay and drive mode. It writes nothing. It takes up to some tens of milliseconds per servo, or
+// until ctx ends.
 func Open(ctx context.Context, c Config) (*Device, error) {
 	d, err := newDevice(c)
 	if err != nil {
@@ -264,8 +265,8 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	return at, err
 }
 
-// longestGap is the longest time between samples within which no servo moves by half a turn: they reach about
-// 11 rad/s.
+// longestGap is the longest time between samples within which no servo moves by half a turn: they
+// reach about 11 rad/s.
 const longestGap = 200 * time.Millisecond
 
 // position returns the position in steps of an answer from regPresent.
@@ -274,8 +275,8 @@ func position(answer []byte) int32 { return int32(binary.LittleEndian.Uint32(ans
 // radians converts a position in steps.
 func radians(steps int32) float64 { return float64(steps-middle) * radPerStep }
 
-// Write implements hal.Device. Servos in a position mode receive goals only between Arm and Halt. Before the
-// first Arm or Halt, and after Relax, Write only stores the goals.
+// Write implements hal.Device. Servos in a position mode receive goals only between Arm and Halt.
+// Before the first Arm or Halt, and after Relax, Write only stores the goals.
 func (d *Device) Write(outputs []float64) error {
 	if d.bus.SilenceExceeded() {
 		d.bus.Faults.Device++
@@ -312,8 +313,8 @@ func (s *servo) appendGoal(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, uint32(s.goal))
 }
 
-// writeGoals writes the goals, one sync write for each mode in use. positions selects whether servos in a
-// position mode receive theirs.
+// writeGoals writes the goals, one sync write for each mode in use. positions selects whether
+// servos in a position mode receive theirs.
 func (d *Device) writeGoals(positions bool, deadline int64) error {
 	var first error // the other groups get their goals also after an error
 	for _, g := range d.groups {

@@ -107,8 +107,8 @@ func TestServos(t *testing.T) {
 	})
 }
 
-// fourModes is a leg (position), a wheel (velocity), a gripper (current) and a fan (pwm, without a current
-// sensor).
+// fourModes is a leg (position), a wheel (velocity), a gripper (current) and a fan (pwm, without a
+// current sensor).
 func fourModes(t *testing.T) (*dynamixeltest.Chain, dynamixel.Config) {
 	t.Helper()
 	c := newChain(t, dynamixeltest.NewServo(1, xm430, 3), dynamixeltest.NewServo(2, xm430, 1),
@@ -399,8 +399,8 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// A limp servo counts its turns. In position mode it forgets them when its torque is switched on, so that its goal
-// and its position would differ.
+// A limp servo counts its turns. In position mode it forgets them when its torque is switched on,
+// so that its goal and its position would differ.
 func TestDevice_ArmRefusesServoTurnedBeyondOneTurn(t *testing.T) {
 	c, config := fourModes(t)
 	c.Set(1, dynamixeltest.PresentPlace, 4, 5000)

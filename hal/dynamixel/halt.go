@@ -11,11 +11,12 @@ import (
 // HaltAll halts a chain whose program died. failsafe has a goal for each servo, in the units of
 // [Config.Outputs]. It works in any state of the servos, see [servobus.Bus.HaltAll].
 //
-// A servo with torque receives its failsafe goal, or with Config.HaltTorqueOff loses its torque. A servo
-// without torque, and one that its own watchdog has stopped, is not changed; a note reports it.
+// A servo with torque receives its failsafe goal, or with Config.HaltTorqueOff loses its torque. A
+// servo without torque, and one that its own watchdog has stopped, is not changed; a note reports
+// it.
 //
-// It takes at most 18 times the timeout of Open per servo, and 4 times for a silent one. That timeout is
-// the time on the line plus timeout_ms, or plus 20 ms if that is longer.
+// It takes at most 18 times the timeout of Open per servo, and 4 times for a silent one. That
+// timeout is the time on the line plus timeout_ms, or plus 20 ms if that is longer.
 func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 	d, err := newDevice(c)
 	if err != nil {

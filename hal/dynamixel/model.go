@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Registers of the X series, the same in all these models (e-manual, "Control Table" of XL330-M288-T,
-// XL430-W250-T and XM430-W350).
+// Registers of the X series, the same in all these models (e-manual, "Control Table" of
+// XL330-M288-T, XL430-W250-T and XM430-W350).
 const (
 	regReturnDelay   = 9 // 1 byte, 2 µs
 	regDriveMode     = 10

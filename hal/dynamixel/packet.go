@@ -38,8 +38,8 @@ const (
 
 var header = []byte{0xFF, 0xFF, 0xFD, 0x00}
 
-// Packet is an instruction packet, or with Instruction = Status a status packet, whose first parameter
-// is the error byte.
+// Packet is an instruction packet, or with Instruction = Status a status packet, whose first
+// parameter is the error byte.
 type Packet struct {
 	ID, Instruction byte
 	Params          []byte
@@ -81,8 +81,8 @@ func unstuff(params []byte) []byte {
 }
 
 // Decode decodes the first packet in b and skips what precedes it. used is the number of bytes to
-// discard, also after an error. The error is servobus.ErrIncomplete, hal.ErrChecksum or hal.ErrProtocol.
-// The parameters are unstuffed inside b.
+// discard, also after an error. The error is servobus.ErrIncomplete, hal.ErrChecksum or
+// hal.ErrProtocol. The parameters are unstuffed inside b.
 func Decode(b []byte) (p Packet, used int, err error) {
 	start := bytes.Index(b, header)
 	if start < 0 {

@@ -90,8 +90,9 @@ func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 	return servobus.Timeout("feetech", c.TimeoutMs, onLine, regReturnDelay)
 }
 
-// Bounds returns the longest times of calls for servos whose return delay is 0. They are zero, unknown,
-// where timeout_ms is too short for the answers, which Open refuses. The argument is for I²C devices.
+// Bounds returns the longest times of calls for servos whose return delay is 0. They are zero,
+// unknown, where timeout_ms is too short for the answers, which Open refuses. The argument is for
+// I²C devices.
 func (c Config) Bounds(time.Duration) hal.Bounds {
 	t, _ := c.timeout(0)
 	return boundsOf(t)

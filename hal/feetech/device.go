@@ -48,8 +48,8 @@ const (
 // models have these registers.
 var models = map[uint16]string{777: "STS3215", 2825: "STS3250"}
 
-// Device is a chain of servos. It implements hal.Device, hal.Relaxer and hal.Counting. It does not implement
-// hal.Guarded: see the package documentation.
+// Device is a chain of servos. It implements hal.Device, hal.Relaxer and hal.Counting. It does not
+// implement hal.Guarded: see the package documentation.
 type Device struct {
 	config  Config
 	bus     *servobus.Bus
@@ -78,8 +78,8 @@ type servo struct {
 	errSeam   error
 }
 
-// Open opens the port, finds every servo and checks its model, mode and return delay. It writes nothing. It
-// takes up to some tens of milliseconds per servo, or until ctx ends.
+// Open opens the port, finds every servo and checks its model, mode and return delay. It writes
+// nothing. It takes up to some tens of milliseconds per servo, or until ctx ends.
 func Open(ctx context.Context, c Config) (*Device, error) {
 	d, err := newDevice(c)
 	if err != nil {
@@ -244,15 +244,16 @@ const (
 // recent reports whether the latest sample is at most longestGap older than at.
 func (d *Device) recent(at int64) bool { return d.readAt != 0 && at-d.readAt < int64(longestGap) }
 
-// near reports whether a joint can be at a raw position within longestGap after the latest sample. An answer with
-// several bit errors may pass its checksum of 8 bits.
+// near reports whether a joint can be at a raw position within longestGap after the latest sample.
+// An answer with several bit errors may pass its checksum of 8 bits.
 func (s *servo) near(raw int) bool {
 	step := max(raw-s.seam.raw, s.seam.raw-raw)
 	return !s.seam.known || min(step, stepsPerTurn-step) < largestStep
 }
 
-// unwrap returns the position of a raw sample. A joint is counted from the raw position again after a longer
-// gap, in which it may have moved anywhere; a wheel keeps its turns. With many turns the servo counts itself.
+// unwrap returns the position of a raw sample. A joint is counted from the raw position again after
+// a longer gap, in which it may have moved anywhere; a wheel keeps its turns. With many turns the
+// servo counts itself.
 func (s *servo) unwrap(raw int, recent bool) int {
 	switch step := raw - s.seam.raw; {
 	case s.manyTurns():
@@ -277,8 +278,9 @@ func (s *servo) crossed() bool { return !s.wheel && s.seam.turns != 0 }
 // radians converts a position in steps.
 func radians(steps int) float64 { return float64(steps-middle) * radPerStep }
 
-// Write implements hal.Device. Servos without torque receive no goals, and servos in position mode receive
-// them only between Arm and Halt. Before the first Arm or Halt, and after Relax, Write only stores the goals.
+// Write implements hal.Device. Servos without torque receive no goals, and servos in position mode
+// receive them only between Arm and Halt. Before the first Arm or Halt, and after Relax, Write only
+// stores the goals.
 func (d *Device) Write(outputs []float64) error {
 	if err := d.setGoals(outputs); err != nil || !d.active {
 		return err
@@ -310,8 +312,8 @@ func (s *servo) setGoal(output float64) {
 	s.goal, s.held = int(min(max(steps, float64(s.low)), float64(s.high))), false
 }
 
-// appendGoal appends the goal as it is written to the servo: position, time 0 and velocity 0 (as fast as
-// possible), or the velocity.
+// appendGoal appends the goal as it is written to the servo: position, time 0 and velocity 0 (as
+// fast as possible), or the velocity.
 func (s *servo) appendGoal(dst []byte) []byte {
 	if dst = appendSigned(dst, s.goal); s.wheel {
 		return dst
@@ -319,8 +321,8 @@ func (s *servo) appendGoal(dst []byte) []byte {
 	return append(dst, 0, 0, 0, 0)
 }
 
-// writeGoals writes the goals of the servos with torque: a goal switches the torque on with some firmware. It
-// is one sync write for each mode in use.
+// writeGoals writes the goals of the servos with torque: a goal switches the torque on with some
+// firmware. It is one sync write for each mode in use.
 func (d *Device) writeGoals(positions bool, deadline int64) error {
 	var first error // the wheels get their goals also after an error
 	if p := d.goalsOf(false); positions && len(p) > 0 {
@@ -352,8 +354,9 @@ func (d *Device) setTorque(on bool) {
 	}
 }
 
-// findLimp reads which servos have lost their torque, and their positions. One whose power was off is limp, and a
-// goal could switch its torque on; the same is expected of one that is silent for a second Halt.
+// findLimp reads which servos have lost their torque, and their positions. One whose power was off
+// is limp, and a goal could switch its torque on; the same is expected of one that is silent for a
+// second Halt.
 func (d *Device) findLimp() {
 	_, _ = d.bus.SyncRead(regTorque, stopSize) // an error shows in Answered, and in the Halt that follows
 	for i := range d.servos {
@@ -367,9 +370,10 @@ func (d *Device) findLimp() {
 	}
 }
 
-// Arm implements hal.Device. It opens a lost port again, reads the present positions, and refuses servos that
-// report a fault or are outside of their limits. It writes these positions as goals, and the velocities of the
-// latest Write, switches the torque on, and reads all of that back. After a failure it switches the torque off.
+// Arm implements hal.Device. It opens a lost port again, reads the present positions, and refuses
+// servos that report a fault or are outside of their limits. It writes these positions as goals,
+// and the velocities of the latest Write, switches the torque on, and reads all of that back. After
+// a failure it switches the torque off.
 func (d *Device) Arm() error {
 	d.armed = false
 	if err := d.bus.Recover(); err != nil {
@@ -418,8 +422,8 @@ func (d *Device) arm() error {
 	return d.verify(true)
 }
 
-// Halt implements hal.Device. It opens a lost port again. It returns the error of a servo that does not
-// confirm; all others have been commanded, twice.
+// Halt implements hal.Device. It opens a lost port again. It returns the error of a servo that does
+// not confirm; all others have been commanded, twice.
 func (d *Device) Halt(failsafe []float64) error {
 	armed := d.armed
 	d.active, d.armed = true, false
@@ -434,8 +438,8 @@ func (d *Device) Halt(failsafe []float64) error {
 	return goalErr
 }
 
-// setHaltGoals is setGoals for Halt, after findLimp. A servo without an answer, or with a position where it cannot be,
-// keeps the goal of an armed robot; without one it receives none.
+// setHaltGoals is setGoals for Halt, after findLimp. A servo without an answer, or with a position
+// where it cannot be, keeps the goal of an armed robot; without one it receives none.
 func (d *Device) setHaltGoals(failsafe []float64, armed bool) error {
 	for i, v := range failsafe {
 		if math.IsInf(v, 0) || math.IsNaN(v) && d.servos[i].wheel {
@@ -480,8 +484,8 @@ func (d *Device) haltOnce(withGoals bool) error {
 	return d.verify(withGoals)
 }
 
-// Relax implements hal.Relaxer. It switches the torque off, reads that back, and forgets the velocities. Until
-// Arm, Write sends nothing.
+// Relax implements hal.Relaxer. It switches the torque off, reads that back, and forgets the
+// velocities. Until Arm, Write sends nothing.
 func (d *Device) Relax() error {
 	d.active, d.armed = false, false
 	for i := range d.servos {
@@ -491,8 +495,8 @@ func (d *Device) Relax() error {
 	return d.bus.TryTwice(func() error { return d.haltOnce(false) })
 }
 
-// switchOff switches the torque off at the servos that must not have any: they may not have received the
-// command of a failed Arm.
+// switchOff switches the torque off at the servos that must not have any: they may not have
+// received the command of a failed Arm.
 func (d *Device) switchOff(deadline int64) error {
 	p := d.data[:0]
 	for i := range d.servos {

@@ -7,14 +7,15 @@ import (
 	"optibfm/hal"
 )
 
-// HaltAll halts a chain whose program died. failsafe has a goal for each servo, in rad or rad/s. It works
-// in any state of the servos, see [servobus.Bus.HaltAll].
+// HaltAll halts a chain whose program died. failsafe has a goal for each servo, in rad or rad/s. It
+// works in any state of the servos, see [servobus.Bus.HaltAll].
 //
-// A servo with torque receives its failsafe goal, or with Config.HaltTorqueOff loses its torque. A servo
-// without torque is not changed, since some firmware switches it on when a goal arrives; a note reports it.
+// A servo with torque receives its failsafe goal, or with Config.HaltTorqueOff loses its torque. A
+// servo without torque is not changed, since some firmware switches it on when a goal arrives; a
+// note reports it.
 //
-// It takes at most 16 times the timeout of Open per servo, and 4 times for a silent one. That timeout is
-// the time on the line plus timeout_ms, or plus 30 ms if that is longer.
+// It takes at most 16 times the timeout of Open per servo, and 4 times for a silent one. That
+// timeout is the time on the line plus timeout_ms, or plus 30 ms if that is longer.
 func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 	d, err := newDevice(c)
 	if err != nil {

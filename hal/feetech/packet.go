@@ -35,7 +35,8 @@ type Packet struct {
 	Params   []byte
 }
 
-// AppendPacket appends the encoded packet to dst: header, length, checksum. Params have at most 253 bytes.
+// AppendPacket appends the encoded packet to dst: header, length, checksum. Params have at most 253
+// bytes.
 func AppendPacket(dst []byte, p Packet) []byte {
 	start := len(dst)
 	dst = append(dst, header...)
@@ -54,7 +55,8 @@ func checksum(b []byte) byte {
 }
 
 // Decode decodes the first packet in b and skips what precedes it. used is the number of bytes to
-// discard, also after an error. The error is servobus.ErrIncomplete, hal.ErrChecksum or hal.ErrProtocol.
+// discard, also after an error. The error is servobus.ErrIncomplete, hal.ErrChecksum or
+// hal.ErrProtocol.
 func Decode(b []byte) (p Packet, used int, err error) {
 	start := bytes.Index(b, header)
 	if start < 0 {
@@ -126,8 +128,9 @@ func (p *protocol) append(dst []byte, instruction byte, register, size int, rest
 	return AppendPacket(dst, Packet{ID: Broadcast, Code: instruction, Params: p.params})
 }
 
-// Decode implements servobus.Protocol. A packet to all servos is the echo of a request. The echo of a
-// request to one servo looks like its answer: an adapter with an echo needs the port's echo option.
+// Decode implements servobus.Protocol. A packet to all servos is the echo of a request. The echo of
+// a request to one servo looks like its answer: an adapter with an echo needs the port's echo
+// option.
 func (p *protocol) Decode(b []byte) (servobus.Status, int, error) {
 	packet, used, err := Decode(b)
 	if err != nil || packet.ID == Broadcast {

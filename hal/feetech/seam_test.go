@@ -71,7 +71,8 @@ func TestDevice_StopsAJointThatCrossesTheSeam(t *testing.T) {
 	}
 }
 
-// TestDevice_HaltHoldsNoImplausiblePosition halts while an answer has a wrong position with a matching checksum.
+// TestDevice_HaltHoldsNoImplausiblePosition halts while an answer has a wrong position with a
+// matching checksum.
 func TestDevice_HaltHoldsNoImplausiblePosition(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)

@@ -1,4 +1,5 @@
-// Package gpioline drives single GPIO lines of Linux: an output-enable, a reset or a relay beside a bus.
+// Package gpioline drives single GPIO lines of Linux: an output-enable, a reset or a relay beside a
+// bus.
 package gpioline
 
 import (
@@ -13,15 +14,16 @@ import (
 	"optibfm/internal/decimal"
 )
 
-// Output is an output line. Several goroutines may use it. When it is closed, or its process dies, the kernel
-// releases the line, and the board determines its level: add a resistor that pulls it to the safe level.
+// Output is an output line. Several goroutines may use it. When it is closed, or its process dies,
+// the kernel releases the line, and the board determines its level: add a resistor that pulls it to
+// the safe level.
 type Output struct {
 	line *gpiocdev.Line
 	name string
 }
 
-// Open requests a line as an output with an initial level. name is the one that gpioinfo prints, such as GPIO17
-// or PQ.05, or chip and number, such as gpiochip0:17.
+// Open requests a line as an output with an initial level. name is the one that gpioinfo prints,
+// such as GPIO17 or PQ.05, or chip and number, such as gpiochip0:17.
 func Open(name string, level gpio.Level) (*Output, error) {
 	chip, offset, err := find(name)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"optibfm/hal"
 )
 
-// Optional lists the optional interfaces of package hal. A robot that wraps another one, or devices, must pass them on.
+// Optional lists the optional interfaces of package hal. A robot that wraps another one, or
+// devices, must pass them on.
 func Optional() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[hal.ArmInput](), reflect.TypeFor[hal.Backstop](), reflect.TypeFor[hal.Bounded](),
@@ -18,8 +19,9 @@ func Optional() []reflect.Type {
 	}
 }
 
-// Missing returns the names of the optional interfaces that a wrapper does not implement, in alphabetical order. A test
-// of each wrapper compares them with those that it may lack, so that a new interface is not forgotten.
+// Missing returns the names of the optional interfaces that a wrapper does not implement, in
+// alphabetical order. A test of each wrapper compares them with those that it may lack, so that a
+// new interface is not forgotten.
 func Missing(wrapper any) (names []string) {
 	for _, t := range Optional() {
 		if !reflect.TypeOf(wrapper).Implements(t) {

@@ -84,8 +84,8 @@ type Bus struct {
 // ErrRemoved is the error of a bus whose adapter was removed.
 var ErrRemoved = errors.New("the adapter was removed")
 
-// reopenInterval is longer than a controller bridges the failures of a sensor: a device that lost its
-// power with its adapter has lost its settings.
+// reopenInterval is longer than a controller bridges the failures of a sensor: a device that lost
+// its power with its adapter has lost its settings.
 const reopenInterval = time.Second
 
 var _ i2c.BusCloser = (*Bus)(nil)

@@ -127,8 +127,8 @@ func TestTx_KeepsErrno(t *testing.T) {
 	errtest.Is(t, b.Tx(0x68, []byte{1}, nil), syscall.EREMOTEIO)
 }
 
-// TestTx_ReopensRemovedAdapter deletes the node of the bus as the kernel does. TestKernel_ReopensUnpluggedAdapter
-// does the same with an adapter.
+// TestTx_ReopensRemovedAdapter deletes the node of the bus as the kernel does.
+// TestKernel_ReopensUnpluggedAdapter does the same with an adapter.
 func TestTx_ReopensRemovedAdapter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "i2c-9")
 	node := func() { fatal.If(t, os.WriteFile(path, nil, 0o600)) }

@@ -82,8 +82,8 @@ func NewEstimator(body *Body) *Estimator {
 	return e
 }
 
-// Velocity returns that of the base's origin in the base's frame, m/s. It is NaN, as Height, before the first good
-// sample and after 100 ms without one.
+// Velocity returns that of the base's origin in the base's frame, m/s. It is NaN, as Height, before
+// the first good sample and after 100 ms without one.
 func (e *Estimator) Velocity() Vector { return e.velocity }
 
 // Height returns that of the base's origin above the floor, m.

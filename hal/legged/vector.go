@@ -88,9 +88,9 @@ func turn(axis Vector, angle float64) Matrix {
 	}
 }
 
-// Heading returns the rotation from the base's frame into the frame that looks where the base looks,
-// with z upwards. down is the direction of gravity in the base. The base looks nowhere if its x axis is
-// vertical.
+// Heading returns the rotation from the base's frame into the frame that looks where the base
+// looks, with z upwards. down is the direction of gravity in the base. The base looks nowhere if
+// its x axis is vertical.
 func Heading(down Vector) Matrix {
 	up := down.times(-1 / max(down.Norm(), 1e-9))
 	forward := Vector{1, 0, 0}.minus(up.times(up[0]))

@@ -2,9 +2,9 @@ package mcu
 
 import "time"
 
-// clock maps the firmware's microseconds onto CLOCK_MONOTONIC. Arrival minus device time is the offset of
-// the clocks plus a delay, which is never negative: the smallest difference is the best estimate. The clocks
-// drift, so only the latest one to two windows count.
+// clock maps the firmware's microseconds onto CLOCK_MONOTONIC. Arrival minus device time is the
+// offset of the clocks plus a delay, which is never negative: the smallest difference is the best
+// estimate. The clocks drift, so only the latest one to two windows count.
 type clock struct {
 	started bool
 	last    uint32 // the newest device time as received
@@ -17,8 +17,8 @@ type clock struct {
 
 const window = int64(time.Second)
 
-// at returns the host time of device time t, for a frame that arrived at arrival (ns, less its time on the
-// wire). A device time that decreases means that the firmware has restarted.
+// at returns the host time of device time t, for a frame that arrived at arrival (ns, less its time
+// on the wire). A device time that decreases means that the firmware has restarted.
 func (c *clock) at(t uint32, arrival int64) int64 {
 	step := int32(t - c.last)
 	if !c.started || step < 0 {

@@ -21,14 +21,14 @@ type Config struct {
 	StaleMs float64 `yaml:"stale_ms" rule:"[0, 60000]"`
 	// DeadmanMs is the silence after which the firmware halts, in whole milliseconds. Default: 200.
 	DeadmanMs float64 `yaml:"deadman_ms" rule:"[0, 60000]"`
-	// StartTimeoutMs limits the wait for the firmware after the port is opened, which resets many boards.
-	// Default: 3000.
+	// StartTimeoutMs limits the wait for the firmware after the port is opened, which resets many
+	// boards. Default: 3000.
 	StartTimeoutMs float64 `yaml:"start_timeout_ms" rule:"[0, 60000]"`
-	// DeclaredInputs are the firmware's inputs, in its order. Open refuses a board with other inputs.
-	// Empty: any inputs, unknown until the board is opened.
+	// DeclaredInputs are the firmware's inputs, in its order. Open refuses a board with other
+	// inputs. Empty: any inputs, unknown until the board is opened.
 	DeclaredInputs []Declared `yaml:"inputs"`
-	// DeclaredOutputs are the firmware's outputs, in its order. Open refuses a board with other outputs.
-	// Empty: any outputs, unknown until the board is opened.
+	// DeclaredOutputs are the firmware's outputs, in its order. Open refuses a board with other
+	// outputs. Empty: any outputs, unknown until the board is opened.
 	DeclaredOutputs []Declared `yaml:"outputs"`
 }
 
@@ -92,8 +92,9 @@ func (c Config) Deadman() time.Duration { return orDefault(c.DeadmanMs, defaultD
 // Place returns where the device is. Two devices cannot have the same place.
 func (c Config) Place() string { return c.Port.Path }
 
-// Bounds returns the longest times of calls: Read does not wait, Write waits for room in the kernel's buffer,
-// ARM and HALT have two tries. Arm first sends HALT once. The argument is for I²C devices.
+// Bounds returns the longest times of calls: Read does not wait, Write waits for room in the
+// kernel's buffer, ARM and HALT have two tries. Arm first sends HALT once. The argument is for I²C
+// devices.
 func (c Config) Bounds(time.Duration) hal.Bounds {
 	t := orDefault(c.TimeoutMs, defaultTimeout)
 	return hal.Bounds{Act: t, Arm: 3 * t, Halt: 2 * t}

@@ -63,8 +63,8 @@ type status struct {
 
 const rxSize = 4096 // buffer size of the kernel's line discipline
 
-// Open opens the port, waits for the firmware, checks the version of the protocol, asks for the channels and
-// waits for a sample, or until ctx ends. It does not change the state of the board.
+// Open opens the port, waits for the firmware, checks the version of the protocol, asks for the
+// channels and waits for a sample, or until ctx ends. It does not change the state of the board.
 func Open(ctx context.Context, c Config) (*Device, error) {
 	d, err := newDevice(c)
 	if err != nil {
@@ -199,8 +199,8 @@ func printable(text []byte) bool {
 	return true
 }
 
-// request sends a message repeatedly until an answer arrives whose payload has the prefix. On a slow line,
-// late answers to an earlier request arrive in between. It waits: it is for Open.
+// request sends a message repeatedly until an answer arrives whose payload has the prefix. On a
+// slow line, late answers to an earlier request arrive in between. It waits: it is for Open.
 func (d *Device) request(message, answer byte, payload, prefix []byte, patience time.Duration) ([]byte, error) {
 	end := monotonic.After(patience)
 	d.awaited, d.prefix, d.reply = answer, prefix, d.reply[:0]
@@ -228,8 +228,8 @@ func (d *Device) request(message, answer byte, payload, prefix []byte, patience 
 	}
 }
 
-// send writes one frame. A zero before it ends what noise has begun, and a board that has restarted ignores the
-// bytes before its first zero.
+// send writes one frame. A zero before it ends what noise has begun, and a board that has restarted
+// ignores the bytes before its first zero.
 func (d *Device) send(message byte, payload []byte, deadline int64) error {
 	d.tx = AppendFrame(append(d.tx[:0], 0), Frame{Type: message, Seq: d.seq, Payload: payload})
 	d.seq++
@@ -330,8 +330,8 @@ func (d *Device) Faults() hal.Faults { return d.faults }
 // Lost returns the numbers of lost frames from the board and to it, by their sequence numbers.
 func (d *Device) Lost() (from, to uint64) { return d.lost, d.lostThere }
 
-// Cause returns why the firmware is halted, according to its newest message (PROTOCOL.md); 0 while it is
-// armed.
+// Cause returns why the firmware is halted, according to its newest message (PROTOCOL.md); 0 while
+// it is armed.
 func (d *Device) Cause() byte { return d.status.cause }
 
 // Deadman implements hal.Guarded. The firmware has confirmed it.
@@ -348,7 +348,8 @@ func (d *Device) Bounds() hal.Bounds { return d.config.Bounds(0) }
 // Close implements hal.Device.
 func (d *Device) Close() error { return d.port.Close() }
 
-// maxReads limits the reads of one call: four full kernel buffers, more than a line delivers in a tick.
+// maxReads limits the reads of one call: four full kernel buffers, more than a line delivers in a
+// tick.
 const maxReads = 4
 
 // Read implements hal.Device. It does not wait.
@@ -371,14 +372,15 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	return d.at, nil
 }
 
-// SetFailsafe implements hal.FailsafeHolder: Arm sends the outputs to the firmware, for its deadman.
+// SetFailsafe implements hal.FailsafeHolder: Arm sends the outputs to the firmware, for its
+// deadman.
 func (d *Device) SetFailsafe(outputs []float64) (err error) {
 	d.failsafe, err = d.appendOutputs(nil, outputs)
 	return err
 }
 
-// Write implements hal.Device. Before Arm and after Halt it sends nothing: a program that died may have left the
-// firmware armed.
+// Write implements hal.Device. Before Arm and after Halt it sends nothing: a program that died may
+// have left the firmware armed.
 func (d *Device) Write(outputs []float64) error {
 	if d.armed && (d.status.state != Armed || d.status.deadman != d.deadman) {
 		d.faults.Device++
@@ -402,8 +404,9 @@ func (d *Device) appendOutputs(p []byte, outputs []float64) ([]byte, error) {
 	return p, nil
 }
 
-// Arm implements hal.Device. It opens a lost port again and sends the failsafe. The firmware confirms that it
-// is armed, and the deadman that it enforces. Its outputs are the failsafe until the next Write.
+// Arm implements hal.Device. It opens a lost port again and sends the failsafe. The firmware
+// confirms that it is armed, and the deadman that it enforces. Its outputs are the failsafe until
+// the next Write.
 func (d *Device) Arm() error {
 	d.armed = false
 	if err := d.reopen(); err != nil {
@@ -443,8 +446,8 @@ func (d *Device) reopen() error {
 	return nil
 }
 
-// Halt implements hal.Device. It opens a lost port again. A firmware that does not confirm is still halted by
-// its deadman.
+// Halt implements hal.Device. It opens a lost port again. A firmware that does not confirm is still
+// halted by its deadman.
 func (d *Device) Halt(failsafe []float64) error {
 	d.armed = false
 	if err := d.reopen(); err != nil {

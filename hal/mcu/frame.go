@@ -52,8 +52,8 @@ type Frame struct {
 	Payload   []byte
 }
 
-// AppendFrame appends the encoded frame, with the final zero. It panics for a payload of more than 250
-// bytes.
+// AppendFrame appends the encoded frame, with the final zero. It panics for a payload of more than
+// 250 bytes.
 func AppendFrame(dst []byte, f Frame) []byte {
 	if len(f.Payload) > maxFrame-frameHead-frameTail {
 		panic("mcu: payload longer than a frame")
@@ -82,8 +82,8 @@ func AppendFrame(dst []byte, f Frame) []byte {
 	return append(dst, 0)
 }
 
-// Decoder splits a stream into frames. The zero value starts in the middle of one: it discards the bytes
-// before the first zero.
+// Decoder splits a stream into frames. The zero value starts in the middle of one: it discards the
+// bytes before the first zero.
 type Decoder struct {
 	frame  [maxFrame + 1]byte // encoded
 	size   int
@@ -94,8 +94,9 @@ type Decoder struct {
 // Reset discards what has arrived.
 func (d *Decoder) Reset() { d.size, d.synced, d.long = 0, false, false }
 
-// Next decodes bytes of b until the end of a frame. used is their number. The error is ErrIncomplete when b
-// ends first, or the fault of the frame: hal.ErrChecksum, hal.ErrShort or hal.ErrProtocol.
+// Next decodes bytes of b until the end of a frame. used is their number. The error is
+// ErrIncomplete when b ends first, or the fault of the frame: hal.ErrChecksum, hal.ErrShort or
+// hal.ErrProtocol.
 func (d *Decoder) Next(b []byte) (f Frame, used int, err error) {
 	for i, v := range b {
 		if v != 0 {

@@ -7,14 +7,15 @@ import (
 	"optibfm/hal"
 )
 
-// HaltBoard halts a board whose program died. failsafe has the values of its outputs, in the units of
-// [Config.Outputs].
+// HaltBoard halts a board whose program died. failsafe has the values of its outputs, in the units
+// of [Config.Outputs].
 //
 //   - A board as configured is halted as by [Device.Halt].
-//   - A board with other channels, or with another version of the protocol, for which the values would have
-//     another meaning, is halted with its own failsafe, as after its deadman. That is an error.
-//   - A board without valid answers is commanded twice without confirmation. That is an error, which reports
-//     whether the line accepted the command.
+//   - A board with other channels, or with another version of the protocol, for which the values
+//     would have another meaning, is halted with its own failsafe, as after its deadman. That is an
+//     error.
+//   - A board without valid answers is commanded twice without confirmation. That is an error,
+//     which reports whether the line accepted the command.
 //
 // A silent board takes start_timeout_ms and twice timeout_ms.
 func HaltBoard(c Config, failsafe []float64) error {
@@ -41,8 +42,8 @@ func HaltBoard(c Config, failsafe []float64) error {
 	return errors.Join(err, d.Close())
 }
 
-// checkCount compares the failsafe with the number of outputs of the board, which Config.DeclaredOutputs may
-// not declare.
+// checkCount compares the failsafe with the number of outputs of the board, which
+// Config.DeclaredOutputs may not declare.
 func (d *Device) checkCount(failsafe []float64) error {
 	if n := len(d.outputs); n != len(failsafe) {
 		const fix = "declare them under outputs"

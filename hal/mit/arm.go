@@ -25,10 +25,10 @@ const (
 	registerFrame = 8
 )
 
-// Arm implements hal.Device. It opens a lost interface again, sets and reads back the motors' timeout
-// (damiao), enters motor mode and commands each motor at once: the position of its answer, with the velocity
-// and the torque of the latest Write. It refuses a position at the end of the range. After a failure it takes
-// every motor out of motor mode.
+// Arm implements hal.Device. It opens a lost interface again, sets and reads back the motors'
+// timeout (damiao), enters motor mode and commands each motor at once: the position of its answer,
+// with the velocity and the torque of the latest Write. It refuses a position at the end of the
+// range. After a failure it takes every motor out of motor mode.
 func (d *Device) Arm() error {
 	if d.bus.Lost() {
 		if err := d.bus.Reopen(); err != nil {
@@ -86,12 +86,12 @@ func (d *Device) arm(m *motor) error {
 	return nil
 }
 
-// measured reports whether the motor's position is within its range. The codes at the ends stand for every
-// position beyond.
+// measured reports whether the motor's position is within its range. The codes at the ends stand
+// for every position beyond.
 func (m *motor) measured() bool { return math.Abs(m.answer.Position) < m.PMax*(1-1e-5) }
 
-// exit takes a motor out of motor mode. It first commands no torque and waits until the deadline for the
-// answer: with some firmware the next Enter continues the latest command.
+// exit takes a motor out of motor mode. It first commands no torque and waits until the deadline
+// for the answer: with some firmware the next Enter continues the latest command.
 func (d *Device) exit(m *motor, deadline int64) error {
 	m.goal = Goal{}
 	if err := d.sendGoal(m, deadline); err == nil {
@@ -128,7 +128,8 @@ func (d *Device) special(m *motor, command byte) error {
 	return m.errs.timeout
 }
 
-// checkExit fails a motor whose answer reports that it is in motor mode. The mit dialect does not report it.
+// checkExit fails a motor whose answer reports that it is in motor mode. The mit dialect does not
+// report it.
 func (d *Device) checkExit(m *motor) {
 	if m.failed == nil && d.config.Dialect == Damiao && m.status == statusEnabled {
 		m.failed = hal.ErrDevice
@@ -218,8 +219,9 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 	}
 }
 
-// Halt implements hal.Device. It commands every motor, also after errors, and motors without an answer once
-// more. With Config.HaltExit the command has no torque, and the motors leave motor mode.
+// Halt implements hal.Device. It commands every motor, also after errors, and motors without an
+// answer once more. With Config.HaltExit the command has no torque, and the motors leave motor
+// mode.
 func (d *Device) Halt(failsafe []float64) error {
 	err := d.setLatest(failsafe, true)
 	if d.config.HaltExit {
@@ -253,7 +255,8 @@ func (d *Device) commandAll() error {
 	return err
 }
 
-// exitAll commands no torque, as exit does, and takes every motor out of motor mode, also after errors.
+// exitAll commands no torque, as exit does, and takes every motor out of motor mode, also after
+// errors.
 func (d *Device) exitAll() error {
 	d.active, d.armed = false, false
 	for i := range d.motors {

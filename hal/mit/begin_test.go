@@ -48,7 +48,8 @@ func tick(t *testing.T, d *mit.Device) {
 	fatal.If(t, err)
 }
 
-// wantHeld checks that the goals are the pose with the gains, and that nothing pulled elsewhere before.
+// wantHeld checks that the goals are the pose with the gains, and that nothing pulled elsewhere
+// before.
 func wantHeld(t *testing.T, motors *mittest.Motors, places map[int]float64) {
 	t.Helper()
 	for id, place := range places {
@@ -117,7 +118,8 @@ func TestDevice_ArmBeginsAtPresentPositionAfterRestart(t *testing.T) {
 	})
 }
 
-// After a stop without HaltExit the motors hold their failsafe goals: reset and Arm do not move them.
+// After a stop without HaltExit the motors hold their failsafe goals: reset and Arm do not move
+// them.
 func TestDevice_ArmBeginsAtFailsafeThatHaltHolds(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		motors := start(t, &c)

@@ -27,8 +27,8 @@ type Config struct {
 // Motor is one motor.
 type Motor struct {
 	Name string `yaml:"name"`
-	// ID is the ID of the motor, 1 to 127. ReplyID is the ID of the frames of its answers, often called
-	// master ID.
+	// ID is the ID of the motor, 1 to 127. ReplyID is the ID of the frames of its answers, often
+	// called master ID.
 	ID      int `yaml:"id" rule:"[1, 127]"`
 	ReplyID int `yaml:"reply_id" rule:"[0, 2047]"`
 	// Mode is position (default), velocity, torque or impedance.
@@ -36,8 +36,8 @@ type Motor struct {
 	// The gains: N·m/rad and N·m·s/rad.
 	Kp float64 `yaml:"kp" rule:"[0, inf)"`
 	Kd float64 `yaml:"kd" rule:"[0, inf)"`
-	// The ranges of the codes as set in the motor: rad, rad/s, N·m. Defaults exist only for KpMax (500) and
-	// KdMax (5).
+	// The ranges of the codes as set in the motor: rad, rad/s, N·m. Defaults exist only for KpMax
+	// (500) and KdMax (5).
 	PMax  float64 `yaml:"p_max" rule:"(0, inf)"`
 	VMax  float64 `yaml:"v_max" rule:"(0, inf)"`
 	TMax  float64 `yaml:"t_max" rule:"(0, inf)"`
@@ -174,7 +174,8 @@ func (c Config) firstByte(id int) int {
 	return id
 }
 
-// Bounds returns the longest times of calls: see the package documentation. The argument is for I²C devices.
+// Bounds returns the longest times of calls: see the package documentation. The argument is for I²C
+// devices.
 func (c Config) Bounds(time.Duration) hal.Bounds {
 	t := c.timeout()
 	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(11*len(c.Motors)) * t, Halt: 4 * t}

@@ -12,8 +12,8 @@ import (
 	"optibfm/hal/monotonic"
 )
 
-// Device is the set of motors of one interface. It implements hal.Device, hal.Relaxer, hal.Guarded and
-// hal.Counting.
+// Device is the set of motors of one interface. It implements hal.Device, hal.Relaxer, hal.Guarded
+// and hal.Counting.
 type Device struct {
 	config  Config
 	bus     *can.Socket
@@ -60,8 +60,8 @@ const (
 // openTimeout replaces a shorter timeout in Open, whose thread has no real-time priority.
 const openTimeout = 50 * time.Millisecond
 
-// Open opens the interface, takes every motor out of motor mode and checks its answer, with damiao also its
-// ranges. It returns an error when ctx ends.
+// Open opens the interface, takes every motor out of motor mode and checks its answer, with damiao
+// also its ranges. It returns an error when ctx ends.
 func Open(ctx context.Context, c Config) (*Device, error) {
 	d, err := newDevice(c)
 	if err != nil {
@@ -185,8 +185,8 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 	return at, err
 }
 
-// faulty reports whether a motor's latest answer reports an error or the wrong mode. While the device is not
-// armed, a passed timeout is not an error: Arm clears it.
+// faulty reports whether a motor's latest answer reports an error or the wrong mode. While the
+// device is not armed, a passed timeout is not an error: Arm clears it.
 func (d *Device) faulty(m *motor) bool {
 	if d.config.Dialect != Damiao {
 		return m.code != 0
@@ -197,8 +197,9 @@ func (d *Device) faulty(m *motor) bool {
 	return m.status > statusEnabled && m.status != statusSilence
 }
 
-// Write implements hal.Device. Motors that follow positions receive new goals only between Arm and Halt, and no
-// motor before the first Arm or Halt, or after Relax: Write then repeats their latest command.
+// Write implements hal.Device. Motors that follow positions receive new goals only between Arm and
+// Halt, and no motor before the first Arm or Halt, or after Relax: Write then repeats their latest
+// command.
 func (d *Device) Write(outputs []float64) error {
 	if err := d.setLatest(outputs, false); err != nil {
 		return err
@@ -240,8 +241,8 @@ func (d *Device) setLatest(outputs []float64, halting bool) error {
 	return nil
 }
 
-// hold makes the motor's latest goal its position: the measured one if it is armed and answers, else that of its
-// latest command.
+// hold makes the motor's latest goal its position: the measured one if it is armed and answers,
+// else that of its latest command.
 func (m *motor) hold(armed bool) {
 	switch {
 	case armed && m.failed == nil:
@@ -292,8 +293,8 @@ func (d *Device) send(m *motor, deadline int64) error {
 	return err
 }
 
-// collect waits for the outstanding answers, and repeats the command once for motors without a valid answer,
-// which it counts.
+// collect waits for the outstanding answers, and repeats the command once for motors without a
+// valid answer, which it counts.
 func (d *Device) collect(deadline int64) error {
 	if err := d.await(deadline); err != nil {
 		return err
@@ -350,7 +351,8 @@ func (d *Device) countFailed() (n int) {
 	return n
 }
 
-// await receives frames until all answers have arrived or the deadline passes. The error is the interface's.
+// await receives frames until all answers have arrived or the deadline passes. The error is the
+// interface's.
 func (d *Device) await(deadline int64) error {
 	for d.waiting() {
 		if monotonic.Now() > deadline { // a flooded bus must not hold the thread
@@ -375,8 +377,8 @@ func (d *Device) waiting() bool {
 	return false
 }
 
-// receiveOne receives the next frame, and counts a damaged one. The error is hal.ErrTimeout, hal.ErrBus or
-// the end of Open's context.
+// receiveOne receives the next frame, and counts a damaged one. The error is hal.ErrTimeout,
+// hal.ErrBus or the end of Open's context.
 func (d *Device) receiveOne(deadline int64) error {
 	var f can.Frame
 	err := d.bus.Receive(&f, deadline)

@@ -333,8 +333,8 @@ func TestOpen_RefusesOtherRangesThanMotor(t *testing.T) {
 	}
 }
 
-// Each frame but one, the command before Exit, waits for its own answer for at most T. So their number limits the
-// time of Arm.
+// Each frame but one, the command before Exit, waits for its own answer for at most T. So their
+// number limits the time of Arm.
 func TestDevice_ArmMeetsBoundWhenFirstAnswersAreLost(t *testing.T) {
 	c := legs(mit.Damiao)
 	c.Motors, c.TimeoutMs, c.DeadmanMs = c.Motors[:1], 50, 6000

@@ -15,8 +15,8 @@ const (
 	Clear   = 0xFB // clears an error; damiao only
 )
 
-// Range is the range of a motor's codes: position, velocity and torque from minus to plus the maximum, gains
-// from 0.
+// Range is the range of a motor's codes: position, velocity and torque from minus to plus the
+// maximum, gains from 0.
 type Range struct {
 	PMax, VMax, TMax, KpMax, KdMax float64
 }
@@ -41,8 +41,8 @@ const (
 	errorCodeAt = 7
 )
 
-// encode returns the nearest code of x, limited to the range. Halves are rounded down, so that 0 has the
-// published code.
+// encode returns the nearest code of x, limited to the range. Halves are rounded down, so that 0
+// has the published code.
 func encode(x, low, high float64, bits int) uint32 {
 	top := float64(uint32(1)<<bits - 1)
 	return uint32(min(max(math.Ceil((x-low)/(high-low)*top-0.5), 0), top))
@@ -52,8 +52,8 @@ func decode(code uint32, low, high float64, bits int) float64 {
 	return low + float64(code)*(high-low)/float64(uint32(1)<<bits-1)
 }
 
-// Pack encodes a command: position in 16 bits, velocity, Kp, Kd and torque in 12 bits each, most significant
-// bit first.
+// Pack encodes a command: position in 16 bits, velocity, Kp, Kd and torque in 12 bits each, most
+// significant bit first.
 func (r Range) Pack(data *[8]byte, g Goal) {
 	p := encode(g.Position, -r.PMax, r.PMax, wide)
 	v := encode(g.Velocity, -r.VMax, r.VMax, narrow)

@@ -10,18 +10,19 @@ import (
 	"optibfm/hal/monotonic"
 )
 
-// HaltAll halts motors whose program died. failsafe has the goals of [Config.Outputs]. It works in any
-// state of the motors, commands each one, and joins the errors.
+// HaltAll halts motors whose program died. failsafe has the goals of [Config.Outputs]. It works in
+// any state of the motors, commands each one, and joins the errors.
 //
-//   - Unlike Open it leaves motors in motor mode, in which alone they follow a goal. They hold their failsafe
-//     goal until their own timeout passes, if they have one. With Config.HaltExit they then leave motor mode.
-//   - A damiao motor with other ranges, for which the goal would have another meaning, leaves motor mode, and
-//     is an error.
+//   - Unlike Open it leaves motors in motor mode, in which alone they follow a goal. They hold
+//     their failsafe goal until their own timeout passes, if they have one. With Config.HaltExit
+//     they then leave motor mode.
+//   - A damiao motor with other ranges, for which the goal would have another meaning, leaves motor
+//     mode, and is an error.
 //   - A motor that does not answer is commanded twice, and is an error.
 //   - A motor whose failsafe position is hal.Hold gets no command, unless Config.HaltExit is set.
 //
-// notes lists the motors that do not follow their goal, or may not. It takes at most 4T, and with damiao 9T
-// more for each motor.
+// notes lists the motors that do not follow their goal, or may not. It takes at most 4T, and with
+// damiao 9T more for each motor.
 func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 	d, err := newDevice(c)
 	if err != nil {
@@ -54,7 +55,8 @@ func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 	return notes, nil
 }
 
-// leaveHeld removes the motors that keep their last command from the list, and returns a note for each.
+// leaveHeld removes the motors that keep their last command from the list, and returns a note for
+// each.
 func (d *Device) leaveHeld(failsafe []float64) (notes []string) {
 	d.motors = slices.DeleteFunc(d.motors, func(m motor) bool {
 		held := math.IsNaN(failsafe[m.firstGoal])
@@ -66,8 +68,8 @@ func (d *Device) leaveHeld(failsafe []float64) (notes []string) {
 	return notes
 }
 
-// exitMismatched takes motors with other ranges than the configured ones out of motor mode, and removes them
-// from the list. A motor that does not answer may have the configured ranges.
+// exitMismatched takes motors with other ranges than the configured ones out of motor mode, and
+// removes them from the list. A motor that does not answer may have the configured ranges.
 func (d *Device) exitMismatched() error {
 	if d.config.Dialect != Damiao {
 		return nil

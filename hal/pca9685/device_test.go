@@ -291,7 +291,8 @@ func TestConfig_NamesUnsupportedKey(t *testing.T) {
 	})
 }
 
-// A killed program leaves the chip with pulses: the next one turns them off. Its first pulses are those of Write.
+// A killed program leaves the chip with pulses: the next one turns them off. Its first pulses are
+// those of Write.
 func TestArm_BeginsWithTheLatestWriteAfterRestart(t *testing.T) {
 	for _, c := range []struct {
 		disarmed string

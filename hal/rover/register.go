@@ -52,7 +52,8 @@ func (Config) DescribeTask(task string) string {
 	return t.Description
 }
 
-// BestReward is the largest reward of a task at a place, over headings and speeds. x and y are in half arenas.
+// BestReward is the largest reward of a task at a place, over headings and speeds. x and y are in
+// half arenas.
 func (Config) BestReward(task string, x, y float64) float64 {
 	best := math.Inf(-1)
 	for heading := 0.0; heading < 2*math.Pi; heading += math.Pi / 4 {

@@ -62,10 +62,11 @@ func (p *Port) Lost() bool { return p.lost }
 // recoverInterval is the time between two attempts of Recover.
 const recoverInterval = 100 * time.Millisecond
 
-// Recover opens a lost port again with the settings given to Open, at most once in 100 ms: it is for Arm, and
-// for a Halt, which the control thread repeats in every tick until it succeeds. It opens only a name in
-// /dev/serial/by-id, which belongs to one adapter, if that has a serial number: /dev/ttyUSB0 may be another
-// adapter by now. Opening takes some milliseconds and allocates.
+// Recover opens a lost port again with the settings given to Open, at most once in 100 ms: it is
+// for Arm, and for a Halt, which the control thread repeats in every tick until it succeeds. It
+// opens only a name in /dev/serial/by-id, which belongs to one adapter, if that has a serial
+// number: /dev/ttyUSB0 may be another adapter by now. Opening takes some milliseconds and
+// allocates.
 func (p *Port) Recover() error {
 	if !p.lost {
 		return nil

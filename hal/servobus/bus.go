@@ -13,16 +13,17 @@ import (
 	"optibfm/hal/serial"
 )
 
-// Protocol encodes the requests and decodes the status packets of a servo family. The Append methods
-// append to dst.
+// Protocol encodes the requests and decodes the status packets of a servo family. The Append
+// methods append to dst.
 type Protocol interface {
 	// AppendSyncRead requests size bytes, beginning at register, from each servo in ids.
 	AppendSyncRead(dst []byte, register, size int, ids []byte) []byte
 	// AppendSyncWrite writes size bytes, beginning at register, to each servo. data holds an ID and
 	// size bytes for each.
 	AppendSyncWrite(dst []byte, register, size int, data []byte) []byte
-	// Decode decodes the first packet in b and skips what precedes it. used is the number of bytes to
-	// discard, also after an error. The error is ErrIncomplete, hal.ErrChecksum or hal.ErrProtocol.
+	// Decode decodes the first packet in b and skips what precedes it. used is the number of bytes
+	// to discard, also after an error. The error is ErrIncomplete, hal.ErrChecksum or
+	// hal.ErrProtocol.
 	Decode(b []byte) (s Status, used int, err error)
 }
 
@@ -52,7 +53,8 @@ const MaxBlock = 32
 
 const rxSize = 4096
 
-// Bus is a chain of servos on a port. Only one thread may use it. Servos are numbered as given to New.
+// Bus is a chain of servos on a port. Only one thread may use it. Servos are numbered as given to
+// New.
 type Bus struct {
 	Port         *serial.Port
 	Faults       hal.Faults
@@ -117,8 +119,8 @@ func New(driver string, port *serial.Port, protocol Protocol, servos []Servo) *B
 	return b
 }
 
-// Probe probes every servo and sets the timeout that the longest return delay needs. It ends with ctx. After an
-// error it closes the port.
+// Probe probes every servo and sets the timeout that the longest return delay needs. It ends with
+// ctx. After an error it closes the port.
 func (b *Bus) Probe(ctx context.Context, probe func(i int) (returnDelay time.Duration, err error),
 	timeout func(returnDelay time.Duration) (time.Duration, error)) (err error) {
 	defer b.Port.Interrupt(ctx)()
@@ -263,8 +265,8 @@ func check(s Status, size int) error {
 	return nil
 }
 
-// Request sends a request to one servo, at most twice, and returns the size bytes of its answer. It is
-// for opening: it allocates and counts nothing.
+// Request sends a request to one servo, at most twice, and returns the size bytes of its answer. It
+// is for opening: it allocates and counts nothing.
 func (b *Bus) Request(id byte, request []byte, size int) (data []byte, err error) {
 	for range 2 {
 		data, err = b.requestOnce(id, request, size)
@@ -376,8 +378,8 @@ func (b *Bus) TryTwice(attempt func() error) error {
 func (b *Bus) selectAll() { b.pending = append(b.pending[:0], b.order...) }
 
 // selectFailed counts the pending servos without a valid answer and keeps only them. It moves the
-// first to the end, also for later reads: servos answer in turn, and those behind a dead servo may have
-// waited for it.
+// first to the end, also for later reads: servos answer in turn, and those behind a dead servo may
+// have waited for it.
 func (b *Bus) selectFailed() int {
 	kept := b.pending[:0]
 	for _, i := range b.pending {
@@ -402,8 +404,8 @@ func moveLast(list []int, element int) {
 	list[len(list)-1] = element
 }
 
-// query sends one sync read to the pending servos and receives answers until the deadline. The error
-// is the port's.
+// query sends one sync read to the pending servos and receives answers until the deadline. The
+// error is the port's.
 func (b *Bus) query(register, size int) error {
 	b.data = b.data[:0]
 	for _, i := range b.pending {

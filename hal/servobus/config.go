@@ -32,8 +32,8 @@ func CheckServos(driver string, n, limit int, servo func(i int) (name string, id
 }
 
 // Timeout returns the time limit of one transaction: timeout_ms, by default the time on the line
-// plus 5 ms. It fails where timeout_ms is too short for the answers. delayRegister is the register of
-// the servos' return delay.
+// plus 5 ms. It fails where timeout_ms is too short for the answers. delayRegister is the register
+// of the servos' return delay.
 func Timeout(driver string, ms float64, onLine time.Duration, delayRegister int) (time.Duration, error) {
 	if ms == 0 {
 		return onLine + defaultSlack, nil

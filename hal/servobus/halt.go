@@ -18,8 +18,8 @@ type Halter interface {
 	Holds(i int) bool
 	// SetGoal converts a finite goal for servo i and reports whether it could.
 	SetGoal(i int, goal float64) bool
-	// WriteGoal writes the goal to servo i, or with torqueOff switches its torque off. Servos do not
-	// answer it.
+	// WriteGoal writes the goal to servo i, or with torqueOff switches its torque off. Servos do
+	// not answer it.
 	WriteGoal(i int, torqueOff bool) error
 	// Inactive returns why servo i, which answers, needs no goal, and "" where it may need one.
 	Inactive(i int) (reason string)
@@ -27,13 +27,13 @@ type Halter interface {
 	Verify(i int, torqueOff bool) error
 }
 
-// HaltAll halts each servo independently of the others, and joins the errors. It writes the failsafe
-// goal, or with torqueOff, or for an infinite goal, it switches the torque off.
+// HaltAll halts each servo independently of the others, and joins the errors. It writes the
+// failsafe goal, or with torqueOff, or for an infinite goal, it switches the torque off.
 //
 //   - For hal.Hold a servo that follows positions keeps its goal; another one loses its torque.
 //   - A servo that answers is verified, and commanded a second time if the verification fails.
-//   - A servo with a different setup, for which the goal would have another meaning, loses its torque,
-//     and is an error.
+//   - A servo with a different setup, for which the goal would have another meaning, loses its
+//     torque, and is an error.
 //   - A servo that does not answer is commanded twice without verification, and is an error, which
 //     reports whether the line accepted the command.
 //

@@ -95,7 +95,8 @@ func (r *Robot) HaltBeside() {
 	}
 }
 
-// Positions implements hal.Meter: no position is known, since the actuators do not follow the commands.
+// Positions implements hal.Meter: no position is known, since the actuators do not follow the
+// commands.
 func (r *Robot) Positions(dst []float32) {
 	for i := range dst {
 		dst[i] = float32(math.NaN())

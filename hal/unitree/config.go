@@ -11,8 +11,8 @@ import (
 	"optibfm/internal/keys"
 )
 
-// Config describes a robot. A list of numbers for joints has one element for all joints, or one for each in the
-// order of the robot's messages.
+// Config describes a robot. A list of numbers for joints has one element for all joints, or one for
+// each in the order of the robot's messages.
 type Config struct {
 	// Model is go2 or g1 (29 joints).
 	Model string `yaml:"model" rule:"go2|g1|"`
@@ -115,7 +115,8 @@ type Temperature struct {
 	StopC float64 `yaml:"stop_c" rule:"[0, 150]"`
 }
 
-// Remote describes what the remote control does. A combination is buttons with plus signs, such as L2+B.
+// Remote describes what the remote control does. A combination is buttons with plus signs, such as
+// L2+B.
 type Remote struct {
 	// Use is required (without the remote the robot does not arm and stops) or
 	// optional.

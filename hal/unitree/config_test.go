@@ -89,8 +89,8 @@ func TestJoints_AreThoseOfTheBodyTrees(t *testing.T) {
 	}
 }
 
-// TestJoints_OfTheG1AreThoseOfTheSimulator compares order, ranges and torques with scripts/g1_model.py, which the MJCF
-// of the G1 is compared with.
+// TestJoints_OfTheG1AreThoseOfTheSimulator compares order, ranges and torques with
+// scripts/g1_model.py, which the MJCF of the G1 is compared with.
 func TestJoints_OfTheG1AreThoseOfTheSimulator(t *testing.T) {
 	cmd := exec.Command("python3", "-c", "import json, g1_model as g; "+
 		"print(json.dumps([[j.name, *j.range, j.torque] for j in g.JOINTS]))")

@@ -136,8 +136,9 @@ func (p *processes) end() {
 	_ = p.control.Wait()
 }
 
-// TestDeadman_DampsAfterTheEndOfEachProcess kills and stops each process of an armed robot. It logs the time until an
-// independent reader has the first command that damps; OPTIBFM_TEST_TIMES repeats it.
+// TestDeadman_DampsAfterTheEndOfEachProcess kills and stops each process of an armed robot. It logs
+// the time until an independent reader has the first command that damps; OPTIBFM_TEST_TIMES repeats
+// it.
 func TestDeadman_DampsAfterTheEndOfEachProcess(t *testing.T) {
 	library(t)
 	times := 1
@@ -215,8 +216,9 @@ func endOne(t *testing.T, who string, signal unix.Signal) (took float64, armed b
 	return float64(seen[first].at-at) / 1e6, true
 }
 
-// realTime gives the threads of this process real-time priorities, where the system grants them. With an ordinary
-// priority the independent reader itself is late by tens of milliseconds on a busy computer.
+// realTime gives the threads of this process real-time priorities, where the system grants them.
+// With an ordinary priority the independent reader itself is late by tens of milliseconds on a busy
+// computer.
 func realTime(t *testing.T) (end func()) {
 	t.Helper()
 	loop, _, err := rtloop.Prepare(rtloop.DefaultConfig())

@@ -9,7 +9,8 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// standing attaches to a segment whose writer reports a robot that stands: a Go2, or a G1 with straight legs.
+// standing attaches to a segment whose writer reports a robot that stands: a Go2, or a G1 with
+// straight legs.
 func standing(t testing.TB, c Config) (r *Robot, report func(change func(*Report))) {
 	t.Helper()
 	shared, err := CreateShared()

@@ -66,7 +66,8 @@ var errorsOf = [faultCount]error{
 		"give each robot another network: both obey these commands", hal.ErrProtocol),
 }
 
-// FaultError returns the error of a fault, nil for none. That of FaultMotor does not name the motor.
+// FaultError returns the error of a fault, nil for none. That of FaultMotor does not name the
+// motor.
 func FaultError(f Fault) error {
 	if f == FaultMotor {
 		return errMotor

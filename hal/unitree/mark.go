@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mark is a word of the segment that shows the death of a process. It is a robust futex: the kernel
-// changes it when the thread that holds it ends, for any reason. The others find a killed process
-// within a cycle, before the kernel has removed its memory and closed its pipes.
+// A mark is a word of the segment that shows the death of a process. It is a robust futex: the
+// kernel changes it when the thread that holds it ends, for any reason. The others find a killed
+// process within a cycle, before the kernel has removed its memory and closed its pipes.
 //
 // Without robust futexes (qemu-user), only the silence of a process shows its death.
 
@@ -66,8 +66,8 @@ func setRobustList(head uintptr) error {
 // died reports whether the process that held a word has died.
 func died(word *atomic.Uint64) bool { return word.Load()&ownerDied != 0 }
 
-// During runs f as the process of a role, which must end after an error. The others then take it for dead
-// without waiting for its silence: the mark stays held until the kernel finds it.
+// During runs f as the process of a role, which must end after an error. The others then take it
+// for dead without waiting for its silence: the mark stays held until the kernel finds it.
 func (s *Shared) During(role string, f func() error) error {
 	release := s.Hold(role)
 	err := f()

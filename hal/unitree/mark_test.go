@@ -14,7 +14,8 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// holdMark is a process that holds the mark of its role until its input ends, in order or with an error.
+// holdMark is a process that holds the mark of its role until its input ends, in order or with an
+// error.
 func holdMark(role string) error {
 	shared, err := unitree.OpenShared(os.NewFile(unitree.SegmentDescriptor, "segment"))
 	if err != nil {

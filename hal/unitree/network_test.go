@@ -19,7 +19,8 @@ import (
 // inNamespace is set in the child process that has its own network namespace.
 const inNamespace = "OPTIBFM_TEST_NETWORK"
 
-// TestRobot_StopsWhenItsInterfaceGoesDown takes the loopback interface of a network namespace down and up: the cable.
+// TestRobot_StopsWhenItsInterfaceGoesDown takes the loopback interface of a network namespace down
+// and up: the cable.
 func TestRobot_StopsWhenItsInterfaceGoesDown(t *testing.T) {
 	library(t)
 	if os.Getenv(inNamespace) == "" {
@@ -66,7 +67,8 @@ func setInterface(t *testing.T, state string) {
 }
 
 // TestRobot_BesideANewerCycloneDDS runs beside a participant of Cyclone DDS 11, which can crash
-// processes with 0.10. OPTIBFM_TEST_CYCLONE11 names a Python that has the package cyclonedds of that version.
+// processes with 0.10. OPTIBFM_TEST_CYCLONE11 names a Python that has the package cyclonedds of
+// that version.
 func TestRobot_BesideANewerCycloneDDS(t *testing.T) {
 	python := os.Getenv("OPTIBFM_TEST_CYCLONE11")
 	if python == "" {

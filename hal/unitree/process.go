@@ -23,8 +23,8 @@ const (
 	RoleStandby = "standby"
 )
 
-// SegmentDescriptor is the descriptor of the shared memory in a writer process. Its standard input has a line with
-// its [WriterConfig], and then ends when the control process ends.
+// SegmentDescriptor is the descriptor of the shared memory in a writer process. Its standard input
+// has a line with its [WriterConfig], and then ends when the control process ends.
 const SegmentDescriptor = 3
 
 // WriterConfig configures a writer process.
@@ -150,8 +150,8 @@ func (w *writer) awaitBeat(ctx context.Context, beat *atomic.Uint64) error {
 	return nil
 }
 
-// Close lets the writers damp the motors, if they ever commanded them, and end. It leaves a writer that does not end:
-// nothing is gained by killing what damps a robot.
+// Close lets the writers damp the motors, if they ever commanded them, and end. It leaves a writer
+// that does not end: nothing is gained by killing what damps a robot.
 func (ws writers) Close() error {
 	for _, w := range ws {
 		_ = w.lifeline.Close() // it may be closed

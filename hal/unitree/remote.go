@@ -120,8 +120,8 @@ func newRemote(c Remote) (*remote, error) {
 	return r, err
 }
 
-// update takes the state of the remote at a moment. A remote that is off sends zeros, also where the first bytes of
-// one that is on are not zero.
+// update takes the state of the remote at a moment. A remote that is off sends zeros, also where
+// the first bytes of one that is on are not zero.
 func (r *remote) update(state *[idl.RemoteSize]byte, at int64) {
 	zero := true
 	for _, b := range state {
@@ -141,7 +141,8 @@ func (r *remote) update(state *[idl.RemoteSize]byte, at int64) {
 	r.pressed, r.known = now, true
 }
 
-// watchArm looks for a combination that is pressed, then held. A button that is stuck presses nothing.
+// watchArm looks for a combination that is pressed, then held. A button that is stuck presses
+// nothing.
 func (r *remote) watchArm(now Buttons, at int64) {
 	if now&r.arm != r.arm {
 		r.armReady = true
@@ -168,8 +169,8 @@ func (r *remote) notePresses(fresh, now Buttons, at int64) {
 	}
 }
 
-// lost ends the hold of a combination to arm: no state is known. The loss of the states is another fault, so that the
-// remote control does not count as off.
+// lost ends the hold of a combination to arm: no state is known. The loss of the states is another
+// fault, so that the remote control does not count as off.
 func (r *remote) lost() { r.armReady, r.armSince, r.armAsked, r.zeroAt = false, 0, false, 0 }
 
 // stopped reports whether a combination to stop is held, or a required remote is off.

@@ -74,7 +74,8 @@ func TestRemote_ArmsAfterASecondOnce(t *testing.T) {
 	}
 }
 
-// TestRemote_IsNotArmedByAStuckButton holds the combination from the first state on, and over a loss of the states.
+// TestRemote_IsNotArmedByAStuckButton holds the combination from the first state on, and over a
+// loss of the states.
 func TestRemote_IsNotArmedByAStuckButton(t *testing.T) {
 	r := newTestRemote(t, nil)
 	hold := func(from int64) {

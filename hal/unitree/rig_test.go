@@ -100,7 +100,8 @@ var domains atomic.Int64
 // domain returns one that no other test uses, most likely.
 func domain() int { return 10 + (os.Getpid()+int(domains.Add(1)))%200 }
 
-// newConfig returns a configuration for a simulator, which shares its processors with other tests: times are long.
+// newConfig returns a configuration for a simulator, which shares its processors with other tests:
+// times are long.
 func newConfig(model string) unitree.Config {
 	c := unitree.DefaultConfig()
 	c.Model, c.Interface, c.Domain, c.Writer = model, unitree.Loopback, domain(), program
@@ -156,8 +157,8 @@ type watched struct {
 	first   float32 // goal of joint 0
 }
 
-// watch reads every command until its function stop is called. It is not the code that the simulated robot reads with.
-// dampsNow reports whether the newest command damps.
+// watch reads every command until its function stop is called. It is not the code that the
+// simulated robot reads with. dampsNow reports whether the newest command damps.
 func (g *rig) watch(t *testing.T, model string) (stop func() []watched, dampsNow func() bool) {
 	t.Helper()
 	done, all := make(chan struct{}), make(chan []watched)
@@ -184,7 +185,8 @@ func (g *rig) watch(t *testing.T, model string) (stop func() []watched, dampsNow
 	return func() []watched { close(done); return <-all }, damps.Load
 }
 
-// wantDamped waits until the newest command damps: an independent reader is a little later than the driver.
+// wantDamped waits until the newest command damps: an independent reader is a little later than the
+// driver.
 func wantDamped(t *testing.T, damps func() bool) {
 	t.Helper()
 	for range 500 {

@@ -24,8 +24,8 @@ const (
 	askEvery    = 500 * time.Microsecond // while Arm and Halt wait
 )
 
-// Robot is a Go2 or a G1. One goroutine, the control thread, uses it. Sense, Act and Halt make no system call except
-// to read the clock and, in Halt, to sleep.
+// Robot is a Go2 or a G1. One goroutine, the control thread, uses it. Sense, Act and Halt make no
+// system call except to read the clock and, in Halt, to sleep.
 type Robot struct {
 	spec    hal.Spec
 	config  Config
@@ -36,7 +36,8 @@ type Robot struct {
 	writers io.Closer // the processes; nil in tests
 	release func()    // of the mark; nil in tests
 	now     func() int64
-	// beatLimit is the silence of both writers, ns: longer than that of one, which the other notices.
+	// beatLimit is the silence of both writers, ns: longer than that of one, which the other
+	// notices.
 	beatLimit int64
 
 	report   Report // newest
@@ -72,7 +73,8 @@ var (
 	errHalt     = fmt.Errorf("unitree: halt: %w: no writer damps the motors; cut their power", hal.ErrTimeout)
 )
 
-// Open starts the writers and waits for the first state of the robot. The robot is halted: nothing is written to it.
+// Open starts the writers and waits for the first state of the robot. The robot is halted: nothing
+// is written to it.
 func Open(ctx context.Context, config Config, period time.Duration) (*Robot, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -97,7 +99,8 @@ func Open(ctx context.Context, config Config, period time.Duration) (*Robot, err
 	return r, nil
 }
 
-// Attach returns the robot of a segment whose writers the caller runs. now is the clock, CLOCK_MONOTONIC ns.
+// Attach returns the robot of a segment whose writers the caller runs. now is the clock,
+// CLOCK_MONOTONIC ns.
 func Attach(config Config, period time.Duration, shared *Shared, now func() int64) (*Robot, error) {
 	spec, err := config.Spec(period)
 	if err != nil {
@@ -120,7 +123,8 @@ func Attach(config Config, period time.Duration, shared *Shared, now func() int6
 const (
 	// firstState is how long a robot may take to be discovered on its network.
 	firstState = 5 * time.Second
-	// standbyLater is how much later the standby writer may have discovered it. Then arming is refused.
+	// standbyLater is how much later the standby writer may have discovered it. Then arming is
+	// refused.
 	standbyLater = time.Second
 )
 
@@ -215,8 +219,8 @@ func (r *Robot) fill(obs []float32, s *Report) {
 	}
 }
 
-// gravity returns the direction of gravity in the body with an orientation, w x y z. The writer accepts quaternions
-// whose norm is only about 1.
+// gravity returns the direction of gravity in the body with an orientation, w x y z. The writer
+// accepts quaternions whose norm is only about 1.
 func gravity(q *[4]float32) (x, y, z float32) {
 	w, i, j, k := float64(q[0]), float64(q[1]), float64(q[2]), float64(q[3])
 	ww, ii, jj, kk := float64(w*w), float64(i*i), float64(j*j), float64(k*k)
@@ -225,7 +229,8 @@ func gravity(q *[4]float32) (x, y, z float32) {
 		float32((ii + jj - ww - kk) / norm)
 }
 
-// Act sends goals to the writer. It fails, so that the robot is stopped, after any fault of robot or writers.
+// Act sends goals to the writer. It fails, so that the robot is stopped, after any fault of robot
+// or writers.
 func (r *Robot) Act(action []float32) error {
 	if r.halted {
 		return hal.ErrHalted
@@ -269,8 +274,9 @@ func (r *Robot) send(command Command) {
 	r.goals.Publish()
 }
 
-// Arm makes the writer hold the present pose. It fails if the robot or a writer has a fault. A writer that refuses
-// writes nothing to a robot that was never armed: it may stand by another program.
+// Arm makes the writer hold the present pose. It fails if the robot or a writer has a fault. A
+// writer that refuses writes nothing to a robot that was never armed: it may stand by another
+// program.
 func (r *Robot) Arm() error {
 	if err := r.alarms.refuse; err != nil {
 		return err
@@ -311,8 +317,8 @@ func (r *Robot) await(timeout time.Duration, done func() bool) error {
 	}
 }
 
-// Halt makes the writer damp the motors: kp 0, damping_kd. It writes nothing to a robot that was never armed, which
-// may stand by its own controller.
+// Halt makes the writer damp the motors: kp 0, damping_kd. It writes nothing to a robot that was
+// never armed, which may stand by its own controller.
 func (r *Robot) Halt() error {
 	r.halted = true
 	if !r.began {
@@ -341,10 +347,12 @@ func (r *Robot) damped() bool {
 	return primary && r.report.Epoch == r.epoch
 }
 
-// HaltBeside implements hal.Backstop: the standby writer damps, and the other one never writes again.
+// HaltBeside implements hal.Backstop: the standby writer damps, and the other one never writes
+// again.
 func (r *Robot) HaltBeside() { r.shared.Takeover.Store(1) }
 
-// StopPressed reports whether a combination of the remote control to stop is held, or a required remote is off.
+// StopPressed reports whether a combination of the remote control to stop is held, or a required
+// remote is off.
 func (r *Robot) StopPressed() bool { return r.remote.stopped() }
 
 // ArmRequested implements hal.ArmInput with the remote control.
@@ -353,7 +361,8 @@ func (r *Robot) ArmRequested() bool { return r.remote.takeArm() }
 // Presses implements hal.LabelInput with the buttons of the remote control.
 func (r *Robot) Presses(dst []hal.Press) int { return r.remote.take(dst) }
 
-// Deadman is the silence of this process after which the writer damps the motors, as the writer has it.
+// Deadman is the silence of this process after which the writer damps the motors, as the writer has
+// it.
 func (r *Robot) Deadman() time.Duration { return time.Duration(r.report.Deadman) }
 
 // Bounds are those of the waits in Arm and Halt.

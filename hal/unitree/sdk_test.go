@@ -18,8 +18,9 @@ import (
 // sdkCounts are what Unitree's SDK sent and read.
 type sdkCounts struct{ Commands, Sound, Damping, States int }
 
-// TestRobot_AgreesWithUnitreesSDK drives a robot that Unitree's SDK for Python is: OPTIBFM_TEST_UNITREE_SDK names the
-// interpreter that has it. The SDK computes its checksums in Python, which takes longer than a period.
+// TestRobot_AgreesWithUnitreesSDK drives a robot that Unitree's SDK for Python is:
+// OPTIBFM_TEST_UNITREE_SDK names the interpreter that has it. The SDK computes its checksums in
+// Python, which takes longer than a period.
 func TestRobot_AgreesWithUnitreesSDK(t *testing.T) {
 	python := os.Getenv("OPTIBFM_TEST_UNITREE_SDK")
 	if python == "" {

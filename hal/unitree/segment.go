@@ -80,10 +80,11 @@ type Shared struct {
 	goals   shm.View[Goal]
 	reports shm.View[Report]
 
-	// PrimaryBeat and StandbyBeat are the moments, CLOCK_MONOTONIC ns, at which the writers finished a cycle.
+	// PrimaryBeat and StandbyBeat are the moments, CLOCK_MONOTONIC ns, at which the writers
+	// finished a cycle.
 	PrimaryBeat, StandbyBeat *atomic.Uint64
-	// StandbyReady is 1 once the standby writer has a state, whose mode_machine its commands must have, and the robot
-	// takes its commands.
+	// StandbyReady is 1 once the standby writer has a state, whose mode_machine its commands must
+	// have, and the robot takes its commands.
 	StandbyReady *atomic.Uint64
 	// Commanding is the state of the commands on the network.
 	Commanding *atomic.Uint64
@@ -194,7 +195,8 @@ func (s *Shared) Goals() (*Goals, error) {
 	return &Goals{box, s.goals}, err
 }
 
-// Newest returns a copy of the newest goal. fresh reports the first return of a goal; ok is false before the first.
+// Newest returns a copy of the newest goal. fresh reports the first return of a goal; ok is false
+// before the first.
 func (g *Goals) Newest() (goal Goal, fresh, ok bool) {
 	b, fresh := g.box.Read()
 	if b == nil {

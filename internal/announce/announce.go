@@ -1,7 +1,9 @@
-// Package announce publishes a service in the local network: DNS-SD (RFC 6763) over multicast DNS (RFC 6762).
+// Package announce publishes a service in the local network: DNS-SD (RFC 6763) over multicast DNS
+// (RFC 6762).
 //
-// avahi-daemon does it, over D-Bus: it owns the computer's name in .local, resolves conflicts with other computers, and
-// parses what the network sends, so that the program opens no port for it. The service ends with its [Publisher].
+// avahi-daemon does it, over D-Bus: it owns the computer's name in .local, resolves conflicts with
+// other computers, and parses what the network sends, so that the program opens no port for it. The
+// service ends with its [Publisher].
 package announce
 
 import (
@@ -52,8 +54,8 @@ type Publisher struct {
 	name    string         // under which it is
 }
 
-// Update publishes the service in place of the former one, or checks that it is still published. It returns the name of
-// this computer in the local network, such as walker.local.
+// Update publishes the service in place of the former one, or checks that it is still published. It
+// returns the name of this computer in the local network, such as walker.local.
 func (p *Publisher) Update(ctx context.Context, s Service) (host string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -117,7 +119,8 @@ func (p *Publisher) alternative(ctx context.Context, taken string) (name string,
 	return name, err
 }
 
-// publish publishes the service under a name, or under another one if a program of this computer has that.
+// publish publishes the service under a name, or under another one if a program of this computer
+// has that.
 func (p *Publisher) publish(ctx context.Context, s Service, name string) error {
 	var path dbus.ObjectPath
 	if err := p.call(ctx, p.conn.Object(daemon, "/"), server+"EntryGroupNew", nil, &path); err != nil {

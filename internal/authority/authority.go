@@ -23,14 +23,15 @@ const (
 
 	// Life is the validity of a root certificate.
 	Life = 20 * 365 * day
-	// LeafLife is the validity of a certificate of the console. Phones refuse more than 398 days, some 825.
+	// LeafLife is the validity of a certificate of the console. Phones refuse more than 398 days,
+	// some 825.
 	LeafLife = 397 * day
 	// RenewBefore is the time before the end of a console's certificate from which it is replaced.
 	RenewBefore = 30 * day
 )
 
-// firstMoment is earlier than each use of this package: a clock that is earlier is wrong. Computers without a
-// battery-backed clock start in 1970.
+// firstMoment is earlier than each use of this package: a clock that is earlier is wrong. Computers
+// without a battery-backed clock start in 1970.
 var firstMoment = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 // private are the addresses that an authority may certify without naming them.
@@ -45,7 +46,8 @@ type Authority struct {
 	key          *ecdsa.PrivateKey // of the issuer
 }
 
-// New makes an authority. hosts are the names, and the public addresses, of the robot; the first one is in its name.
+// New makes an authority. hosts are the names, and the public addresses, of the robot; the first
+// one is in its name.
 func New(hosts []string, now time.Time) (*Authority, error) {
 	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -123,7 +125,8 @@ func sign(
 	return x509.ParseCertificate(der)
 }
 
-// isName reports whether a name can be in a certificate. Browsers use the form xn--... of names that are not ASCII.
+// isName reports whether a name can be in a certificate. Browsers use the form xn--... of names
+// that are not ASCII.
 func isName(name string) bool {
 	for label := range strings.SplitSeq(name, ".") {
 		valid := func(r rune) bool {
@@ -157,8 +160,8 @@ func (a *Authority) Permits(host string) bool {
 	})
 }
 
-// Certify returns a certificate with its chain for those of the hosts (names and addresses) that the authority
-// permits.
+// Certify returns a certificate with its chain for those of the hosts (names and addresses) that
+// the authority permits.
 func (a *Authority) Certify(key *ecdsa.PrivateKey, hosts []string, now time.Time) (*tls.Certificate, error) {
 	now = a.Clock(now)
 	template := &x509.Certificate{

@@ -51,7 +51,8 @@ func Renew(path string, hosts []string, now time.Time) (*Authority, error) {
 	return a, a.write(path, safefile.Replace)
 }
 
-// Load reads the authority of a file. The file must belong to this user, and no other user may read it.
+// Load reads the authority of a file. The file must belong to this user, and no other user may read
+// it.
 func Load(path string) (*Authority, error) {
 	f, size, err := safefile.Open(path)
 	if err != nil {

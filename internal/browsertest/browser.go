@@ -3,9 +3,9 @@
 // Package browsertest opens pages in a headless Chromium, which it drives over the Chrome DevTools
 // Protocol.
 //
-// All pages of a test program share a process, and one without a network has the pages of [Load]. It
-// ends with the test program. Tests are skipped without Chromium, without user namespaces where the
-// page must have no network, and with -short.
+// All pages of a test program share a process, and one without a network has the pages of [Load].
+// It ends with the test program. Tests are skipped without Chromium, without user namespaces where
+// the page must have no network, and with -short.
 package browsertest
 
 import (
@@ -60,7 +60,8 @@ func Shared(t testing.TB) *Browser {
 	return need(t, shared)
 }
 
-// Own starts the browser of a user. The home folder has the certificates that it trusts; "" has none.
+// Own starts the browser of a user. The home folder has the certificates that it trusts; "" has
+// none.
 func Own(t testing.TB, home string, flags ...string) *Browser {
 	t.Helper()
 	b := need(t, func() (*Browser, error) { return start(false, home, flags...) })
@@ -89,8 +90,8 @@ func find() (string, error) {
 	return "", errors.New("neither Chromium nor Chrome is in PATH")
 }
 
-// start starts a browser that ends when this process does. The shell then removes its profile, which is
-// also its home by default.
+// start starts a browser that ends when this process does. The shell then removes its profile,
+// which is also its home by default.
 func start(isolate bool, home string, flags ...string) (*Browser, error) {
 	path, err := find()
 	if err != nil {

@@ -43,9 +43,9 @@ func DOM(t *testing.T, page []byte, fragment string) []byte {
 	return []byte(p.Eval("document.documentElement.outerHTML"))
 }
 
-// Drive runs a script in the page when the page is ready, and decodes the JSON of its return value. The
-// page has no content security policy, so that a test can add scripts to it, and draws at once. size is
-// WIDTH,HEIGHT.
+// Drive runs a script in the page when the page is ready, and decodes the JSON of its return value.
+// The page has no content security policy, so that a test can add scripts to it, and draws at once.
+// size is WIDTH,HEIGHT.
 func Drive(t *testing.T, page []byte, fragment, size, script string, result any) {
 	t.Helper()
 	var at image.Point

@@ -128,7 +128,8 @@ func (p *Page) Tap(id string) {
 	p.Touch("touchEnd", "")
 }
 
-// Touch sends a touch event: touchStart or touchMove at the point { x, y } of an expression, or touchEnd.
+// Touch sends a touch event: touchStart or touchMove at the point { x, y } of an expression, or
+// touchEnd.
 func (p *Page) Touch(kind, at string) {
 	p.t.Helper()
 	points := []any{}

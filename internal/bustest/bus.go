@@ -1,4 +1,5 @@
-// Package bustest is a system bus for tests: it accepts any user and answers each call with a function.
+// Package bustest is a system bus for tests: it accepts any user and answers each call with a
+// function.
 package bustest
 
 import (
@@ -19,8 +20,8 @@ import (
 // Answer returns the name of an error, or "", and the body of the reply to a call.
 type Answer func(m *dbus.Message) (failure string, body []any)
 
-// Start starts a bus until the test ends, and returns how to connect to it. Each connection has its own Answer from
-// accept; a bus with the Answer nil accepts connections and says nothing.
+// Start starts a bus until the test ends, and returns how to connect to it. Each connection has its
+// own Answer from accept; a bus with the Answer nil accepts connections and says nothing.
 func Start(t testing.TB, accept func() (answer Answer, left func())) func(context.Context) (*dbus.Conn, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "bus")

@@ -24,7 +24,8 @@ import (
 	"optibfm/internal/rigtest"
 )
 
-// The attacks of a compromised host process. scripts/vm/systemd.sh runs the first one in the packaged service.
+// The attacks of a compromised host process. scripts/vm/systemd.sh runs the first one in the
+// packaged service.
 func init() {
 	spoils["host attacks the control process"] = func(h *host.Process, _ <-chan struct{}) {
 		go func() {
@@ -81,8 +82,8 @@ func attackControlProcess(pid int) {
 	reportAttack("io_uring", errno)
 }
 
-// functionNamed returns the address of an unexported function of the package control. Other processes of this program
-// have it at the same address.
+// functionNamed returns the address of an unexported function of the package control. Other
+// processes of this program have it at the same address.
 func functionNamed(name string) uintptr {
 	for pc, distance := reflect.ValueOf(control.Send).Pointer(), uintptr(0); distance < 1<<20; distance += 16 {
 		for _, at := range []uintptr{pc + distance, pc - distance} {
@@ -145,7 +146,8 @@ func inheritedDescriptors() (fds []int) {
 	return fds
 }
 
-// firstOwnDescriptor is the epoll instance of the Go runtime, which follows the inherited descriptors.
+// firstOwnDescriptor is the epoll instance of the Go runtime, which follows the inherited
+// descriptors.
 func firstOwnDescriptor() int {
 	for fd := 3; fd < 32; fd++ {
 		if name, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); name == "anon_inode:[eventpoll]" {

@@ -9,7 +9,8 @@ import (
 	"optibfm/internal/taskstore"
 )
 
-// TestRun_HostUsesTheTaskPriorAndVettedTasksOfTheControlProcess has the host process record them: the log then replays.
+// TestRun_HostUsesTheTaskPriorAndVettedTasksOfTheControlProcess has the host process record them:
+// the log then replays.
 func TestRun_HostUsesTheTaskPriorAndVettedTasksOfTheControlProcess(t *testing.T) {
 	t.Parallel()
 	model, err := setup.OpenModel("embedded:rover")

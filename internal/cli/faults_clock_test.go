@@ -19,11 +19,12 @@ import (
 	"optibfm/internal/taskstore"
 )
 
-// wallJump names the file from which a program of jumpyProgram reads the error of its wall clock in seconds, in
-// each call of time.Now.
+// wallJump names the file from which a program of jumpyProgram reads the error of its wall clock in
+// seconds, in each call of time.Now.
 const wallJump = "OPTIBFM_TEST_WALL_JUMP"
 
-// jumpySource is added to package time. Both processes see a mapped file at once, without a system call.
+// jumpySource is added to package time. Both processes see a mapped file at once, without a system
+// call.
 const jumpySource = `package time
 
 import (
@@ -53,8 +54,9 @@ func mapWallJump() *int64 {
 func jumped() int64 { return atomic.LoadInt64(wallJump) }
 `
 
-// jumpyProgram builds the program and its libraries on a package time whose wall clock can be set; monotonic
-// readings stay. Time namespaces of the kernel have no wall clock. The first build takes about a minute.
+// jumpyProgram builds the program and its libraries on a package time whose wall clock can be set;
+// monotonic readings stay. Time namespaces of the kernel have no wall clock. The first build takes
+// about a minute.
 func jumpyProgram(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -105,9 +107,9 @@ func (c jumpyClock) set(t *testing.T, by time.Duration) {
 	fatal.If(t, errtest.Of(f.WriteAt(seconds[:], 0)))
 }
 
-// TestRun_IgnoresJumpsOfTheWallClock sets the clock of a run forward and back by hours. The robot keeps moving,
-// the session of the operator stays valid, presses count and the times in the log are continuous. The date of
-// the saved belief shows that the clock did jump.
+// TestRun_IgnoresJumpsOfTheWallClock sets the clock of a run forward and back by hours. The robot
+// keeps moving, the session of the operator stays valid, presses count and the times in the log are
+// continuous. The date of the saved belief shows that the clock did jump.
 func TestRun_IgnoresJumpsOfTheWallClock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program with another package time")
@@ -179,7 +181,8 @@ func checkTimesOfLog(t *testing.T, log *flightlog.Reader, from, to time.Time) {
 	}
 }
 
-// TestImports_NothingReadsTheWallClockPastTimeNow keeps the test above complete: that replaces only time.Now.
+// TestImports_NothingReadsTheWallClockPastTimeNow keeps the test above complete: that replaces only
+// time.Now.
 func TestImports_NothingReadsTheWallClockPastTimeNow(t *testing.T) {
 	past := regexp.MustCompile(`CLOCK_REALTIME|CLOCK_TAI|Gettimeofday|(unix|syscall)\.Time\(|TimerfdCreate`)
 	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {

@@ -15,7 +15,8 @@ import (
 	"optibfm/internal/safefile"
 )
 
-// programOutput runs a command of the program and returns its output. A command that hangs fails the test.
+// programOutput runs a command of the program and returns its output. A command that hangs fails
+// the test.
 func programOutput(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", args...)
@@ -93,7 +94,8 @@ func TestCommands_PrintNoEscapeSequenceOfAFileName(t *testing.T) {
 	}
 }
 
-// What a run and the commands write about a person's work and pictures is for the owner and the group.
+// What a run and the commands write about a person's work and pictures is for the owner and the
+// group.
 func TestCommands_WriteNothingThatOthersCanRead(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	dir := filepath.Join(t.TempDir(), "new")

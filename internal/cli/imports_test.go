@@ -77,8 +77,9 @@ func TestImports_PointDownwards(t *testing.T) {
 // aboveModels are the packages of the floors above tflite.
 const aboveModels = "controller flightlog hal rewardsrc configs internal/registry internal/setup internal/shell cmd"
 
-// TestImports_OnlyTheLinkUsesTheSegment keeps each layout of shared memory in one package: that of the control and the
-// host process in internal/ipc, that of a driver and its writer processes in hal/unitree.
+// TestImports_OnlyTheLinkUsesTheSegment keeps each layout of shared memory in one package: that of
+// the control and the host process in internal/ipc, that of a driver and its writer processes in
+// hal/unitree.
 func TestImports_OnlyTheLinkUsesTheSegment(t *testing.T) {
 	list, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "optibfm/...").Output()
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package cli is the command line: one file for each subcommand, which parses its flags and calls one function.
+// Package cli is the command line: one file for each subcommand, which parses its flags and calls
+// one function.
 package cli
 
 import (
@@ -43,8 +44,8 @@ func rename(cmd *cobra.Command, name shell.Invocation) {
 	}
 }
 
-// cleanOutput removes control characters from what the commands print. The display of a run needs the terminal
-// itself, and cleans its texts.
+// cleanOutput removes control characters from what the commands print. The display of a run needs
+// the terminal itself, and cleans its texts.
 func cleanOutput(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {

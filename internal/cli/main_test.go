@@ -215,7 +215,8 @@ func TestReplay_PageTakesNoOtherOutput(t *testing.T) {
 	errtest.Contains(t, errtest.Of(execute("replay", "x.mcap", "--html", "x.html", "--kappa", "1")), "html")
 }
 
-// A program of another name prints its own name: internal/shell knows every command that a text may advise.
+// A program of another name prints its own name: internal/shell knows every command that a text may
+// advise.
 func TestMain_HelpNamesThisProgram(t *testing.T) {
 	root := NewRootCommand()
 	mine := shell.Invocation{Program: "mine"}

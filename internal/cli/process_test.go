@@ -75,7 +75,8 @@ func TestMain(m *testing.M) {
 }
 
 // program returns the command `optibfm run` with these overrides, a log folder and an
-// untrained model. It does not lock its memory, which takes most of the processor time of a short run.
+// untrained model. It does not lock its memory, which takes most of the processor time of a short
+// run.
 func program(t *testing.T, set ...string) *exec.Cmd {
 	t.Helper()
 	args := []string{"run", "--plain"}
@@ -310,7 +311,8 @@ func TestRun_HaltsWhenTheHostDiesOrHangs(t *testing.T) {
 	}
 }
 
-// TestRun_SimulatorSurvivesPausesOfItsProcesses stops each process for longer than the deadlines of a physical robot.
+// TestRun_SimulatorSurvivesPausesOfItsProcesses stops each process for longer than the deadlines of
+// a physical robot.
 func TestRun_SimulatorSurvivesPausesOfItsProcesses(t *testing.T) {
 	t.Parallel()
 	spec := haltest.Spec(6, 2)

@@ -37,7 +37,8 @@ func addNewFlags(cmd *cobra.Command, n *tasks.New) {
 	cmd.Flags().BoolVar(&n.Replace, "replace", false, "replace a task of the same name")
 }
 
-// completeTask completes the name of a task as the only argument. ofModel: of one that fits the model.
+// completeTask completes the name of a task as the only argument. ofModel: of one that fits the
+// model.
 func completeTask(o *tasks.Options, ofModel bool) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {

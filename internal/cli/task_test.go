@@ -116,7 +116,8 @@ func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 	errtest.Contains(t, err, "another model")
 }
 
-// With a task among the saved ones, a robot follows it sooner than one that knows only the task prior.
+// With a task among the saved ones, a robot follows it sooner than one that knows only the task
+// prior.
 func TestTask_IsRelearntFasterAsAFormerTask(t *testing.T) {
 	dir := t.TempDir()
 	set := []string{

@@ -64,7 +64,8 @@ func TestRun_AllKindsOfDevicesAt50And200Hz(t *testing.T) {
 	for _, hz := range []float64{50, 200} {
 		t.Run(fmt.Sprintf("%g Hz", hz), func(t *testing.T) {
 			w := rigtest.NewWagon(t)
-			// Limits beyond the delays of a busy machine: a device replies within 1 s, its deadman is 2.5 s.
+			// Limits beyond the delays of a busy machine: a device replies within 1 s, its deadman
+			// is 2.5 s.
 			set := append(rigtest.LongTimeouts(4*time.Second),
 				"run.host_timeout_s=60", "controller.max_plan_age_ticks=100000",
 				fmt.Sprintf("loop.period_ms=%g", 1000/hz), fmt.Sprintf("run.duration_s=%g", seconds))

@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// allocationsOf calls f twice and returns the allocations of the second call with their call stacks.
-// testing.AllocsPerRun counts the whole process, which includes fakes of devices and threads that the runtime
-// starts on a busy machine. The memory profile misses only tiny objects that share a block with others.
+// allocationsOf calls f twice and returns the allocations of the second call with their call
+// stacks. testing.AllocsPerRun counts the whole process, which includes fakes of devices and
+// threads that the runtime starts on a busy machine. The memory profile misses only tiny objects
+// that share a block with others.
 func allocationsOf(f func()) []string {
 	f()
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
@@ -28,7 +29,8 @@ func allocationsOf(f func()) []string {
 	return found
 }
 
-// profiled counts the objects of the memory profile by the functions between the allocation and the named one.
+// profiled counts the objects of the memory profile by the functions between the allocation and the
+// named one.
 func profiled(name string) map[string]int64 {
 	for range 2 { // the profile is one cycle late
 		runtime.GC()
@@ -46,8 +48,8 @@ func profiled(name string) map[string]int64 {
 	return counts
 }
 
-// isTypeCache reports whether a stack allocates a cache of the runtime for type assertions, such as those in
-// errors.Is. The runtime makes them at random times; their number is bounded.
+// isTypeCache reports whether a stack allocates a cache of the runtime for type assertions, such as
+// those in errors.Is. The runtime makes them at random times; their number is bounded.
 func isTypeCache(stack string) bool {
 	return strings.Contains(stack, "runtime.buildTypeAssertCache:") ||
 		strings.Contains(stack, "runtime.buildInterfaceSwitchCache:")

@@ -24,15 +24,15 @@ func SendAndPrint(out io.Writer, path, command string, asJSON bool) error {
 	return printReply(out, path, command, line, err, asJSON)
 }
 
-// SwitchTask sends the file of a task to the control socket at path, for the running robot to switch to it, and
-// prints the status in the reply.
+// SwitchTask sends the file of a task to the control socket at path, for the running robot to
+// switch to it, and prints the status in the reply.
 func SwitchTask(out io.Writer, path, name string, file []byte, asJSON bool) error {
 	line, err := exchange(path, fmt.Sprintf("%s%s %d\n%s", ipc.SwitchWord, name, len(file), file))
 	return printReply(out, path, "task switch", line, err, asJSON)
 }
 
-// NewTask lets the running robot of the control socket at path begin a task without labels, and prints the status in
-// the reply.
+// NewTask lets the running robot of the control socket at path begin a task without labels, and
+// prints the status in the reply.
 func NewTask(out io.Writer, path string, asJSON bool) error {
 	line, err := Send(path, ipc.NewWord)
 	return printReply(out, path, "task new", line, err, asJSON)

@@ -8,8 +8,8 @@ import (
 	"optibfm/rtloop"
 )
 
-// runCommands runs the command that an operator gave since the last tick: at the control socket, or a
-// stop through the host.
+// runCommands runs the command that an operator gave since the last tick: at the control socket, or
+// a stop through the host.
 func (c *controlProcess) runCommands() error {
 	if cause := c.mailbox.serverPanic.Load(); cause != nil {
 		return &controller.FaultError{Fault: controller.FaultPanic, Tick: c.index.Load(), Err: *cause}
@@ -37,7 +37,8 @@ func (c *controlProcess) runCommands() error {
 	return nil
 }
 
-// armByInput arms the robot if its operator asked for it with an input of the robot, as `optibfm arm` does.
+// armByInput arms the robot if its operator asked for it with an input of the robot, as `optibfm
+// arm` does.
 func (c *controlProcess) armByInput() {
 	if c.armInput == nil || !c.armInput.ArmRequested() || c.agent.Mode().Moves() {
 		return
@@ -98,8 +99,8 @@ func (c *controlProcess) stopRobot(fault controller.Fault, cause error) error {
 	return c.endOrHold(&controller.FaultError{Fault: fault, Tick: c.index.Load(), Err: cause})
 }
 
-// onOverrun stops the robot after missed ticks, except after a command: arming and disarming may take
-// several periods. It reports whether the loop continues.
+// onOverrun stops the robot after missed ticks, except after a command: arming and disarming may
+// take several periods. It reports whether the loop continues.
 func (c *controlProcess) onOverrun(e *rtloop.OverrunError) (proceed bool) {
 	if c.ranCommand {
 		c.ranCommand = false
@@ -108,8 +109,8 @@ func (c *controlProcess) onOverrun(e *rtloop.OverrunError) (proceed bool) {
 	return c.holdStops && c.stopRobot(controller.FaultOverrun, e) == nil
 }
 
-// endOrHold notes a stop, and returns it if it ends the run. A fault of the host also lists the last
-// activities of the host.
+// endOrHold notes a stop, and returns it if it ends the run. A fault of the host also lists the
+// last activities of the host.
 func (c *controlProcess) endOrHold(err error) error {
 	var fault *controller.FaultError
 	if !errors.As(err, &fault) {

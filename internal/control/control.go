@@ -76,7 +76,8 @@ type controlProcess struct {
 const stuckGrace = time.Second
 
 // lastTickMargin is how long a tick may take after a signal, in addition to two periods and the
-// bounds of the driver, before the robot is halted beside the driver. A simulator on a busy computer has longer.
+// bounds of the driver, before the robot is halted beside the driver. A simulator on a busy
+// computer has longer.
 const (
 	lastTickMargin      = 400 * time.Millisecond
 	simulatorTickMargin = 5 * time.Second
@@ -145,7 +146,8 @@ func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o ipc.
 	return c.runWithHost(ctx, loop, granted, host, segment, o)
 }
 
-// runWithHost configures the host process, runs the loop and waits for the host to finish the record.
+// runWithHost configures the host process, runs the loop and waits for the host to finish the
+// record.
 func (c *controlProcess) runWithHost(
 	ctx context.Context, loop *rtloop.Loop, granted rtloop.Granted, host *hostProcess, segment *ipc.Segment,
 	o ipc.HostConfig,
@@ -212,7 +214,8 @@ func checkRealTime(robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// reportPosture prints the privileges that the operating system refused, and the caveat of the model.
+// reportPosture prints the privileges that the operating system refused, and the caveat of the
+// model.
 func reportPosture(out io.Writer, granted rtloop.Granted, caveat string) {
 	for _, g := range granted.Missing() {
 		text := fmt.Sprintf("warning: loop.%s: %s: not granted (%s); %s", g.Request, g.Asked, g.Why, g.Fix)
@@ -325,8 +328,8 @@ func (c *controlProcess) taskSwitch() *taskSwitch {
 	}
 }
 
-// wait waits for the end of the loop. After a signal it waits as long as the driver's calls may take,
-// so that a driver that hangs does not keep the operator waiting, even without a watchdog.
+// wait waits for the end of the loop. After a signal it waits as long as the driver's calls may
+// take, so that a driver that hangs does not keep the operator waiting, even without a watchdog.
 func (c *controlProcess) wait(ctx context.Context, loop *rtloop.Loop, over <-chan error) error {
 	select {
 	case err := <-over:
@@ -442,8 +445,8 @@ func (c *controlProcess) step(t *controller.Tick) error {
 	return c.armAutomatically(t)
 }
 
-// armAutomatically arms at the first plan (safety.arm: automatic), and not before the operator of a simulator is
-// there.
+// armAutomatically arms at the first plan (safety.arm: automatic), and not before the operator of a
+// simulator is there.
 func (c *controlProcess) armAutomatically(t *controller.Tick) error {
 	if !c.autoArm || !t.Flags.Has(controller.FlagReplanned) || c.awaits && t.Flags.Has(controller.FlagUnreachable) {
 		return nil
@@ -460,8 +463,8 @@ func (c *controlProcess) armAutomatically(t *controller.Tick) error {
 	return c.stopRobot(controller.FaultAct, err)
 }
 
-// checkHost stops the robot if the host ended or is silent. A host that ended also ends the run: the
-// log and the planner are gone. A silent host may recover.
+// checkHost stops the robot if the host ended or is silent. A host that ended also ends the run:
+// the log and the planner are gone. A silent host may recover.
 func (c *controlProcess) checkHost(b rtloop.Beat) error {
 	if c.hostGone.Load() {
 		return &controller.FaultError{Fault: controller.FaultHost, Tick: c.index.Load(), Err: c.link.Stall(errHostGone)}
@@ -500,8 +503,8 @@ func (c *controlProcess) waitForHost(b rtloop.Beat) bool {
 	return true
 }
 
-// planTooOld reports whether the age of the newest plan would stop the robot. It only decides whether
-// to wait: the agent checks its own copy of the plan.
+// planTooOld reports whether the age of the newest plan would stop the robot. It only decides
+// whether to wait: the agent checks its own copy of the plan.
 func (c *controlProcess) planTooOld() bool {
 	p, tick := c.link.Latest(), c.index.Load()
 	return p != nil && c.agent.Armed() && tick > p.Confirmed && tick-p.Confirmed > c.session.File.Controller.MaxPlanAge

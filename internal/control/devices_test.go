@@ -60,7 +60,8 @@ func TestDevices_RunWithoutAllocationsAndHalt(t *testing.T) {
 	}
 }
 
-// A fault of a sensor stops the robot after max_bad_ticks and one more tick, one of an actuator at once.
+// A fault of a sensor stops the robot after max_bad_ticks and one more tick, one of an actuator at
+// once.
 func TestDevices_EveryFaultDisablesTheMotors(t *testing.T) {
 	const sensed = 2 + 1
 	for name, c := range map[string]struct {

@@ -18,15 +18,15 @@ import (
 	"optibfm/internal/terminal"
 )
 
-// bridgeStages lists the requests of a run to the server of a bridge. In lockstep, replies to reset and act
-// contain the state, so there is no sense request.
+// bridgeStages lists the requests of a run to the server of a bridge. In lockstep, replies to reset
+// and act contain the state, so there is no sense request.
 var bridgeStages = map[string][]bridgetest.Kind{
 	bridge.Lockstep: {bridgetest.Hello, bridgetest.Arm, bridgetest.Reset, bridgetest.Act, bridgetest.Halt},
 	bridge.Free:     {bridgetest.Hello, bridgetest.Arm, bridgetest.Sense, bridgetest.Act, bridgetest.Halt},
 }
 
-// TestRun_EveryFaultOfABridgeServerHaltsTheRobot covers stage x fault x mode with agent and planner;
-// package bridge covers it without. Faults of single samples are in injections.
+// TestRun_EveryFaultOfABridgeServerHaltsTheRobot covers stage x fault x mode with agent and
+// planner; package bridge covers it without. Faults of single samples are in injections.
 func TestRun_EveryFaultOfABridgeServerHaltsTheRobot(t *testing.T) {
 	cases := 0
 	for mode, stages := range bridgeStages {

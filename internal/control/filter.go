@@ -19,10 +19,10 @@ const (
 // x32Calls is the first number of the x32 calls of amd64, which are other names of the same calls.
 const x32Calls = 0x40000000
 
-// filterSystemCalls denies the calling thread and its children what reaches a robot or an operator past the control
-// process, and what needs no permission: a socket of the CAN bus (can(7)) and input into the terminal (TIOCSTI and
-// TIOCLINUX, ioctl_tty(2)). io_uring, which can open sockets too, is denied with them. A kernel without filters has no
-// such protection.
+// filterSystemCalls denies the calling thread and its children what reaches a robot or an operator
+// past the control process, and what needs no permission: a socket of the CAN bus (can(7)) and
+// input into the terminal (TIOCSTI and TIOCLINUX, ioctl_tty(2)). io_uring, which can open sockets
+// too, is denied with them. A kernel without filters has no such protection.
 func filterSystemCalls() error {
 	arch := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	const (

@@ -21,7 +21,8 @@ import (
 	"optibfm/rtloop"
 )
 
-// testRun is a control process and the host's end of its segment, in heap memory and on one goroutine.
+// testRun is a control process and the host's end of its segment, in heap memory and on one
+// goroutine.
 type testRun struct {
 	*controlProcess
 	t       *testing.T

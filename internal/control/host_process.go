@@ -71,9 +71,10 @@ func takeHost(userName string) (*hostProcess, error) {
 	return h, nil
 }
 
-// spawnHost starts the host process, which waits for its configuration. It inherits the standard files, the segment,
-// the lifeline, the crash file, its socket of the tasks and that of the weights. It inherits no descriptor of a
-// device, because none is open yet. The control thread makes no system call on any of these files.
+// spawnHost starts the host process, which waits for its configuration. It inherits the standard
+// files, the segment, the lifeline, the crash file, its socket of the tasks and that of the
+// weights. It inherits no descriptor of a device, because none is open yet. The control thread
+// makes no system call on any of these files.
 func spawnHost(userName string) (*hostProcess, error) {
 	attributes, err := userAttributes(userName)
 	if err != nil {
@@ -125,7 +126,8 @@ func newHostProcess() *hostProcess {
 	return &hostProcess{exited: make(chan hostEnd, 1), restore: func() error { return nil }}
 }
 
-// shareWeights passes the weights of a native model to the host. Without any, the host opens the model itself.
+// shareWeights passes the weights of a native model to the host. Without any, the host opens the
+// model itself.
 func (h *hostProcess) shareWeights(m setup.Model) error {
 	defer h.weights.Close()
 	native, ok := m.(setup.NativeModel)
@@ -185,8 +187,8 @@ func userName(uid int) string {
 	return number
 }
 
-// userAttributes makes the host run as another user with that user's groups, which grant access to the
-// reward device and the GPU.
+// userAttributes makes the host run as another user with that user's groups, which grant access to
+// the reward device and the GPU.
 func userAttributes(name string) (*syscall.SysProcAttr, error) {
 	if name == "" {
 		return nil, nil
@@ -241,8 +243,8 @@ func finishTimeout(err error) time.Duration {
 	return HostFinishTimeout
 }
 
-// finish waits for the host to record the end of the run, kills it after the timeout and restores the
-// terminal. A signal, or a second one after a run that a signal ended, shortens the wait.
+// finish waits for the host to record the end of the run, kills it after the timeout and restores
+// the terminal. A signal, or a second one after a run that a signal ended, shortens the wait.
 func (h *hostProcess) finish(timeout time.Duration) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, ipc.StopSignals...)

@@ -29,8 +29,8 @@ var commandNames = map[string]command{
 }
 
 // commandMailbox passes commands from the goroutine of the control socket to the control thread,
-// which replies in its next tick. The control thread uses only its atomic words. The host process has no
-// access to this memory, so it cannot arm the robot.
+// which replies in its next tick. The control thread uses only its atomic words. The host process
+// has no access to this memory, so it cannot arm the robot.
 type commandMailbox struct {
 	calling sync.Mutex // one caller at a time, except for a stop
 
@@ -65,7 +65,8 @@ func (m *commandMailbox) switchTo(b *ipc.TaskBelief, timeout time.Duration) erro
 	return m.pass(commandSwitch, timeout)
 }
 
-// call passes a command to the control thread and waits for the reply. A stop waits for no other command.
+// call passes a command to the control thread and waits for the reply. A stop waits for no other
+// command.
 func (m *commandMailbox) call(a command, timeout time.Duration) error {
 	if a == commandStop {
 		m.stopRequested.Store(true)

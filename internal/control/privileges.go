@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidInspection hides this process from other processes of its user (PR_SET_DUMPABLE, proc(5)): only root may trace
-// it, read or write its memory, or take its descriptors. It also leaves no core file.
+// forbidInspection hides this process from other processes of its user (PR_SET_DUMPABLE, proc(5)):
+// only root may trace it, read or write its memory, or take its descriptors. It also leaves no core
+// file.
 func forbidInspection() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("control: PR_SET_DUMPABLE: %w", err)
@@ -22,19 +23,22 @@ func forbidInspection() error {
 	return nil
 }
 
-// userCapabilities let a process that is not root start another one as another user, and give up that right.
+// userCapabilities let a process that is not root start another one as another user, and give up
+// that right.
 const userCapabilities = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETPCAP
 
-// hostVariable passes the host process through exec(2): its process number and the descriptors of hostProcess.files.
+// hostVariable passes the host process through exec(2): its process number and the descriptors of
+// hostProcess.files.
 const hostVariable = "OPTIBFM_HOST"
 
 func (h *hostProcess) files() [5]**os.File {
 	return [...]**os.File{&h.lifeline, &h.segment, &h.tasks, &h.crash, &h.weights}
 }
 
-// Isolate starts the host process of a run as hostUser if this process may change users without being root, as in the
-// packaged service. Then it replaces this program by itself without the capabilities for that: exec(2) ends all threads
-// that have them. It returns in the new program, or at once if there is nothing to do. Call it before anything is open.
+// Isolate starts the host process of a run as hostUser if this process may change users without
+// being root, as in the packaged service. Then it replaces this program by itself without the
+// capabilities for that: exec(2) ends all threads that have them. It returns in the new program, or
+// at once if there is nothing to do. Call it before anything is open.
 func Isolate(hostUser string) error {
 	has, err := capabilities()
 	if err != nil {
@@ -58,7 +62,8 @@ func Isolate(hostUser string) error {
 	return fmt.Errorf("control: giving up the capabilities: %w", err)
 }
 
-// replaceProgram continues in a new image of this program, without userCapabilities. It returns only an error.
+// replaceProgram continues in a new image of this program, without userCapabilities. It returns
+// only an error.
 func (h *hostProcess) replaceProgram() error {
 	runtime.LockOSThread() // the thread that calls exec(2) determines the capabilities
 	defer runtime.UnlockOSThread()
@@ -83,8 +88,8 @@ func (h *hostProcess) replaceProgram() error {
 	return syscall.Exec(programPath(), os.Args, append(os.Environ(), hostVariable+"="+inherited))
 }
 
-// programPath returns the path of this program, whose last element becomes the name of the process. It returns another
-// path if that file was replaced or is out of reach.
+// programPath returns the path of this program, whose last element becomes the name of the process.
+// It returns another path if that file was replaced or is out of reach.
 func programPath() string {
 	const self = "/proc/self/exe"
 	path, err := os.Executable()
@@ -99,7 +104,8 @@ func programPath() string {
 	return path
 }
 
-// inheritHost returns the host process that the previous image of this program started, nil without one.
+// inheritHost returns the host process that the previous image of this program started, nil without
+// one.
 func inheritHost() (*hostProcess, error) {
 	text := os.Getenv(hostVariable)
 	if text == "" {
@@ -134,9 +140,9 @@ func inheritHost() (*hostProcess, error) {
 	return h, err
 }
 
-// startUnprivileged starts a process that has none of the capabilities of this one and cannot gain any, and that can
-// neither reach a CAN bus nor type into its terminal. These are attributes of the forking thread, so that thread ends
-// afterwards.
+// startUnprivileged starts a process that has none of the capabilities of this one and cannot gain
+// any, and that can neither reach a CAN bus nor type into its terminal. These are attributes of the
+// forking thread, so that thread ends afterwards.
 func startUnprivileged(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {
@@ -157,7 +163,8 @@ func startUnprivileged(cmd *exec.Cmd) error {
 	return <-started
 }
 
-// dropPrivileges removes the capabilities of the calling thread. Root keeps them until it changes the user.
+// dropPrivileges removes the capabilities of the calling thread. Root keeps them until it changes
+// the user.
 func dropPrivileges(keep uint32) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
@@ -179,8 +186,9 @@ func dropPrivileges(keep uint32) error {
 	return setCapabilities(unix.CapUserData{Effective: keep, Permitted: keep}, unix.CapUserData{})
 }
 
-// dropUserCapabilities removes userCapabilities from all sets of the calling thread. Without CAP_SETPCAP the bounding
-// set stays, and no_new_privs takes its place: no later program gains them.
+// dropUserCapabilities removes userCapabilities from all sets of the calling thread. Without
+// CAP_SETPCAP the bounding set stays, and no_new_privs takes its place: no later program gains
+// them.
 func dropUserCapabilities() error {
 	for c := range uint(32) {
 		if userCapabilities&(1<<c) == 0 {

@@ -29,17 +29,19 @@ import (
 	"optibfm/rtloop"
 )
 
-// Server answers commands at the control socket, a Unix socket. A request is a line with one word, or
-// a switch of the task (link.SwitchWord). The reply is a line of JSON (link.Status). Each caller has a
-// goroutine, which only exchanges atomic words with the control thread. It reads no file: a disk that
-// stalls does not delay a stop.
+// Server answers commands at the control socket, a Unix socket. A request is a line with one word,
+// or a switch of the task (link.SwitchWord). The reply is a line of JSON (link.Status). Each caller
+// has a goroutine, which only exchanges atomic words with the control thread. It reads no file: a
+// disk that stalls does not delay a stop.
 //
-// A connection to a second socket (StopPath) is a stop, without a request. Other callers cannot delay
-// it, and callers that occupy the socket stop the robot. The host process may use this socket.
+// A connection to a second socket (StopPath) is a stop, without a request. Other callers cannot
+// delay it, and callers that occupy the socket stop the robot. The host process may use this
+// socket.
 //
-// Three checks refuse other callers of the control socket: its mode (0660) and group, the credentials
-// that the kernel reports, and the ancestry of the calling process. Children of this process may not
-// call, also as another user: the host faces the network and must not be able to arm the robot.
+// Three checks refuse other callers of the control socket: its mode (0660) and group, the
+// credentials that the kernel reports, and the ancestry of the calling process. Children of this
+// process may not call, also as another user: the host faces the network and must not be able to
+// arm the robot.
 type Server struct {
 	lock      *os.File
 	listener  *net.UnixListener
@@ -71,8 +73,8 @@ const (
 // StopPath returns the path of the socket at which every connection is a stop.
 func StopPath(socket string) string { return socket + ".stop" }
 
-// lockPath returns the path of the file that the holder of a robot locks. It is never removed: a run
-// could otherwise lock the removed file while another run locks a new one.
+// lockPath returns the path of the file that the holder of a robot locks. It is never removed: a
+// run could otherwise lock the removed file while another run locks a new one.
 func lockPath(socket string) string { return socket + ".lock" }
 
 // Listen takes the lock of the robot and opens the control socket. It returns nil without
@@ -82,7 +84,8 @@ func Listen(s configs.Safety) (_ *Server, err error) {
 	if s.Socket == "" {
 		return nil, nil
 	}
-	// Orphans of the host become children of this process, not of init, so that Server recognises them.
+	// Orphans of the host become children of this process, not of init, so that Server recognises
+	// them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("safety.socket: subreaper: %w", err)
 	}
@@ -117,8 +120,8 @@ func Listen(s configs.Safety) (_ *Server, err error) {
 // ErrSocketInUse means that another process holds the robot.
 var ErrSocketInUse = errors.New("another process holds this robot; end it, or set safety.socket to another path")
 
-// takeLock locks a file until the process ends. Any user who can reach the file may lock it: a run of
-// the service and a run of root exclude each other, whichever created the file.
+// takeLock locks a file until the process ends. Any user who can reach the file may lock it: a run
+// of the service and a run of root exclude each other, whichever created the file.
 func takeLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,8 +193,8 @@ func removeStaleSocket(path string, held func(string) error) error {
 // excludes other runs.
 func ignored(string) error { return nil }
 
-// answered returns ErrSocketInUse if a process listens at path: a version of this program without the
-// lock, or one whose lock file was removed.
+// answered returns ErrSocketInUse if a process listens at path: a version of this program without
+// the lock, or one whose lock file was removed.
 func answered(path string) error {
 	c, err := net.DialTimeout("unix", path, callerTimeout)
 	if err == nil {
@@ -231,8 +234,8 @@ func (s *Server) Close() error {
 	return s.release()
 }
 
-// release removes the sockets before it releases the lock. A listener made from a descriptor does not
-// remove its socket.
+// release removes the sockets before it releases the lock. A listener made from a descriptor does
+// not remove its socket.
 func (s *Server) release() error {
 	var errs []error
 	for path, l := range map[string]*net.UnixListener{s.path: s.listener, StopPath(s.path): s.stops} {
@@ -436,7 +439,8 @@ func inGroup(uid uint32, group int) bool {
 	return err == nil && slices.Contains(groups, strconv.Itoa(group))
 }
 
-// isDescendant reports whether a process descends from ancestor. An unknown process counts as a descendant.
+// isDescendant reports whether a process descends from ancestor. An unknown process counts as a
+// descendant.
 func isDescendant(pid, ancestor int, parent func(int) (int, error)) bool {
 	if pid == ancestor || pid == 1 {
 		return false
@@ -453,8 +457,8 @@ func isDescendant(pid, ancestor int, parent func(int) (int, error)) bool {
 	return isDescendant(above, ancestor, parent)
 }
 
-// parentOf reads the fourth field of /proc/PID/stat. The second one is in parentheses and may contain
-// any character.
+// parentOf reads the fourth field of /proc/PID/stat. The second one is in parentheses and may
+// contain any character.
 func parentOf(pid int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -38,7 +38,8 @@ type servedRun struct {
 	ended  sync.WaitGroup
 }
 
-// serveRun opens the control socket of a run that is not armed. Without ticks the control thread hangs.
+// serveRun opens the control socket of a run that is not armed. Without ticks the control thread
+// hangs.
 func serveRun(t *testing.T, ticks bool) *servedRun {
 	t.Helper()
 	a := &servedRun{
@@ -477,8 +478,8 @@ func sendAsStranger(path string) answer {
 }
 
 func TestServer_RefusesItsDescendants(t *testing.T) {
-	// 10: control process, 11: host, 12: child of the host, 20: shell of an operator, 30: from outside of the
-	// container, 40: ended.
+	// 10: control process, 11: host, 12: child of the host, 20: shell of an operator, 30: from
+	// outside of the container, 40: ended.
 	parents := map[int]int{10: 1, 11: 10, 12: 11, 20: 1, 21: 20, 30: 0}
 	parent := func(pid int) (int, error) {
 		p, ok := parents[pid]

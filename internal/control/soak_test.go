@@ -21,8 +21,9 @@ import (
 	"optibfm/rtloop"
 )
 
-// TestTwoProcesses_MemoryIsConstant runs both halves of a real-time run in one process, on a clock that the
-// test turns: control loop, planner, label intake, recorder with its log, belief saver and display.
+// TestTwoProcesses_MemoryIsConstant runs both halves of a real-time run in one process, on a clock
+// that the test turns: control loop, planner, label intake, recorder with its log, belief saver and
+// display.
 func TestTwoProcesses_MemoryIsConstant(t *testing.T) {
 	ticks := rigtest.SoakTicks()
 	const period = 20 * time.Millisecond

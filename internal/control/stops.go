@@ -14,8 +14,8 @@ import (
 	"optibfm/rtloop"
 )
 
-// noteStop notes a cause that ends the run. The first one counts; it replaces a held stop, which did
-// not end the run. Any thread may call it.
+// noteStop notes a cause that ends the run. The first one counts; it replaces a held stop, which
+// did not end the run. Any thread may call it.
 func (c *controlProcess) noteStop(cause *controller.FaultError) {
 	if !c.mailbox.cause.CompareAndSwap(nil, cause) {
 		if held := c.heldStop.Load(); held != nil {
@@ -63,8 +63,9 @@ func (c *controlProcess) halt(cause error) {
 	c.link.Stage.Store(uint64(controller.StageBetweenTicks))
 }
 
-// runError returns the error of a run whose loop ended with err: the first cause, then what followed.
-// A stop by an operator ends without an error, so that a service manager does not restart the run.
+// runError returns the error of a run whose loop ended with err: the first cause, then what
+// followed. A stop by an operator ends without an error, so that a service manager does not restart
+// the run.
 func (c *controlProcess) runError(first *controller.FaultError, err error) error {
 	result := []error{first}
 	for _, e := range flatten(err) {
@@ -122,7 +123,8 @@ func (e *stuckError) Error() string {
 // Unwrap returns errStuck.
 func (e *stuckError) Unwrap() error { return errStuck }
 
-// haltStuck halts the robot beside a control thread that hangs, through the second path of the driver.
+// haltStuck halts the robot beside a control thread that hangs, through the second path of the
+// driver.
 func (c *controlProcess) haltStuck(stall rtloop.Stall) {
 	stage := controller.Stage(c.link.Stage.Load())
 	stuck := &controller.FaultError{
@@ -192,8 +194,8 @@ func warningOf(robot hal.Warner) string {
 	return ""
 }
 
-// reportWarnings reports the warnings of robot and loop, and why the robot was not armed by its own input, until end is
-// called.
+// reportWarnings reports the warnings of robot and loop, and why the robot was not armed by its own
+// input, until end is called.
 func (c *controlProcess) reportWarnings(loop *rtloop.Loop) (end func()) {
 	w := &warnings{
 		robot: c.warner, refusal: &c.refusal, live: loop.Live, send: c.link.Warn,
@@ -224,8 +226,8 @@ func repeat(every time.Duration, f func()) (end func()) {
 	return func() { close(stop); <-stopped }
 }
 
-// reportHeldStops reports stops that do not end the run to the host, until end is called. The control
-// thread itself formats no text.
+// reportHeldStops reports stops that do not end the run to the host, until end is called. The
+// control thread itself formats no text.
 func (c *controlProcess) reportHeldStops() (end func()) {
 	if !c.holdStops {
 		return func() {}

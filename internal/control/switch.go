@@ -20,8 +20,9 @@ import (
 	"optibfm/posterior"
 )
 
-// Each request allocates memory, which this process does not collect. hostPause is the time between two requests
-// of the host. The callers of the control socket may make callerBurst requests, then one each callerEvery.
+// Each request allocates memory, which this process does not collect. hostPause is the time between
+// two requests of the host. The callers of the control socket may make callerBurst requests, then
+// one each callerEvery.
 const (
 	hostPause   = 2 * time.Second
 	callerEvery = time.Second
@@ -43,7 +44,8 @@ type taskSwitch struct {
 	file    []byte        // scratch
 }
 
-// execute runs the line of a switch or of a new task. It checks the task and passes it to the control thread.
+// execute runs the line of a switch or of a new task. It checks the task and passes it to the
+// control thread.
 func (s *taskSwitch) execute(line string, file io.Reader) (known bool, err error) {
 	announced, switches := strings.CutPrefix(line, ipc.SwitchWord)
 	if !switches && line != ipc.NewWord {
@@ -85,8 +87,9 @@ func (s *taskSwitch) pass(name string, belief *posterior.Belief, noise controlle
 	return s.mailbox.switchTo(b, s.timeout)
 }
 
-// serveHost answers the requests of the host until it ends. They have the rules of the control socket, and the host
-// can ask for nothing else: it cannot arm the robot. A panic here stops the robot in the next tick.
+// serveHost answers the requests of the host until it ends. They have the rules of the control
+// socket, and the host can ask for nothing else: it cannot arm the robot. A panic here stops the
+// robot in the next tick.
 func (s *taskSwitch) serveHost(c net.Conn) {
 	defer s.mailbox.catchPanic()
 	in := bufio.NewReaderSize(c, maxCommandBytes)
@@ -169,8 +172,8 @@ func newFormer(s controller.Shape) ipc.TaskBelief {
 	return ipc.TaskBelief{Name: ipc.FormerTask, State: make([]float64, s.StateLen())}
 }
 
-// recordSwitch sends the belief of a switch to the log, before its tick, and the belief before a changed task to the
-// host. It allocates nothing.
+// recordSwitch sends the belief of a switch to the log, before its tick, and the belief before a
+// changed task to the host. It allocates nothing.
 func (c *controlProcess) recordSwitch(t *controller.Tick) error {
 	if b := c.switched; b != nil {
 		c.switched = nil

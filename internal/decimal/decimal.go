@@ -1,7 +1,7 @@
 // Package decimal refuses numbers that programs read differently.
 //
-// In YAML 1.1 and in Go's base 0, 010 is 8; elsewhere it is 10. Check refuses such a number wherever
-// optibfm reads one that a person wrote.
+// In YAML 1.1 and in Go's base 0, 010 is 8; elsewhere it is 10. Check refuses such a number
+// wherever optibfm reads one that a person wrote.
 package decimal
 
 import (

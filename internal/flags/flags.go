@@ -10,8 +10,8 @@ import (
 	"optibfm/internal/decimal"
 )
 
-// RefuseLeadingZeros makes the numeric flags of a command and its subcommands refuse numbers such as
-// 010, which package flag reads as 8 for an integer and as 10 for a fraction.
+// RefuseLeadingZeros makes the numeric flags of a command and its subcommands refuse numbers such
+// as 010, which package flag reads as 8 for an integer and as 10 for a fraction.
 func RefuseLeadingZeros(c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if isNumber(f.Value.Type()) {

@@ -8,12 +8,13 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// attendance decides whether the person who labels is there. The control process opens no request while the
-// operator is away (FlagUnreachable). In two cases the operator counts as away before the device goes away:
+// attendance decides whether the person who labels is there. The control process opens no request
+// while the operator is away (FlagUnreachable). In two cases the operator counts as away before the
+// device goes away:
 //
 //   - before the first input, if the run waits for it: a simulator then stands still
-//   - if the moment of a request is not visible, so that it is about the present: before the first input, and after
-//     three missed requests in a row without a recent input, until the next one
+//   - if the moment of a request is not visible, so that it is about the present: before the first
+//     input, and after three missed requests in a row without a recent input, until the next one
 //
 // Any key or press is an input. The zero value is an operator who is always there.
 type attendance struct {

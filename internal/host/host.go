@@ -47,7 +47,8 @@ const (
 
 // Serve is the host process. out is where it shows the run.
 func Serve(out io.Writer) error {
-	// The control process ends a run, not the terminal. A closed pipe ends the display, not the log.
+	// The control process ends a run, not the terminal. A closed pipe ends the display, not the
+	// log.
 	signal.Ignore(append([]os.Signal{syscall.SIGPIPE, syscall.SIGTTIN, syscall.SIGTTOU}, ipc.StopSignals...)...)
 	err := errors.Join(ipc.NameThreads(ipc.HostName), DropRealTime(), checkPrivileges(),
 		RecordCrash(os.NewFile(FdCrash, "crash")))
@@ -79,7 +80,8 @@ func (h *Process) ServeAndSummarise(out io.Writer) error {
 	return errors.Join(err, summary.Print(alive, out, h.Session, h.outcome(), h.Config.JSON))
 }
 
-// RecordCrash makes the runtime write the trace of a panic to f too: the full screen hides standard error.
+// RecordCrash makes the runtime write the trace of a panic to f too: the full screen hides standard
+// error.
 func RecordCrash(f *os.File) error {
 	defer f.Close()
 	if err := debug.SetCrashOutput(f, debug.CrashOptions{}); err != nil {
@@ -119,7 +121,8 @@ type Process struct {
 	orphaned bool           // the control process died
 }
 
-// Open opens the host's half of a run from the inherited descriptors. out is the terminal or file of the display.
+// Open opens the host's half of a run from the inherited descriptors. out is the terminal or file
+// of the display.
 func Open(out io.Writer) (*Process, error) {
 	h := &Process{lifeline: os.NewFile(fdLifeline, "lifeline")}
 	if err := h.readConfig(); err != nil {
@@ -214,8 +217,8 @@ func (h *Process) Connect(log *flightlog.Writer, source rewardsrc.Source) {
 	h.updateReachable()
 }
 
-// labelTime is the clock of the labels. A source that watches the robot uses the clock of the samples, which a
-// simulator behind the bridge may simulate; all others use CLOCK_MONOTONIC.
+// labelTime is the clock of the labels. A source that watches the robot uses the clock of the
+// samples, which a simulator behind the bridge may simulate; all others use CLOCK_MONOTONIC.
 func (h *Process) labelTime() int64 {
 	if h.watcher != nil {
 		return h.sensedAt
@@ -263,9 +266,9 @@ func (h *Process) OpenPlanner() error {
 	return err
 }
 
-// addSlots returns the number of threads that may compute and adds scheduler slots (GOMAXPROCS) to them. If a
-// search kept all slots busy, heartbeat, recorder and consoles would wait for the Go scheduler to preempt it.
-// The kernel prefers threads that seldom run.
+// addSlots returns the number of threads that may compute and adds scheduler slots (GOMAXPROCS) to
+// them. If a search kept all slots busy, heartbeat, recorder and consoles would wait for the Go
+// scheduler to preempt it. The kernel prefers threads that seldom run.
 func addSlots() (computing int) {
 	const others = 2
 	computing = runtime.GOMAXPROCS(0)
@@ -315,7 +318,8 @@ func (h *Process) Notice(n rewardsrc.Notice) {
 	}
 }
 
-// updateReachable reports to the control process whether an operator can be asked, and the state of the console.
+// updateReachable reports to the control process whether an operator can be asked, and the state of
+// the console.
 func (h *Process) updateReachable() {
 	away := uint64(0)
 	if h.operator != nil && !h.operator.Reachable() || h.attend.away(rtloop.Now()) {
@@ -340,8 +344,8 @@ func openConsole(k keyboard.Config, out io.Writer) rewardsrc.Source {
 	})
 }
 
-// showsMoments reports whether an operator can see the moment of a request: in the arena of the full screen, or in a
-// console with pictures.
+// showsMoments reports whether an operator can see the moment of a request: in the arena of the
+// full screen, or in a console with pictures.
 func (h *Process) showsMoments() bool {
 	file := h.Session.File
 	if h.web != nil && (file.Operator.View.Enabled() || h.Config.View != "" || poseChannels(h.Config.Spec) != nil) {
@@ -365,7 +369,8 @@ func (h *Process) Key(k keyboard.Key) {
 	}
 }
 
-// watchLifeline returns a context that ends when the control process has died or stops waiting for this process.
+// watchLifeline returns a context that ends when the control process has died or stops waiting for
+// this process.
 func (h *Process) watchLifeline() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // ends with the process at the latest
@@ -404,8 +409,8 @@ func (h *Process) run(alive context.Context) (err error) {
 	return err
 }
 
-// startGoroutines starts heartbeat, planner, belief saver and tidier. The returned function waits for their
-// end after stop is closed.
+// startGoroutines starts heartbeat, planner, belief saver and tidier. The returned function waits
+// for their end after stop is closed.
 func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
 	var beating sync.WaitGroup
 	beating.Go(func() { h.beat(stop) })
@@ -435,7 +440,8 @@ func (h *Process) startGoroutines(stop chan struct{}) (end func()) {
 var errOrphaned = errors.New(flightlog.OrphanedEvent + "; " +
 	"the robot stopped only if it has its own deadman: check the robot first")
 
-// serve records until the control process has ended the run. A wake of the control process starts each round.
+// serve records until the control process has ended the run. A wake of the control process starts
+// each round.
 func (h *Process) serve(alive context.Context) error {
 	for {
 		ended := h.Link.Ended.Load() != 0 // before the last look at the rings
@@ -468,7 +474,8 @@ func (h *Process) reportStart(t *controller.Tick) {
 	h.event(flightlog.Info, timeline.String())
 }
 
-// StartSaver starts the belief saver. The returned function ends it with the last belief, after the planner.
+// StartSaver starts the belief saver. The returned function ends it with the last belief, after the
+// planner.
 func (h *Process) StartSaver() (end func()) {
 	if h.saver == nil {
 		return func() {}
@@ -520,8 +527,8 @@ func (h *Process) takeWarnings() {
 	}
 }
 
-// takeStop takes the newest cause of a stop. It records a cause that does not end the run at once, and drain
-// records the last one.
+// takeStop takes the newest cause of a stop. It records a cause that does not end the run at once,
+// and drain records the last one.
 func (h *Process) takeStop() {
 	r, fresh := h.Link.NewestStop()
 	if !fresh {
@@ -605,8 +612,8 @@ func (h *Process) takeSwitches(t *controller.Tick) error {
 	}
 }
 
-// noteMode records when an operator's robot is armed or disarmed. takeStop records stops. A simulator arms
-// without an operator.
+// noteMode records when an operator's robot is armed or disarmed. takeStop records stops. A
+// simulator arms without an operator.
 func (h *Process) noteMode(t *controller.Tick) {
 	mode := t.Mode()
 	if mode == h.mode || !h.Session.File.Safety.Attended() {
@@ -629,9 +636,9 @@ func (h *Process) takeRequests() {
 	}
 }
 
-// TakeLabels takes labels while the robot has room for them; the others wait in the device. It takes a
-// bounded number, since a refused label needs no room. After the end of the run it takes none: the robot would
-// not apply an acknowledged label.
+// TakeLabels takes labels while the robot has room for them; the others wait in the device. It
+// takes a bounded number, since a refused label needs no room. After the end of the run it takes
+// none: the robot would not apply an acknowledged label.
 func (h *Process) TakeLabels() {
 	h.updateReachable()
 	var one [1]rewardsrc.Label
@@ -662,7 +669,8 @@ func (h *Process) noteStart() {
 	h.awaited = starts
 }
 
-// TakeNotes records the warnings of the control process, and the planner's plans, snapshots and events.
+// TakeNotes records the warnings of the control process, and the planner's plans, snapshots and
+// events.
 func (h *Process) TakeNotes() {
 	h.takeWarnings()
 	for {

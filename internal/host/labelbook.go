@@ -10,8 +10,8 @@ import (
 	"optibfm/internal/taskstore"
 )
 
-// labelBook has the sessions whose labels the beliefs of a run have. The recorder writes it. Several goroutines may
-// read it. Without begin, and for a nil *labelBook, they are unknown.
+// labelBook has the sessions whose labels the beliefs of a run have. The recorder writes it.
+// Several goroutines may read it. Without begin, and for a nil *labelBook, they are unknown.
 type labelBook struct {
 	mu    sync.Mutex
 	run   string
@@ -43,7 +43,8 @@ func (k *labelBook) took(before uint64) {
 	k.taken = before
 }
 
-// switched notes that the run switched, before tick from, to a belief of other sessions, nil for unknown ones.
+// switched notes that the run switched, before tick from, to a belief of other sessions, nil for
+// unknown ones.
 func (k *labelBook) switched(from uint64, before func() []taskstore.Session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -65,8 +66,8 @@ func (k *labelBook) add(p labelPart) {
 	}
 }
 
-// sessions returns those of the belief before a tick. If the recorder does not take the tick before within
-// recordedWait, they are unknown.
+// sessions returns those of the belief before a tick. If the recorder does not take the tick before
+// within recordedWait, they are unknown.
 func (k *labelBook) sessions(until uint64) []taskstore.Session {
 	if k == nil {
 		return nil
@@ -101,8 +102,8 @@ func (k *labelBook) tookBefore(tick uint64) bool {
 	return k.taken >= tick
 }
 
-// sessionsOf returns the sessions of a belief to which the run switched: those of the task with its name, if that has
-// the same belief.
+// sessionsOf returns the sessions of a belief to which the run switched: those of the task with its
+// name, if that has the same belief.
 func (h *Process) sessionsOf(name string, hash uint64) []taskstore.Session {
 	if name == ipc.NewTask {
 		return []taskstore.Session{}

@@ -13,13 +13,13 @@ import (
 	"optibfm/rtloop"
 )
 
-// idleRound is the longest wait of planner and recorder. A wake ends a wait earlier; presses and the end of a
-// run have none.
+// idleRound is the longest wait of planner and recorder. A wake ends a wait earlier; presses and
+// the end of a run have none.
 const idleRound = 20 * time.Millisecond
 
-// Planner plans for the newest state and publishes the plan. It has its own goroutine: neither a disk nor a
-// screen delays a plan. It offers plans, snapshots and events to the recorder and drops them if a channel is
-// full.
+// Planner plans for the newest state and publishes the plan. It has its own goroutine: neither a
+// disk nor a screen delays a plan. It offers plans, snapshots and events to the recorder and drops
+// them if a channel is full.
 type Planner struct {
 	Link      *ipc.HostLink
 	Planner   *controller.Planner
@@ -40,8 +40,8 @@ var ErrSearchLeft = fmt.Errorf("host: a search of the planner did not end within
 	"if /plan in the log shows shorter searches, check the GPU, or with model.backend: native the load of the computer",
 	lastSearch)
 
-// lastSearch is the longest wait for a search at the end of a run. It is short, because a search on a GPU
-// that hangs never ends.
+// lastSearch is the longest wait for a search at the end of a run. It is short, because a search on
+// a GPU that hangs never ends.
 const lastSearch = 2 * time.Second
 
 // run plans until stop is closed. If a plan fails, the old plan ages, and its age stops the robot.
@@ -111,7 +111,8 @@ func (p *Planner) snapshot(s *controller.State) {
 	})
 }
 
-// First returns the belief before the first tick. The control process offers it before it starts the host.
+// First returns the belief before the first tick. The control process offers it before it starts
+// the host.
 func (p *Planner) First() (flightlog.Snapshot, error) {
 	state, _, err := p.Link.NewestState()
 	if err != nil {

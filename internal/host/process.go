@@ -17,7 +17,8 @@ func DropRealTime() error {
 	return nil
 }
 
-// checkPrivileges refuses the capabilities that the program's file can give to a host that is not root.
+// checkPrivileges refuses the capabilities that the program's file can give to a host that is not
+// root.
 func checkPrivileges() error {
 	var has [2]unix.CapUserData
 	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &has[0]); err != nil {

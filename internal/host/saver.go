@@ -16,8 +16,9 @@ import (
 	"optibfm/rtloop"
 )
 
-// beliefSaver saves beliefs as the task last in run.state_dir. It has its own goroutine: no disk delays a plan or
-// the log. If beliefs come faster than the disk takes them, it saves the newest. A nil *beliefSaver saves nothing.
+// beliefSaver saves beliefs as the task last in run.state_dir. It has its own goroutine: no disk
+// delays a plan or the log. If beliefs come faster than the disk takes them, it saves the newest. A
+// nil *beliefSaver saves nothing.
 type beliefSaver struct {
 	keeper   *taskstore.Keeper
 	template taskTemplate
@@ -83,7 +84,8 @@ func (k *beliefSaver) Learnt(tick uint64) {
 	}
 }
 
-// Offer saves a state's belief if it is due, or if it has a label without a save. The planner calls it.
+// Offer saves a state's belief if it is due, or if it has a label without a save. The planner calls
+// it.
 func (k *beliefSaver) Offer(s *controller.State, due bool) {
 	if k == nil {
 		return

@@ -20,7 +20,8 @@ import (
 	"optibfm/rtloop"
 )
 
-// taskDesk saves and loads the tasks of the console. The control process checks a loaded task and switches to it.
+// taskDesk saves and loads the tasks of the console. The control process checks a loaded task and
+// switches to it.
 type taskDesk struct {
 	store    taskstore.Store
 	template taskTemplate
@@ -164,8 +165,8 @@ func (r taskTemplate) task(name string, b *posterior.Belief, n controller.NoiseS
 	}
 }
 
-// since returns a copy of a belief from after a time or, if none comes, of the newest one, which is that before tick
-// until.
+// since returns a copy of a belief from after a time or, if none comes, of the newest one, which is
+// that before tick until.
 func (w *beliefWatch) since(at int64) (b *posterior.Belief, n controller.NoiseState, until uint64, err error) {
 	for deadline := time.Now().Add(newestWait); time.Now().Before(deadline); time.Sleep(viewEvery / 4) {
 		if w.newest.Load() != nil && w.seenAt() > at {

@@ -69,8 +69,8 @@ func (h *Process) openWeb() error {
 	return nil
 }
 
-// tryPictures opens the source of pictures once and reports why it has none. Without it the source is closed until
-// a browser watches.
+// tryPictures opens the source of pictures once and reports why it has none. Without it the source
+// is closed until a browser watches.
 func (h *Process) tryPictures(from web.Pictures) {
 	defer from.Watch()()
 	problem := ""
@@ -132,9 +132,9 @@ func (h *Process) aboutRun() web.About {
 
 func milliseconds(ns int64) float64 { return float64(ns) / float64(time.Millisecond) }
 
-// stopFromWeb returns the action of STOP. The control process reads the word in its next tick and latches a
-// stop, which the console cannot undo; safety.after_stop decides whether the run ends. The log gets the first
-// press, and the first after each reset.
+// stopFromWeb returns the action of STOP. The control process reads the word in its next tick and
+// latches a stop, which the console cannot undo; safety.after_stop decides whether the run ends.
+// The log gets the first press, and the first after each reset.
 func (h *Process) stopFromWeb() func(by string, first bool) {
 	return func(by string, first bool) {
 		h.Link.Stop.CompareAndSwap(ipc.StopNone, ipc.StopRobot)
@@ -172,8 +172,8 @@ func (h *Process) ending() web.Ending {
 	return e
 }
 
-// announcer returns a function that shows a pairing: the address alone on a full screen, otherwise its text, on
-// standard error if standard output is for machines. A terminal also gets the QR code.
+// announcer returns a function that shows a pairing: the address alone on a full screen, otherwise
+// its text, on standard error if standard output is for machines. A terminal also gets the QR code.
 func (h *Process) announcer() func(web.Pairing) {
 	show := h.Config.Show
 	if terminal.TakesScreen(show) {
@@ -406,7 +406,8 @@ func (p *perMinute) rate(second uint64) web.Number {
 	return web.Number(float64(total) * 60 / float64(min(second+1, 60)))
 }
 
-// beliefWatch has the numbers of the belief that the live view shows. The planner's goroutine updates it.
+// beliefWatch has the numbers of the belief that the live view shows. The planner's goroutine
+// updates it.
 type beliefWatch struct {
 	cfg    controller.Config
 	dim    int // of the features

@@ -10,8 +10,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// ControlLink is the control process's end of the segment: the agent's source of labels and plans, and the
-// destination of its ticks. No method that the control thread calls allocates or blocks.
+// ControlLink is the control process's end of the segment: the agent's source of labels and plans,
+// and the destination of its ticks. No method that the control thread calls allocates or blocks.
 type ControlLink struct {
 	shape controller.Shape
 
@@ -154,7 +154,8 @@ func (l *ControlLink) Report(cause *controller.FaultError, final bool) {
 	l.TickWake.Signal()
 }
 
-// Warn sends a warning to the host process. It returns false if the ring is full. One goroutine calls it.
+// Warn sends a warning to the host process. It returns false if the ring is full. One goroutine
+// calls it.
 func (l *ControlLink) Warn(warning string) bool {
 	slot, ok := l.warnings.TryReserve()
 	if !ok {

@@ -1,6 +1,7 @@
 // Package ipc is what passes between the control process and the host process of a run.
 //
-// Both map one shared-memory segment (internal/ipc/shm), which the host process inherits as a descriptor:
+// Both map one shared-memory segment (internal/ipc/shm), which the host process inherits as a
+// descriptor:
 //
 //	ticks     ring     control -> host  every tick; dropped and counted if the host is slow
 //	states    mailbox  control -> host  the newest state and belief
@@ -13,14 +14,14 @@
 //	warnings  ring     control -> host  warnings; sent later if the host is slow
 //	words              both             heartbeat, stop requests, stages and activities
 //
-// [ControlLink] is the control process's end. It implements rewardsrc.Source and controller.Plans, so the agent
-// does not know the segment. Its methods neither allocate nor block. [HostLink] is the host process's end.
-// A [Wake] (a futex in the segment) wakes the host's goroutines. The control process checks every index and
-// value that it
-// reads: a damaged segment is a fault that halts the robot.
+// [ControlLink] is the control process's end. It implements rewardsrc.Source and controller.Plans,
+// so the agent does not know the segment. Its methods neither allocate nor block. [HostLink] is the
+// host process's end. A [Wake] (a futex in the segment) wakes the host's goroutines. The control
+// process checks every index and value that it reads: a damaged segment is a fault that halts the
+// robot.
 //
-// The package also has what both processes must agree on: the host's configuration ([HostConfig]), the signals
-// that end a run ([StopSignals]), the cause of a stop ([StopReport]), the activities of the host process
-// ([HostSteps]) and the answers of the control socket ([Status]).
-// Over a separate socket the host asks for another task ([TaskChanger]).
+// The package also has what both processes must agree on: the host's configuration ([HostConfig]),
+// the signals that end a run ([StopSignals]), the cause of a stop ([StopReport]), the activities of
+// the host process ([HostSteps]) and the answers of the control socket ([Status]). Over a separate
+// socket the host asks for another task ([TaskChanger]).
 package ipc

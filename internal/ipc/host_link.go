@@ -10,8 +10,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// HostLink is the host process's end of the segment. The planner uses states and plans, the recorder everything
-// else.
+// HostLink is the host process's end of the segment. The planner uses states and plans, the
+// recorder everything else.
 type HostLink struct {
 	shape controller.Shape
 
@@ -69,7 +69,8 @@ func (l *HostLink) NextTick() (*controller.Tick, error) {
 // ReleaseTick frees the slot of NextTick.
 func (l *HostLink) ReleaseTick() { l.ticks.Release() }
 
-// NewestState returns the newest state, nil before the first. fresh reports the first return of a state.
+// NewestState returns the newest state, nil before the first. fresh reports the first return of a
+// state.
 func (l *HostLink) NewestState() (s *controller.State, fresh bool, err error) {
 	buf, fresh := l.states.Read()
 	if buf == nil {
@@ -90,7 +91,8 @@ func (l *HostLink) Publish(p *controller.Plan) error {
 	return l.plans.Err()
 }
 
-// NewestStop returns a copy of the newest cause of a stop. fresh reports the first return of a cause.
+// NewestStop returns a copy of the newest cause of a stop. fresh reports the first return of a
+// cause.
 func (l *HostLink) NewestStop() (r StopReport, fresh bool) {
 	buf, fresh := l.stops.Read()
 	if buf == nil {
@@ -132,7 +134,8 @@ func (l *HostLink) NextWarning() (warning string, ok bool) {
 	return warning, true
 }
 
-// HasRoom reports whether Push has room. Only this process pushes, so true stays true until the next Push.
+// HasRoom reports whether Push has room. Only this process pushes, so true stays true until the
+// next Push.
 func (l *HostLink) HasRoom() bool {
 	_, ok := l.labels.TryReserve()
 	return ok

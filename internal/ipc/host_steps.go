@@ -13,8 +13,8 @@ import (
 	"optibfm/rtloop"
 )
 
-// Activity is work of the host process that may delay the robot. Each activity has a word of the segment
-// with the time at which it last started or finished.
+// Activity is work of the host process that may delay the robot. Each activity has a word of the
+// segment with the time at which it last started or finished.
 type Activity int
 
 // The activities. A round is everything between two waits of a goroutine.
@@ -36,8 +36,8 @@ var ActivityNames = [NumActivities]string{
 	"log write", "log sync", "label intake", "belief save", "display",
 }
 
-// HostSteps are the words of all activities: the time in CLOCK_MONOTONIC nanoseconds, shifted left by one,
-// and 1 while the activity is in progress.
+// HostSteps are the words of all activities: the time in CLOCK_MONOTONIC nanoseconds, shifted left
+// by one, and 1 while the activity is in progress.
 type HostSteps [NumActivities]*atomic.Uint64
 
 func openHostSteps(segment *shm.Segment) (s HostSteps, err error) {
@@ -62,8 +62,9 @@ func (s *HostSteps) Note(a Activity, running bool) {
 	s[a].Store(word)
 }
 
-// Alive reports whether planner and recorder make progress: whether each has started or finished a round in
-// the last TickStall. The tick ring holds as much. A goroutine without a first round counts as alive.
+// Alive reports whether planner and recorder make progress: whether each has started or finished a
+// round in the last TickStall. The tick ring holds as much. A goroutine without a first round
+// counts as alive.
 func (s *HostSteps) Alive(now int64) bool {
 	for _, a := range [...]Activity{PlannerRound, RecorderRound} {
 		if word := s[a].Load(); word != 0 && now-int64(word>>1) > int64(TickStall) {
@@ -73,8 +74,8 @@ func (s *HostSteps) Alive(now int64) bool {
 	return true
 }
 
-// HostStall is the error of a host process that stalled, with its last activities. The control thread creates
-// it without formatting.
+// HostStall is the error of a host process that stalled, with its last activities. The control
+// thread creates it without formatting.
 type HostStall struct {
 	Err   error // the symptom
 	At    int64 // time, ns

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// HostName is the name of the host process in ps and top: its first argument and the name of its threads. The
-// kernel keeps 15 bytes.
+// HostName is the name of the host process in ps and top: its first argument and the name of its
+// threads. The kernel keeps 15 bytes.
 const HostName = "optibfm-host"
 
 // NameThreads names all threads of this process. Later threads inherit the name.

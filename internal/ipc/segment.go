@@ -112,10 +112,12 @@ func mustView[T any]() shm.View[T] {
 	return v
 }
 
-// TickStall is the longest stall of a disk without dropped ticks, and of planner or recorder with a heartbeat.
+// TickStall is the longest stall of a disk without dropped ticks, and of planner or recorder with a
+// heartbeat.
 const TickStall = 10 * time.Second
 
-// TickSlots returns the capacity of the tick ring: the ticks of TickStall, rounded up to a power of two.
+// TickSlots returns the capacity of the tick ring: the ticks of TickStall, rounded up to a power of
+// two.
 func TickSlots(period time.Duration) int {
 	const least, most = 1 << 8, 1 << 16
 	ticks := min(uint64(TickStall/max(period, 1)), most)
@@ -125,8 +127,8 @@ func TickSlots(period time.Duration) int {
 // Segment is the shared memory of the two processes.
 type Segment = shm.Segment
 
-// CreateIn creates the segment of a run in an empty file (NewFile), whose ownership it takes if it succeeds. The
-// control process calls it.
+// CreateIn creates the segment of a run in an empty file (NewFile), whose ownership it takes if it
+// succeeds. The control process calls it.
 func CreateIn(file *os.File, s controller.Shape, period time.Duration) (*Segment, error) {
 	return shm.CreateIn(file, layout(s, period))
 }

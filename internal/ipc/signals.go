@@ -6,11 +6,12 @@ import (
 	"syscall"
 )
 
-// StopSignals halt the robot and end the run. SIGTSTP is among them because a robot cannot be suspended, and
-// SIGQUIT because Go's default would end the process without a halt.
+// StopSignals halt the robot and end the run. SIGTSTP is among them because a robot cannot be
+// suspended, and SIGQUIT because Go's default would end the process without a halt.
 var StopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP}
 
-// The ends of a run that the host process causes, or that a signal causes before the robot is armed.
+// The ends of a run that the host process causes, or that a signal causes before the robot is
+// armed.
 var (
 	ErrInterrupted = errors.New("control: interrupted before the robot was armed: nothing moved")
 	ErrHostFailed  = errors.New("control: the host process ended with an error, which it has printed")

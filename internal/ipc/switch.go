@@ -14,7 +14,8 @@ type TaskBelief struct {
 	Noise controller.NoiseState
 }
 
-// A slot of the ring of switches is a taskName, then a controller.State with Next, Hash, Noise and Belief.
+// A slot of the ring of switches is a taskName, then a controller.State with Next, Hash, Noise and
+// Belief.
 type taskName struct {
 	Length uint64
 	Text   [120]uint8
@@ -24,7 +25,8 @@ var taskNameView = mustView[taskName]()
 
 func switchSize(s controller.Shape) int { return taskNameView.Size() + controller.StateSize(s) }
 
-// HasSwitchRoom reports whether PushSwitch has room. Only this process pushes, so true stays true until then.
+// HasSwitchRoom reports whether PushSwitch has room. Only this process pushes, so true stays true
+// until then.
 func (l *ControlLink) HasSwitchRoom() bool {
 	_, ok := l.switches.TryReserve()
 	return ok

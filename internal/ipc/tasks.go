@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// The lines that change the task of a running robot, at the control socket and at the host's own socket.
+// The lines that change the task of a running robot, at the control socket and at the host's own
+// socket.
 const (
 	// SwitchWord begins the line "switch NAME BYTES", followed by the bytes of the task's file.
 	SwitchWord = "switch "
@@ -22,7 +23,8 @@ const (
 // NewTask is the name of a task without labels in the log. No saved task can have it.
 const NewTask = "(new)"
 
-// FormerTask is the name of the belief before a changed task on its way to the host. No saved task can have it.
+// FormerTask is the name of the belief before a changed task on its way to the host. No saved task
+// can have it.
 const FormerTask = "(former)"
 
 // changeTimeout is longer than the control process takes to change the task.
@@ -53,7 +55,8 @@ func (c *TaskChanger) Switch(name string, file []byte) error {
 // New lets the robot begin a task without labels.
 func (c *TaskChanger) New() error { return c.ask([]byte(NewWord + "\n")) }
 
-// ask sends a request and returns the refusal. The answer is a line with a JSON string, "" without a refusal.
+// ask sends a request and returns the refusal. The answer is a line with a JSON string, "" without
+// a refusal.
 func (c *TaskChanger) ask(request []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

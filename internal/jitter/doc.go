@@ -7,8 +7,8 @@
 //   - with Options.Config, the whole program (`optibfm run`) as a child process. Its lateness comes
 //     from its log.
 //
-// A [Result] holds the lateness of each, as a [ProgramRun] or a report of rtloop. Options.Hogs starts
-// processes that each keep a processor busy.
+// A [Result] holds the lateness of each, as a [ProgramRun] or a report of rtloop. Options.Hogs
+// starts processes that each keep a processor busy.
 //
 // The package does not run a robot with actuators, because opening and halting it writes to its
 // outputs.

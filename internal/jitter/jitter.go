@@ -63,8 +63,9 @@ func (o Options) loop() (cfg rtloop.Config, program *ProgramRun, err error) {
 	return cfg, program, nil
 }
 
-// Measure lets the loop and the program take turns until each has run for o.Seconds, or until ctx is
-// done. Errors: invalid options, a configuration of a robot with actuators, or a failure of either.
+// Measure lets the loop and the program take turns until each has run for o.Seconds, or until ctx
+// is done. Errors: invalid options, a configuration of a robot with actuators, or a failure of
+// either.
 func Measure(ctx context.Context, o Options) (Result, error) {
 	cfg, program, err := o.loop()
 	r := Result{PeriodMS: cfg.PeriodMS, Hogs: o.Hogs, Program: program}
@@ -113,8 +114,8 @@ func loopTurn(ctx context.Context, cfg rtloop.Config, turn time.Duration) (rtloo
 	return loop.Run(ctx, func(rtloop.Beat) error { return nil })
 }
 
-// startHogs starts shells that keep processors busy. The returned function ends them. A process takes
-// processors from the loop, but not slots of its Go scheduler.
+// startHogs starts shells that keep processors busy. The returned function ends them. A process
+// takes processors from the loop, but not slots of its Go scheduler.
 func startHogs(n int) (stop func(), err error) {
 	// The death signal is sent when the thread that started the child ends.
 	runtime.LockOSThread()

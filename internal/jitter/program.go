@@ -41,8 +41,8 @@ type ProgramRun struct {
 	lateness *hdrhistogram.Histogram // ns
 }
 
-// newProgramRun prepares runs of a configuration. It also returns the section loop, which applies to
-// the bare loop.
+// newProgramRun prepares runs of a configuration. It also returns the section loop, which applies
+// to the bare loop.
 func newProgramRun(config string, set []string) (*ProgramRun, rtloop.Config, error) {
 	file, err := configs.Load(config, set...)
 	if err != nil {

@@ -29,7 +29,8 @@ func Reads(out io.Writer) bool {
 	return unix.Fstat(int(f.Fd()), &s) == nil && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", s.Dev, s.Ino)
 }
 
-// For returns a writer of lines with priority p to out. It is out itself unless the journal reads it.
+// For returns a writer of lines with priority p to out. It is out itself unless the journal reads
+// it.
 func For(out io.Writer, p Priority) io.Writer {
 	if !Reads(out) {
 		return out

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Check returns an error of a package for each value in a configuration that breaks the rule of its key.
+// Check returns an error of a package for each value in a configuration that breaks the rule of its
+// key.
 func Check(name string, config any) error {
 	var errs []error
 	Each(reflect.ValueOf(config), func(path string, v reflect.Value, r Rule) {
@@ -19,8 +20,8 @@ func Check(name string, config any) error {
 	return errors.Join(errs...)
 }
 
-// Each visits each text and number of a configuration whose key has a rule, with its path. It leaves out the sections
-// of drivers that are not chosen and have their defaults.
+// Each visits each text and number of a configuration whose key has a rule, with its path. It
+// leaves out the sections of drivers that are not chosen and have their defaults.
 func Each(config reflect.Value, visit func(path string, v reflect.Value, r Rule)) {
 	each(config, "", Field{}, visit)
 }

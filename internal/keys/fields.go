@@ -27,8 +27,8 @@ type Field struct {
 	Holder    Holder       // of a held section
 }
 
-// Holder is an embedded field whose keys are not fields but sections of registered drivers. Its pointer
-// implements it.
+// Holder is an embedded field whose keys are not fields but sections of registered drivers. Its
+// pointer implements it.
 type Holder interface {
 	// HeldKeys lists the keys in their order.
 	HeldKeys() []string
@@ -96,8 +96,8 @@ func held(h Holder, only string) (list []Field) {
 	return list
 }
 
-// holderOf returns the holder in a field, nil for another embedded struct. Of a field that is not settable it is
-// a copy.
+// holderOf returns the holder in a field, nil for another embedded struct. Of a field that is not
+// settable it is a copy.
 func holderOf(v reflect.Value) Holder {
 	if !reflect.PointerTo(v.Type()).Implements(reflect.TypeFor[Holder]()) {
 		return nil

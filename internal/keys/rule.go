@@ -18,8 +18,8 @@ type Rule struct {
 	Above    bool    // Min itself is outside
 }
 
-// Chooser is implemented by structs with texts whose choices are not in a tag. Choices returns those of a key, nil for
-// other keys.
+// Chooser is implemented by structs with texts whose choices are not in a tag. Choices returns
+// those of a key, nil for other keys.
 type Chooser interface{ Choices(key string) []string }
 
 // HasMin reports whether the range has a lower bound.

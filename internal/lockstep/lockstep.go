@@ -117,8 +117,8 @@ func (r *Runner) Play(ctx context.Context) (result recorder.Outcome, err error) 
 // lastStep is the longest duration of a step after an interrupt.
 const lastStep = 300 * time.Millisecond
 
-// cutOff watches a robot with a driver that may wait for its simulator. lastStep after the end of ctx it cuts
-// the connection, and the simulator halts. The returned function ends the watch.
+// cutOff watches a robot with a driver that may wait for its simulator. lastStep after the end of
+// ctx it cuts the connection, and the simulator halts. The returned function ends the watch.
 func cutOff(ctx context.Context, robot hal.Robot) (end func()) {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -97,8 +97,9 @@ func (c Code) arguments(program string) (calls [][]string) {
 	return calls
 }
 
-// CheckCommands compares subcommands, flags, configuration names and keys of --set with a program. It checks the
-// number of arguments and the required flags only in blocks: a sentence may name a command alone.
+// CheckCommands compares subcommands, flags, configuration names and keys of --set with a program.
+// It checks the number of arguments and the required flags only in blocks: a sentence may name a
+// command alone.
 func CheckCommands(t *testing.T, repository string, root *cobra.Command, least int) {
 	t.Helper()
 	program, found := root.Name(), 0
@@ -152,7 +153,8 @@ func reset(f *pflag.Flag) {
 
 var readyName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// checkConfiguration checks the names of ready-made configurations, and the keys that replace theirs.
+// checkConfiguration checks the names of ready-made configurations, and the keys that replace
+// theirs.
 func checkConfiguration(flags *pflag.FlagSet) error {
 	text := []byte("version: 1")
 	if f := flags.Lookup("config"); f != nil && readyName.MatchString(f.Value.String()) {

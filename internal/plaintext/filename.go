@@ -2,8 +2,8 @@ package plaintext
 
 import "strings"
 
-// FileName replaces the characters of a name that are not safe in shells and file systems by hyphens, and
-// shortens it.
+// FileName replaces the characters of a name that are not safe in shells and file systems by
+// hyphens, and shortens it.
 func FileName(name string) string {
 	const longest = 100 // of the 255 bytes that a file name may have
 	safe := strings.Map(func(r rune) rune {

@@ -9,11 +9,12 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// Printable makes text harmless for a terminal, as Clean does, and keeps its lines, tabs and wide characters.
+// Printable makes text harmless for a terminal, as Clean does, and keeps its lines, tabs and wide
+// characters.
 func Printable(s string) string { return strings.Map(printable, s) }
 
-// NewWriter returns a writer of Printable text. The names of files and of channels can contain escape
-// sequences, which a terminal would execute.
+// NewWriter returns a writer of Printable text. The names of files and of channels can contain
+// escape sequences, which a terminal would execute.
 func NewWriter(out io.Writer) io.Writer { return transform.NewWriter(out, runes.Map(printable)) }
 
 func printable(r rune) rune {

@@ -11,9 +11,10 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// LabelIntake takes each label of each source: it admits the label, numbers it and makes it durable. Only
-// then does it pass the label on and acknowledge it to the operator. It enforces the label mode and refuses
-// labels about a stopped robot, from any source. Refused presses become events of the log.
+// LabelIntake takes each label of each source: it admits the label, numbers it and makes it
+// durable. Only then does it pass the label on and acknowledge it to the operator. It enforces the
+// label mode and refuses labels about a stopped robot, from any source. Refused presses become
+// events of the log.
 type LabelIntake struct {
 	Source   rewardsrc.Source
 	recorder *Recorder
@@ -60,16 +61,16 @@ func (d *LabelIntake) Ask(r rewardsrc.Request) {
 	d.recorder.Request(r)
 }
 
-// NoteTick notes whether the robot was stopped, starting or resting when a tick's state was sensed, and whether
-// the operator can keep a former task.
+// NoteTick notes whether the robot was stopped, starting or resting when a tick's state was sensed,
+// and whether the operator can keep a former task.
 func (d *LabelIntake) NoteTick(t *controller.Tick) {
 	d.halts.Note(t.Index, t.SenseAt, t.Excluded())
 	d.keepable = t.Flags.Has(controller.FlagKeepable)
 }
 
-// Pass makes a label durable, hands it to next and acknowledges it. It refuses a label that may not count,
-// that cannot be written or that next does not take. After the write the label is in the log: next may fail
-// only at the end of a run.
+// Pass makes a label durable, hands it to next and acknowledges it. It refuses a label that may not
+// count, that cannot be written or that next does not take. After the write the label is in the
+// log: next may fail only at the end of a run.
 func (d *LabelIntake) Pass(label rewardsrc.Label, next func(rewardsrc.Label) error) {
 	label.ID = d.lastID + 1
 	if label.Kind == rewardsrc.Undo && d.undoKeeps && d.keepable {
@@ -98,8 +99,8 @@ func (d *LabelIntake) Pass(label rewardsrc.Label, next func(rewardsrc.Label) err
 	d.recorder.Display.Label(label, err)
 }
 
-// admit returns the reason to refuse a label. A press that was too late for its request names the tick: it
-// was meant as an answer.
+// admit returns the reason to refuse a label. A press that was too late for its request names the
+// tick: it was meant as an answer.
 func (d *LabelIntake) admit(label rewardsrc.Label) error {
 	now := d.now()
 	if err := rewardsrc.CheckTime(label.At, now-int64(rewardsrc.MaxLate), now); err != nil {

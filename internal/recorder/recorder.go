@@ -11,8 +11,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// Display shows a run to a person. The recorder calls all methods from one goroutine. None may wait for
-// a terminal or a network.
+// Display shows a run to a person. The recorder calls all methods from one goroutine. None may wait
+// for a terminal or a network.
 type Display interface {
 	Outcome(t *controller.Tick, l *controller.AppliedLabel) // what a tick did with a label; before Tick
 	Tick(t *controller.Tick)                                // after the statistics; t is valid during the call
@@ -20,9 +20,9 @@ type Display interface {
 	Event(e flightlog.Event)
 }
 
-// Recorder takes each tick of a run once and hands it to everything that records or shows the run: the log,
-// the statistics, the display and the belief saver. The host process and lockstep use the same one. It is for
-// one goroutine.
+// Recorder takes each tick of a run once and hands it to everything that records or shows the run:
+// the log, the statistics, the display and the belief saver. The host process and lockstep use the
+// same one. It is for one goroutine.
 type Recorder struct {
 	Statistics *Statistics
 	Log        *flightlog.Writer // nil: the run is not recorded
@@ -34,8 +34,8 @@ type Recorder struct {
 	learnt  bool // in the tick before
 	changed bool // the tick before had FlagChanged: the robot begins the task again
 
-	// Err is the first failure of the log. The recorder shows it and continues: a full disk does not stop a
-	// robot, but the intake refuses labels.
+	// Err is the first failure of the log. The recorder shows it and continues: a full disk does
+	// not stop a robot, but the intake refuses labels.
 	Err error
 }
 
@@ -59,8 +59,8 @@ func (r *Recorder) Tick(t *controller.Tick) {
 	r.Steps.Note(ipc.DisplayUpdate, false)
 }
 
-// announceChange records and shows that the task seems to have changed, and the operator's answer. It reports whether
-// the belief is another one than in the tick before.
+// announceChange records and shows that the task seems to have changed, and the operator's answer.
+// It reports whether the belief is another one than in the tick before.
 func (r *Recorder) announceChange(t *controller.Tick) (another bool) {
 	another = r.changed || t.Flags.Has(controller.FlagSwitched)
 	r.changed = t.Flags.Has(controller.FlagChanged)
@@ -180,7 +180,8 @@ func Offer[T any](c chan T, v T) {
 	}
 }
 
-// PlanEntry returns a plan as the log keeps it, published at a time of the log's clock. It copies z.
+// PlanEntry returns a plan as the log keeps it, published at a time of the log's clock. It copies
+// z.
 func PlanEntry(p *controller.Plan, at int64, strategy string) flightlog.Plan {
 	return flightlog.Plan{
 		Tick: p.Tick, At: at, Took: time.Duration(p.ElapsedNS),

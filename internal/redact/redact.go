@@ -9,8 +9,8 @@ const Hidden = "***"
 var (
 	// login ends at the last @ of a word: a password with an unescaped / or # is hidden too.
 	login = regexp.MustCompile("://[^\\s\"'<>`]*@")
-	// query is each value of a query: the names of secrets differ from camera to camera. A colon or full stop
-	// after it belongs to the text.
+	// query is each value of a query: the names of secrets differ from camera to camera. A colon or
+	// full stop after it belongs to the text.
 	query = regexp.MustCompile("([?&][\\w.\\[\\]%-]+=)[^&\\s\"'<>`#,;)]*[^&\\s\"'<>`#,;):.]")
 )
 

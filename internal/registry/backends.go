@@ -32,8 +32,8 @@ type Workload struct {
 	Processors int // that a search may use, at least 1
 }
 
-// Rounding is implemented by sections of backends whose scores differ from those of native by more than 1e-4.
-// ScoreTolerance is the largest relative difference that is not a fault.
+// Rounding is implemented by sections of backends whose scores differ from those of native by more
+// than 1e-4. ScoreTolerance is the largest relative difference that is not a fault.
 type Rounding interface{ ScoreTolerance() float64 }
 
 var backends = map[string]func(any, *tflite.Bundle, Workload) (tflite.Model, error){}
@@ -103,5 +103,6 @@ func AddSavedModels(s SavedModels) {
 	savedModels = s
 }
 
-// EvaluatorOfSavedModels returns what AddSavedModels registered. Without a registration, only Missing is set.
+// EvaluatorOfSavedModels returns what AddSavedModels registered. Without a registration, only
+// Missing is set.
 func EvaluatorOfSavedModels() SavedModels { return savedModels }

@@ -14,7 +14,8 @@ type model struct {
 
 var models []model
 
-// AddModel registers a model bundle in the program. Its name, for model.bundle, begins with "embedded:".
+// AddModel registers a model bundle in the program. Its name, for model.bundle, begins with
+// "embedded:".
 func AddModel(name string, bundle fs.FS) {
 	if !strings.HasPrefix(name, "embedded:") {
 		panic(fmt.Sprintf("optibfm: register model: bad name (%q); begin with embedded:", name))

@@ -56,8 +56,8 @@ func OpenRobot(ctx context.Context, driver string, section any, o Opening) (hal.
 	return open(ctx, section, o)
 }
 
-// Validator is implemented by sections with rules that depend on several keys. The form of its errors is
-// "package: key: ..." or "package: key ...", joined.
+// Validator is implemented by sections with rules that depend on several keys. The form of its
+// errors is "package: key: ..." or "package: key ...", joined.
 type Validator interface{ Validate() error }
 
 // Describer is implemented by sections that know the channels of their robot before it is opened.
@@ -68,8 +68,8 @@ type Describer interface {
 // Simulator is implemented by sections of robots that may have no actuators.
 type Simulator interface{ Simulated() bool }
 
-// OwnTime is implemented by sections of robots whose samples may count the time of a simulation, which advances
-// with each action, instead of CLOCK_MONOTONIC.
+// OwnTime is implemented by sections of robots whose samples may count the time of a simulation,
+// which advances with each action, instead of CLOCK_MONOTONIC.
 type OwnTime interface{ SimulatedTime() bool }
 
 // Periodic is implemented by sections that have the control period too, in milliseconds.
@@ -78,13 +78,15 @@ type Periodic interface{ LoopPeriodMS() float64 }
 // Holding is implemented by sections of robots that stand still in one way: a value of robot.hold.
 type Holding interface{ StandsStill() string }
 
-// Tasked is implemented by sections whose key task has values that are known before the robot is opened.
+// Tasked is implemented by sections whose key task has values that are known before the robot is
+// opened.
 type Tasked interface{ Tasks() []string }
 
 // Filed is implemented by sections that name files of this computer: the path of each key with one.
 type Filed interface{ Files() map[string]string }
 
-// RepositoryAdvice is the fix for a relative path outside the folder that the ready-made configurations expect.
+// RepositoryAdvice is the fix for a relative path outside the folder that the ready-made
+// configurations expect.
 const RepositoryAdvice = "run this command in the folder of the repository, which has models/ and scripts/, " +
 	"or give an absolute path"
 
@@ -96,8 +98,8 @@ func MissingFile(key, path string) string {
 	return RepositoryAdvice + " in " + key
 }
 
-// PartChecker is implemented by sections whose parts have rules of their own. CheckParts reports the mistakes of each
-// part under its key, such as devices[0].mcu.
+// PartChecker is implemented by sections whose parts have rules of their own. CheckParts reports
+// the mistakes of each part under its key, such as devices[0].mcu.
 type PartChecker interface {
 	CheckParts(report func(key string, err error))
 }
@@ -122,7 +124,8 @@ func HasOwnTime(section any) bool {
 	return ok && s.SimulatedTime()
 }
 
-// Halting is implemented by sections of robots whose devices are halted separately after their program died.
+// Halting is implemented by sections of robots whose devices are halted separately after their
+// program died.
 type Halting interface {
 	HaltTasks(period time.Duration, now func() int64) ([]HaltTask, error)
 }
@@ -133,7 +136,8 @@ type HaltTask struct {
 	Halt            func(context.Context) (notes []string, err error)
 }
 
-// Wired is implemented by sections of robots with devices at buses, ports and lines of this computer.
+// Wired is implemented by sections of robots with devices at buses, ports and lines of this
+// computer.
 type Wired interface {
 	Connections() []Connection
 	// OpenI2C opens a bus to read one register of a device.
@@ -165,7 +169,8 @@ type I2C interface {
 // Arena is implemented by sections of robots that the full screen draws from above, in a square.
 type Arena interface {
 	Side() float64 // m
-	// Pose returns the place of an observation from the centre of the square, in m, and the heading in rad.
+	// Pose returns the place of an observation from the centre of the square, in m, and the heading
+	// in rad.
 	Pose(obs []float32) (x, y, heading float64)
 	// BestReward is the largest reward of a task at a place, in half sides from the centre.
 	BestReward(task string, x, y float64) float64
@@ -200,7 +205,8 @@ type Computer interface {
 
 var checks = map[string]func(context.Context, any, Computer) []Finding{}
 
-// AddCheck registers a check of `optibfm doctor` for a driver. It opens and moves nothing, and ends within a minute.
+// AddCheck registers a check of `optibfm doctor` for a driver. It opens and moves nothing, and ends
+// within a minute.
 func AddCheck[C any](driver string, check func(context.Context, C, Computer) []Finding) {
 	checks[driver] = func(ctx context.Context, section any, c Computer) []Finding { return check(ctx, section.(C), c) }
 }
@@ -210,6 +216,6 @@ func Check(driver string) func(ctx context.Context, section any, c Computer) []F
 	return checks[driver]
 }
 
-// RemoteControlled is implemented by sections of robots whose driver may read a remote control (operator.source:
-// remote).
+// RemoteControlled is implemented by sections of robots whose driver may read a remote control
+// (operator.source: remote).
 type RemoteControlled interface{ HasRemote() bool }

@@ -1,7 +1,8 @@
-// Package resolve connects to computers by name, also by a multicast DNS name such as camera.local (RFC 6762). The
-// resolver of a program without cgo asks DNS alone, which has no such names; systemd-resolved and avahi answer over
-// D-Bus. It asks for IPv4 addresses, as NSS does by default (mdns4_minimal): many devices have a link-local IPv6
-// address at which their server does not listen.
+// Package resolve connects to computers by name, also by a multicast DNS name such as camera.local
+// (RFC 6762). The resolver of a program without cgo asks DNS alone, which has no such names;
+// systemd-resolved and avahi answer over D-Bus. It asks for IPv4 addresses, as NSS does by default
+// (mdns4_minimal): many devices have a link-local IPv6 address at which their server does not
+// listen.
 package resolve
 
 import (
@@ -19,7 +20,8 @@ import (
 // lookupTimeout limits a lookup. Avahi answers within 5 s.
 const lookupTimeout = 6 * time.Second
 
-// Dial is dialer.DialContext that also finds multicast DNS names. Its error for an unknown one has a fix.
+// Dial is dialer.DialContext that also finds multicast DNS names. Its error for an unknown one has
+// a fix.
 func Dial(ctx context.Context, dialer *net.Dialer, network, address string) (net.Conn, error) {
 	return machine.dial(ctx, dialer, network, address)
 }
@@ -61,7 +63,8 @@ func isMulticast(host string) bool {
 	return strings.HasSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), ".local")
 }
 
-// lookup asks all resolvers at the same time and returns the first answer: an absent DNS server or daemon may be slow.
+// lookup asks all resolvers at the same time and returns the first answer: an absent DNS server or
+// daemon may be slow.
 func (r resolver) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	type answer struct {
 		from  string
@@ -101,7 +104,8 @@ func (r resolver) lookup(ctx context.Context, host string) ([]netip.Addr, error)
 
 var errNotRunning = errors.New("not running")
 
-// call calls a method of a daemon on the system bus, which does not start it, and stores the results.
+// call calls a method of a daemon on the system bus, which does not start it, and stores the
+// results.
 func (r resolver) call(
 	ctx context.Context, daemon string, path dbus.ObjectPath, method string, arguments, results []any,
 ) error {

@@ -7,11 +7,12 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 )
 
-// ExitTimeout is how long a program may take to end after a signal. Without the handling under test it takes
-// 57 s or hangs.
+// ExitTimeout is how long a program may take to end after a signal. Without the handling under test
+// it takes 57 s or hangs.
 const ExitTimeout = 25 * time.Second
 
-// CheckHalted checks that a run halted the robot of a server, with at most acts actions after the fault.
+// CheckHalted checks that a run halted the robot of a server, with at most acts actions after the
+// fault.
 func CheckHalted(t *testing.T, server *bridgetest.Server, acts int) {
 	t.Helper()
 	select {

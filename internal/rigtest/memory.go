@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// soakVariable sets the number of ticks of memory tests: 4,320,000 are a day at 50 Hz and take half an hour.
+// soakVariable sets the number of ticks of memory tests: 4,320,000 are a day at 50 Hz and take half
+// an hour.
 const soakVariable = "OPTIBFM_SOAK_TICKS"
 
 // SoakTicks returns the number of ticks of a memory test.
@@ -51,8 +52,8 @@ func (m *Memory) Sample(tick uint64) {
 	m.samples = append(m.samples, memorySample{tick, stats.HeapAlloc, strings.TrimSpace(resident)})
 }
 
-// CheckConstant fails if the heap grows after the first sixth of a run. The margin is for buffers that grow to
-// the largest chunk.
+// CheckConstant fails if the heap grows after the first sixth of a run. The margin is for buffers
+// that grow to the largest chunk.
 func (m *Memory) CheckConstant(t *testing.T) {
 	t.Helper()
 	for _, s := range m.samples {

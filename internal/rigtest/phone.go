@@ -97,8 +97,8 @@ type message struct {
 	Ending
 }
 
-// watch opens the page, sends a message unless it is empty, and calls until with each message of the console, and
-// with a function that sends one, until it returns true.
+// watch opens the page, sends a message unless it is empty, and calls until with each message of
+// the console, and with a function that sends one, until it returns true.
 func (p *Phone) watch(first string, until func(m message, send func(text string)) (end bool)) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), HangGuard)
@@ -127,8 +127,8 @@ func (p *Phone) open(ctx context.Context, path string) (*websocket.Conn, error) 
 	return conn, err
 }
 
-// PressAgain shows the page with its pictures and presses good at each interval, until ctx is done or the
-// program ends.
+// PressAgain shows the page with its pictures and presses good at each interval, until ctx is done
+// or the program ends.
 func (p *Phone) PressAgain(ctx context.Context, interval time.Duration) {
 	conn, err := p.open(ctx, "/socket")
 	if err != nil {

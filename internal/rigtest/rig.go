@@ -17,18 +17,19 @@ import (
 	"optibfm/rtloop"
 )
 
-// AutoArmSettings configure a robot of devices that arms automatically and whose run ends with a stop.
+// AutoArmSettings configure a robot of devices that arms automatically and whose run ends with a
+// stop.
 var AutoArmSettings = []string{
 	"loop.posture=warn", "safety.arm=automatic", "safety.after_stop=end", "safety.socket=",
 	"safety.external_deadman=the test's",
 }
 
-// RigVariable is an environment variable for a test binary that acts as the program: the JSON of a Rig that
-// replaces the hardware of this computer.
+// RigVariable is an environment variable for a test binary that acts as the program: the JSON of a
+// Rig that replaces the hardware of this computer.
 const RigVariable = "OPTIBFM_TEST_RIG"
 
-// Rig is the rover of configs/composite.yaml: chips on a bus, and a body that turns as its motors command,
-// whenever its IMU is read.
+// Rig is the rover of configs/composite.yaml: chips on a bus, and a body that turns as its motors
+// command, whenever its IMU is read.
 type Rig struct {
 	Report string // file for the RigReport
 	Fault  string // one of rigFaults, "" for none

@@ -16,7 +16,8 @@ import (
 	"optibfm/tflite/tensorflow"
 )
 
-// NewSavedModelSession returns a session whose model is SavedModelDir. Without TensorFlow's library it skips the test.
+// NewSavedModelSession returns a session whose model is SavedModelDir. Without TensorFlow's library
+// it skips the test.
 func NewSavedModelSession(t *testing.T, change func(*configs.File)) *setup.Session {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")

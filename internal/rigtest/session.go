@@ -33,7 +33,8 @@ func WithRoverNames(t *testing.T, spec hal.Spec) hal.Spec {
 	return spec
 }
 
-// RoverBundle writes a random model for the rover and returns its folder. change edits the channels.
+// RoverBundle writes a random model for the rover and returns its folder. change edits the
+// channels.
 func RoverBundle(t *testing.T, change func(*tflite.Manifest)) string {
 	t.Helper()
 	m := tflitetest.Manifest(roverDims)
@@ -123,7 +124,8 @@ func ModelBundle(t *testing.T) string {
 	return saveBundle(t, m, tflitetest.Tensors(m.Architecture, 1))
 }
 
-// NormalisedBundle is ModelBundle of a model that normalises observations of mean 0 and deviation 1.
+// NormalisedBundle is ModelBundle of a model that normalises observations of mean 0 and deviation
+// 1.
 func NormalisedBundle(t *testing.T) string {
 	t.Helper()
 	m := tflitetest.Manifest(ModelDims)
@@ -143,7 +145,8 @@ func saveBundle(t *testing.T, m tflite.Manifest, tensors map[string]tflite.Tenso
 	return dir
 }
 
-// HangGuard is how long a test waits for an event that needs a busy machine. The program has other deadlines.
+// HangGuard is how long a test waits for an event that needs a busy machine. The program has other
+// deadlines.
 const HangGuard = time.Minute
 
 // WaitUntil polls until done returns true. It returns false after the timeout.

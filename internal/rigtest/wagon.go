@@ -35,8 +35,8 @@ const (
 	shoulderFailsafe = 0.25
 )
 
-// Wagon is the hardware of WagonFile: the IMU of a Rig, a board and servos on ptys, and motors on a fake CAN
-// bus.
+// Wagon is the hardware of WagonFile: the IMU of a Rig, a board and servos on ptys, and motors on a
+// fake CAN bus.
 type Wagon struct {
 	*Rig
 	Base   *mcutest.Board
@@ -141,9 +141,9 @@ func (w *Wagon) WaitStopped(t *testing.T, limit time.Duration, devices ...string
 // LongDeadman is the deadman in LongTimeouts.
 const LongDeadman = 2500 * time.Millisecond
 
-// LongTimeouts returns settings for a busy machine: unlike devices, fakes need its processors. A sample may
-// have this age and a reply may take a quarter of it, so that one repeated request does not make the samples
-// of other devices stale.
+// LongTimeouts returns settings for a busy machine: unlike devices, fakes need its processors. A
+// sample may have this age and a reply may take a quarter of it, so that one repeated request does
+// not make the samples of other devices stale.
 func LongTimeouts(age time.Duration) []string {
 	ms := func(key string, d time.Duration) string {
 		return fmt.Sprintf("robot.composite.devices%s=%d", key, d.Milliseconds())

@@ -24,8 +24,8 @@ type List struct {
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// NewList returns an empty list. kind is the word of its drivers in messages; reserved are the other keys beside
-// the sections.
+// NewList returns an empty list. kind is the word of its drivers in messages; reserved are the
+// other keys beside the sections.
 func NewList(kind string, reserved ...string) *List { return &List{kind: kind, reserved: reserved} }
 
 // Add adds a section. It panics if another one has its name or its type.
@@ -74,8 +74,9 @@ type Kind interface {
 	OmitsDefault() bool
 }
 
-// Sections are the sections of all drivers of a kind in a configuration. It is embedded in a struct: its keys are
-// keys of that struct (keys.Holder). Copies are independent of what [Edit] changes.
+// Sections are the sections of all drivers of a kind in a configuration. It is embedded in a
+// struct: its keys are keys of that struct (keys.Holder). Copies are independent of what [Edit]
+// changes.
 type Sections[K Kind] struct {
 	values map[string]any // pointers; a missing one has its default
 }

@@ -6,7 +6,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// SourceKind is the kind of drivers of label devices: sections of operator, chosen by operator.source.
+// SourceKind is the kind of drivers of label devices: sections of operator, chosen by
+// operator.source.
 type SourceKind struct{}
 
 var sourceList = NewList("label device",
@@ -23,8 +24,8 @@ func (SourceKind) OmitsDefault() bool { return false }
 
 var sources = map[string]func(any, func(rewardsrc.Notice)) (rewardsrc.Source, error){}
 
-// AddSource registers a driver of a label device. open may call notice from any goroutine to show the operator a
-// message, such as a lost device.
+// AddSource registers a driver of a label device. open may call notice from any goroutine to show
+// the operator a message, such as a lost device.
 func AddSource[C any](
 	name, doc string, defaults C, open func(c C, notice func(rewardsrc.Notice)) (rewardsrc.Source, error),
 ) {
@@ -50,7 +51,8 @@ func OpenSource(name string, section any, notice func(rewardsrc.Notice)) (reward
 // Bound is implemented by sections that must name a device before their source is chosen.
 type Bound interface{ Bound() error }
 
-// Streaming is implemented by sections of devices that may give a stream of labels while a control is held.
+// Streaming is implemented by sections of devices that may give a stream of labels while a control
+// is held.
 type Streaming interface{ Streams() bool }
 
 // Scaled is implemented by sections with the values of good and bad.

@@ -20,14 +20,15 @@ func IsSimulator(r hal.Robot) bool { return episodes.Resetter(r) != nil }
 // SimulatedOrShadow reports whether a run cannot move actuators: of a simulator, or a shadow run.
 func SimulatedOrShadow(r hal.Robot, f configs.File) bool { return IsSimulator(r) || f.Run.Shadow }
 
-// AwaitsOperator reports whether a robot stands still until the operator's first input: a simulator that a person
-// labels. A physical robot is armed by an explicit command, which no label device can give.
+// AwaitsOperator reports whether a robot stands still until the operator's first input: a simulator
+// that a person labels. A physical robot is armed by an explicit command, which no label device can
+// give.
 func AwaitsOperator(r hal.Robot, f configs.File) bool {
 	return IsSimulator(r) && !f.Run.Shadow && f.Operator.ByPerson() && !f.Safety.Attended()
 }
 
-// CheckArming checks safety.arm, the deadman and the positions of a physical robot before anything is armed. Findings
-// are errors with posture strict and otherwise warnings on out.
+// CheckArming checks safety.arm, the deadman and the positions of a physical robot before anything
+// is armed. Findings are errors with posture strict and otherwise warnings on out.
 func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	if SimulatedOrShadow(robot, file) {
 		return nil
@@ -54,9 +55,9 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// CheckStart checks safety.start and safety.rest of a configuration without opening the robot, if its channels are
-// known before. impossible is a pose that no run accepts, cannotArm a position channel whose first
-// command could be a leap.
+// CheckStart checks safety.start and safety.rest of a configuration without opening the robot, if
+// its channels are known before. impossible is a pose that no run accepts, cannotArm a position
+// channel whose first command could be a leap.
 func CheckStart(file configs.File) (impossible, cannotArm error) {
 	spec, known, err := specUnopened(file)
 	if err != nil || !known {
@@ -66,9 +67,10 @@ func CheckStart(file configs.File) (impossible, cannotArm error) {
 	return rules.CheckPoses(spec), rules.Unstartable(spec.Action)
 }
 
-// CheckHostUser reports a host process with the rights of the control process of a physical robot: a program that took
-// it over could open the robot's devices, or stop the control process without a halt. It is an error with posture
-// strict and otherwise a warning on out. own is the name of this process's user.
+// CheckHostUser reports a host process with the rights of the control process of a physical robot:
+// a program that took it over could open the robot's devices, or stop the control process without a
+// halt. It is an error with posture strict and otherwise a warning on out. own is the name of this
+// process's user.
 func CheckHostUser(out io.Writer, robot hal.Robot, file configs.File, own string) error {
 	if SimulatedOrShadow(robot, file) || !SharesUser(file.Run.HostUser, own) {
 		return nil
@@ -82,7 +84,8 @@ func CheckHostUser(out io.Writer, robot hal.Robot, file configs.File, own string
 	return nil
 }
 
-// SharesUser reports whether the user of the host process has the rights of that of the control process.
+// SharesUser reports whether the user of the host process has the rights of that of the control
+// process.
 func SharesUser(host, own string) bool { return host == "" || host == own || host == "root" }
 
 // withoutDeadman names the parts of a robot that have no deadman, if that is known before arming.
@@ -108,6 +111,6 @@ func DescribeDeadman(robot hal.Robot, s configs.Safety) string {
 	return ""
 }
 
-// CanWaitForHost reports whether a robot may stand still until a slow host has caught up: a simulator
-// whose time advances only with its actions.
+// CanWaitForHost reports whether a robot may stand still until a slow host has caught up: a
+// simulator whose time advances only with its actions.
 func CanWaitForHost(r hal.Robot, f configs.File) bool { return IsSimulator(r) && Simulated(f.Robot) }

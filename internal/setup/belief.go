@@ -14,8 +14,9 @@ import (
 	"optibfm/posterior"
 )
 
-// RestoreBelief gives the learner the belief of earlier runs or, without one, that of StartBelief. It returns
-// a message about that belief, the former tasks and the task that the run follows first, empty if there is none.
+// RestoreBelief gives the learner the belief of earlier runs or, without one, that of StartBelief.
+// It returns a message about that belief, the former tasks and the task that the run follows first,
+// empty if there is none.
 func RestoreBelief(ctx context.Context, l *controller.Learner, s *Session) (message string, err error) {
 	recalled, err := loadBelief(l, s)
 	if err != nil {
@@ -35,8 +36,8 @@ func RestoreBelief(ctx context.Context, l *controller.Learner, s *Session) (mess
 	return strings.Join(messages, "; "), err
 }
 
-// StartBelief gives the learner the belief of run.start_task or, without one, the labels of model.warm_start. It
-// returns a message about the task, empty if there was none.
+// StartBelief gives the learner the belief of run.start_task or, without one, the labels of
+// model.warm_start. It returns a message about the task, empty if there was none.
 func StartBelief(ctx context.Context, l *controller.Learner, s *Session) (started string, err error) {
 	if s.Start != nil {
 		started = s.Start.message()
@@ -67,8 +68,8 @@ func MeanZ(k controller.Config, b taskstore.SavedBelief) []float64 {
 	return z
 }
 
-// loadBelief gives the learner the belief of earlier runs. A fresh session only reports that the host process sets
-// it aside.
+// loadBelief gives the learner the belief of earlier runs. A fresh session only reports that the
+// host process sets it aside.
 func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
 	if s.File.Run.StateDir == "" {
 		return "", nil
@@ -115,7 +116,8 @@ func CheckModelHash(path, hash string, m Model) error {
 	return nil
 }
 
-// checkBelief refuses a belief of another model or of other settings. where is the file of the task.
+// checkBelief refuses a belief of another model or of other settings. where is the file of the
+// task.
 func checkBelief(t taskstore.Task, where string, k controller.Config, m Model) error {
 	if err := CheckModelHash(where, t.ModelHash, m); err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 	"optibfm/rtloop"
 )
 
-// CheckBounds compares the longest calls of a robot with the loop, before anything is armed. Calls longer
-// than the period miss ticks: an error with posture strict, otherwise a warning on out. A tick longer than
-// the watchdog looks like a driver that hangs: always an error.
+// CheckBounds compares the longest calls of a robot with the loop, before anything is armed. Calls
+// longer than the period miss ticks: an error with posture strict, otherwise a warning on out. A
+// tick longer than the watchdog looks like a driver that hangs: always an error.
 func CheckBounds(out io.Writer, robot hal.Robot, file configs.File) error {
 	if SimulatedOrShadow(robot, file) {
 		return nil

@@ -249,7 +249,8 @@ func TestBounds_AreThoseOfTheManual(t *testing.T) {
 	}
 }
 
-// timeOut returns the T of a driver: 1.2 times the timeout of the rig's bus, or that of LongTimeouts.
+// timeOut returns the T of a driver: 1.2 times the timeout of the rig's bus, or that of
+// LongTimeouts.
 func timeOut(driver string) time.Duration {
 	if slices.Contains([]string{"bno055", "mpu6050", "pca9685"}, driver) {
 		return 12 * time.Millisecond

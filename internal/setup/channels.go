@@ -19,8 +19,8 @@ import (
 // Simulated reports whether a robot has no actuators.
 func Simulated(r configs.Robot) bool { return registry.IsSimulated(r.Chosen()) }
 
-// NewAssembler returns the assembler of a model's observations; nil for a model without groups, and for one whose
-// observation has the robot's channels, in their order.
+// NewAssembler returns the assembler of a model's observations; nil for a model without groups, and
+// for one whose observation has the robot's channels, in their order.
 func NewAssembler(f configs.File, robot hal.Spec, model Model) (*controller.Assembler, error) {
 	groups := Groups(model)
 	switch {
@@ -69,7 +69,8 @@ func checkRobotChannels(f configs.File, spec hal.Spec, model Model) error {
 	return nil
 }
 
-// checkNamed returns a warning for a model without channel names. With loop.posture: strict it is an error.
+// checkNamed returns a warning for a model without channel names. With loop.posture: strict it is
+// an error.
 func checkNamed(f configs.File, model Model) (warning string, err error) {
 	observation, action := model.Channels()
 	var unnamed []string
@@ -91,8 +92,8 @@ func checkNamed(f configs.File, model Model) (warning string, err error) {
 	return warning, nil
 }
 
-// CheckChannels is checkRobotChannels and checkNamed without opening the robot. known is false for a robot
-// that describes itself when it is opened: only the model is checked.
+// CheckChannels is checkRobotChannels and checkNamed without opening the robot. known is false for
+// a robot that describes itself when it is opened: only the model is checked.
 func CheckChannels(f configs.File, model Model) (known bool, warning string, err error) {
 	spec, known, err := specUnopened(f)
 	if err == nil && known {
@@ -114,7 +115,8 @@ func specUnopened(f configs.File) (spec hal.Spec, known bool, err error) {
 	return spec, true, err
 }
 
-// CheckChannelsOfFile is checkFitUnopened for a configuration whose model may be on another computer.
+// CheckChannelsOfFile is checkFitUnopened for a configuration whose model may be on another
+// computer.
 func CheckChannelsOfFile(f configs.File) (warning string, err error) {
 	_, err = os.Stat(f.Model.Bundle)
 	if _, embedded := registry.Model(f.Model.Bundle); !embedded && errors.Is(err, fs.ErrNotExist) {

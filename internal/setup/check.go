@@ -9,7 +9,8 @@ import (
 	"optibfm/tflite"
 )
 
-// RandomNormals returns a function that draws vectors of n standard normals, the same ones in each run.
+// RandomNormals returns a function that draws vectors of n standard normals, the same ones in each
+// run.
 func RandomNormals() func(n int) []float32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	return func(n int) []float32 {

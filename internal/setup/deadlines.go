@@ -6,9 +6,10 @@ import (
 	"optibfm/rtloop"
 )
 
-// RelaxDeadlines returns the configuration of a run in real time with the deadlines of its robot. Those of a simulator
-// last at least run.simulator_wait_s: they would only end a run on a busy computer. A robot in simulated time waits
-// for the host instead (CanWaitForHost). The bridge relaxes its own, robot.bridge.stale_ms. Other robots keep theirs.
+// RelaxDeadlines returns the configuration of a run in real time with the deadlines of its robot.
+// Those of a simulator last at least run.simulator_wait_s: they would only end a run on a busy
+// computer. A robot in simulated time waits for the host instead (CanWaitForHost). The bridge
+// relaxes its own, robot.bridge.stale_ms. Other robots keep theirs.
 func RelaxDeadlines(r hal.Robot, f configs.File) configs.File {
 	wait := f.Run.SimulatorWaitS
 	if !IsSimulator(r) || wait == 0 {

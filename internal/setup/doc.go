@@ -1,7 +1,7 @@
 // Package setup opens the parts of a run from a configuration: model, robot, belief and log.
 //
-// [OpenSession] opens the model and checks the configuration against it, before any device is opened.
-// The [Session] then creates the parts:
+// [OpenSession] opens the model and checks the configuration against it, before any device is
+// opened. The [Session] then creates the parts:
 //
 //   - [OpenRobot] opens the driver, halted, and compares its channels with those of the model.
 //     [OpenDevices] opens the devices of a composite robot on the buses of a [Hardware], which tests
@@ -12,8 +12,10 @@
 //     ([LoadStart]), or the labels of model.warm_start. [LoadVetted] loads the tasks that limit exploration.
 //   - [Session.CreateLog] creates the log, after [MakeRoom] has removed marked old ones.
 //
-// [CheckArming], [CheckBounds] and [CheckChannels] compare a configuration with a robot and its model
-// before anything is armed. With loop.posture: strict their findings are errors, otherwise warnings.
+// [CheckArming], [CheckBounds] and [CheckChannels] compare a configuration with a robot and its
+// model before anything is armed. With loop.posture: strict their findings are errors, otherwise
+// warnings.
 //
-// Packages control, host, lockstep and doctor call this package. It runs no loop and starts no process.
+// Packages control, host, lockstep and doctor call this package. It runs no loop and starts no
+// process.
 package setup

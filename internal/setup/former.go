@@ -8,8 +8,9 @@ import (
 	"optibfm/internal/taskstore"
 )
 
-// SetFormerTasks gives the controller the newest saved tasks of the model, without the one with which the run starts.
-// It returns the errors of the tasks that it cannot read, and leaves them out.
+// SetFormerTasks gives the controller the newest saved tasks of the model, without the one with
+// which the run starts. It returns the errors of the tasks that it cannot read, and leaves them
+// out.
 func SetFormerTasks(k *controller.Config, r configs.Run, m Model) (unread []error) {
 	k.FormerTasks = nil
 	if !r.FormerTasks || !k.Hypotheses || k.BasisHash() == "" {
@@ -41,7 +42,8 @@ func SetFormerTasks(k *controller.Config, r configs.Run, m Model) (unread []erro
 	return unread
 }
 
-// formerTask returns the coordinates of a task. A belief in other coordinates counts as a z without one.
+// formerTask returns the coordinates of a task. A belief in other coordinates counts as a z without
+// one.
 func formerTask(k controller.Config, t taskstore.Task) []float64 {
 	b := t.Belief
 	if b == nil || b.Basis != k.BasisHash() {

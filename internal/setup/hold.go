@@ -10,11 +10,12 @@ import (
 	"optibfm/hal"
 )
 
-// efforts are units of commands with which no robot stands still: without its controller, gravity moves it.
+// efforts are units of commands with which no robot stands still: without its controller, gravity
+// moves it.
 var efforts = []string{"N", "N·m", "N*m", "N m", "Nm", "mNm", "A", "mA", "V", "mV", "W"}
 
-// checkHold refuses controller.gate.pause hold for a robot whose action channels move it with robot.hold. A channel
-// without a unit has the kind that robot.hold declares.
+// checkHold refuses controller.gate.pause hold for a robot whose action channels move it with
+// robot.hold. A channel without a unit has the kind that robot.hold declares.
 func checkHold(f configs.File, spec hal.Spec) error {
 	if f.Controller.Gate.Pause != controller.PauseHold {
 		return nil

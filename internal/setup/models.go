@@ -16,8 +16,8 @@ import (
 	"optibfm/tflite"
 )
 
-// Model is an opened model: a NativeModel, which this program evaluates, or a SavedModel, which a registered
-// backend evaluates.
+// Model is an opened model: a NativeModel, which this program evaluates, or a SavedModel, which a
+// registered backend evaluates.
 type Model interface {
 	Dims() tflite.Dims
 	Title() string       // name for display
@@ -31,9 +31,9 @@ type Model interface {
 	Fits(configs.File) error
 	// Evaluator returns φ, π and ψ for one thread, such as the control thread.
 	Evaluator(configs.File) (tflite.Evaluator, error)
-	// Searcher returns the model that evaluates the candidates of the planner. A missing backend or device is
-	// an error with posture strict; otherwise the search falls back, and note is a line for the posture, also
-	// printed on standard error.
+	// Searcher returns the model that evaluates the candidates of the planner. A missing backend or
+	// device is an error with posture strict; otherwise the search falls back, and note is a line
+	// for the posture, also printed on standard error.
 	Searcher(f configs.File, processors int) (m tflite.Model, note string, err error)
 	// Caveat describes how the model weakens the real-time guarantee; empty if it does not.
 	Caveat() string
@@ -51,8 +51,8 @@ func OpenModel(bundle string) (Model, error) {
 	})
 }
 
-// LoadSharedModel is OpenModel with the weights of a native model in a file for OpenSharedModel. It calls packs as
-// tflite.LoadShared does.
+// LoadSharedModel is OpenModel with the weights of a native model in a file for OpenSharedModel. It
+// calls packs as tflite.LoadShared does.
 func LoadSharedModel(bundle string, packs func()) (Model, error) {
 	return openModel(bundle, func(files fs.FS) (*tflite.Bundle, *os.File, error) {
 		if files == nil {
@@ -62,7 +62,8 @@ func LoadSharedModel(bundle string, packs func()) (Model, error) {
 	})
 }
 
-// openModel loads a model with load. embedded are the files of a model in the program, nil for one in a directory.
+// openModel loads a model with load. embedded are the files of a model in the program, nil for one
+// in a directory.
 func openModel(bundle string, load func(embedded fs.FS) (*tflite.Bundle, *os.File, error)) (Model, error) {
 	embedded, ok := registry.Model(bundle)
 	if !ok {
@@ -78,7 +79,8 @@ func openModel(bundle string, load func(embedded fs.FS) (*tflite.Bundle, *os.Fil
 	return NativeModel{b, weights}, err
 }
 
-// OpenSharedModel opens the model in a file of LoadSharedModel, or the model in a directory without a file.
+// OpenSharedModel opens the model in a file of LoadSharedModel, or the model in a directory without
+// a file.
 func OpenSharedModel(weights *os.File, bundle string) (Model, error) {
 	if weights == nil {
 		return OpenModel(bundle)
@@ -102,8 +104,8 @@ func configuredModel(f configs.File, open func(bundle string) (Model, error)) (M
 	return m, nil
 }
 
-// CloseModels closes the models that have a method Close: it ends the goroutines of a native search and the
-// sessions of TensorFlow.
+// CloseModels closes the models that have a method Close: it ends the goroutines of a native search
+// and the sessions of TensorFlow.
 func CloseModels(models ...tflite.Model) error {
 	var errs []error
 	for _, m := range models {
@@ -145,8 +147,8 @@ func (m NativeModel) Caveat() string { return "" }
 
 func (m NativeModel) Evaluator(configs.File) (tflite.Evaluator, error) { return m.NewNetwork() }
 
-// Searcher implements Model. ucb_gradient needs the gradients of the native network; the other strategies without
-// candidates search nothing.
+// Searcher implements Model. ucb_gradient needs the gradients of the native network; the other
+// strategies without candidates search nothing.
 func (m NativeModel) Searcher(f configs.File, processors int) (tflite.Model, string, error) {
 	w := registry.Workload{Candidates: f.Controller.NumCandidates(), Processors: processors}
 	native := func() (tflite.Model, error) {
@@ -168,7 +170,8 @@ func (m NativeModel) Searcher(f configs.File, processors int) (tflite.Model, str
 	return searcher, note, err
 }
 
-// insteadOf returns the note about a fallback, or an error with posture strict. key asked for what is missing.
+// insteadOf returns the note about a fallback, or an error with posture strict. key asked for what
+// is missing.
 func insteadOf(f configs.File, key string, missing error, instead string) (note string, err error) {
 	if f.Loop.Posture == rtloop.Strict {
 		return "", fmt.Errorf("%s: %w (with loop.posture: warn %s)", key, missing, instead)

@@ -21,8 +21,9 @@ import (
 	"optibfm/rewardsrc/scripted"
 )
 
-// OpenRobot opens the robot of a session, halted, and compares its channels with those of the model. In a
-// shadow run no action reaches its actuators. now is the clock of the robot in ns; nil means simulated time.
+// OpenRobot opens the robot of a session, halted, and compares its channels with those of the
+// model. In a shadow run no action reaches its actuators. now is the clock of the robot in ns; nil
+// means simulated time.
 func OpenRobot(ctx context.Context, s *Session, now func() int64) (hal.Robot, error) {
 	robot, err := OpenDriver(ctx, s.File, now)
 	if err != nil && ctx.Err() != nil {
@@ -49,7 +50,8 @@ func OpenDriver(ctx context.Context, f configs.File, now func() int64) (hal.Robo
 	})
 }
 
-// imported are the models that the ready-made configurations name and this repository does not contain.
+// imported are the models that the ready-made configurations name and this repository does not
+// contain.
 var imported = []string{"models/g1", "models/s1"}
 
 // templateModel is the model of `optibfm config init robot`.

@@ -14,7 +14,8 @@ import (
 	"optibfm/tflite"
 )
 
-// SavedModel is a model that TensorFlow evaluates, also on the control thread. It ignores model.backend.
+// SavedModel is a model that TensorFlow evaluates, also on the control thread. It ignores
+// model.backend.
 type SavedModel struct{ *tflite.SavedModel }
 
 func (m SavedModel) Title() string       { return m.Name }
@@ -47,8 +48,8 @@ func (m SavedModel) Caveat() string {
 		"takes locks, so a tick may be late; check the lateness in the summary"
 }
 
-// Evaluator implements Model. It stays on the CPU, so that a tick never waits for a GPU, and on the calling thread,
-// because another one has no real-time priority.
+// Evaluator implements Model. It stays on the CPU, so that a tick never waits for a GPU, and on the
+// calling thread, because another one has no real-time priority.
 func (m SavedModel) Evaluator(f configs.File) (tflite.Evaluator, error) {
 	return m.Open(f, registry.SavedModelUse{Candidates: 1, OnCPU: true, OneThread: true})
 }

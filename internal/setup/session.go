@@ -24,7 +24,8 @@ import (
 	"optibfm/rtloop"
 )
 
-// Session is a checked configuration with its model: the start of a run, in real time or in lockstep.
+// Session is a checked configuration with its model: the start of a run, in real time or in
+// lockstep.
 type Session struct {
 	File  configs.File
 	YAML  []byte // the configuration for the host process; the log has no secrets
@@ -145,8 +146,8 @@ func (s *Session) CheckTerminal() error {
 	return nil
 }
 
-// judgesRequest reports whether the operator judges the state of a request: the page repeats that moment, and a
-// simulated operator without memory knows its reward.
+// judgesRequest reports whether the operator judges the state of a request: the page repeats that
+// moment, and a simulated operator without memory knows its reward.
 func judgesRequest(o configs.Operator) bool {
 	return o.Source == configs.SourceWeb || o.Source == configs.SourceScripted && o.Scripted.MemoryS == 0
 }
@@ -159,8 +160,8 @@ func SetBasis(c *controller.Config, m Model) (err error) {
 	return err
 }
 
-// OpenSession opens the model of a configuration and checks that they fit. A fresh session sets the belief
-// of earlier runs aside.
+// OpenSession opens the model of a configuration and checks that they fit. A fresh session sets the
+// belief of earlier runs aside.
 func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if file.Operator.NeverAsks() {
 		file.Controller.Gate.Off = true

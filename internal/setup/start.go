@@ -39,8 +39,8 @@ func taskDir(r configs.Run) (string, error) {
 	return filepath.Join(state, "tasks"), nil
 }
 
-// AuthorityFile returns the file of the robot's certificate authority: in run.state_dir, or without it in the user's
-// folder.
+// AuthorityFile returns the file of the robot's certificate authority: in run.state_dir, or without
+// it in the user's folder.
 func AuthorityFile(r configs.Run) (string, error) {
 	const name = "authority.pem"
 	if r.StateDir != "" {
@@ -66,8 +66,8 @@ func userState() (string, error) {
 	return filepath.Join(state, "optibfm"), nil
 }
 
-// LoadStart loads the task of run.start_task and checks that a run with this model can start from it. It gives
-// its z to the strategy fixed. Without the key it returns nil.
+// LoadStart loads the task of run.start_task and checks that a run with this model can start from
+// it. It gives its z to the strategy fixed. Without the key it returns nil.
 func LoadStart(f *configs.File, m Model) (*Start, error) {
 	if f.Run.StartTask == "" {
 		return nil, nil
@@ -151,8 +151,8 @@ func checkZ(where string, t taskstore.Task) error {
 	return nil
 }
 
-// CheckTask refuses a task of another model and, if it has a belief, of other settings than a configuration's. where
-// is its file.
+// CheckTask refuses a task of another model and, if it has a belief, of other settings than a
+// configuration's. where is its file.
 func CheckTask(where string, t taskstore.Task, k controller.Config, m Model) error {
 	if err := checkTaskModel(where, t, m); err != nil || t.Belief == nil {
 		return err

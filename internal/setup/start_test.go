@@ -36,7 +36,8 @@ func newTask(t *testing.T, s *setup.Session, name string, n int) taskstore.Task 
 	}
 }
 
-// newStartable returns a session whose folder has the tasks learnt, of 5 labels, and goal, without a belief.
+// newStartable returns a session whose folder has the tasks learnt, of 5 labels, and goal, without
+// a belief.
 func newStartable(t *testing.T) *setup.Session {
 	t.Helper()
 	s := rigtest.NewSession(t, func(f *configs.File) {

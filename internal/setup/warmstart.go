@@ -43,8 +43,9 @@ func LoadWarmStart(m configs.Model, dim int) (w WarmStart, err error) {
 	return WarmStart{Path: m.WarmStart, Dim: dim, Phi: phi.Float64s(), Reward: reward.Float64s()}, nil
 }
 
-// warmBlock is the number of labels between two checks of the context, about 10 ms. It is a multiple of the
-// four labels that the belief updates at a time, so that the blocks change no bit of the belief.
+// warmBlock is the number of labels between two checks of the context, about 10 ms. It is a
+// multiple of the four labels that the belief updates at a time, so that the blocks change no bit
+// of the belief.
 const warmBlock = 1 << 10
 
 // Apply gives the labels to a learner until ctx ends.

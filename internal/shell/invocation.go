@@ -46,7 +46,8 @@ func packageOf(name string) string {
 	return "./cmd/" + name
 }
 
-// Command returns a command line of this program, quoted. It is for people: secrets in addresses are hidden.
+// Command returns a command line of this program, quoted. It is for people: secrets in addresses
+// are hidden.
 func (i Invocation) Command(args ...string) string {
 	line := i.Program
 	for _, arg := range args {

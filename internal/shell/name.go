@@ -19,7 +19,8 @@ func Name() string {
 var advised = regexp.MustCompile(`(^|[^\w/.-])optibfm (arm|config|console|disarm|doctor|halt|infer|jitter|label|log|` +
 	`model|new-robot|replay|reset|run|status|stop|task|version)\b`)
 
-// Renamed returns a text whose commands begin with this invocation: programs of other names have the same commands.
+// Renamed returns a text whose commands begin with this invocation: programs of other names have
+// the same commands.
 func (i Invocation) Renamed(text string) string {
 	if i.Program == "" {
 		return text

@@ -53,7 +53,8 @@ func oracleZ(ctx context.Context, s *setup.Session, rewards rewarder) (z []float
 	return labelled.Infer(s.File.Controller.Lambda)
 }
 
-// FollowOracle changes the session to the fixed z of the oracle. It is an error for a robot without a known reward.
+// FollowOracle changes the session to the fixed z of the oracle. It is an error for a robot without
+// a known reward.
 func FollowOracle(ctx context.Context, s *setup.Session) error {
 	rewards, ok := s.File.Robot.Chosen().(rewarder)
 	if !ok {
@@ -70,9 +71,9 @@ func FollowOracle(ctx context.Context, s *setup.Session) error {
 	return s.UpdateYAML()
 }
 
-// baselines measures an oracle and random behaviour in the task of the session, in lockstep. Each of their episodes
-// begins in the state in which that of a run of so many episodes began: its seed is a function of the seed of the run
-// and its number. Both are nil if ctx ends.
+// baselines measures an oracle and random behaviour in the task of the session, in lockstep. Each
+// of their episodes begins in the state in which that of a run of so many episodes began: its seed
+// is a function of the seed of the run and its number. Both are nil if ctx ends.
 func baselines(ctx context.Context, s *setup.Session, episodes int) (oracle, random *baseline, err error) {
 	b := *s
 	b.File.Run.Lockstep, b.File.Run.DurationS = true, 0

@@ -115,8 +115,8 @@ func Print(ctx context.Context, out io.Writer, s *setup.Session, o recorder.Outc
 	return nil
 }
 
-// suggestions lists commands for the user to run next, that fit what the run was. Each works as printed, but for
-// NAME.
+// suggestions lists commands for the user to run next, that fit what the run was. Each works as
+// printed, but for NAME.
 func suggestions(s *setup.Session, o recorder.Outcome) string {
 	var b strings.Builder
 	suggest := func(why, command string) { fmt.Fprintf(&b, "  %s:\n    %s\n", why, command) }
@@ -138,8 +138,8 @@ func suggestions(s *setup.Session, o recorder.Outcome) string {
 	return plaintext.Wrap(b.String())
 }
 
-// SaveCommand returns the command that saves what a person taught in a run, however it ended, or "" if there is
-// nothing to save.
+// SaveCommand returns the command that saves what a person taught in a run, however it ended, or ""
+// if there is nothing to save.
 func SaveCommand(s *setup.Session, y *recorder.Statistics, logPath string) string {
 	if !s.File.Operator.ByPerson() || y.Applied == 0 || y.Last.Counted == 0 || logPath == "" || s.Invoked.Save == nil {
 		return ""
@@ -198,8 +198,8 @@ func (m *Summary) Print(out io.Writer) {
 	fmt.Fprintln(out)
 }
 
-// shares returns each return as a share of the oracle's in the same episode. It is nil where that is not known: the
-// summary lacks returns, or one of the oracle's is not positive.
+// shares returns each return as a share of the oracle's in the same episode. It is nil where that
+// is not known: the summary lacks returns, or one of the oracle's is not positive.
 func (m *Summary) shares() []float64 {
 	n := len(m.Returns)
 	if m.Dropped > 0 || m.Episodes != uint64(n) || n > len(m.Oracle.Returns) || !(slices.Min(m.Oracle.Returns[:n]) > 0) {

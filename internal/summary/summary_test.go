@@ -128,7 +128,8 @@ func TestSummary_ComparesEpisodesFromTheSameStart(t *testing.T) {
 	}
 }
 
-// TestBaselines_BeginEachEpisodeWhereTheRunDid runs the oracle's z as a run: each return is then the oracle's own.
+// TestBaselines_BeginEachEpisodeWhereTheRunDid runs the oracle's z as a run: each return is then
+// the oracle's own.
 func TestBaselines_BeginEachEpisodeWhereTheRunDid(t *testing.T) {
 	s := rigtest.NewSession(t, func(f *configs.File) {
 		f.Run.Lockstep, f.Run.DurationS, f.Run.EpisodeS, f.Run.Episodes = true, 0, 1, 12

@@ -74,8 +74,8 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 	}, nil
 }
 
-// rewardDeviation is the least standard deviation of φᵀz over the recorded states and the prior, for
-// rewards in a range of 1.
+// rewardDeviation is the least standard deviation of φᵀz over the recorded states and the prior,
+// for rewards in a range of 1.
 const rewardDeviation = 0.3
 
 // variance returns the mean over the states of the variance of (φ-μ)ᵀz for (g, z) ~ N(0, m).
@@ -105,8 +105,9 @@ func (t tasks) moment() *mat.SymDense {
 	return m
 }
 
-// residualScale is the factor of the residuals' coefficients in M. Tasks that people teach a model are better
-// expressed by its features than random rewards: in dm_control with an R² of 0.8 to 0.9 instead of 0.4 to 0.6.
+// residualScale is the factor of the residuals' coefficients in M. Tasks that people teach a model
+// are better expressed by its features than random rewards: in dm_control with an R² of 0.8 to 0.9
+// instead of 0.4 to 0.6.
 const residualScale = 0.25
 
 // scaledFirst returns m with its first k rows and columns times s.
@@ -127,8 +128,8 @@ func scaledFirst(m *mat.SymDense, k int, s float64) *mat.SymDense {
 // examplesKept is the number of examples of a prior.
 const examplesKept = 256
 
-// examples returns the coefficients of n of the tasks, [n, K+d]. A task is among them with a probability
-// proportional to its weight, or more than once.
+// examples returns the coefficients of n of the tasks, [n, K+d]. A task is among them with a
+// probability proportional to its weight, or more than once.
 func (t tasks) examples(n int, rng *rand.Rand) (examples []float32) {
 	sum := make([]float64, len(t.weights))
 	floats.CumSum(sum, t.weights)
@@ -144,8 +145,8 @@ func (t tasks) examples(n int, rng *rand.Rand) (examples []float32) {
 	return examples
 }
 
-// shrunk returns (1-s)m + sD. D is diagonal and has in each entry the mean of m's diagonal, over the first k
-// entries for these and over the others for those.
+// shrunk returns (1-s)m + sD. D is diagonal and has in each entry the mean of m's diagonal, over
+// the first k entries for these and over the others for those.
 func shrunk(m *mat.SymDense, k int, s float64) *mat.SymDense {
 	n := m.SymmetricDim()
 	mixed := mat.NewSymDense(n, nil)

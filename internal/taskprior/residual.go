@@ -13,10 +13,11 @@ import (
 
 const (
 	maxResiduals = 64
-	// termsDrawn is the number of random terms among which residuals are chosen, rewardsCompared that of the
-	// random rewards that they are chosen to explain.
+	// termsDrawn is the number of random terms among which residuals are chosen, rewardsCompared
+	// that of the random rewards that they are chosen to explain.
 	termsDrawn, rewardsCompared = 384, 512
-	// leastExplained is the least share of what is unexplained of these rewards that one more residual explains.
+	// leastExplained is the least share of what is unexplained of these rewards that one more
+	// residual explains.
 	leastExplained = 1e-3
 )
 
@@ -68,7 +69,8 @@ func (s *states) addResiduals(n int, rng *rand.Rand) (tflite.Residuals, error) {
 	for i := range rewardsCompared {
 		k.draw(rewards.RawRowView(i), s, rng)
 	}
-	// The residuals are orthogonal to φ - μ: their products with rewards are those with what φ leaves unexplained.
+	// The residuals are orthogonal to φ - μ: their products with rewards are those with what φ
+	// leaves unexplained.
 	var products, gram mat.Dense
 	products.Mul(rewards, drawn.values)
 	gram.Mul(drawn.values.T(), drawn.values)
@@ -98,9 +100,9 @@ func (r residuals) some(indices []int) (some residuals) {
 	return some
 }
 
-// chooseVectors returns the indices of up to n vectors. Each explains the most of what the former ones leave
-// unexplained of some targets. gram has the inner products of the vectors, products those of each
-// vector with the targets.
+// chooseVectors returns the indices of up to n vectors. Each explains the most of what the former
+// ones leave unexplained of some targets. gram has the inner products of the vectors, products
+// those of each vector with the targets.
 func chooseVectors(gram *mat.Dense, products mat.Matrix, n int) (chosen []int) {
 	left := mat.DenseCopyOf(products) // of each vector, orthogonal to the chosen ones, with the targets
 	count, targets := left.Dims()

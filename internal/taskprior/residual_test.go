@@ -71,8 +71,8 @@ func TestChooseVectors_StopsWhereNothingIsLeft(t *testing.T) {
 	}
 }
 
-// The reference is a least-squares solution by QR with a column of ones, of φ alone for z and of φ and terms for
-// the whole reward.
+// The reference is a least-squares solution by QR with a column of ones, of φ alone for z and of φ
+// and terms for the whole reward.
 func TestAddResiduals_ExtendsTheRegressionAndKeepsZ(t *testing.T) {
 	s, without := someStates(t), someStates(t)
 	k := everything(s.varying)

@@ -59,7 +59,8 @@ func (s *states) value(dst []float64, t tflite.Term) {
 	}
 }
 
-// nearness writes 1/(1+m)² to dst, where m is the mean squared distance to a random state in some channels.
+// nearness writes 1/(1+m)² to dst, where m is the mean squared distance to a random state in some
+// channels.
 func (k kind) nearness(dst []float64, s *states, rng *rand.Rand) {
 	count := 2 + rng.IntN(min(len(k.channels), maxNearChannels)-1)
 	goal := rng.IntN(len(dst))

@@ -38,8 +38,8 @@ type states struct {
 	designs   []design    // residuals, if any, and φ - μ
 }
 
-// design has features of the states on which rewards are regressed. They are centred, and not correlated with
-// those of another design.
+// design has features of the states on which rewards are regressed. They are centred, and not
+// correlated with those of another design.
 type design struct {
 	values *mat.Dense   // [n, features]
 	gram   mat.Cholesky // of their covariance, with a ridge
@@ -121,7 +121,8 @@ func (s *states) quantile(c int, q float64) float64 {
 	return s.sorted[c][int(q*float64(last))] // stat.Quantile would check the order each time
 }
 
-// spread returns the range of a channel without its outer tenth, or the whole range where that is 0.
+// spread returns the range of a channel without its outer tenth, or the whole range where that is
+// 0.
 func (s *states) spread(c int) float64 {
 	if inner := s.quantile(c, 0.95) - s.quantile(c, 0.05); inner > 0 {
 		return inner

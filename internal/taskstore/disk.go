@@ -10,8 +10,8 @@ import (
 	"optibfm/internal/safefile"
 )
 
-// read reads a regular file. The error wraps ErrDamaged for another kind of file and for a too large one, and
-// fs.ErrNotExist for a missing one.
+// read reads a regular file. The error wraps ErrDamaged for another kind of file and for a too
+// large one, and fs.ErrNotExist for a missing one.
 func read(path string) ([]byte, error) {
 	data, err := safefile.Read(path, maxFile)
 	var failed *fs.PathError
@@ -24,8 +24,9 @@ func read(path string) ([]byte, error) {
 // unfinished returns the name of a new file until it replaces the old one.
 func unfinished(path string) string { return path + ".new" }
 
-// replace writes a file, syncs it, renames it and syncs its folder. If it returns nil, the new file is on disk;
-// after an error it is the old or the new one. One process at a time may replace a file.
+// replace writes a file, syncs it, renames it and syncs its folder. If it returns nil, the new file
+// is on disk; after an error it is the old or the new one. One process at a time may replace a
+// file.
 func replace(path string, data []byte) error {
 	if err := writeDurably(unfinished(path), data); err != nil {
 		return err

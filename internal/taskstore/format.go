@@ -14,8 +14,8 @@ import (
 	"optibfm/posterior"
 )
 
-// ErrDamaged is wrapped by the error for a file that is not a complete task, ErrVersion by that for a file that
-// another version of this program wrote.
+// ErrDamaged is wrapped by the error for a file that is not a complete task, ErrVersion by that for
+// a file that another version of this program wrote.
 var (
 	ErrDamaged = errors.New("damaged file")
 	ErrVersion = errors.New("file of another version of the program")
@@ -73,7 +73,8 @@ func (t Task) append(dst []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:])), nil
 }
 
-// Parse reads the bytes of a file. Its errors wrap ErrDamaged or, for a file with a correct checksum, ErrVersion.
+// Parse reads the bytes of a file. Its errors wrap ErrDamaged or, for a file with a correct
+// checksum, ErrVersion.
 func Parse(name string, data []byte) (Task, error) {
 	t, err := parse(data)
 	if err != nil && (!errors.Is(err, ErrVersion) || checkSum(data) != nil) {

@@ -58,8 +58,8 @@ func (s Store) Lock() (*Keeper, error) {
 // Switch makes the next Save keep the task in Last as Previous.
 func (k *Keeper) Switch() { k.switched = true }
 
-// Save replaces Last. If it returns nil, the new task is on disk; after an error it is the old or the new one. A
-// switch loses neither the old task nor, before the new one is on disk, Previous.
+// Save replaces Last. If it returns nil, the new task is on disk; after an error it is the old or
+// the new one. A switch loses neither the old task nor, before the new one is on disk, Previous.
 func (k *Keeper) Save(t Task) (err error) {
 	if err := t.check(); err != nil {
 		return fmt.Errorf("taskstore: %s: %w", Last, err)
@@ -82,8 +82,8 @@ func (k *Keeper) Save(t Task) (err error) {
 	return k.store.finishSwitch()
 }
 
-// beginSwitch renames the file of Last. Until there is another one, find returns the renamed file. A belief without
-// labels does not replace Previous, which may be the only copy of many labels.
+// beginSwitch renames the file of Last. Until there is another one, find returns the renamed file.
+// A belief without labels does not replace Previous, which may be the only copy of many labels.
 func (s Store) beginSwitch() error {
 	if err := s.finishSwitch(); err != nil {
 		return err

@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled adds labels to the last task, and at every third save switches to the previous one. It prints the
-// notes of both tasks with their number of labels after each save.
+// writeUntilKilled adds labels to the last task, and at every third save switches to the previous
+// one. It prints the notes of both tasks with their number of labels after each save.
 func writeUntilKilled(store Store) error {
 	fmt.Println("begun")
 	keeper, err := store.Lock()
@@ -93,7 +93,8 @@ func labels(t *testing.T, store Store) map[string]uint64 {
 	return found
 }
 
-// killAfter starts a writer, kills it a while after its first output, and returns its last whole line.
+// killAfter starts a writer, kills it a while after its first output, and returns its last whole
+// line.
 func killAfter(t *testing.T, store Store, wait time.Duration) string {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -167,7 +168,8 @@ func TestKeeper_SurvivesKillAtAnyMoment(t *testing.T) {
 	kills(t, store)
 }
 
-// TestStore_FindsTheTasksInEachStateOfASwitch builds the folders that a kill after each step leaves.
+// TestStore_FindsTheTasksInEachStateOfASwitch builds the folders that a kill after each step
+// leaves.
 func TestStore_FindsTheTasksInEachStateOfASwitch(t *testing.T) {
 	for name, c := range map[string]struct {
 		build                func(Store)

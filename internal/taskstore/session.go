@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Session is a part of a run: from its start, or from a switch of the task, on. A belief has the labels of its
-// sessions. Labels of two beliefs are the same only if they have a session in common.
+// Session is a part of a run: from its start, or from a switch of the task, on. A belief has the
+// labels of its sessions. Labels of two beliefs are the same only if they have a session in common.
 type Session struct {
 	ID    string `json:"id"`    // of the run and of the tick before which the session began
 	Until uint64 `json:"until"` // index of the run's first tick that the belief does not include
@@ -55,8 +55,8 @@ func NewLineage(begins *SavedBelief) Lineage {
 	return l
 }
 
-// Sessions returns the sessions of a belief of the run, which began it before tick from and has the labels before
-// tick until. They are unknown, nil, if those before are.
+// Sessions returns the sessions of a belief of the run, which began it before tick from and has the
+// labels before tick until. They are unknown, nil, if those before are.
 func (l Lineage) Sessions(from, until uint64) []Session {
 	if l.Run == "" || l.Before == nil || len(l.Before) == maxSessions {
 		return nil

@@ -65,8 +65,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Load reads a task. The error wraps fs.ErrNotExist for an unknown name, and ErrDamaged or ErrVersion for a file that
-// is not a task of this version.
+// Load reads a task. The error wraps fs.ErrNotExist for an unknown name, and ErrDamaged or
+// ErrVersion for a file that is not a task of this version.
 func (s Store) Load(name string) (Task, error) {
 	t, _, err := s.Read(name)
 	return t, err
@@ -91,7 +91,8 @@ func (s Store) Read(name string) (t Task, data []byte, err error) {
 	return t, data, nil
 }
 
-// fixOf returns the fix for a file that cannot be read. Only a damaged one may be removed: others may be good.
+// fixOf returns the fix for a file that cannot be read. Only a damaged one may be removed: others
+// may be good.
 func fixOf(err error) string {
 	switch {
 	case errors.Is(err, ErrDamaged):
@@ -102,7 +103,8 @@ func fixOf(err error) string {
 	return "; check its owner and permissions, and the disk"
 }
 
-// folderError adds the fix to the error of a folder of tasks, and of a file that cannot be written there.
+// folderError adds the fix to the error of a folder of tasks, and of a file that cannot be written
+// there.
 func folderError(err error) error {
 	if err == nil {
 		return nil
@@ -117,11 +119,12 @@ type Entry struct {
 	Err  error
 }
 
-// List reads all tasks, in the order of their names. If the folder of the saved tasks cannot be read, it returns an
-// error and the other tasks.
+// List reads all tasks, in the order of their names. If the folder of the saved tasks cannot be
+// read, it returns an error and the other tasks.
 func (s Store) List() ([]Entry, error) { return s.entries(s.Load) }
 
-// Heads is List without beliefs. It reads only the first line of each file, and does not check the others.
+// Heads is List without beliefs. It reads only the first line of each file, and does not check the
+// others.
 func (s Store) Heads() ([]Entry, error) {
 	return s.entries(func(name string) (Task, error) { return readHead(name, s.find(name)) })
 }
@@ -164,8 +167,8 @@ func (s Store) checkSaved(name string) error {
 	return CheckName(name)
 }
 
-// ByModel sorts entries: those of a model first, then the others by robot and model, then files without a readable
-// header. The order of names stays within each.
+// ByModel sorts entries: those of a model first, then the others by robot and model, then files
+// without a readable header. The order of names stays within each.
 func ByModel(entries []Entry, hash string) {
 	rank := func(e Entry) int {
 		switch {
@@ -185,8 +188,8 @@ func ByModel(entries []Entry, hash string) {
 	})
 }
 
-// Save writes a task that is not the run's own under its name. Without replacing, the error for a name in use wraps
-// ErrExists.
+// Save writes a task that is not the run's own under its name. Without replacing, the error for a
+// name in use wraps ErrExists.
 func (s Store) Save(t Task, replacing bool) error {
 	err := cmp.Or(s.checkSaved(t.Name), t.check())
 	if err == nil && len(t.Z) == 0 {

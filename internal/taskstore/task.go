@@ -43,7 +43,8 @@ type Channel struct {
 	Unit string `json:"unit,omitempty"`
 }
 
-// Origin is how a task was made: from the belief of a run or at the end of a log, or from a part of a log.
+// Origin is how a task was made: from the belief of a run or at the end of a log, or from a part of
+// a log.
 type Origin struct {
 	At      time.Time `json:"at"` // wall clock
 	Program string    `json:"program"`

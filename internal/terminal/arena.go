@@ -191,7 +191,8 @@ func taskShades(robot registry.Arena, task string, w, h int) []uint8 {
 	return shades
 }
 
-// drawTrail draws the recent path of the rover. Older parts are fainter. What the newest label is about lies on top.
+// drawTrail draws the recent path of the rover. Older parts are fainter. What the newest label is
+// about lies on top.
 func (a *arena) drawTrail(c *canvas, x, y, w, h int) {
 	first := max(a.start, a.points-trailLength, 0)
 	inks := [...]ink{inkTrail3, inkTrail2, inkTrail1, inkTrail0}

@@ -16,7 +16,8 @@ import (
 	"optibfm/rewardsrc/keyboard"
 )
 
-// Display shows a run to a person. The recorder's goroutine calls all methods. None may wait for the terminal.
+// Display shows a run to a person. The recorder's goroutine calls all methods. None may wait for
+// the terminal.
 type Display interface {
 	recorder.Display
 

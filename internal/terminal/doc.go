@@ -16,8 +16,8 @@
 //
 // The full screen draws with tcell, which compares frames and sets the terminal up and back. tcell
 // gets the output of the terminal only. The package rewardsrc/keyboard reads the keys and sets the
-// input modes, so Ctrl-C and label keys do not depend on this package. Text from devices, models and
-// configurations passes through plaintext.Clean: it cannot contain an escape sequence.
+// input modes, so Ctrl-C and label keys do not depend on this package. Text from devices, models
+// and configurations passes through plaintext.Clean: it cannot contain an escape sequence.
 //
 // A display restores the terminal in End. If the process with the display dies, the control
 // process calls RescueTerminal.

@@ -45,7 +45,8 @@ func (b *bucket) merge(other bucket) {
 	b.labels += other.labels
 }
 
-// column merges the buckets of column x of w, the newest at the right. Column 0 of 1 is the whole minute.
+// column merges the buckets of column x of w, the newest at the right. Column 0 of 1 is the whole
+// minute.
 func (h *history) column(x, w int) (b bucket, ok bool) {
 	from, to := x*numBuckets/w, max((x+1)*numBuckets/w, x*numBuckets/w+1)
 	for i := from; i < to; i++ {

@@ -510,8 +510,8 @@ var labelKeys = []string{
 // neededKeys is the number of labelKeys that every screen shows.
 const neededKeys = 8
 
-// keysOf returns the keys of this terminal, the most important first, and the number of them that every full screen
-// shows. If a person labels at the terminal, it is raw.
+// keysOf returns the keys of this terminal, the most important first, and the number of them that
+// every full screen shows. If a person labels at the terminal, it is raw.
 func keysOf(f configs.File) (keys []string, needed int) {
 	switch {
 	case f.Operator.Source != configs.SourceKeyboard:
@@ -530,8 +530,8 @@ func fewKeysOf(f configs.File) []string {
 		slices.DeleteFunc(slices.Clone(keys), first)...)
 }
 
-// drawKeys shows the keys that fit, at least those that are needed if the row is wide enough, and returns the column
-// after them.
+// drawKeys shows the keys that fit, at least those that are needed if the row is wide enough, and
+// returns the column after them.
 func (c *canvas) drawKeys(y int, keys []string, needed int) int {
 	gap := 2
 	if utf8.RuneCountInString(strings.Join(keys[:needed], "  ")) > c.w-2 {

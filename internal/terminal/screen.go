@@ -148,8 +148,8 @@ func (s *screenDisplay) noteRequest(t *controller.Tick, at time.Duration) {
 	}
 }
 
-// asksUntilPress reports whether the operator is to judge what it sees until the press. A held robot shows nothing
-// after its request.
+// asksUntilPress reports whether the operator is to judge what it sees until the press. A held
+// robot shows nothing after its request.
 func (s *screenDisplay) asksUntilPress() bool {
 	k := s.session.File.Controller
 	now := k.Credit.Answers == controller.UntilPress || k.Credit.Answers == controller.Estimated

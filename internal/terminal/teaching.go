@@ -9,7 +9,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// given holds the labels that a person gave to this task in this run. Other labels in the belief are earlier ones.
+// given holds the labels that a person gave to this task in this run. Other labels in the belief
+// are earlier ones.
 type given struct {
 	newest []givenLabel  // at most undoable
 	older  [numGiven]int // that an undo cannot reach, of each kind
@@ -81,8 +82,8 @@ func (g *given) add(l *controller.AppliedLabel) {
 // undoable is the number of newest labels that an undo can reach.
 const undoable = 256
 
-// keep forgets labels that are not in the belief of a tick: after a switch of the task, and if the robot forgot the
-// oldest ones. While the former task can be kept, it remembers them.
+// keep forgets labels that are not in the belief of a tick: after a switch of the task, and if the
+// robot forgot the oldest ones. While the former task can be kept, it remembers them.
 func (g *given) keep(t *controller.Tick) {
 	if t.Flags.Has(controller.FlagSwitched) {
 		*g = given{newest: g.newest[:0]}
@@ -199,7 +200,8 @@ func (s *screenDisplay) drawKnown(p *panel) {
 	p.y += 2
 }
 
-// progress describes to a person how well the robot knows the task. part is the filled part of the bar, in [0, 1].
+// progress describes to a person how well the robot knows the task. part is the filled part of the
+// bar, in [0, 1].
 func (s *screenDisplay) progress() (k ink, text string, part float64) {
 	t := &s.stats.Last
 	switch {

@@ -44,8 +44,8 @@ type terminal struct {
 // TakesScreen reports whether a display with this name uses the whole terminal on standard output.
 func TakesScreen(show string) bool { return show == ShowAuto && hasFullScreen(os.Stdout) }
 
-// hasFullScreen reports whether out is a terminal for the full screen: neither small nor dumb nor in
-// use by another job.
+// hasFullScreen reports whether out is a terminal for the full screen: neither small nor dumb nor
+// in use by another job.
 func hasFullScreen(out *os.File) bool {
 	w, h, err := term.GetSize(int(out.Fd()))
 	name := os.Getenv("TERM")
@@ -59,9 +59,9 @@ func InBackground(fd int) bool {
 	return err == nil && group != unix.Getpgrp()
 }
 
-// newTerminal returns the terminal behind out, which env describes. It writes nothing yet. It uses the
-// output sequences of xterm, which all present terminals accept, without those that change the input:
-// keypad mode, mouse, focus and paste belong to the keyboard source.
+// newTerminal returns the terminal behind out, which env describes. It writes nothing yet. It uses
+// the output sequences of xterm, which all present terminals accept, without those that change the
+// input: keypad mode, mouse, focus and paste belong to the keyboard source.
 func newTerminal(out io.Writer, size func() (w, h int, err error), env func(string) string) (*terminal, error) {
 	name, colours := "xterm-256color", countColours(env)
 	if colours == trueColour {
@@ -159,8 +159,8 @@ func (t *terminal) Close() {
 	waitBriefly(t.done)
 }
 
-// write sets the terminal up, writes frames and restores the terminal. Errors of the terminal do not
-// matter here: the keyboard source reports a lost terminal.
+// write sets the terminal up, writes frames and restores the terminal. Errors of the terminal do
+// not matter here: the keyboard source reports a lost terminal.
 func (t *terminal) write() {
 	defer close(t.done)
 	if err := t.screen.Init(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Run runs the tests of a package whose loops have deadlines, one package after the other: `go test ./...`
-// runs as many packages at once as there are processors. It returns the exit status.
+// Run runs the tests of a package whose loops have deadlines, one package after the other: `go test
+// ./...` runs as many packages at once as there are processors. It returns the exit status.
 func Run(m *testing.M) int {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("optibfm-test-turn-%d", os.Getuid()))
 	turn, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

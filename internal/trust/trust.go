@@ -21,7 +21,8 @@ import (
 	"optibfm/internal/shell"
 )
 
-// Options select the configuration of the robot and what happens to its authority, which is shown by default.
+// Options select the configuration of the robot and what happens to its authority, which is shown
+// by default.
 type Options struct {
 	Config string   // a file or a name
 	Set    []string // overrides
@@ -127,7 +128,8 @@ func forget(out io.Writer, old *authority.Authority) {
 		authority.Fingerprint(old.Root().Raw), old.Root().Subject.CommonName)
 }
 
-// checkOwner refuses to write a file that the user of the host process could not read: one of its folder's owner.
+// checkOwner refuses to write a file that the user of the host process could not read: one of its
+// folder's owner.
 func checkOwner(path string) error {
 	for _, name := range []string{path, filepath.Dir(path)} {
 		info, err := os.Stat(name)

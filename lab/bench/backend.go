@@ -42,9 +42,9 @@ const BackendHeader = `| check | model | backend | median | p99 | / π, native |
 | --- | --- | --- | --: | --: | --: | --: | --- |
 `
 
-// TimeBackend measures the backend of a configuration: how far TensorFlow's searches differ from the
-// native ones, and the time of plans and of φ and π. It prints each result as a row of a table as soon
-// as it is known. φ and π are native and on one core, as in a run.
+// TimeBackend measures the backend of a configuration: how far TensorFlow's searches differ from
+// the native ones, and the time of plans and of φ and π. It prints each result as a row of a table
+// as soon as it is known. φ and π are native and on one core, as in a run.
 func TimeBackend(ctx context.Context, out io.Writer, f configs.File, o BackendOptions) (err error) {
 	if len(o.Candidates) == 0 || slices.Min(o.Candidates) < 1 || o.Searches < 0 {
 		return fmt.Errorf("bench: numbers are out of range (candidates %v, searches %d); use at least 1 candidate",

@@ -29,8 +29,8 @@ type Options struct {
 	Ticks      int               // to time, at least 1
 }
 
-// Run measures and reports. Its error wraps ErrTooSlow if the control tick or the plan does not fit;
-// the report is then valid.
+// Run measures and reports. Its error wraps ErrTooSlow if the control tick or the plan does not
+// fit; the report is then valid.
 func Run(ctx context.Context, o Options) (Report, error) {
 	b := newBenchmark(o)
 	if err := b.measure(ctx); err != nil {
@@ -187,8 +187,8 @@ func (m *meter) Gradient(dz, obs, z []float32, belief tflite.Belief) (score floa
 	return score, err
 }
 
-// copyRate is the rate in bytes per nanosecond at which goroutines read and write memory, each within
-// its own buffer.
+// copyRate is the rate in bytes per nanosecond at which goroutines read and write memory, each
+// within its own buffer.
 func copyRate(buffers [][]byte) float64 {
 	const least = 8 << 20 // bytes, for the clock and the goroutines not to matter
 	half := len(buffers[0]) / 2

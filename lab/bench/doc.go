@@ -26,9 +26,9 @@
 //
 // A tflite.Network counts the bytes (weights, inputs and outputs) and the floating-point operations
 // of its matrix products. Copying as many bytes as the model has weights gives the rate at which
-// this computer moves memory. A network that moves its bytes at half of that rate or more is limited
-// by memory bandwidth, any other by arithmetic, including the functions between the products. Rates
-// are medians.
+// this computer moves memory. A network that moves its bytes at half of that rate or more is
+// limited by memory bandwidth, any other by arithmetic, including the functions between the
+// products. Rates are medians.
 //
 // # Single functions
 //

@@ -13,7 +13,8 @@ import (
 	"optibfm/tflite"
 )
 
-// Streams of random numbers from the seed of a trial, beside those of the controller and the operator.
+// Streams of random numbers from the seed of a trial, beside those of the controller and the
+// operator.
 const (
 	statesStream    = 0x737461746573
 	errorStream     = 0x6572726f72
@@ -261,8 +262,8 @@ func (r *trialRun) defineReward(bundle *tflite.Bundle) error {
 	return nil
 }
 
-// modifyReward sets the reward of the task, and r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the reward r
-// best: α = 0 is linear, α = 1 is r.
+// modifyReward sets the reward of the task, and r_α = z_rᵀφ + α (r - z_rᵀφ), where z_r explains the
+// reward r best: α = 0 is linear, α = 1 is r.
 func (r *trialRun) modifyReward(bundle *tflite.Bundle) error {
 	if err := r.defineReward(bundle); err != nil {
 		return err

@@ -2,8 +2,8 @@ package eval
 
 import "optibfm/controller"
 
-// delayed returns plans that are a number of ticks old, like a planner that takes so long: z was chosen
-// for the state and with the belief of then.
+// delayed returns plans that are a number of ticks old, like a planner that takes so long: z was
+// chosen for the state and with the belief of then.
 type delayed struct {
 	*controller.Lockstep
 	ring  []*controller.Plan // of the last ticks

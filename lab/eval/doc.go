@@ -1,9 +1,9 @@
-// Package eval runs experiments: environments x tasks x methods x settings x trials, from a protocol
-// file to a file of results.
+// Package eval runs experiments: environments x tasks x methods x settings x trials, from a
+// protocol file to a file of results.
 //
-// It evaluates the shipped code. A trial is a controller.Agent with a controller.Planner in lockstep,
-// stepped by package episodes, as `optibfm run --fast` does. What is special to a method or an
-// experiment uses an extension point of the controller:
+// It evaluates the shipped code. A trial is a controller.Agent with a controller.Planner in
+// lockstep, stepped by package episodes, as `optibfm run --fast` does. What is special to a method
+// or an experiment uses an extension point of the controller:
 //
 //	method, β, σ, λ, ρ, candidates, steps,
 //	replan_every                            controller.Config
@@ -16,9 +16,9 @@
 //
 // # A protocol
 //
-// [Load] reads a protocol and reports each mistake with its place. [Protocol.Profile] reduces it, for
-// example to a check that takes minutes. [Protocol.Trials] lists the trials. Every setting is a list of
-// values, and every combination is run:
+// [Load] reads a protocol and reports each mistake with its place. [Protocol.Profile] reduces it,
+// for example to a check that takes minutes. [Protocol.Trials] lists the trials. Every setting is a
+// list of values, and every combination is run:
 //
 //	version: 1
 //	experiment: main
@@ -37,14 +37,15 @@
 //
 // # Seeds
 //
-// The seed of a trial follows from the protocol's seed, the environment, the task and the number of the
-// trial, not from the method or the model. So all methods start from the same states and can be compared
-// in pairs. All random numbers follow from this seed: a trial gives the same rows on any machine and
-// under any load, except for the measured MeasureHz.
+// The seed of a trial follows from the protocol's seed, the environment, the task and the number of
+// the trial, not from the method or the model. So all methods start from the same states and can be
+// compared in pairs. All random numbers follow from this seed: a trial gives the same rows on any
+// machine and under any load, except for the measured MeasureHz.
 //
 // # Results
 //
-// A [Row] is one number with what reproduces it. [Runner] appends the rows of a trial in one write when
-// the trial ends. The last row is MeasureHz; [OpenResults] removes everything behind the last such row.
-// A run that is started again runs the missing trials. [Merge] joins the results of shards.
+// A [Row] is one number with what reproduces it. [Runner] appends the rows of a trial in one write
+// when the trial ends. The last row is MeasureHz; [OpenResults] removes everything behind the last
+// such row. A run that is started again runs the missing trials. [Merge] joins the results of
+// shards.
 package eval

@@ -13,10 +13,10 @@ import (
 // errorUnits is the width of the hidden layer of the error network.
 const errorUnits = 64
 
-// inaccurate is a model with wrong successor features: ψ + α·MLP(z), where the MLP is random, has one
-// hidden layer and is the same for every member of the ensemble. Its units are ReLUs and its output is
-// scaled to the norm 1, as in the paper; or they are tanh and the output is not scaled. Policies and
-// features are those of the model.
+// inaccurate is a model with wrong successor features: ψ + α·MLP(z), where the MLP is random, has
+// one hidden layer and is the same for every member of the ensemble. Its units are ReLUs and its
+// output is scaled to the norm 1, as in the paper; or they are tanh and the output is not scaled.
+// Policies and features are those of the model.
 type inaccurate struct {
 	tflite.Evaluator
 	alpha  float64

@@ -19,7 +19,8 @@ import (
 	"optibfm/internal/safefile"
 )
 
-// keptOracles are z inferred from all states of a record, of which the repository then needs only a part.
+// keptOracles are z inferred from all states of a record, of which the repository then needs only a
+// part.
 type keptOracles struct {
 	States string       `json:"states"` // sha256 of the file of all states
 	Number int          `json:"number"` // of these states
@@ -95,8 +96,9 @@ func (l *library) kept(t Trial, whole oracle.Whole) ([]float64, error) {
 	return nil, fmt.Errorf("eval: oracles of all states: %s %s; %w", t.keptFile(), wrong, errNotAll)
 }
 
-// Keep infers z of each model and task of a protocol from all of the model's labelled states, and saves it beside
-// the states. It returns the files that it wrote. Models without a file of states have none.
+// Keep infers z of each model and task of a protocol from all of the model's labelled states, and
+// saves it beside the states. It returns the files that it wrote. Models without a file of states
+// have none.
 func Keep(p Protocol) (written []string, err error) {
 	lib := &library{}
 	for _, e := range p.Environments {

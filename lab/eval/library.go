@@ -176,8 +176,8 @@ func (l *library) basis(t Trial) (*controller.Basis, error) {
 	return controller.NewBasis(prior)
 }
 
-// explain returns the z that explains all labelled states of the trial's task best, also where only a part of
-// them is there, or only that z.
+// explain returns the z that explains all labelled states of the trial's task best, also where only
+// a part of them is there, or only that z.
 func (l *library) explain(t Trial) ([]float64, error) {
 	return l.oracles.get(t.stateKey(), func() ([]float64, error) {
 		all, err := l.labelledStates(t)
@@ -204,8 +204,8 @@ func (l *library) keeps(t Trial) bool {
 	return err == nil
 }
 
-// oracle infers z from n labelled states. Without states it returns the z of all of them, if that was kept,
-// or else that of the bundle's oracle.json.
+// oracle infers z from n labelled states. Without states it returns the z of all of them, if that
+// was kept, or else that of the bundle's oracle.json.
 func (l *library) oracle(t Trial, n int) ([]float64, error) {
 	all, err := l.labelledStates(t)
 	if errors.Is(err, errNoStates) {

@@ -15,17 +15,17 @@ const (
 	defaultGamma = 0.98 // of a model without a discount
 )
 
-// lola implements LoLA (Sikchi et al., "Fast Adaptation with Behavioral Foundation Models", 2025), a
-// policy gradient in the space of task embeddings. It draws z from a Gaussian around θ on the unit sphere
-// and follows it for a horizon of h steps. The value of z is
+// lola implements LoLA (Sikchi et al., "Fast Adaptation with Behavioral Foundation Models", 2025),
+// a policy gradient in the space of task embeddings. It draws z from a Gaussian around θ on the
+// unit sphere and follows it for a horizon of h steps. The value of z is
 //
 //	R = Σ γ^k r_k + γ^h min over m of ψ_m(s_h, π_z(s_h), z)ᵀθ
 //
 // After a replay of n/h horizons, θ moves by one step of Adam along the mean of
 // (R - mean R of the others) ∇ log p(z | θ) and is normalised.
 //
-// lola is the controller.Plans of the agent and a rewardsrc.Source that gives no labels and watches the
-// rewards.
+// lola is the controller.Plans of the agent and a rewardsrc.Source that gives no labels and watches
+// the rewards.
 type lola struct {
 	model   tflite.Evaluator
 	robot   *meter // has the last observation

@@ -35,9 +35,9 @@ func MergeFiles(path string, from []string) (rows int, err error) {
 	return len(merged), WriteFile(path, merged)
 }
 
-// Merge joins the results of several files, such as shards. A trial in several files must have the same
-// rows in each, except for MeasureHz; the first file's are kept. Files of one experiment must have the
-// same protocol, and those of one bundle the same weights. All trials must be complete.
+// Merge joins the results of several files, such as shards. A trial in several files must have the
+// same rows in each, except for MeasureHz; the first file's are kept. Files of one experiment must
+// have the same protocol, and those of one bundle the same weights. All trials must be complete.
 func Merge(files map[string][]Row, order []string) ([]Row, error) {
 	hashes := map[string]string{} // of the protocol, by experiment
 	from := map[string]string{}   // file by trial

@@ -8,8 +8,8 @@ import (
 	"optibfm/hal"
 )
 
-// meter is the robot of a trial as the agent sees it. It measures the processor time of the simulator,
-// which does not count as the agent's, and returns the reward of the trial.
+// meter is the robot of a trial as the agent sees it. It measures the processor time of the
+// simulator, which does not count as the agent's, and returns the reward of the trial.
 type meter struct {
 	Simulator
 	reward func(obs []float32, r float64) (float64, error) // nil: the simulator's reward
@@ -63,8 +63,8 @@ func (m *meter) Reward() (float64, bool) {
 
 func (m *meter) measure(since time.Duration) { m.elapsed += processorTime() - since }
 
-// processorTime is that of the calling thread: neither other processes nor the wait for a simulator in
-// another process count.
+// processorTime is that of the calling thread: neither other processes nor the wait for a simulator
+// in another process count.
 func processorTime() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {

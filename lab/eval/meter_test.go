@@ -7,7 +7,8 @@ import (
 	"optibfm/hal/haltest"
 )
 
-// TestMeter_LacksNothingOfASimulator: what it does not pass on has no use in an experiment in simulated time.
+// TestMeter_LacksNothingOfASimulator: what it does not pass on has no use in an experiment in
+// simulated time.
 func TestMeter_LacksNothingOfASimulator(t *testing.T) {
 	without := []string{
 		"ArmInput", "Backstop", "Bounded", "Counting", "Disarmer", "FailsafeHolder", "Guarded", "LabelInput", "Limper",

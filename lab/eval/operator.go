@@ -9,7 +9,8 @@ import (
 // absenceS is the time from one absence of an operator to the next, s.
 const absenceS = 60
 
-// What a person has beyond its settings. Rewards are in parts of their range. Sources: package scripted.
+// What a person has beyond its settings. Rewards are in parts of their range. Sources: package
+// scripted.
 const (
 	reactionMinS     = 0.3
 	reactionMaxS     = 1.5

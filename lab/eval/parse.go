@@ -31,8 +31,8 @@ func Load(path string) (Protocol, error) {
 	return Parse(path, text)
 }
 
-// Parse reads a protocol; name is for messages. It reports all mistakes, each as a [*configs.Error] with
-// its place.
+// Parse reads a protocol; name is for messages. It reports all mistakes, each as a [*configs.Error]
+// with its place.
 func Parse(name string, text []byte) (Protocol, error) {
 	p := Default()
 	doc, err := configs.Decode(name, text, &p)

@@ -338,7 +338,8 @@ func TestScores_WritesRowsOfBudgetsEpisodesAndPeriods(t *testing.T) {
 			got = append(got, short{r.Measure, r.X, r.Value})
 		}
 	}
-	// Ticks have the rewards 0 to 4, steps 1, 2, 3. The first tick of the second episode has the fifth label.
+	// Ticks have the rewards 0 to 4, steps 1, 2, 3. The first tick of the second episode has the
+	// fifth label.
 	want := []short{
 		{MeasureReward, 1, 1}, {MeasureLabels, 1, 2},
 		{MeasureReward, 2, 2}, {MeasureLabels, 2, 3},

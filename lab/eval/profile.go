@@ -13,7 +13,8 @@ const (
 	ProfileQuick = "quick"
 )
 
-// Quick is the quick profile: a reduced experiment that shows that everything works. A 0 changes nothing.
+// Quick is the quick profile: a reduced experiment that shows that everything works. A 0 changes
+// nothing.
 type Quick struct {
 	// Trials, Episodes, EpisodeSteps and RewardEvery replace those of run.
 	Trials       int `yaml:"trials"`
@@ -28,7 +29,8 @@ type Quick struct {
 	Values       int `yaml:"values"`
 }
 
-// Profile is a named part of an experiment, for example for one machine. An empty key changes nothing.
+// Profile is a named part of an experiment, for example for one machine. An empty key changes
+// nothing.
 type Profile struct {
 	// Name is the argument of --profile.
 	Name string `yaml:"name"`

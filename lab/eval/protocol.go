@@ -12,8 +12,8 @@ import (
 // Version of the protocol format that this package reads.
 const Version = 1
 
-// Protocol is an experiment: methods, environments, conditions and numbers of trials. Start from [Load]
-// or [Parse].
+// Protocol is an experiment: methods, environments, conditions and numbers of trials. Start from
+// [Load] or [Parse].
 type Protocol struct {
 	// Version of the format: 1.
 	Version int `yaml:"version"`
@@ -45,11 +45,11 @@ type Run struct {
 	EpisodeSteps int `yaml:"episode_steps"`
 	// RewardEvery gives a row of the mean reward every so many steps; 0: none.
 	RewardEvery int `yaml:"reward_every"`
-	// LabelBudgets gives a row of the mean reward and of the labels at the step at which so many labels
-	// were used; the trial ends at the largest.
+	// LabelBudgets gives a row of the mean reward and of the labels at the step at which so many
+	// labels were used; the trial ends at the largest.
 	LabelBudgets []int `yaml:"label_budgets"`
-	// DiagnoseEvery gives rows that compare the plan of every so many steps with the z that explains the task best,
-	// for ucb, ucb_ep and ucb_sphere; 0: none.
+	// DiagnoseEvery gives rows that compare the plan of every so many steps with the z that
+	// explains the task best, for ucb, ucb_ep and ucb_sphere; 0: none.
 	DiagnoseEvery int `yaml:"diagnose_every,omitempty"`
 	// Seed is the seed from which all others follow.
 	Seed uint64 `yaml:"seed"`
@@ -64,7 +64,8 @@ type Environment struct {
 	Tasks []string `yaml:"tasks"`
 	// Rewards define further tasks.
 	Rewards []Reward `yaml:"rewards,omitempty"`
-	// Becomes is the task from the middle episode on: one of Rewards or a task of the rover. Empty: the same.
+	// Becomes is the task from the middle episode on: one of Rewards or a task of the rover. Empty:
+	// the same.
 	Becomes string `yaml:"becomes,omitempty"`
 	// Models are run one by one.
 	Models []Model `yaml:"models"`
@@ -72,8 +73,8 @@ type Environment struct {
 	Settings FamilySettings `yaml:"settings,omitempty"`
 }
 
-// FamilySettings are the settings of ucb, of thompson, of their variants and of the labels that they
-// collect, and those of lola.
+// FamilySettings are the settings of ucb, of thompson, of their variants and of the labels that
+// they collect, and those of lola.
 type FamilySettings struct {
 	UCB      Settings `yaml:"ucb,omitempty"`
 	Thompson Settings `yaml:"thompson,omitempty"`
@@ -86,8 +87,8 @@ type Model struct {
 	Bundle string `yaml:"bundle"`
 	// Seed is the seed of its training.
 	Seed int `yaml:"seed"`
-	// States is an .npz file of labelled states, see [ReadStates]. Empty: states.npz in the bundle, if
-	// there is one; those of the rover are simulated.
+	// States is an .npz file of labelled states, see [ReadStates]. Empty: states.npz in the bundle,
+	// if there is one; those of the rover are simulated.
 	States string `yaml:"states"`
 }
 
@@ -95,7 +96,8 @@ type Model struct {
 type Method struct {
 	// Name is one of [Methods].
 	Name string `yaml:"name"`
-	// Trials of each combination, in place of those of run and of profiles, except quick; 0: theirs.
+	// Trials of each combination, in place of those of run and of profiles, except quick; 0:
+	// theirs.
 	Trials int `yaml:"trials,omitempty"`
 	Settings
 }
@@ -123,9 +125,9 @@ func Default() Protocol {
 	return Protocol{Version: Version, Run: Run{Trials: 10, Episodes: 10, EpisodeSteps: 1000, Seed: 1}}
 }
 
-// Hash identifies the experiment as run, after the profile: sha256, hexadecimal. It does not depend on the
-// number of trials, so that further trials can be added to a file, nor on the defaults of settings that are
-// left out. Results with different hashes must not be mixed.
+// Hash identifies the experiment as run, after the profile: sha256, hexadecimal. It does not depend
+// on the number of trials, so that further trials can be added to a file, nor on the defaults of
+// settings that are left out. Results with different hashes must not be mixed.
 func (p Protocol) Hash() (string, error) {
 	p.Quick, p.Profiles, p.About, p.Run.Trials = Quick{}, nil, "", 0
 	p.Methods = slices.Clone(p.Methods)

@@ -55,10 +55,10 @@ type resultsFile interface {
 	Sync() error
 }
 
-// OpenResults opens or creates a results file and locks it. It removes an incomplete trial at the end,
-// which a kill or a full disk left. Any other damage is an error that wraps ErrResults. Rows with another
-// hash of the protocol give an error that wraps ErrOtherProtocol, one bundle with two hashes one that
-// wraps ErrOtherModel.
+// OpenResults opens or creates a results file and locks it. It removes an incomplete trial at the
+// end, which a kill or a full disk left. Any other damage is an error that wraps ErrResults. Rows
+// with another hash of the protocol give an error that wraps ErrOtherProtocol, one bundle with two
+// hashes one that wraps ErrOtherModel.
 func OpenResults(path, protocolHash string) (*Results, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrResults, err)
@@ -74,8 +74,8 @@ func OpenResults(path, protocolHash string) (*Results, error) {
 	return r, nil
 }
 
-// openLocked opens the file at path with an exclusive lock. WriteFile replaces the file: if that happened
-// between open and lock, openLocked opens the new one.
+// openLocked opens the file at path with an exclusive lock. WriteFile replaces the file: if that
+// happened between open and lock, openLocked opens the new one.
 func openLocked(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
@@ -105,7 +105,8 @@ func openLocked(path string) (*os.File, error) {
 	}
 }
 
-// resume reads the existing rows, cuts the file behind the last complete trial and writes a missing header.
+// resume reads the existing rows, cuts the file behind the last complete trial and writes a missing
+// header.
 func (r *Results) resume(f io.Reader, protocolHash string) error {
 	content, err := io.ReadAll(f)
 	if err != nil {
@@ -128,7 +129,8 @@ func (r *Results) resume(f io.Reader, protocolHash string) error {
 	return r.write([]byte(header))
 }
 
-// readTrials notes the complete trials of a file and returns the number of bytes up to the end of the last.
+// readTrials notes the complete trials of a file and returns the number of bytes up to the end of
+// the last.
 func (r *Results) readTrials(content []byte, protocolHash string) (whole int, err error) {
 	if len(content) < len(header) && strings.HasPrefix(header, string(content)) {
 		return 0, nil
@@ -184,8 +186,8 @@ func (r *Results) Done(t Trial) bool {
 	return r.done[t.ID()]
 }
 
-// Append writes the rows of a trial in one write. They are on disk when it returns. After an error the
-// file is as before.
+// Append writes the rows of a trial in one write. They are on disk when it returns. After an error
+// the file is as before.
 func (r *Results) Append(rows []Row) error {
 	var text bytes.Buffer
 	if err := WriteRows(&text, rows); err != nil {

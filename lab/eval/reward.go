@@ -11,8 +11,8 @@ import (
 	"optibfm/tflite"
 )
 
-// Reward is a reward of an observation, in [0, 1]: the product of its factors. It defines a task that the
-// simulator does not have.
+// Reward is a reward of an observation, in [0, 1]: the product of its factors. It defines a task
+// that the simulator does not have.
 type Reward struct {
 	// Task is its name.
 	Task string `yaml:"task"`
@@ -20,8 +20,8 @@ type Reward struct {
 	Factors []Factor `yaml:"factors"`
 }
 
-// Factor is 1 where a channel is within its range. Outside it falls along a Gaussian, to 0.1 at the margin, as
-// dm_control's tolerance does.
+// Factor is 1 where a channel is within its range. Outside it falls along a Gaussian, to 0.1 at the
+// margin, as dm_control's tolerance does.
 type Factor struct {
 	// Channel is the name of a channel of the observation.
 	Channel string `yaml:"channel" json:"channel"`
@@ -36,8 +36,8 @@ func (f Factor) at(x float64) float64 {
 	return math.Pow(0.1, d*d)
 }
 
-// on returns the reward as a function of observations of these channels. Without factors it is that of the
-// rover's task.
+// on returns the reward as a function of observations of these channels. Without factors it is that
+// of the rover's task.
 func (r *Reward) on(channels []tflite.Channel) (func(obs []float32) float64, error) {
 	if len(r.Factors) == 0 {
 		if _, err := rover.Reward(r.Task, make([]float32, len(channels))); err != nil {

@@ -14,29 +14,29 @@ import (
 // Measures of a trial.
 const (
 	MeasureReturn = "return" // sum of the rewards after each step of an episode; x: episode, from 0
-	// MeasurePromised is the return of an episode that the scores of its plans predict, for methods with
-	// scores and models with a known discount; x: episode.
+	// MeasurePromised is the return of an episode that the scores of its plans predict, for methods
+	// with scores and models with a known discount; x: episode.
 	MeasurePromised = "promised"
 
 	MeasureReward = "reward" // mean reward of the steps since the previous row; x: steps so far
 	MeasureLabels = "labels" // labels used so far; x: steps so far
 	MeasureAsked  = "asked"  // requests opened so far; x: steps so far
-	// MeasureLearnt is 1 when the robot announces that it has learnt the task, 0 when labels contradict it; x: steps
-	// so far.
+	// MeasureLearnt is 1 when the robot announces that it has learnt the task, 0 when labels
+	// contradict it; x: steps so far.
 	MeasureLearnt = "learnt"
-	// MeasureChanged is the evidence with which the robot begins the task again ([controller.Evidence]); x: steps so
-	// far.
+	// MeasureChanged is the evidence with which the robot begins the task again
+	// ([controller.Evidence]); x: steps so far.
 	MeasureChanged = "changed"
 	// MeasureKnown and MeasureKnownHigh are the bounds of the appraisal at the end of an episode
 	// ([controller.Interval]), for trials with stop_when_learnt; x: episode.
 	MeasureKnown     = "known"
 	MeasureKnownHigh = "known_high"
-	// MeasureSkill is the skill of the predictions at the end of an episode, less its standard error
-	// ([controller.Evidence.Words]), for trials with stop_when_learnt or relearn; x: episode.
+	// MeasureSkill is the skill of the predictions at the end of an episode, less its standard
+	// error ([controller.Evidence.Words]), for trials with stop_when_learnt or relearn; x: episode.
 	MeasureSkill = "skill"
 
-	// Of the last search of a trial with diagnose_every, with z_r, the z that explains all labelled states of the task
-	// best; x: steps so far.
+	// Of the last search of a trial with diagnose_every, with z_r, the z that explains all labelled
+	// states of the task best; x: steps so far.
 	MeasureTaskDistance = "task_distance" // ‖z_r - ẑ‖_V/β: at most 1 in the confidence set
 	MeasureTaskScore    = "task_score"    // score of z_r
 	MeasurePlanScore    = "plan_score"    // score of the chosen z
@@ -44,8 +44,8 @@ const (
 	MeasureHz = "hz" // ticks per second of processor time, without the simulator; x: ticks
 )
 
-// Row is one number of one trial, with what reproduces it. A results file is a CSV of rows in any order.
-// A trial always has the same rows, except for MeasureHz.
+// Row is one number of one trial, with what reproduces it. A results file is a CSV of rows in any
+// order. A trial always has the same rows, except for MeasureHz.
 type Row struct {
 	Experiment string // name of the protocol's experiment
 	Env        string // "walker", "cheetah", "quadruped", "antmaze", "rover", "go2"
@@ -91,8 +91,8 @@ type readRow struct {
 	end int
 }
 
-// ReadRows reads a results file with its header. The error of a damaged file wraps ErrResults and names
-// the line.
+// ReadRows reads a results file with its header. The error of a damaged file wraps ErrResults and
+// names the line.
 func ReadRows(r io.Reader) (rows []Row, err error) {
 	for row, err := range rowsOf(r) {
 		if err != nil {

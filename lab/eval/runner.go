@@ -33,8 +33,9 @@ type Progress interface {
 // Trials lists the trials of the runner's shard.
 func (r Runner) Trials() []Trial { return r.Shard.of(r.Protocol.Trials()) }
 
-// Run runs the trials that results does not have and appends the rows of each when it ends. When ctx
-// ends, Run drops unfinished trials. After a failed trial the others are run, unless maxFailed failed.
+// Run runs the trials that results does not have and appends the rows of each when it ends. When
+// ctx ends, Run drops unfinished trials. After a failed trial the others are run, unless maxFailed
+// failed.
 func (r Runner) Run(ctx context.Context, results *Results) error {
 	hash, err := r.Protocol.Hash()
 	if err != nil {
@@ -151,7 +152,8 @@ func (p *pool) fail(err error) {
 	p.failed = append(p.failed, err)
 }
 
-// worker runs one trial after the other. It keeps its simulator for trials of the same robot and task.
+// worker runs one trial after the other. It keeps its simulator for trials of the same robot and
+// task.
 type worker struct {
 	*pool
 	robot     Simulator

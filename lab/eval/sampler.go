@@ -6,8 +6,8 @@ import (
 	"optibfm/posterior"
 )
 
-// transposed draws z with R⁻ᵀ instead of R⁻¹, a mistake of another implementation. Experiments measure
-// its cost.
+// transposed draws z with R⁻ᵀ instead of R⁻¹, a mistake of another implementation. Experiments
+// measure its cost.
 type transposed struct {
 	invR  []float64 // of the belief with the hash, [d, d]
 	mean  []float64

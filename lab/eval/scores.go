@@ -24,8 +24,8 @@ type scores struct {
 	learnt   bool
 }
 
-// add appends a row, or replaces the last row of the measure if x is the same. x does not change between
-// the last state of an episode and the first state of the next one.
+// add appends a row, or replaces the last row of the measure if x is the same. x does not change
+// between the last state of an episode and the first state of the next one.
 func (s *scores) add(measure string, x, value float64) {
 	row := s.base
 	row.Measure, row.X, row.Value = measure, x, value
@@ -76,8 +76,8 @@ func (s *scores) addTick(t *controller.Tick) {
 	}
 }
 
-// addPromised adds the row of MeasurePromised. A plan's score is a discounted sum of future rewards, with a total
-// weight of 1/(1-discount).
+// addPromised adds the row of MeasurePromised. A plan's score is a discounted sum of future
+// rewards, with a total weight of 1/(1-discount).
 func (s *scores) addPromised(t *controller.Tick) {
 	if s.promised != 0 && s.discount > 0 {
 		s.add(MeasurePromised, float64(t.Episode), s.promised*(1-s.discount))
@@ -120,7 +120,8 @@ func (s *scores) addBudgets() {
 	}
 }
 
-// addLearnt adds rows at the step at which the robot announces that it has learnt the task, or withdraws that.
+// addLearnt adds rows at the step at which the robot announces that it has learnt the task, or
+// withdraws that.
 func (s *scores) addLearnt(t *controller.Tick) {
 	learnt := t.Flags.Has(controller.FlagLearnt)
 	if learnt == s.learnt {

@@ -12,12 +12,14 @@ import (
 	"optibfm/internal/keys"
 )
 
-// Settings can be varied. Each key has a list of values, and every combination is run. A missing key has
-// its default and is not part of a row's Params. The tag as names the key of the controller whose rule a value obeys.
+// Settings can be varied. Each key has a list of values, and every combination is run. A missing
+// key has its default and is not part of a row's Params. The tag as names the key of the controller
+// whose rule a value obeys.
 type Settings struct {
 	// Belief and planner.
 
-	// Preset is paper (default) or person: controller.PersonConfig. The keys up to hold replace single values.
+	// Preset is paper (default) or person: controller.PersonConfig. The keys up to hold replace
+	// single values.
 	Preset []string `yaml:"preset,omitempty" rule:"paper|person"`
 	// Prior of z is isotropic or task, the model's task prior.
 	Prior []string `yaml:"prior,omitempty" rule:"isotropic|task"`
@@ -40,8 +42,8 @@ type Settings struct {
 
 	// Beta is the weight of the uncertainty bonus of ucb*; default 1.
 	Beta []float64 `yaml:"beta,omitempty" as:"beta.value"`
-	// Sigma is the standard deviation of a label's noise; default that of the preset, and in the preset
-	// paper 0.1 for thompson* and 1 for others.
+	// Sigma is the standard deviation of a label's noise; default that of the preset, and in the
+	// preset paper 0.1 for thompson* and 1 for others.
 	Sigma []float64 `yaml:"sigma,omitempty" as:"sigma"`
 	// Lambda is the prior; default 1.
 	Lambda []float64 `yaml:"lambda,omitempty" as:"lambda"`
@@ -55,7 +57,8 @@ type Settings struct {
 	GradientRate []float64 `yaml:"gradient_rate,omitempty" as:"gradient.learning_rate"`
 	// GradientScale of that rate is relative (default), to ‖z‖/√d, or absolute, as in the paper.
 	GradientScale []string `yaml:"gradient_scale,omitempty" rule:"relative|absolute"`
-	// Sampler of ucb, thompson and their _ep is correct (default) or transposed, a mistake: R⁻ᵀ for R⁻¹.
+	// Sampler of ucb, thompson and their _ep is correct (default) or transposed, a mistake: R⁻ᵀ for
+	// R⁻¹.
 	Sampler []string `yaml:"sampler,omitempty" rule:"correct|transposed"`
 	// ReplanEvery is the number of steps with the same z; default 1.
 	ReplanEvery []int `yaml:"replan_every,omitempty" rule:"[1, 1e6]"`
@@ -63,10 +66,12 @@ type Settings struct {
 	PlanAge []int `yaml:"plan_age,omitempty" rule:"[0, 1000]"`
 	// WarmStart is the number of labelled states in the belief at the start; default 0.
 	WarmStart []int `yaml:"warm_start,omitempty" rule:"[0, 1e7]"`
-	// Moments of Adam in ucb_gradient: reset (default) at the start of an episode, or kept, as in the paper.
+	// Moments of Adam in ucb_gradient: reset (default) at the start of an episode, or kept, as in
+	// the paper.
 	Moments []string `yaml:"moments,omitempty" rule:"reset|kept"`
-	// Draw is how labelled states are drawn: independent (default), as the paper does for the oracle and for
-	// warm starts, or episodes, whole and in random order, as its program does for data efficiency.
+	// Draw is how labelled states are drawn: independent (default), as the paper does for the
+	// oracle and for warm starts, or episodes, whole and in random order, as its program does for
+	// data efficiency.
 	Draw []string `yaml:"draw,omitempty" rule:"independent|episodes"`
 
 	// Labels.
@@ -85,24 +90,25 @@ type Settings struct {
 	Kappa []float64 `yaml:"kappa,omitempty" as:"gate.kappa"`
 	// LabelsPerMinute adapts κ to so many requests per minute of simulated time; 0: κ is kappa.
 	LabelsPerMinute []float64 `yaml:"labels_per_minute,omitempty" as:"gate.labels_per_minute"`
-	// Operator is simple (default), with the flaws below, or person, who reacts, remembers, drifts and
-	// tires in addition. A person has other defaults: mistakes 0.1, silence 0.25, bias 0.2, levels 5. With
-	// comparing it says whether a state is better or worse than the one 2 s before.
+	// Operator is simple (default), with the flaws below, or person, who reacts, remembers, drifts
+	// and tires in addition. A person has other defaults: mistakes 0.1, silence 0.25, bias 0.2,
+	// levels 5. With comparing it says whether a state is better or worse than the one 2 s before.
 	Operator []string `yaml:"operator,omitempty" rule:"simple|person|comparing"`
 	// Noise is the standard deviation of Gaussian noise on each label; default 0.
 	Noise []float64 `yaml:"noise,omitempty" rule:"[0, 1000]"`
 	// MaxLabels is the number of labels after which the operator is silent; 0: no limit.
 	MaxLabels []int `yaml:"max_labels,omitempty" rule:"[0, 1e9]"`
-	// Delay is the time from the state to its label, s; default 0. That of a person is longer by its reaction, 0.3
-	// to 1.5 s. The limit keeps the waiting labels below the 4,096 of a simulated operator, also in the fastest
-	// environment, with 100 steps per second.
+	// Delay is the time from the state to its label, s; default 0. That of a person is longer by
+	// its reaction, 0.3 to 1.5 s. The limit keeps the waiting labels below the 4,096 of a simulated
+	// operator, also in the fastest environment, with 100 steps per second.
 	Delay []float64 `yaml:"delay_s,omitempty" rule:"[0, 39]"`
 	// Mistakes is the probability that good and bad are confused; default 0.
 	Mistakes []float64 `yaml:"mistakes,omitempty" rule:"[0, 1]"`
 	// Silence is the share of each minute in which the operator is away, in [0, 1); default 0.
 	Silence []float64 `yaml:"silence,omitempty" rule:"[0, 0.99]"`
-	// Bias is the generosity of labels, in parts of the rewards' range; default 0. It is added to each
-	// label of a simple operator; a person adds it to its judgement, before it chooses a level.
+	// Bias is the generosity of labels, in parts of the rewards' range; default 0. It is added to
+	// each label of a simple operator; a person adds it to its judgement, before it chooses a
+	// level.
 	Bias []float64 `yaml:"bias,omitempty" rule:"[-100, 100]"`
 	// Levels of labels, evenly spaced over the rewards' range; default 0, exact.
 	Levels []int `yaml:"levels,omitempty" rule:"0|[2, 1000]"`
@@ -113,8 +119,8 @@ type Settings struct {
 	Nonlinearity []float64 `yaml:"nonlinearity,omitempty" rule:"[0, 1e6]"`
 	// Inaccuracy is α in ψ + α·MLP(z), a random network, for ucb, ucb_ep and ucb_sphere; default 0.
 	Inaccuracy []float64 `yaml:"inaccuracy,omitempty" rule:"[0, 1e9]"`
-	// Error is that network: relu (default), as in the paper, with an output of norm 1, or tanh, whose output
-	// has a norm of about √d·0.6.
+	// Error is that network: relu (default), as in the paper, with an output of norm 1, or tanh,
+	// whose output has a norm of about √d·0.6.
 	Error []string `yaml:"error,omitempty" rule:"relu|tanh"`
 
 	// Methods oracle and collected.
@@ -168,8 +174,8 @@ const (
 	drawEpisodes    = "episodes"
 )
 
-// RND as a value of by is random network distillation: episodes of a record, rnd.npz, beside the model's
-// labelled states.
+// RND as a value of by is random network distillation: episodes of a record, rnd.npz, beside the
+// model's labelled states.
 const RND = "rnd"
 
 // The values of operator.
@@ -224,7 +230,8 @@ func (s *Settings) all() []setting {
 	return list
 }
 
-// rules are the rules of the settings: those of their tags, or those of the controller's keys in their tags "as".
+// rules are the rules of the settings: those of their tags, or those of the controller's keys in
+// their tags "as".
 var rules = sync.OnceValue(func() map[string]keys.Rule {
 	all, settings := map[string]keys.Rule{}, reflect.ValueOf(Settings{})
 	for _, f := range keys.Fields(settings) {

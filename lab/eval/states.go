@@ -18,8 +18,9 @@ const (
 	hashKey     = "whole_sha256" // sha256 of their file, 32 bytes
 )
 
-// ReadStates reads an .npz file that scripts/label_states.py wrote: obs [n, O], reward_TASK [n] for each
-// task and, optionally, episode_length [k]. With --part also whole_states [1] and whole_sha256 [32].
+// ReadStates reads an .npz file that scripts/label_states.py wrote: obs [n, O], reward_TASK [n] for
+// each task and, optionally, episode_length [k]. With --part also whole_states [1] and whole_sha256
+// [32].
 func ReadStates(path, task string, obs int) (*oracle.States, error) {
 	archive, err := npz.ReadFile(path)
 	if err != nil {
@@ -107,9 +108,9 @@ func readEpisodes(archive npz.Archive, n int) ([]int, error) {
 	return episodes, nil
 }
 
-// drawStates returns n of the states, independent ones without replacement, or whole episodes in random
-// order, the last one cut. With the same random numbers, the first n states of a larger draw are those of a
-// draw of n.
+// drawStates returns n of the states, independent ones without replacement, or whole episodes in
+// random order, the last one cut. With the same random numbers, the first n states of a larger draw
+// are those of a draw of n.
 func drawStates(s *oracle.States, n int, draw string, random *rand.Rand) (*oracle.States, error) {
 	if err := checkEnough(s, n); err != nil {
 		return nil, err
@@ -147,8 +148,8 @@ func checkEnough(s *oracle.States, n int) error {
 	return nil
 }
 
-// episodeStarts returns the first row of each episode, then the number of rows. An independent state is an
-// episode of one.
+// episodeStarts returns the first row of each episode, then the number of rows. An independent
+// state is an episode of one.
 func episodeStarts(s *oracle.States) []int {
 	starts := make([]int, 1, len(s.Reward)+1)
 	if len(s.Episodes) == 0 {

@@ -29,8 +29,8 @@ type trialRun struct {
 	diagnosis *diagnosis // nil: none
 }
 
-// runTrial runs a trial on an open robot, halts the robot and returns the trial's rows. base has the
-// fields that all rows share.
+// runTrial runs a trial on an open robot, halts the robot and returns the trial's rows. base has
+// the fields that all rows share.
 func runTrial(
 	ctx context.Context, t Trial, run Run, lib *library, robot Simulator, base Row,
 ) (rows []Row, err error) {
@@ -91,8 +91,8 @@ func (r *trialRun) newStepper(bundle *tflite.Bundle, limit uint32, seed uint64) 
 	}, agent.Arm(0)
 }
 
-// collect infers z from the labels of a record or of another method that runs first. The first n labels
-// are the same for any larger number.
+// collect infers z from the labels of a record or of another method that runs first. The first n
+// labels are the same for any larger number.
 func (r *trialRun) collect(ctx context.Context, bundle *tflite.Bundle) ([]float64, error) {
 	labels, err := r.collectLabels(ctx, bundle)
 	if err != nil {

@@ -32,7 +32,8 @@ type Worlds struct {
 // ErrPython is wrapped by the error of an interpreter that cannot serve the environments.
 var ErrPython = errors.New("eval: python")
 
-// bridgeTimeoutMS is far above any step of a simulator, startTimeoutMS far above its start, also on a busy machine.
+// bridgeTimeoutMS is far above any step of a simulator, startTimeoutMS far above its start, also on
+// a busy machine.
 const (
 	bridgeTimeoutMS = 60_000
 	startTimeoutMS  = 600_000

@@ -122,7 +122,8 @@ func rewardOf(t *controller.Tick) float32 {
 	return float32(math.NaN())
 }
 
-// writeStates writes the observations that have a reward as labelled states: obs [n, O] and reward_TASK [n].
+// writeStates writes the observations that have a reward as labelled states: obs [n, O] and
+// reward_TASK [n].
 func (r *recorder) writeStates(path, task string) error {
 	o := len(r.spec.Obs)
 	var obs, reward []float32

@@ -71,8 +71,9 @@ type session struct {
 	late     atomic.Bool // the driver hung
 }
 
-// Run records transitions of the robot of file until there are enough, ctx is done or the robot stops, and
-// writes them. in is the operator who arms a real robot. progress receives the state of the recording.
+// Run records transitions of the robot of file until there are enough, ctx is done or the robot
+// stops, and writes them. in is the operator who arms a real robot. progress receives the state of
+// the recording.
 func Run(ctx context.Context, file configs.File, c Config, in io.Reader, out, progress io.Writer) (err error) {
 	if err := c.validate(); err != nil {
 		return err
@@ -227,8 +228,8 @@ var (
 	errStuck = errors.New("the driver hangs; the robot was halted beside it, if it has a second path")
 )
 
-// stuckGrace is how long a driver may hang before the process ends without it. Its end triggers the device's
-// deadman.
+// stuckGrace is how long a driver may hang before the process ends without it. Its end triggers the
+// device's deadman.
 const stuckGrace = time.Second
 
 // drive records a robot in real time.

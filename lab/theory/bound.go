@@ -6,10 +6,11 @@ import (
 	"optibfm/controller"
 )
 
-// Bound is an upper bound of the regret of an episode-level ucb, whose z has the highest upper confidence
-// bound at the start of every episode. The regret exceeds it in any episode with probability at most
-// δ + δ′. All constants are included, so that it can be compared with a measured regret. T_k is the length
-// of episode k, N the number of labels, w = 1/σ² the weight of each:
+// Bound is an upper bound of the regret of an episode-level ucb, whose z has the highest upper
+// confidence bound at the start of every episode. The regret exceeds it in any episode with
+// probability at most δ + δ′. All constants are included, so that it can be compared with a
+// measured regret. T_k is the length of episode k, N the number of labels, w = 1/σ² the weight of
+// each:
 //
 //	R_n ≤ 2β_n [ 2σ √(A_n Γ_n) + 2 (L/√λ) (1+γ)/(1-γ) log 1/δ′ ]
 //
@@ -19,9 +20,9 @@ import (
 //
 // A_n and N grow like n, so the bound grows like d √n log n. Proof, in four steps:
 //
-//  1. Optimism. While z* is in the confidence sets, V*(s₀) is at most the bound of the chosen policy,
-//     ψ_kᵀẑ + β_k‖ψ_k‖, so that the regret of the episode is at most 2β_k‖ψ_k‖, norms in V_k⁻¹, the
-//     belief at its start. Trace.Realised is the sum of these.
+//  1. Optimism. While z* is in the confidence sets, V*(s₀) is at most the bound of the chosen
+//     policy, ψ_kᵀẑ + β_k‖ψ_k‖, so that the regret of the episode is at most 2β_k‖ψ_k‖, norms in
+//     V_k⁻¹, the belief at its start. Trace.Realised is the sum of these.
 //  2. From ψ to states. ψ_k is the expected sum of φ over the episode, hence
 //     ‖ψ_k‖ ≤ E Y_k, Y_k = Σ_t ‖φ(s_t)‖.
 //  3. From expectations to samples. No term of Y_k exceeds B = L/√λ, and
@@ -34,9 +35,9 @@ import (
 //     chord, and Σ log(1+q_k) ≤ log(det V/λ^d) ≤ Γ_n, since det(I+M) ≥ 1+tr M. What
 //     remains is Cauchy-Schwarz.
 //
-// The confidence sets are those of Abbasi-Yadkori, Pál and Szepesvári (2011). Optimism and the elliptical
-// potential are the standard proof for linear bandits, which Rupf et al. (2025) use for behaviour
-// foundation models.
+// The confidence sets are those of Abbasi-Yadkori, Pál and Szepesvári (2011). Optimism and the
+// elliptical potential are the standard proof for linear bandits, which Rupf et al. (2025) use for
+// behaviour foundation models.
 type Bound struct {
 	dim              int
 	gamma, length    float64 // length: L

@@ -63,8 +63,8 @@ type checker struct {
 	coverEpisodes, regretEpisodes int
 }
 
-// Check measures everything and returns a report, which is the same for the same configuration on the
-// same machine. It stops when ctx ends.
+// Check measures everything and returns a report, which is the same for the same configuration on
+// the same machine. It stops when ctx ends.
 func Check(ctx context.Context, cfg Config) (Report, error) {
 	c, err := newChecker(ctx, cfg)
 	if err != nil {
@@ -144,8 +144,8 @@ func (c *checker) each(n int, work func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// trials runs n trials of a method on a family. Run i has the same process, task and random numbers for
-// every method.
+// trials runs n trials of a method on a family. Run i has the same process, task and random numbers
+// for every method.
 func (c *checker) trials(family Family, n int, method method) ([]Trace, error) {
 	traces := make([]Trace, n)
 	err := c.each(n, func(i int) (err error) {
@@ -191,8 +191,8 @@ type method struct {
 	sets     []posterior.Schedule
 }
 
-// ucb returns the program's default with the β of the theorem, the noise of the experiments and one plan
-// for each episode.
+// ucb returns the program's default with the β of the theorem, the noise of the experiments and one
+// plan for each episode.
 func ucb(delta float64, episodes int) method {
 	cfg := controller.DefaultConfig()
 	cfg.Sigma, cfg.Replan = noise, 0
@@ -335,9 +335,9 @@ func (c *checker) regret() error {
 	return nil
 }
 
-// worstTask measures the √n growth. For a single task the gaps between policies are fixed, and the regret
-// grows more slowly in the end; the bound is about the worst task for each n. So worstTask runs tasks
-// with ever smaller gaps and takes the worst for each n.
+// worstTask measures the √n growth. For a single task the gaps between policies are fixed, and the
+// regret grows more slowly in the end; the bound is about the worst task for each n. So worstTask
+// runs tasks with ever smaller gaps and takes the worst for each n.
 func (c *checker) worstTask() error {
 	runs := max(20, c.cfg.Runs/20)
 	for _, m := range []method{

@@ -12,8 +12,8 @@ import (
 //
 //	max over π and ‖z - ẑ‖_V ≤ β of ψ^π(s)ᵀz  =  max over π of ψ^π(s)ᵀẑ + β‖ψ^π(s)‖_{V⁻¹}
 //
-// Its z is that of the maximum, ẑ + β V⁻¹ψ/‖ψ‖_{V⁻¹}, for which π is optimal from s. Exact implements
-// controller.Plans for one goroutine.
+// Its z is that of the maximum, ẑ + β V⁻¹ψ/‖ψ‖_{V⁻¹}, for which π is optimal from s. Exact
+// implements controller.Plans for one goroutine.
 type Exact struct {
 	solution *Solution
 	schedule posterior.Schedule

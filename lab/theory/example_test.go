@@ -7,8 +7,8 @@ import (
 	"optibfm/lab/theory"
 )
 
-// An optimistic robot finds the best of eight rooms. One that follows the mean of its belief stays in a
-// good one.
+// An optimistic robot finds the best of eight rooms. One that follows the mean of its belief stays
+// in a good one.
 func ExampleTrial() {
 	solution, err := theory.Solve(theory.Fork(3))
 	if err != nil {

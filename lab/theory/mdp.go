@@ -14,9 +14,9 @@ const MaxPolicies = 4096
 // ErrMDP is wrapped by every error about a decision process.
 var ErrMDP = errors.New("theory: mdp")
 
-// MDP is a finite Markov decision process with features of its states. After each step an episode ends
-// with probability 1-Gamma, so the expected undiscounted return of an episode is the discounted value of
-// its first state.
+// MDP is a finite Markov decision process with features of its states. After each step an episode
+// ends with probability 1-Gamma, so the expected undiscounted return of an episode is the
+// discounted value of its first state.
 type MDP struct {
 	States, Actions, Dim int
 
@@ -26,9 +26,9 @@ type MDP struct {
 	Start []float64 // distribution of an episode's first state, [States]
 }
 
-// Random returns a process of 10 states, 2 actions and 4 features. Each action leads to one of three
-// states, and an episode starts in any state, so that every policy visits all states. The largest ‖φ‖
-// is 1.
+// Random returns a process of 10 states, 2 actions and 4 features. Each action leads to one of
+// three states, and an episode starts in any state, so that every policy visits all states. The
+// largest ‖φ‖ is 1.
 func Random(seed uint64) MDP { return randomOf(seed, 4, 0.8) }
 
 func randomOf(seed uint64, dim int, gamma float64) MDP {
@@ -57,9 +57,9 @@ func randomOf(seed uint64, dim int, gamma float64) MDP {
 	return m
 }
 
-// Fork returns a tree of corridors with 15 states, 2 actions and 4 features: a linear bandit of eight
-// arms. Three decisions lead from the root to one of eight rooms, where the episode stays. Corridors have
-// zero features, rooms random ones of norm 1. Only the end of an episode is random.
+// Fork returns a tree of corridors with 15 states, 2 actions and 4 features: a linear bandit of
+// eight arms. Three decisions lead from the root to one of eight rooms, where the episode stays.
+// Corridors have zero features, rooms random ones of norm 1. Only the end of an episode is random.
 func Fork(seed uint64) MDP { return forkOf(seed, 4, 0.8) }
 
 func forkOf(seed uint64, dim int, gamma float64) MDP {

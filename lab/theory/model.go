@@ -7,9 +7,9 @@ import (
 	"optibfm/tflite"
 )
 
-// Model is the perfect behaviour foundation model of a process: exact features, the optimal policy of
-// every z and its exact successor features. An observation is the number of the state. An action is the
-// number of the choice, scaled to [-1, 1]. The ensemble has one member.
+// Model is the perfect behaviour foundation model of a process: exact features, the optimal policy
+// of every z and its exact successor features. An observation is the number of the state. An action
+// is the number of the choice, scaled to [-1, 1]. The ensemble has one member.
 type Model struct {
 	solution *Solution
 	policy   int       // the last one: where policy iteration starts from

@@ -130,7 +130,8 @@ func TestExact_HasTheGreatestUpperBound(t *testing.T) {
 		exact, err := NewExact(s, method.config, confidence(method.config))
 		fatal.If(t, err)
 		plan := offer(t, exact, 2, b)
-		// The z of the plan is on the edge of the confidence set, and the value of its policy is the score.
+		// The z of the plan is on the edge of the confidence set, and the value of its policy is
+		// the score.
 		mean := make([]float64, m.Dim)
 		b.Mean(mean)
 		diff := mat.NewVecDense(m.Dim, nil)

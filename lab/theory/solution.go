@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Solution has the successor features of every deterministic policy of a process, each from a linear
-// system. It is read-only after Solve, and goroutines may share it.
+// Solution has the successor features of every deterministic policy of a process, each from a
+// linear system. It is read-only after Solve, and goroutines may share it.
 //
-// The features of a step are those of the state that it leads to, as in a forward-backward model and in
-// the return of an episode:
+// The features of a step are those of the state that it leads to, as in a forward-backward model
+// and in the return of an episode:
 //
 //	ψ^π(s) = E Σ_{t ≥ 1} γ^(t-1) φ(s_t),   ψ^π = P_π (Φ + γ ψ^π)
 type Solution struct {
@@ -125,12 +125,12 @@ func (s *Solution) gainOf(policy, decision, action int) []float64 {
 	return s.gain[at : at+s.mdp.Dim : at+s.mdp.Dim]
 }
 
-// tie is the smallest gain, relative to the largest value, for which an action replaces another. A smaller
-// gain is rounding and could make the iteration cycle.
+// tie is the smallest gain, relative to the largest value, for which an action replaces another. A
+// smaller gain is rounding and could make the iteration cycle.
 const tie = 1e-13
 
-// Optimal returns the policy that is optimal for the rewards φ(s)ᵀz in every state, by policy iteration
-// from the policy `from`, which also decides between equal actions.
+// Optimal returns the policy that is optimal for the rewards φ(s)ᵀz in every state, by policy
+// iteration from the policy `from`, which also decides between equal actions.
 func (s *Solution) Optimal(z []float64, from int) int {
 	policy, least := from, tie*s.reach*norm(z)
 	for range s.policies {

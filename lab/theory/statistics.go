@@ -15,8 +15,8 @@ const Confidence = 0.95
 // Interval is an estimate with its confidence interval.
 type Interval struct{ Value, Low, High float64 }
 
-// Share returns the share of successes in n trials with its Clopper-Pearson interval, whose coverage is
-// at least Confidence for every n and every share.
+// Share returns the share of successes in n trials with its Clopper-Pearson interval, whose
+// coverage is at least Confidence for every n and every share.
 func Share(successes, n int) Interval {
 	k, tail := float64(successes), (1-Confidence)/2
 	i := Interval{Value: k / float64(n), High: 1}
@@ -32,16 +32,16 @@ func Share(successes, n int) Interval {
 // resamples of a bootstrap.
 const resamples = 1000
 
-// Exponent fits p in curve ~ x^p by least squares on the logarithm of the mean curve at the indices `at`.
-// The interval is a seeded percentile bootstrap over curves.
+// Exponent fits p in curve ~ x^p by least squares on the logarithm of the mean curve at the indices
+// `at`. The interval is a seeded percentile bootstrap over curves.
 func Exponent(curves [][]float64, at []int, seed uint64) Interval {
 	return bootstrap(len(curves), seed, func(chosen []int) float64 {
 		return slope(at, func(index int) float64 { return mean(curves, chosen, index) })
 	})
 }
 
-// worstExponent is Exponent of the highest mean over tasks at each index. The bootstrap resamples run i
-// of all tasks together.
+// worstExponent is Exponent of the highest mean over tasks at each index. The bootstrap resamples
+// run i of all tasks together.
 func worstExponent(byTask [][]Trace, at []int, seed uint64) Interval {
 	tasks := make([][][]float64, len(byTask))
 	for i, traces := range byTask {
@@ -82,7 +82,8 @@ func bootstrap(n int, seed uint64, statistic func(chosen []int) float64) Interva
 	}
 }
 
-// slope returns the slope of log y over the logarithm of the number of episodes, without points of y = 0.
+// slope returns the slope of log y over the logarithm of the number of episodes, without points of
+// y = 0.
 func slope(at []int, y func(index int) float64) float64 {
 	var xs, ys []float64
 	for _, index := range at {

@@ -13,8 +13,8 @@ import (
 )
 
 // Trial is one robot that infers one task with the code of the program: controller.Agent with
-// controller.Planner in lockstep, the simulated operator, who labels every state, and the belief and
-// schedules of package posterior.
+// controller.Planner in lockstep, the simulated operator, who labels every state, and the belief
+// and schedules of package posterior.
 type Trial struct {
 	Solution *Solution
 	Task     Task
@@ -24,8 +24,8 @@ type Trial struct {
 	Episodes int
 	Seed     uint64 // of the robot, the operator and the planner
 
-	// Sets are schedules whose confidence sets are compared with z* in every tick. They do not influence
-	// the robot.
+	// Sets are schedules whose confidence sets are compared with z* in every tick. They do not
+	// influence the robot.
 	Sets []posterior.Schedule
 	// Slip is δ′ of the closed bound, see Bound.
 	Slip float64
@@ -37,16 +37,16 @@ type Trace struct {
 	// with their nonlinear part. If z changes within an episode, it is the sum of V*(s) - Q*(s, a)
 	// over the steps, with the same expectation.
 	Regret []float64
-	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans: a bound of the regret while z* is in every
-	// confidence set. Only for ucb with β, one plan for each episode and linear rewards.
+	// Realised is the sum of 2β‖ψ(s₀)‖_{V⁻¹} over the plans: a bound of the regret while z* is in
+	// every confidence set. Only for ucb with β, one plan for each episode and linear rewards.
 	Realised []float64
 	// Closed is Bound after each episode, for the same trials.
 	Closed []float64
-	// Ratio is the largest ‖z* - ẑ‖_V/β of each of Trial.Sets. At most 1: z* was in all its confidence
-	// sets.
+	// Ratio is the largest ‖z* - ẑ‖_V/β of each of Trial.Sets. At most 1: z* was in all its
+	// confidence sets.
 	Ratio []float64
-	// Left is the number of labels at which z* was outside for the first time, of each of Trial.Sets;
-	// -1: never.
+	// Left is the number of labels at which z* was outside for the first time, of each of
+	// Trial.Sets; -1: never.
 	Left []int
 	// Plans and Optimistic count the plans of ucb, and those with a score of at least V*(s).
 	Plans, Optimistic int

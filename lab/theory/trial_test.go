@@ -66,8 +66,8 @@ func TestTrial_RegretIsNonNegativeAndZeroForTheOracle(t *testing.T) {
 	}
 }
 
-// The regret in values at the start of an episode and the sum over its steps have the same expectation
-// (performance difference lemma).
+// The regret in values at the start of an episode and the sum over its steps have the same
+// expectation (performance difference lemma).
 func TestTrial_BothMeasuresOfRegretAgree(t *testing.T) {
 	const episodes = 5000
 	method := ucb(0.1, episodes).strategy(controller.Fixed)

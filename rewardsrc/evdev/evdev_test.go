@@ -324,7 +324,8 @@ func TestOpen_RefusesUnusableDevice(t *testing.T) {
 	}
 }
 
-// TestAxis_IsNotThatOfAMotionSensor connects a gamepad after its other nodes, which have the same numbers and axes.
+// TestAxis_IsNotThatOfAMotionSensor connects a gamepad after its other nodes, which have the same
+// numbers and axes.
 func TestAxis_IsNotThatOfAMotionSensor(t *testing.T) {
 	for name, property := range map[string]uint16{"motion sensor": 6, "touchpad": 0, "touch screen": 1} {
 		machine := evdevtest.Machine{Dir: t.TempDir()}

@@ -32,8 +32,9 @@ const (
 	propAccelerometer = 6 // a motion sensor
 )
 
-// steered reports whether a person deflects the axes of a device and lets them go, as of a gamepad or pedal. Gamepads
-// have further nodes with the same axes: a motion sensor, which streams, and a touchpad, which keeps the last position.
+// steered reports whether a person deflects the axes of a device and lets them go, as of a gamepad
+// or pedal. Gamepads have further nodes with the same axes: a motion sensor, which streams, and a
+// touchpad, which keeps the last position.
 func (i *Info) steered() bool {
 	return !i.Props.Has(propPointer) && !i.Props.Has(propDirect) && !i.Props.Has(propAccelerometer)
 }

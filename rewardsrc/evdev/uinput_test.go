@@ -19,7 +19,8 @@ import (
 	"optibfm/rewardsrc/rewardsrctest"
 )
 
-// plugKernel connects a device that has the keys of pad, and with limits its axis, until the test ends.
+// plugKernel connects a device that has the keys of pad, and with limits its axis, until the test
+// ends.
 func plugKernel(t *testing.T, info evdev.Info, limits *evdev.Range) *evdevtest.Uinput {
 	t.Helper()
 	if _, err := os.Stat("/dev/uinput"); err != nil {

@@ -94,8 +94,8 @@ func (s *Store) configure(camera *webcam.Webcam) (encode func([]byte) ([]byte, e
 	return func(raw []byte) ([]byte, error) { return encodeYUYV(raw, width, height) }, nil
 }
 
-// nearestSize returns the size of a camera that is nearest to the configured one. SetImageFormat of the library
-// returns the requested size, not the granted one.
+// nearestSize returns the size of a camera that is nearest to the configured one. SetImageFormat of
+// the library returns the requested size, not the granted one.
 func nearestSize(sizes []webcam.FrameSize, width, height int) (w, h int) {
 	w, h = width, height
 	best := math.MaxInt

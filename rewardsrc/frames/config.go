@@ -16,14 +16,15 @@ type Config struct {
 	Camera string `yaml:"camera"`
 	// URL is an MJPEG stream or a picture over HTTP: http://host/path, or unix:/path/of/socket.
 	URL string `yaml:"url"`
-	// Width and height are the size of a camera's picture in pixels. The camera may choose another size.
+	// Width and height are the size of a camera's picture in pixels. The camera may choose another
+	// size.
 	Width int `yaml:"width" rule:"[16, 4096]"`
 	// Height is the height of a camera's picture in pixels.
 	Height int `yaml:"height" rule:"[16, 4096]"`
 	// RateHz is the largest number of frames a second.
 	RateHz float64 `yaml:"rate_hz" rule:"[0.1, 60]"`
-	// DelayMS is the age of a frame when it arrives, for sources that do not send its time: some network
-	// cameras need half a second.
+	// DelayMS is the age of a frame when it arrives, for sources that do not send its time: some
+	// network cameras need half a second.
 	DelayMS float64 `yaml:"delay_ms" rule:"[0, 10000]"`
 }
 

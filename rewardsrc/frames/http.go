@@ -69,7 +69,8 @@ func (s *Store) client() (*http.Client, string) {
 	return &http.Client{Transport: transport, CheckRedirect: sameServer}, "http://robot/"
 }
 
-// sameServer refuses to follow a server to another one: the robot may reach servers that the camera may not.
+// sameServer refuses to follow a server to another one: the robot may reach servers that the camera
+// may not.
 func sameServer(to *http.Request, via []*http.Request) error {
 	if from := via[0].URL; to.URL.Scheme != from.Scheme || to.URL.Host != from.Host {
 		return fmt.Errorf("it redirects to %.200q, another server; set the url to that address if it is the camera",
@@ -122,7 +123,8 @@ func (s *Store) fetch(
 	}
 }
 
-// store reads one picture. Without its length, that of a stream is complete when the next one begins.
+// store reads one picture. Without its length, that of a stream is complete when the next one
+// begins.
 func (s *Store) store(from io.Reader, header textproto.MIMEHeader, put func(int64, encoder) error) error {
 	limit := int64(maxBytes + 1)
 	if length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && length >= 0 {

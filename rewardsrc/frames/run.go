@@ -48,7 +48,8 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// receive opens the source and stores its frames until an error, or until the last watcher has left.
+// receive opens the source and stores its frames until an error, or until the last watcher has
+// left.
 func (s *Store) receive(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -87,8 +88,8 @@ type badPictures struct {
 	last  error
 }
 
-// skip returns the error of a picture only if too many in a row were bad. A reason without a picture, or
-// of more than one, is a problem before that.
+// skip returns the error of a picture only if too many in a row were bad. A reason without a
+// picture, or of more than one, is a problem before that.
 func (b *badPictures) skip(err error) error {
 	if err == nil {
 		b.row, b.good = 0, true
@@ -137,7 +138,8 @@ func (s *Store) endUnwatched(ctx context.Context, cancel context.CancelCauseFunc
 // encoder returns a JPEG picture.
 type encoder func() ([]byte, error)
 
-// Limit returns a function that selects frames by the time of their capture, at most rateHz of them.
+// Limit returns a function that selects frames by the time of their capture, at most rateHz of
+// them.
 func Limit(rateHz float64) func(at int64) bool {
 	period := int64(min(float64(time.Second)/rateHz, 1e15))
 	var next int64

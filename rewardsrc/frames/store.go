@@ -85,7 +85,8 @@ func (s *Store) setProblem(err error) {
 	}
 }
 
-// After returns the frames that were captured after a time, the oldest first. The caller does not change them.
+// After returns the frames that were captured after a time, the oldest first. The caller does not
+// change them.
 func (s *Store) After(at int64) []Frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 	"optibfm/rewardsrc/rewardsrctest"
 )
 
-// lineBoard is a chip of the kernel with a button at line 3, which pulls it low, and outputs at 5 and 6.
+// lineBoard is a chip of the kernel with a button at line 3, which pulls it low, and outputs at 5
+// and 6.
 type lineBoard struct {
 	*cp2112test.Adapter
 	t *testing.T

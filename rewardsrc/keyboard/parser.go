@@ -155,7 +155,8 @@ const (
 	others  = 2 | 8 | 16 | 32 // Alt, Super, Hyper, Meta
 )
 
-// otherKey reads the parameters 27;MODIFIERS;CODE of xterm's modifyOtherKeys. The code has the effect of Shift.
+// otherKey reads the parameters 27;MODIFIERS;CODE of xterm's modifyOtherKeys. The code has the
+// effect of Shift.
 func otherKey(params string) (Key, bool) {
 	fields := strings.Split(params, ";")
 	if len(fields) != 3 {
@@ -164,8 +165,9 @@ func otherKey(params string) (Key, bool) {
 	return keyWith(number(fields[2]), number(fields[1])-1)
 }
 
-// protocolKey reads the parameters CODE:SHIFTED:LATIN;MODIFIERS:EVENT;TEXT of kitty's protocol, of which only
-// the first is required. The code is that without Shift: a shifted key counts only if its character is there.
+// protocolKey reads the parameters CODE:SHIFTED:LATIN;MODIFIERS:EVENT;TEXT of kitty's protocol, of
+// which only the first is required. The code is that without Shift: a shifted key counts only if
+// its character is there.
 func protocolKey(params string) (Key, bool) {
 	fields := strings.Split(params+";;", ";")
 	codes, state, text := strings.Split(fields[0]+"::", ":"), strings.Split(fields[1]+":", ":"), fields[2]

@@ -83,7 +83,8 @@ func (d *device) Open(p *panel.Panel) (panel.Conn, error) {
 	return &conn{d, p, fd}, nil
 }
 
-// conn is a panel.Conn without events: it looks for presses where other devices look after their lamp.
+// conn is a panel.Conn without events: it looks for presses where other devices look after their
+// lamp.
 type conn struct {
 	*device
 	panel *panel.Panel

@@ -37,9 +37,11 @@ type Config struct {
 	// rewards before its press, weighted by exp(-age/memory_s). 0: exactly the labelled state.
 	MemoryS float64 `yaml:"memory_s" rule:"[0, 3600]"`
 	// Relative is the share of the recent average reward that the operator subtracts, in [0, 1].
-	// 0 judges the reward, 1 only the difference; an average robot then gets the middle of the range.
+	// 0 judges the reward, 1 only the difference; an average robot then gets the middle of the
+	// range.
 	Relative float64 `yaml:"relative" rule:"[0, 1]"`
-	// RelativeS is the time constant of that average, in [0, 86400] seconds, above 0 if relative is.
+	// RelativeS is the time constant of that average, in [0, 86400] seconds, above 0 if relative
+	// is.
 	RelativeS float64 `yaml:"relative_s" rule:"[0, 86400]"`
 	// CompareS makes the operator compare the labelled state with the one compare_s before, in
 	// [0, 3600] seconds, at most 1022 ticks. It cannot tell differences below 5 % of the range. Set
@@ -67,32 +69,34 @@ type Config struct {
 	Absence Absence `yaml:"absence"`
 	// Fatigue lets the operator answer less often.
 	Fatigue Fatigue `yaml:"fatigue"`
-	// MaxLabels is the number of labels after which the operator is silent, in [0, 1e9]. 0: no limit.
+	// MaxLabels is the number of labels after which the operator is silent, in [0, 1e9]. 0: no
+	// limit.
 	MaxLabels int `yaml:"max_labels" rule:"[0, 1e9]"`
 	// Seed of everything random: reactions, drift, mistakes, noise, absences and fatigue.
 	Seed uint64 `yaml:"seed" rule:"[0, inf)"`
 }
 
-// Drift is a random walk of the zero of the operator's judgement, in units of reward. It is added to the
-// judged reward, before mistakes and levels. The zero value means none.
+// Drift is a random walk of the zero of the operator's judgement, in units of reward. It is added
+// to the judged reward, before mistakes and levels. The zero value means none.
 type Drift struct {
 	// Start is the zero at first, in [-1e6, 1e6]; above 0: the operator is generous.
 	Start float64 `yaml:"start" rule:"[-1e6, 1e6]"`
-	// MinuteStd is the standard deviation of the walk after one minute, in [0, 1e6]. It grows with the
-	// square root of time.
+	// MinuteStd is the standard deviation of the walk after one minute, in [0, 1e6]. It grows with
+	// the square root of time.
 	MinuteStd float64 `yaml:"minute_std" rule:"[0, 1e6]"`
-	// Bound is the largest distance from start, where the walk is reflected, in [0, 1e6]; above 0 if
-	// minute_std is.
+	// Bound is the largest distance from start, where the walk is reflected, in [0, 1e6]; above 0
+	// if minute_std is.
 	Bound float64 `yaml:"bound" rule:"[0, 1e6]"`
 }
 
-// Fatigue lowers the probability of a label to 0.5^(n/half_life), where n counts the recent labels, each
-// weighted by exp(-age/recovery_s). The zero value means none.
+// Fatigue lowers the probability of a label to 0.5^(n/half_life), where n counts the recent labels,
+// each weighted by exp(-age/recovery_s). The zero value means none.
 type Fatigue struct {
-	// HalfLife is the number of recent labels that halves the probability, in [0, 1e6]. 0: no fatigue.
+	// HalfLife is the number of recent labels that halves the probability, in [0, 1e6]. 0: no
+	// fatigue.
 	HalfLife float64 `yaml:"half_life" rule:"[0, 1e6]"`
-	// RecoveryS is the time constant of recovery, also during absences, in [0, 86400] seconds, above 0 if
-	// half_life is.
+	// RecoveryS is the time constant of recovery, also during absences, in [0, 86400] seconds,
+	// above 0 if half_life is.
 	RecoveryS float64 `yaml:"recovery_s" rule:"[0, 86400]"`
 }
 

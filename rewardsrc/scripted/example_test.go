@@ -31,8 +31,8 @@ func Example() {
 	// Output: tick 8: request 1 about tick 3: 0.3
 }
 
-// A person is asked about a bad moment. The robot becomes good before the person presses, so the label is good:
-// the person judges what it remembers at the press.
+// A person is asked about a bad moment. The robot becomes good before the person presses, so the
+// label is good: the person judges what it remembers at the press.
 func Example_person() {
 	cfg := scripted.DefaultConfig()
 	cfg.Mode, cfg.Levels = scripted.WhenAsked, 5

@@ -153,8 +153,8 @@ func (o *Operator) pressUnasked(seen moment) {
 	}
 }
 
-// newPress returns a press with its reaction, mistake and noise. It always draws all of them, also if the
-// press is lost, so that operators with the same seed differ only by their weaknesses.
+// newPress returns a press with its reaction, mistake and noise. It always draws all of them, also
+// if the press is lost, so that operators with the same seed differ only by their weaknesses.
 func (o *Operator) newPress(kind rewardsrc.Kind, tick uint64, at int64, reward float64) press {
 	p := press{Label: rewardsrc.Label{Kind: kind, Tick: tick, At: at + o.reaction.draw()}, reward: reward}
 	if kind.Teaches() {
@@ -204,7 +204,8 @@ func (o *Operator) decide() {
 	o.open.wanted = o.gives(o.open.answer)
 }
 
-// judgement returns the kind of the label of a tick, and its reward or, for a comparison, the difference.
+// judgement returns the kind of the label of a tick, and its reward or, for a comparison, the
+// difference.
 func (o *Operator) judgement(tick uint64) (kind rewardsrc.Kind, reward float64) {
 	seen := o.history[tick%historyLen]
 	if !seen.seen || seen.tick != tick || !seen.ok {
@@ -221,7 +222,8 @@ func (o *Operator) judgement(tick uint64) (kind rewardsrc.Kind, reward float64) 
 	return rewardsrc.Comparison, difference
 }
 
-// leastDifference is the least difference that an operator sees, in parts of the range of the reward.
+// leastDifference is the least difference that an operator sees, in parts of the range of the
+// reward.
 const leastDifference = 0.05
 
 // lastUntil returns the last moment at or before a time and before a tick.
@@ -272,7 +274,8 @@ func (o *Operator) Poll(dst []rewardsrc.Label) int {
 	return n
 }
 
-// judgeBefore gives the presses before a time their values: the operator judges what it saw until then.
+// judgeBefore gives the presses before a time their values: the operator judges what it saw until
+// then.
 func (o *Operator) judgeBefore(at int64) {
 	if a := &o.open.answer; o.open.wanted && o.open.decided && !o.open.judged && a.At < at {
 		o.judge(a)

@@ -66,8 +66,8 @@ func (t *tiredness) willing(at int64) bool {
 
 func (t *tiredness) pressed() { t.recent++ }
 
-// reaction draws reaction times. Their logarithm has a normal distribution, cut at two standard deviations:
-// at shortest and longest.
+// reaction draws reaction times. Their logarithm has a normal distribution, cut at two standard
+// deviations: at shortest and longest.
 type reaction struct {
 	shortest, longest float64 // seconds; longest 0: none
 	random            *rand.Rand

@@ -19,8 +19,8 @@ type scene struct {
 	asked  bool
 }
 
-// randomScenes returns n ticks with rewards in [-1, 1], uneven in time, some without a reward, and a request each
-// second about a tick that has one.
+// randomScenes returns n ticks with rewards in [-1, 1], uneven in time, some without a reward, and
+// a request each second about a tick that has one.
 func randomScenes(n int) []scene {
 	random := rand.New(rand.NewPCG(1, 2))
 	list, at, next := make([]scene, n), int64(0), second
@@ -306,8 +306,8 @@ func TestOperator_GenerosityStaysOnTheLevels(t *testing.T) {
 	}
 }
 
-// TestOperator_WeaknessesHaveTheirOwnRandomNumbers adds one weakness after the other. With a reward of 0.9, a label
-// below 0.5 is a mistake.
+// TestOperator_WeaknessesHaveTheirOwnRandomNumbers adds one weakness after the other. With a reward
+// of 0.9, a label below 0.5 is a mistake.
 func TestOperator_WeaknessesHaveTheirOwnRandomNumbers(t *testing.T) {
 	var scenes []scene
 	for i := range int64(1500) {

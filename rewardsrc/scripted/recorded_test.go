@@ -12,8 +12,9 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// recordedRuns are the runs of testdata/labels.csv. Its labels were recorded before the operator had reactions, a
-// memory, a drifting zero, a bias or fatigue; those of the last run with a wrapper that added 0.2 to each label.
+// recordedRuns are the runs of testdata/labels.csv. Its labels were recorded before the operator
+// had reactions, a memory, a drifting zero, a bias or fatigue; those of the last run with a wrapper
+// that added 0.2 to each label.
 var recordedRuns = []Config{
 	{Mode: EveryTick, DelayS: 0.3, Blind: true, IntervalS: 0.5, RewardHigh: 1, NoiseStd: 0.1, Seed: 3},
 	{

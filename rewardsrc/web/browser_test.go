@@ -288,7 +288,8 @@ func labelOnPage(t *testing.T, d *drive, p *browsertest.Page) {
 	}
 }
 
-// compareOnPage presses better, worse and goal while a request is open, with the finger and with the keyboard.
+// compareOnPage presses better, worse and goal while a request is open, with the finger and with
+// the keyboard.
 func compareOnPage(t *testing.T, d *drive, p *browsertest.Page) {
 	t.Helper()
 	d.ask(5, 60*time.Second)
@@ -513,7 +514,8 @@ func TestPage_FitsScreens(t *testing.T) {
 	picture(t, p, "laptop-settings")
 }
 
-// inSight evaluates to whether all of an element of at least so many pixels is on the screen and on top.
+// inSight evaluates to whether all of an element of at least so many pixels is on the screen and on
+// top.
 const inSight = `((id, width, height) => {
 	const e = document.getElementById(id), r = e.getBoundingClientRect();
 	const whole = e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight;
@@ -523,7 +525,8 @@ const inSight = `((id, width, height) => {
 	return whole && onTop && r.width >= width && r.height >= height && r.top >= 0 && r.bottom <= innerHeight;
 })`
 
-// shownHeight evaluates to the height of the picture that a canvas shows, without the margins around it.
+// shownHeight evaluates to the height of the picture that a canvas shows, without the margins
+// around it.
 const shownHeight = `((id) => {
 	const c = document.getElementById(id), r = c.getBoundingClientRect();
 	return Math.min(r.height, r.width * c.height / c.width, innerHeight - r.top);
@@ -828,7 +831,8 @@ func TestPage_StatesEffectOfStop(t *testing.T) {
 	}
 }
 
-// upright tells, from the picture of the moment to label, whether the walker stands: its head is near the upper edge.
+// upright tells, from the picture of the moment to label, whether the walker stands: its head is
+// near the upper edge.
 const upright = `(() => {
 	const c = document.getElementById('moment');
 	const { data, width, height } = c.getContext('2d').getImageData(0, 0, c.width, c.height);
@@ -838,9 +842,9 @@ const upright = `(() => {
 	return false;
 })()`
 
-// TestPage_LabelsARun teaches a walker to stand, as a person who sees only the page, with a laptop and then with a
-// phone, and takes docs/console.png. Start "optibfm run --config walker-human" first, and give the address that it
-// prints to -live.
+// TestPage_LabelsARun teaches a walker to stand, as a person who sees only the page, with a laptop
+// and then with a phone, and takes docs/console.png. Start "optibfm run --config walker-human"
+// first, and give the address that it prints to -live.
 func TestPage_LabelsARun(t *testing.T) {
 	if *live == "" {
 		t.Skip("needs a run: -live ADDRESS")

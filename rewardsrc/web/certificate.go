@@ -17,15 +17,17 @@ import (
 	"optibfm/internal/safefile"
 )
 
-// rootPath is where the page has the root certificate. Phones take its last part as the name of a file.
+// rootPath is where the page has the root certificate. Phones take its last part as the name of a
+// file.
 const rootPath = "/optibfm-robot.crt"
 
 // maxCertificates is the number of certificates that a run keeps.
 const maxCertificates = 16
 
-// certificates are the certificates of a run, of the robot's authority. They have one key. An address that appears
-// while the console runs gets a new one, because a browser that does not trust the authority trusts the fingerprint of
-// a certificate: with the old one for the old addresses, no such browser loses its page.
+// certificates are the certificates of a run, of the robot's authority. They have one key. An
+// address that appears while the console runs gets a new one, because a browser that does not trust
+// the authority trusts the fingerprint of a certificate: with the old one for the old addresses, no
+// such browser loses its page.
 type certificates struct {
 	authority *authority.Authority
 	key       *ecdsa.PrivateKey
@@ -59,8 +61,8 @@ func (s *Server) openAuthority(hosts []string) (*authority.Authority, error) {
 	return authority.New(hosts, now)
 }
 
-// config returns the TLS configuration. A connection gets the certificate of the name that the browser requests, or
-// of the address at which it arrives.
+// config returns the TLS configuration. A connection gets the certificate of the name that the
+// browser requests, or of the address at which it arrives.
 func (c *certificates) config() *tls.Config {
 	config := baseTLS()
 	config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -77,8 +79,9 @@ func baseTLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 }
 
-// of returns the oldest valid certificate of a host: a name, or an address of this machine. It issues one for a new
-// address of this machine, and before the others expire. Other hosts get the oldest.
+// of returns the oldest valid certificate of a host: a name, or an address of this machine. It
+// issues one for a new address of this machine, and before the others expire. Other hosts get the
+// oldest.
 func (c *certificates) of(host string) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +113,8 @@ func (c *certificates) of(host string) (*tls.Certificate, error) {
 	return cert, nil
 }
 
-// fingerprint returns the fingerprint of the certificate of a host with its port; "" without an authority.
+// fingerprint returns the fingerprint of the certificate of a host with its port; "" without an
+// authority.
 func (c *certificates) fingerprint(hostPort string) string {
 	if c == nil {
 		return ""
@@ -123,13 +127,15 @@ func (c *certificates) fingerprint(hostPort string) string {
 	return authority.Fingerprint(cert.Certificate[0])
 }
 
-// covers reports whether the certificate of a host with its port can name it; true without an authority.
+// covers reports whether the certificate of a host with its port can name it; true without an
+// authority.
 func (c *certificates) covers(hostPort string) bool {
 	host, _, _ := net.SplitHostPort(hostPort)
 	return c == nil || c.authority.Permits(host)
 }
 
-// serveRoot serves the root certificate, with the type for which phones offer to install it. It is public.
+// serveRoot serves the root certificate, with the type for which phones offer to install it. It is
+// public.
 func (s *Server) serveRoot(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/x-x509-ca-cert")
 	_, _ = w.Write(s.certs.authority.Root().Raw)

@@ -21,7 +21,8 @@ type Mode string
 
 // The modes.
 const (
-	// PerRequest shows buttons only while a request is open. The label intake refuses other presses.
+	// PerRequest shows buttons only while a request is open. The label intake refuses other
+	// presses.
 	PerRequest Mode = "per_request"
 	// Sparse accepts labels at any time: an unasked one is about the moments
 	// before the press.
@@ -137,8 +138,9 @@ func (c Config) checkTLS() error {
 	return nil
 }
 
-// OnNetwork returns the configuration with which the devices of this network reach the console: at all addresses of
-// this machine and at its multicast DNS name, encrypted. It keeps an address of a network, a port and tls: files.
+// OnNetwork returns the configuration with which the devices of this network reach the console: at
+// all addresses of this machine and at its multicast DNS name, encrypted. It keeps an address of a
+// network, a port and tls: files.
 func (c Config) OnNetwork() Config {
 	if c.local() {
 		_, port, _ := net.SplitHostPort(c.Listen)
@@ -161,8 +163,8 @@ func (c Config) address() string {
 	return c.Listen
 }
 
-// Certified returns what certificates have besides the addresses of this machine: its names, those in hosts and the
-// address in listen. The first is the most telling one.
+// Certified returns what certificates have besides the addresses of this machine: its names, those
+// in hosts and the address in listen. The first is the most telling one.
 func (c Config) Certified() (list []string) {
 	add := func(host string) {
 		if name, _, err := net.SplitHostPort(host); err == nil {

@@ -85,8 +85,9 @@
 //
 // # Pictures
 //
-// With Options.Pictures the server sends the frames of a [frames.Store] over a second connection, /frames: a
-// slow picture delays no press. Each paired browser receives the newest frame that it has time for.
+// With Options.Pictures the server sends the frames of a [frames.Store] over a second connection,
+// /frames: a slow picture delays no press. Each paired browser receives the newest frame that it
+// has time for.
 //
 // # Protocol
 //

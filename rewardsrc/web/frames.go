@@ -26,8 +26,8 @@ type Pictures interface {
 	Problem() string
 }
 
-// serveFrameSocket sends frames over a separate WebSocket, so that they delay no press. A binary message is the age
-// of the frame in ms, a little-endian float64, and a JPEG picture.
+// serveFrameSocket sends frames over a separate WebSocket, so that they delay no press. A binary
+// message is the age of the frame in ms, a little-endian float64, and a JPEG picture.
 func (s *Server) serveFrameSocket(w http.ResponseWriter, r *http.Request, _ *session) {
 	s.whileWatching(w, func() {
 		conn, err := websocket.Accept(w, r, acceptAll)
@@ -40,8 +40,8 @@ func (s *Server) serveFrameSocket(w http.ResponseWriter, r *http.Request, _ *ses
 	})
 }
 
-// serveFrameStream sends the same messages over the response to a POST, each after its length, a little-endian
-// uint32.
+// serveFrameStream sends the same messages over the response to a POST, each after its length, a
+// little-endian uint32.
 func (s *Server) serveFrameStream(w http.ResponseWriter, r *http.Request, device *session) {
 	s.whileWatching(w, func() {
 		s.whileStreaming(w, device, "application/octet-stream", func(t *stream) {

@@ -86,7 +86,8 @@ func listenerOf(r *http.Request) (netip.AddrPort, bool) {
 	return local.AddrPort(), true
 }
 
-// allowed returns the configured names, with their own port, or else with that of the listener and those of a proxy.
+// allowed returns the configured names, with their own port, or else with that of the listener and
+// those of a proxy.
 func allowed(hosts []string, port string) map[string]bool {
 	named := map[string]bool{}
 	for _, host := range hosts {
@@ -119,9 +120,9 @@ func (s *Server) sameOrigin(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// byProxy reports whether a request comes from the console's page through a proxy that encrypts. The origin is
-// then a configured name, and the request has the same name or was sent by this machine: another page on a port
-// of the same name cannot pass for the console.
+// byProxy reports whether a request comes from the console's page through a proxy that encrypts.
+// The origin is then a configured name, and the request has the same name or was sent by this
+// machine: another page on a port of the same name cannot pass for the console.
 func (s *Server) byProxy(r *http.Request, origin string) bool {
 	host, encrypted := strings.CutPrefix(lower(origin), "https://")
 	b := s.bound.Load()

@@ -81,7 +81,8 @@ func (s *Server) listen() (net.Listener, error) {
 	return l, nil
 }
 
-// serve accepts connections until Halt. It opens the listener again after a failure, such as the one in err.
+// serve accepts connections until Halt. It opens the listener again after a failure, such as the
+// one in err.
 func (s *Server) serve(l net.Listener, err error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		if err == nil {
@@ -142,7 +143,8 @@ func (s *Server) watchAddresses() {
 	}
 }
 
-// publish announces the console in the network while it listens, and notes the name of this machine there.
+// publish announces the console in the network while it listens, and notes the name of this machine
+// there.
 func (s *Server) publish() {
 	b := s.bound.Load()
 	if !s.cfg.Announce || s.network.publish == nil {
@@ -172,7 +174,8 @@ func (s *Server) publish() {
 	s.unannounced = text
 }
 
-// announcedName returns the name of this machine in the local network with the port of the console, "" for none.
+// announcedName returns the name of this machine in the local network with the port of the console,
+// "" for none.
 func (s *Server) announcedName(b *bound) string {
 	host := s.announced.Load()
 	if host == nil || *host == "" {
@@ -259,7 +262,8 @@ func (s *Server) findPlaces() (list []Place) {
 	return list
 }
 
-// announce publishes the pairing. Its number changes with the code and with places that were not offered with it.
+// announce publishes the pairing. Its number changes with the code and with places that were not
+// offered with it.
 func (s *Server) announce() {
 	isNew := func(p Place) bool { return !slices.Contains(s.offered, p) }
 	p := Pairing{Number: s.Pairing().Number}

@@ -37,8 +37,8 @@ func parseAll(texts ...string) (list []netip.Addr) {
 	return list
 }
 
-// lan is the network of a machine whose interfaces come and go. Its listeners are on loopback and appear to be at
-// the configured address; connections appear to arrive at called.
+// lan is the network of a machine whose interfaces come and go. Its listeners are on loopback and
+// appear to be at the configured address; connections appear to arrive at called.
 type lan struct {
 	t       *testing.T
 	retries chan time.Time
@@ -147,7 +147,8 @@ func (l *lan) dial(address string) (seen *x509.Certificate) {
 	return seen
 }
 
-// verify returns why a device that trusts the roots does not trust the certificate of an address or a name.
+// verify returns why a device that trusts the roots does not trust the certificate of an address or
+// a name.
 func (l *lan) verify(address string, roots *x509.CertPool) error {
 	return l.connect(address, &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(c tls.ConnectionState) error {
 		chain := x509.NewCertPool()

@@ -152,7 +152,8 @@ func (p Pairing) trustText() string {
 	return b.String()
 }
 
-// Addresses returns the addresses at which browsers find a console that listens at bound, the preferred one first.
+// Addresses returns the addresses at which browsers find a console that listens at bound, the
+// preferred one first.
 func Addresses(cfg Config, bound net.Addr) (list []string) {
 	tcp, ok := bound.(*net.TCPAddr)
 	if !ok {
@@ -175,8 +176,9 @@ func (c Config) urlOf(name string) string {
 	return "http://" + name
 }
 
-// names returns the host:port names of this machine, which has the addresses local, the preferred one first. They are
-// the configured hosts, then the addresses: phones may lack multicast DNS, so this machine's own name there is last.
+// names returns the host:port names of this machine, which has the addresses local, the preferred
+// one first. They are the configured hosts, then the addresses: phones may lack multicast DNS, so
+// this machine's own name there is last.
 func names(cfg Config, bound *net.TCPAddr, local []netip.Addr) (list []string) {
 	port := fmt.Sprint(bound.Port)
 	own := ownName()
@@ -246,8 +248,9 @@ func addresses() (list []netip.Addr) {
 	return list
 }
 
-// global returns the addresses that other computers reach: that of the default route first, then IPv4, IPv6, and the
-// link-local ones of IPv4, of a direct cable. Link-local ones of IPv6 do not work in browsers.
+// global returns the addresses that other computers reach: that of the default route first, then
+// IPv4, IPv6, and the link-local ones of IPv4, of a direct cable. Link-local ones of IPv6 do not
+// work in browsers.
 func global(local []netip.Addr) []netip.Addr {
 	var four, six, cable []netip.Addr
 	for _, ip := range local {
@@ -268,7 +271,8 @@ func global(local []netip.Addr) []netip.Addr {
 	return all
 }
 
-// routed returns the address of this machine on its default route, the zero Addr without one. It sends nothing.
+// routed returns the address of this machine on its default route, the zero Addr without one. It
+// sends nothing.
 func routed() netip.Addr {
 	c, err := net.Dial("udp4", "192.0.2.1:9") // TEST-NET-1
 	if err != nil {

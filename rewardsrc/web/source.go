@@ -159,8 +159,8 @@ func (d *desk) Settle(label uint64, counted bool, why string) {
 	})
 }
 
-// Undone reports that an undo removed a label from the belief. The goroutine that calls Poll calls Undone. It never
-// blocks.
+// Undone reports that an undo removed a label from the belief. The goroutine that calls Poll calls
+// Undone. It never blocks.
 func (d *desk) Undone(label uint64) {
 	d.change(label, func(o *outcome) { o.Status, o.Text = statusUndone, "" })
 }

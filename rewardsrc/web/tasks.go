@@ -2,7 +2,8 @@ package web
 
 import "cmp"
 
-// Tasks saves the task of the robot and changes it. A method may take seconds; the server calls one at a time.
+// Tasks saves the task of the robot and changes it. A method may take seconds; the server calls one
+// at a time.
 type Tasks interface {
 	// List lists the saved tasks, first those of the robot's model.
 	List() ([]SavedTask, error)
@@ -24,7 +25,8 @@ type SavedTask struct {
 // maxTasks bounds the list of tasks that a browser receives.
 const maxTasks = 200
 
-// task starts what a browser asks for, or returns why not. Another goroutine answers, so that STOP need not wait.
+// task starts what a browser asks for, or returns why not. Another goroutine answers, so that STOP
+// need not wait.
 func (c *client) task(m message) (refused string) {
 	s := c.server
 	switch {

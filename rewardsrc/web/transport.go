@@ -13,8 +13,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// maxStreams is the number of event streams and streams of frames of a device. Browsers open six connections to a
-// server: the others are for POST, also of STOP.
+// maxStreams is the number of event streams and streams of frames of a device. Browsers open six
+// connections to a server: the others are for POST, also of STOP.
 const maxStreams = 4
 
 // transport carries the messages of a browser.
@@ -74,8 +74,9 @@ func (k socket) hangUp(code websocket.StatusCode, reason string) {
 	_ = k.conn.Close(code, reason) // it may be closed already
 }
 
-// stream is an event stream (text/event-stream), the response to a POST of the page. The browser sends each message
-// with a POST. It is for browsers that refuse the WebSocket, such as Safari with a certificate that it does not trust.
+// stream is an event stream (text/event-stream), the response to a POST of the page. The browser
+// sends each message with a POST. It is for browsers that refuse the WebSocket, such as Safari with
+// a certificate that it does not trust.
 type stream struct {
 	w     http.ResponseWriter
 	out   *http.ResponseController
@@ -144,8 +145,8 @@ func (t *stream) read(ctx context.Context, _ func([]byte) string) {
 
 func (t *stream) goodbye() {} // the end of the response
 
-// serveMessage takes a message of a browser whose state comes by an event stream. Like a socket, the stream ends
-// after a refused message.
+// serveMessage takes a message of a browser whose state comes by an event stream. Like a socket,
+// the stream ends after a refused message.
 func (s *Server) serveMessage(w http.ResponseWriter, r *http.Request, device *session) {
 	number, _ := strconv.ParseUint(r.URL.Query().Get("conn"), 10, 64)
 	c, t := s.streamOf(device, number)

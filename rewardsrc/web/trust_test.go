@@ -39,7 +39,8 @@ func get(t testing.TB, client *http.Client, host, url string) (body []byte, kind
 	return body, answer.Header.Get("Content-Type")
 }
 
-// A device that installed the root from the page reaches the console at each name and address without a warning.
+// A device that installed the root from the page reaches the console at each name and address
+// without a warning.
 func TestServer_RootFromThePageIsTrustedAtEachAddress(t *testing.T) {
 	lan := newLAN(t, "127.0.0.1", "192.168.7.5", "fd00::5")
 	s := lan.open(lan.network(), func(c *Config) { c.Listen, c.Hosts = "[::]:8642", []string{"robot.local"} })

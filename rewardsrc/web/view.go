@@ -49,10 +49,11 @@ type View struct {
 	Waiting  bool   `json:"waiting"`         // the robot starts with the first press, which labels nothing
 	Fault    string `json:"fault,omitempty"` // why the robot was halted
 
-	// Pose is the position and the heading of a robot in a square arena: x and y in [-1, 1], cosine, sine.
-	// nil: unknown.
+	// Pose is the position and the heading of a robot in a square arena: x and y in [-1, 1],
+	// cosine, sine. nil: unknown.
 	Pose *[4]Number `json:"pose,omitempty"`
-	// Predicted is the number of the last PredictedOf labels, at most ten, that the belief predicted.
+	// Predicted is the number of the last PredictedOf labels, at most ten, that the belief
+	// predicted.
 	Predicted   uint32 `json:"predicted"`
 	PredictedOf uint32 `json:"predicted_of"`
 	Skill       Number `json:"skill"`    // of the predictions: 0 as a constant, 1 always right

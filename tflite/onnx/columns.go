@@ -295,8 +295,8 @@ func (m *model) square(name string) (x string, ok bool) {
 	return x, len(c) == 1 && c[0] == 2
 }
 
-// overColumns reports whether a reduction is over the columns, and keeps their dimension. The axes are an
-// attribute or, in later operator sets, an input.
+// overColumns reports whether a reduction is over the columns, and keeps their dimension. The axes
+// are an attribute or, in later operator sets, an input.
 func (m *model) overColumns(n *node) bool {
 	axes := n.lists["axes"]
 	if len(n.inputs) > 1 {
@@ -309,7 +309,8 @@ func (m *model) overColumns(n *node) bool {
 	return len(axes) == 1 && isLastAxis(float64(axes[0])) && (!given || keep == 1)
 }
 
-// limits are those of Clip: inputs or, in early operator sets, attributes. Limits that are not constant are NaN.
+// limits are those of Clip: inputs or, in early operator sets, attributes. Limits that are not
+// constant are NaN.
 func (m *model) limits(n *node) (low, high float64) {
 	limit := func(i int, name string, none float64) float64 {
 		if v, given := n.numbers[name]; given {

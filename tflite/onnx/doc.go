@@ -1,8 +1,8 @@
-// Package onnx writes the networks of a bundle as ONNX graphs. It also makes a bundle from the graphs
-// of a policy and of B.
+// Package onnx writes the networks of a bundle as ONNX graphs. It also makes a bundle from the
+// graphs of a policy and of B.
 //
-// [Export] writes one model for each network, in float32, with opset 17 (IR version 8), for any number
-// n of rows. The results equal those of package tflite up to rounding.
+// [Export] writes one model for each network, in float32, with opset 17 (IR version 8), for any
+// number n of rows. The results equal those of package tflite up to rounding.
 //
 //	phi.onnx        obs [n, O]                             -> phi [n, d]
 //	backward.onnx   obs [n, O]                             -> backward [n, d]     B(s)

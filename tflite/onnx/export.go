@@ -19,8 +19,8 @@ const (
 	PsiFile      = "psi.onnx"
 )
 
-// Export writes the networks of a bundle to a new or empty directory. Without Cov B it writes no phi.onnx,
-// without F no psi.onnx.
+// Export writes the networks of a bundle to a new or empty directory. Without Cov B it writes no
+// phi.onnx, without F no psi.onnx.
 func Export(dir string, b *tflite.Bundle) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("onnx: %s has files in it (%s, ...); use a new directory", dir, entries[0].Name())

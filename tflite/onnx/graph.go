@@ -12,7 +12,8 @@ import (
 	"optibfm/tflite/internal/wire"
 )
 
-// This file encodes a ModelProto, see onnx/onnx.proto. The fields used here have not changed since ONNX 1.0.
+// This file encodes a ModelProto, see onnx/onnx.proto. The fields used here have not changed since
+// ONNX 1.0.
 
 // The versions of what Export writes: opset 17 is the first one with LayerNormalization.
 const irVersion, opset = 8, 17

@@ -28,7 +28,8 @@ type model struct {
 	layers    map[string]*node    // the linear layer of each weight matrix
 }
 
-// Limits, so that a damaged graph cannot exhaust the memory. A network of public models has up to 500 nodes.
+// Limits, so that a damaged graph cannot exhaust the memory. A network of public models has up to
+// 500 nodes.
 const (
 	maxParts   = 1 << 14 // nodes, constants, inputs and other parts of a graph
 	maxColumns = 1 << 15 // of a tensor: those of an observation and of z have up to 1 << 14 in a bundle
@@ -86,8 +87,8 @@ func readModel(path string) (*model, error) {
 	return m, m.validate()
 }
 
-// validate checks what the recognition of networks relies on: the order of the nodes, which excludes cycles,
-// and the number of inputs of operations.
+// validate checks what the recognition of networks relies on: the order of the nodes, which
+// excludes cycles, and the number of inputs of operations.
 func (m *model) validate() error {
 	defined := map[string]bool{"": true} // "" is an input that is left out
 	for _, in := range m.inputs {
@@ -219,7 +220,8 @@ func (n *node) readAttribute(raw []byte, files *weightFiles) error {
 	})
 }
 
-// appendIntegers parses a repeated integer, packed or one at a time. Those of a graph are sizes and columns.
+// appendIntegers parses a repeated integer, packed or one at a time. Those of a graph are sizes and
+// columns.
 func appendIntegers(all []int, packed []byte, single uint64) ([]int, error) {
 	if packed == nil {
 		all = append(all, int(int64(single)))

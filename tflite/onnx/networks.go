@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// dense is a linear layer, with LayerNorm after it (simple networks) or before it (residual ones); norm is nil without.
+// dense is a linear layer, with LayerNorm after it (simple networks) or before it (residual ones);
+// norm is nil without.
 type dense struct {
 	in, out      int
 	weight, bias []float64 // weight [out, in]

@@ -27,11 +27,13 @@ type Graphs struct {
 	segments                 []segment // of the groups
 }
 
-// Read reads a policy and B, and refuses a graph by its first node that is not part of a network that
-// FORMAT.md describes. normZ is whether the policy expects √d·z/‖z‖; a graph that scales z itself overrides it.
+// Read reads a policy and B, and refuses a graph by its first node that is not part of a network
+// that FORMAT.md describes. normZ is whether the policy expects √d·z/‖z‖; a graph that scales z
+// itself overrides it.
 //
-// The groups of the model are the parts of the inputs that the networks read, without z. A part that both read
-// must be normalised in the same way. A single part is an observation without groups.
+// The groups of the model are the parts of the inputs that the networks read, without z. A part
+// that both read must be normalised in the same way. A single part is an observation without
+// groups.
 func Read(policy, backward string, normZ bool) (*Graphs, error) {
 	g := &Graphs{policyFile: policy, backwardFile: backward, Tensors: make(map[string]tflite.Tensor)}
 	var b features
@@ -268,8 +270,8 @@ func runs(columns []column) [][]column {
 	return all
 }
 
-// Verify compares both graphs in ONNX Runtime with a bundle of their tensors at random inputs. Errors.Phi is
-// about B. Without ONNX Runtime it returns ErrNoRuntime.
+// Verify compares both graphs in ONNX Runtime with a bundle of their tensors at random inputs.
+// Errors.Phi is about B. Without ONNX Runtime it returns ErrNoRuntime.
 func (g *Graphs) Verify(b *tflite.Bundle) (tflite.Errors, error) {
 	e := tflite.Errors{Cases: verifyCases}
 	n, err := b.NewNetwork()

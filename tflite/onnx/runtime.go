@@ -20,8 +20,9 @@ var ErrNoRuntime = errors.New("onnxruntime is not installed; pip install onnxrun
 // noRuntime is the exit status of runtime.py without onnxruntime.
 const noRuntime = 3
 
-// Run evaluates a model with ONNX Runtime, a program of Python. The inputs and the results are float32 arrays
-// by the names of the model's tensors; an input that the model does not have is ignored.
+// Run evaluates a model with ONNX Runtime, a program of Python. The inputs and the results are
+// float32 arrays by the names of the model's tensors; an input that the model does not have is
+// ignored.
 func Run(model string, inputs npz.Archive) (npz.Archive, error) {
 	dir, err := os.MkdirTemp("", "onnx-")
 	if err != nil {

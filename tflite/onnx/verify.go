@@ -13,8 +13,8 @@ import (
 // verifyCases is the number of random cases of Verify.
 const verifyCases = 16
 
-// Verify compares exported models with the bundle's networks at random inputs, as tflite.Check does. Without
-// ONNX Runtime it returns ErrNoRuntime.
+// Verify compares exported models with the bundle's networks at random inputs, as tflite.Check
+// does. Without ONNX Runtime it returns ErrNoRuntime.
 func Verify(dir string, b *tflite.Bundle) (tflite.Errors, error) {
 	e := tflite.Errors{Cases: verifyCases}
 	cases, err := randomCases(b)

@@ -6,8 +6,8 @@ import (
 	"optibfm/tflite"
 )
 
-// The operations of [GraphDef] that are inputs and outputs. TensorFlow can feed any tensor of a graph, so
-// the action is both: ψ of an action feeds it, a search uses the policy's.
+// The operations of [GraphDef] that are inputs and outputs. TensorFlow can feed any tensor of a
+// graph, so the action is both: ψ of an action feeds it, a search uses the policy's.
 const (
 	ObsName       = "obs"        // [1, O], normalised
 	CandidateName = "candidates" // [n, d], normalised
@@ -27,8 +27,8 @@ const (
 	FiniteName       = "finite"
 )
 
-// GraphDef encodes the graph of a bundle: its networks, all on one device such as /GPU:0, and the scores of
-// a search. Its elements are float32 unless noted.
+// GraphDef encodes the graph of a bundle: its networks, all on one device such as /GPU:0, and the
+// scores of a search. Its elements are float32 unless noted.
 func GraphDef(b *tflite.Bundle, device string) []byte { return newGraph(b, device, false).bytes() }
 
 // newGraph returns the graph of a bundle's networks and the score of the candidates. If assigned is

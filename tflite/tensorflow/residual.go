@@ -7,9 +7,9 @@ func (n *networks) mish(x ref) ref {
 	return n.binary("Mul", n.watch(x), n.unary("Tanh", n.unary("Softplus", x)))
 }
 
-// normLinear is a linear layer of the normalised rows of an input in two parts, as in splitLinear. With
-// the weights of each output centred over the inputs, the mean of a row drops out of the product, so that
-// a part that is the same for all candidates is multiplied once.
+// normLinear is a linear layer of the normalised rows of an input in two parts, as in splitLinear.
+// With the weights of each output centred over the inputs, the mean of a row drops out of the
+// product, so that a part that is the same for all candidates is multiplied once.
 func (n *networks) normLinear(left, right ref, leftWidth int, l tflite.Linear) ref {
 	parts := []ref{left}
 	if right != "" {

@@ -6,7 +6,8 @@ import (
 	"optibfm/tflite/tensorflow"
 )
 
-// Config is the section model.tensorflow-go: that of package tensorflow, which describes the keys, without library.
+// Config is the section model.tensorflow-go: that of package tensorflow, which describes the keys,
+// without library.
 type Config struct {
 	Device         string `yaml:"device"`
 	IntraOpThreads int    `yaml:"intra_op_threads" rule:"[0, 1024]"`

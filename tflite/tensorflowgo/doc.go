@@ -6,9 +6,9 @@
 // builds it. docs/tensorflow.md compares the backends.
 //
 // The package is a separate module, because the build needs cgo, TensorFlow's library and compiler
-// flags. TensorFlow's module has no go.mod and lacks the messages that its build generates: the module
-// in the folder core has them.
+// flags. TensorFlow's module has no go.mod and lacks the messages that its build generates: the
+// module in the folder core has them.
 //
-// TensorFlow's package frees tensors in finalizers. A search makes seven tensors. The package starts
-// the garbage collector after 16 MiB of tensors.
+// TensorFlow's package frees tensors in finalizers. A search makes seven tensors. The package
+// starts the garbage collector after 16 MiB of tensors.
 package tensorflowgo

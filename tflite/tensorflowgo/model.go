@@ -39,8 +39,8 @@ var _ tflite.Evaluator = (*Model)(nil)
 
 var errClosed = errors.New("tensorflow-go: the model is closed")
 
-// New builds the graph of a bundle on the device and searches once among n candidates, so that the first
-// plan is not slow.
+// New builds the graph of a bundle on the device and searches once among n candidates, so that the
+// first plan is not slow.
 func New(b *tflite.Bundle, c Config, n int) (*Model, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func New(b *tflite.Bundle, c Config, n int) (*Model, error) {
 	return m, nil
 }
 
-// setEnvironment sets what TensorFlow and CUDA read at their first use: package tensorflow gives the reasons
-// for the first two. TensorFlow's package has no call for TF32.
+// setEnvironment sets what TensorFlow and CUDA read at their first use: package tensorflow gives
+// the reasons for the first two. TensorFlow's package has no call for TF32.
 func setEnvironment(c Config) error {
 	variables := map[string]string{"TF_ENABLE_ONEDNN_OPTS": "0"}
 	if _, ok := os.LookupEnv("TF_CPP_MIN_LOG_LEVEL"); !ok {
@@ -104,7 +104,8 @@ func (m *Model) open(b *tflite.Bundle, n int) error {
 	return nil
 }
 
-// checkDevice returns an error unless the session has the device: TensorFlow would report it at the first run.
+// checkDevice returns an error unless the session has the device: TensorFlow would report it at the
+// first run.
 func (m *Model) checkDevice(device string) error {
 	devices, err := m.session.ListDevices()
 	if err != nil {
@@ -301,8 +302,8 @@ func (in *inputs) feed(input tf.Output, x []float32, dims ...int) {
 	in.feeds[input], in.err = tf.ReadTensor(tf.Float, shape, bytes.NewReader(m.encoded))
 }
 
-// maxGarbage is the number of bytes of tensors that wait for a finalizer. The garbage collector does not
-// count them: a planner's small heap would hardly ever make it run.
+// maxGarbage is the number of bytes of tensors that wait for a finalizer. The garbage collector
+// does not count them: a planner's small heap would hardly ever make it run.
 const maxGarbage = 16 << 20
 
 // run returns the results. The first one of fetches is whether what is finite.

@@ -1,5 +1,5 @@
-// Package cantest is a CAN bus without hardware: a Unix socket that carries the kernel's frames, or,
-// with OPTIBFM_VM in the environment, a virtual interface of the kernel. A test answers on it.
+// Package cantest is a CAN bus without hardware: a Unix socket that carries the kernel's frames,
+// or, with OPTIBFM_VM in the environment, a virtual interface of the kernel. A test answers on it.
 package cantest
 
 import (
@@ -101,8 +101,8 @@ func (b *Bus) Send(f can.Frame) {
 	b.write()
 }
 
-// Report sends an error frame of the controller: a class such as unix.CAN_ERR_BUSOFF, and the detail
-// of CAN_ERR_CRTL.
+// Report sends an error frame of the controller: a class such as unix.CAN_ERR_BUSOFF, and the
+// detail of CAN_ERR_CRTL.
 func (b *Bus) Report(class uint32, controller byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

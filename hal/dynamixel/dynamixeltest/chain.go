@@ -52,8 +52,8 @@ type Servo struct {
 	last  time.Time           // of the latest instruction on the bus
 }
 
-// NewServo returns a servo with factory settings, except for the operating mode and a return delay of 0.
-// model is its number, such as 1020.
+// NewServo returns a servo with factory settings, except for the operating mode and a return delay
+// of 0. model is its number, such as 1020.
 func NewServo(id byte, model uint16, mode byte) *Servo {
 	s := &Servo{Servo: servobustest.Servo{ID: id}, last: time.Now()}
 	put := binary.LittleEndian
@@ -103,7 +103,8 @@ func (c *Chain) Get(id byte, register, size int) (value int32) {
 	return value << shift >> shift
 }
 
-// PowerCycle restarts a servo. Its goals are 0: that is the worst that firmware does. It forgets full turns.
+// PowerCycle restarts a servo. Its goals are 0: that is the worst that firmware does. It forgets
+// full turns.
 func (c *Chain) PowerCycle(id byte) {
 	c.Change(id, func(s *Servo) {
 		s.table[TorqueEnable], s.table[HardwareError], s.table[Watchdog] = 0, 0, 0

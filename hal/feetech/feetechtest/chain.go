@@ -1,5 +1,5 @@
-// Package feetechtest is a fake chain of STS servos. It answers on a pseudo-terminal from a memory table
-// for each servo, with injected faults.
+// Package feetechtest is a fake chain of STS servos. It answers on a pseudo-terminal from a memory
+// table for each servo, with injected faults.
 package feetechtest
 
 import (
@@ -161,8 +161,8 @@ func (s *Servo) place() int {
 	return place
 }
 
-// write writes registers and reaches a goal at once. A goal switches the torque on: that is the worst that
-// firmware does.
+// write writes registers and reaches a goal at once. A goal switches the torque on: that is the
+// worst that firmware does.
 func (s *Servo) write(register int, data []byte) {
 	if s.Refuses() || register+len(data) > tableSize {
 		return

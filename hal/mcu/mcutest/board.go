@@ -1,5 +1,5 @@
-// Package mcutest is a fake microcontroller. It speaks the protocol of package mcu on a pseudo-terminal,
-// with the states and the deadman of PROTOCOL.md and with injected faults.
+// Package mcutest is a fake microcontroller. It speaks the protocol of package mcu on a
+// pseudo-terminal, with the states and the deadman of PROTOCOL.md and with injected faults.
 package mcutest
 
 import (
@@ -27,8 +27,8 @@ type Firmware struct {
 	Step func(dt float64, outputs, inputs []float32)
 }
 
-// Rover returns a differential drive with encoders, a battery and an emergency stop. The wheels turn as
-// commanded.
+// Rover returns a differential drive with encoders, a battery and an emergency stop. The wheels
+// turn as commanded.
 func Rover() Firmware {
 	return Firmware{
 		Name: "rover in Go",

@@ -1,5 +1,5 @@
-// Package mittest has fake CAN motors. They execute mini cheetah frames in either dialect on a bus of package
-// cantest, with injected faults.
+// Package mittest has fake CAN motors. They execute mini cheetah frames in either dialect on a bus
+// of package cantest, with injected faults.
 package mittest
 
 import (
@@ -81,7 +81,8 @@ func (m *Motors) Goal(id int) (goal mit.Goal, on bool) {
 // Put sets the state of a motor.
 func (m *Motors) Put(id int, a mit.Answer) { m.change(id, func(one *motor) { one.now = a }) }
 
-// Drive makes Put the only way to move the motors: a simulation reads their goals and computes their motion.
+// Drive makes Put the only way to move the motors: a simulation reads their goals and computes
+// their motion.
 func (m *Motors) Drive() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,8 +114,8 @@ func (m *Motors) Frames(id int) (n int) {
 // Stubborn makes a motor ignore Exit.
 func (m *Motors) Stubborn(id int) { m.change(id, func(one *motor) { one.stubborn = true }) }
 
-// Leaps returns the number of commands that pulled a motor to another position than its own, in motor mode or
-// not.
+// Leaps returns the number of commands that pulled a motor to another position than its own, in
+// motor mode or not.
 func (m *Motors) Leaps(id int) (n int) {
 	m.change(id, func(one *motor) { n = one.leaps })
 	return n

@@ -1,6 +1,6 @@
-// Package serialtest provides a serial line without hardware: a pseudo-terminal, or, with OPTIBFM_VM
-// in the environment, two USB adapters with their lines crossed. The driver opens one end as its port;
-// the test, or a fake device, holds the far end.
+// Package serialtest provides a serial line without hardware: a pseudo-terminal, or, with
+// OPTIBFM_VM in the environment, two USB adapters with their lines crossed. The driver opens one
+// end as its port; the test, or a fake device, holds the far end.
 package serialtest
 
 import (

@@ -30,7 +30,8 @@ func (n Name) Point(t testing.TB, port string) {
 	fatal.If(t, os.Symlink(port, n.Path))
 }
 
-// HaltAgain repeats the Halt of a device, as the control thread does in every tick, until it succeeds.
+// HaltAgain repeats the Halt of a device, as the control thread does in every tick, until it
+// succeeds.
 func HaltAgain(t testing.TB, d hal.Device, failsafe []float64) {
 	t.Helper()
 	var err error

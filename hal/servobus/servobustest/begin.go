@@ -76,7 +76,8 @@ func armAtPoses(t *testing.T, start func(*testing.T) Rig) {
 	}
 }
 
-// armAfterRestart arms servos that a killed program left with torque, at a pose that differs from their goals.
+// armAfterRestart arms servos that a killed program left with torque, at a pose that differs from
+// their goals.
 func armAfterRestart(t *testing.T, start func(*testing.T) Rig) {
 	from := random()
 	for range 10 {
@@ -95,7 +96,8 @@ func armAfterRestart(t *testing.T, start func(*testing.T) Rig) {
 	}
 }
 
-// armAfterReplug arms a chain that is another one, limp at another pose, after its adapter returned.
+// armAfterReplug arms a chain that is another one, limp at another pose, after its adapter
+// returned.
 func armAfterReplug(t *testing.T, start func(*testing.T) Rig) {
 	r, from := start(t), random()
 	port := serialtest.Link(t, r.Port())

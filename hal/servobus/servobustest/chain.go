@@ -1,6 +1,6 @@
 // Package servobustest has what the fake chains of packages dynamixeltest and feetechtest share: a
-// pseudo-terminal, a goroutine that serves it, and injected faults. [Run] is the test suite that both
-// drivers run against their fake.
+// pseudo-terminal, a goroutine that serves it, and injected faults. [Run] is the test suite that
+// both drivers run against their fake.
 package servobustest
 
 import (
@@ -30,8 +30,8 @@ func (s *Servo) Moved(steps int) { s.travel += max(steps, -steps) }
 // Base returns the common part.
 func (s *Servo) Base() *Servo { return s }
 
-// Hears reports whether the servo receives the present instruction. It counts down Miss: call it once
-// for each instruction.
+// Hears reports whether the servo receives the present instruction. It counts down Miss: call it
+// once for each instruction.
 func (s *Servo) Hears() bool { return !countDown(&s.deaf) }
 
 // Refuses reports whether the servo ignores what is written to it.
@@ -46,8 +46,8 @@ func countDown(n *int) bool {
 	return *n < 0
 }
 
-// Chain is a bus with servos of type S, a pointer to a struct that embeds Servo. Several goroutines may
-// use it, except for the methods that are for the decode function of Serve.
+// Chain is a bus with servos of type S, a pointer to a struct that embeds Servo. Several goroutines
+// may use it, except for the methods that are for the decode function of Serve.
 type Chain[S interface {
 	comparable
 	Base() *Servo
@@ -172,8 +172,9 @@ func (c *Chain[S]) Find(id byte) (found S) {
 // All returns all servos. It is for decode.
 func (c *Chain[S]) All() []S { return c.servos }
 
-// Answer sends the answer of a servo, subject to injected faults, and reports whether it did. packet
-// appends the packet with these parameters; its last byte belongs to the checksum. It is for decode.
+// Answer sends the answer of a servo, subject to injected faults, and reports whether it did.
+// packet appends the packet with these parameters; its last byte belongs to the checksum. It is for
+// decode.
 func (c *Chain[S]) Answer(s S, params []byte, packet func(dst, params []byte) []byte) bool {
 	b := s.Base()
 	if countDown(&b.mute) {
@@ -190,8 +191,8 @@ func (c *Chain[S]) Answer(s S, params []byte, packet func(dst, params []byte) []
 	return true
 }
 
-// InTurn makes servos answer one after the other. A servo behind a silent one stays silent too: that is
-// the worst that firmware does. It is for decode.
+// InTurn makes servos answer one after the other. A servo behind a silent one stays silent too:
+// that is the worst that firmware does. It is for decode.
 func (c *Chain[S]) InTurn(ids []byte, answer func(S) (sent bool)) {
 	var none S
 	for _, id := range ids {

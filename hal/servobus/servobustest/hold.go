@@ -12,8 +12,8 @@ import (
 // held are the outputs of a Halt after which the servos in position mode stay where they are.
 var held = []float64{hal.Hold(), hal.Hold(), 0}
 
-// haltHolds stops servos that have not reached their goals. Later Halts keep the position of the first one, so that
-// a load does not pull them down step by step.
+// haltHolds stops servos that have not reached their goals. Later Halts keep the position of the
+// first one, so that a load does not pull them down step by step.
 func haltHolds(t *testing.T, start func(*testing.T) Rig) {
 	r, from := start(t), random()
 	d := open(t, r, Settings{})

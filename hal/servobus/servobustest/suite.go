@@ -17,9 +17,9 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// Rig is a driver and a fake chain of three servos: "shoulder" (ID 1) and "elbow" (ID 2) in position mode
-// with limits of 0 to 4095 steps, and "wheel" (ID 3) in velocity mode. All are stopped, without torque, at
-// the middle, step 2048.
+// Rig is a driver and a fake chain of three servos: "shoulder" (ID 1) and "elbow" (ID 2) in
+// position mode with limits of 0 to 4095 steps, and "wheel" (ID 3) in velocity mode. All are
+// stopped, without torque, at the middle, step 2048.
 type Rig interface {
 	// Of the chain. See [Chain].
 	Mute(id byte, n int)

@@ -30,8 +30,9 @@ type Estimates struct {
 	poses     []legged.Pose // of links and head
 }
 
-// NewGo2 returns the estimates base_velocity_x, _y, _z, m/s in the base's frame, and base_height, m.
-// carrying is the foot_force of a foot that carries the robot. Below a third of it a foot is in the air.
+// NewGo2 returns the estimates base_velocity_x, _y, _z, m/s in the base's frame, and base_height,
+// m. carrying is the foot_force of a foot that carries the robot. Below a third of it a foot is in
+// the air.
 func NewGo2(carrying float64) *Estimates {
 	e := newEstimates(&go2)
 	e.carrying = carrying

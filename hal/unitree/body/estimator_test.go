@@ -213,7 +213,8 @@ func TestEstimator_BeginsAgainAfterAGapAndIgnoresARepeatedMoment(t *testing.T) {
 	}
 }
 
-// TestEstimator_ForgetsWithoutGoodSamples has readings that no robot can have for longer than a moment.
+// TestEstimator_ForgetsWithoutGoodSamples has readings that no robot can have for longer than a
+// moment.
 func TestEstimator_ForgetsWithoutGoodSamples(t *testing.T) {
 	rows := recorded(t, open(t, "testdata/go2.npz"), "walk")[0].readings
 	e, again := legged.NewEstimator(Go2()), legged.NewEstimator(Go2())

@@ -21,8 +21,8 @@ const (
 	bInput, bHidden, latent         = g1State + g1Privileged, 256, 256
 )
 
-// features is BFM-Zero's B with random weights: standardised inputs, a linear layer, LayerNorm, tanh, a linear layer;
-// the output has the norm √d.
+// features is BFM-Zero's B with random weights: standardised inputs, a linear layer, LayerNorm,
+// tanh, a linear layer; the output has the norm √d.
 type features struct {
 	first, second  *mat.Dense
 	bias           []float64
@@ -101,7 +101,8 @@ func inferred(phi []*mat.VecDense, reward []float64) *mat.VecDense {
 
 var g1Pose = []float64{-0.1, 0, 0, 0.3, -0.2, 0, -0.1, 0, 0, 0.3, -0.2, 0, 28: 0} // rad: positions are relative to it
 
-// g1Tick is a moment of a recorded G1: the inputs of B with the true velocity and height, and with the estimates.
+// g1Tick is a moment of a recorded G1: the inputs of B with the true velocity and height, and with
+// the estimates.
 type g1Tick struct{ known, estimated, truth []float64 }
 
 const (
@@ -134,8 +135,8 @@ func g1Ticks(t *testing.T, file npz.Archive, scene string) (ticks []g1Tick) {
 	return ticks
 }
 
-// inputs returns those of B for a row of readings: with the true velocity and height of the base, and with the
-// estimates. All links have the velocity of the base.
+// inputs returns those of B for a row of readings: with the true velocity and height of the base,
+// and with the estimates. All links have the velocity of the base.
 func inputs(e *Estimates, at int64, row, truth []float64) (known, estimated []float64) {
 	angles := slices.Clone(row[:g1Joints])
 	for i := range angles {

@@ -13,9 +13,10 @@ type follower interface {
 	Height() float64
 }
 
-// plain is the usual contact-aided Kalman filter of a base whose orientation is known: the accelerometer predicts the
-// velocity, and each foot whose load is above a half does not move. Its variances are constant. Without acceleration
-// it is leg odometry: the mean of these feet, or the velocity before.
+// plain is the usual contact-aided Kalman filter of a base whose orientation is known: the
+// accelerometer predicts the velocity, and each foot whose load is above a half does not move. Its
+// variances are constant. Without acceleration it is leg odometry: the mean of these feet, or the
+// velocity before.
 type plain struct {
 	acceleration float64 // standard deviation, m/s²; 0: without a prediction
 	foot         float64 // standard deviation of the velocity by a foot, m/s
@@ -109,7 +110,8 @@ func TestEstimator_IsNoWorseThanPlainFilters(t *testing.T) {
 	}
 }
 
-// The best constants for the scene walk, of 0.8, 2, 3, 5, 10 and 20 m/s² and 0.05, 0.1, 0.2 and 0.4 m/s.
+// The best constants for the scene walk, of 0.8, 2, 3, 5, 10 and 20 m/s² and 0.05, 0.1, 0.2 and 0.4
+// m/s.
 const (
 	plainAcceleration = 0.8
 	plainFoot         = 0.2

@@ -19,8 +19,8 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// TestDDS_ExchangesEqualBytesWithAProgramInC sends random messages to a C program and gets them back. That program uses
-// libddsc with the code that Cyclone's own compiler makes from the IDL.
+// TestDDS_ExchangesEqualBytesWithAProgramInC sends random messages to a C program and gets them
+// back. That program uses libddsc with the code that Cyclone's own compiler makes from the IDL.
 func TestDDS_ExchangesEqualBytesWithAProgramInC(t *testing.T) {
 	l := library(t)
 	for _, program := range []string{"idlc", "cc"} {

@@ -83,8 +83,8 @@ func NewReader[T any](p *Participant, topic string, d idl.Descriptor, depth int)
 	return &Reader[T]{lib: p.lib, entity: e, message: new(T)}, err
 }
 
-// Take takes the oldest message that was not taken, for messages of fixed size. The result is valid until the next
-// call; nil: none. writer identifies the one that wrote it, see Writers.
+// Take takes the oldest message that was not taken, for messages of fixed size. The result is valid
+// until the next call; nil: none. writer identifies the one that wrote it, see Writers.
 func (r *Reader[T]) Take() (message *T, writer uint64, err error) {
 	r.samples[0] = unsafe.Pointer(r.message)
 	r.arguments = [5]uintptr{

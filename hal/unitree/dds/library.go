@@ -15,7 +15,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Environment is the variable with the file or folder of libddsc, after the configuration and before the loader.
+// Environment is the variable with the file or folder of libddsc, after the configuration and
+// before the loader.
 const Environment = "OPTIBFM_LIBDDSC"
 
 // The errors of Open wrap these.
@@ -67,7 +68,8 @@ var loaded struct {
 	*Library
 }
 
-// Open loads libddsc: the configured file or folder, that of [Environment], or what the system's loader finds.
+// Open loads libddsc: the configured file or folder, that of [Environment], or what the system's
+// loader finds.
 func Open(configured string) (*Library, error) {
 	loaded.Lock()
 	defer loaded.Unlock()
@@ -139,10 +141,12 @@ func load(files []string) (handle uintptr, err error) {
 	return 0, fmt.Errorf("%w (%s); %s", ErrNoLibrary, strings.Join(tried, "; "), advice)
 }
 
-// versionPattern finds the version in the real name of the file: libddsc.so.0.10.2, libddsc-1a2b3c4d.so.0.10.5.
+// versionPattern finds the version in the real name of the file: libddsc.so.0.10.2,
+// libddsc-1a2b3c4d.so.0.10.5.
 var versionPattern = regexp.MustCompile(`\.so\.([0-9]+\.[0-9]+(\.[0-9]+)*)$`)
 
-// versionOf returns the version in the name of a library's file. The library has no function that returns it.
+// versionOf returns the version in the name of a library's file. The library has no function that
+// returns it.
 func versionOf(path string) (string, error) {
 	found := versionPattern.FindStringSubmatch(path)
 	switch {

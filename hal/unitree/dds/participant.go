@@ -30,7 +30,8 @@ type Participant struct {
 	topics  map[string]int32
 }
 
-// Join opens a participant in a domain, on one interface. A process has at most one for each domain.
+// Join opens a participant in a domain, on one interface. A process has at most one for each
+// domain.
 func (l *Library) Join(domain uint32, networkInterface string) (*Participant, error) {
 	p := &Participant{lib: l, topics: map[string]int32{}}
 	var err error
@@ -45,8 +46,9 @@ func (l *Library) Join(domain uint32, networkInterface string) (*Participant, er
 	return p, nil
 }
 
-// configuration returns the settings of Cyclone DDS. They replace those of CYCLONEDDS_URI. The loopback interface has
-// no multicast: participants there find each other by the ports of the first participants.
+// configuration returns the settings of Cyclone DDS. They replace those of CYCLONEDDS_URI. The
+// loopback interface has no multicast: participants there find each other by the ports of the first
+// participants.
 func configuration(networkInterface string) string {
 	var name strings.Builder
 	_ = xml.EscapeText(&name, []byte(networkInterface)) // a strings.Builder does not fail
@@ -135,8 +137,9 @@ const (
 	reliable   = 1
 )
 
-// endpoint makes a writer or reader of the newest depth messages. Writers are reliable and readers are not, as in
-// Unitree's SDK: a lost state is not worth waiting for, and a reliable writer matches any reader.
+// endpoint makes a writer or reader of the newest depth messages. Writers are reliable and readers
+// are not, as in Unitree's SDK: a lost state is not worth waiting for, and a reliable writer
+// matches any reader.
 func (p *Participant) endpoint(
 	create uintptr, topic string, d idl.Descriptor, reliability, depth uintptr,
 ) (int32, error) {

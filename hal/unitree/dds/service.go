@@ -31,8 +31,8 @@ type response struct {
 	_       [3]int64       // a sequence of octets
 }
 
-// borrow takes the oldest message that was not taken, in memory of the library, and returns that memory after use. It
-// is for messages with texts. ok is false without a message.
+// borrow takes the oldest message that was not taken, in memory of the library, and returns that
+// memory after use. It is for messages with texts. ok is false without a message.
 func (r *Reader[T]) borrow(use func(*T)) (ok bool, err error) {
 	r.samples[0] = nil
 	r.arguments = [5]uintptr{
@@ -87,8 +87,8 @@ const callEvery = 5 * time.Millisecond
 // repeatAfter is the time without a response after which a request is repeated.
 const repeatAfter = 400 * time.Millisecond
 
-// Call sends a request and waits for its response. It repeats a request without one: the service may have found this
-// client's requests before its responses. code is 0 for success.
+// Call sends a request and waits for its response. It repeats a request without one: the service
+// may have found this client's requests before its responses. code is 0 for success.
 func (c *Client) Call(ctx context.Context, api int64, parameter string) (code int, data string, err error) {
 	for c.requests.Readers() == 0 {
 		select {
@@ -204,8 +204,8 @@ func (c *Client) Controller(ctx context.Context) (name string, err error) {
 	return *answer.Name, nil
 }
 
-// Release releases the robot's own controller: it repeats ReleaseMode until none is active. **The motors then lose
-// their torque.**
+// Release releases the robot's own controller: it repeats ReleaseMode until none is active. **The
+// motors then lose their torque.**
 func (c *Client) Release(ctx context.Context) error {
 	for {
 		name, err := c.Controller(ctx)

@@ -51,9 +51,9 @@ func markMembers(t reflect.Type, used []bool) {
 	}
 }
 
-// Sum zeroes the bytes between the members of m and returns the checksum of m without its last word.
-// CRC-32/MPEG-2 takes each word's most significant bit first and the CRC-32 of the standard library its least
-// significant one: the bits of the words and of the result are reversed.
+// Sum zeroes the bytes between the members of m and returns the checksum of m without its last
+// word. CRC-32/MPEG-2 takes each word's most significant bit first and the CRC-32 of the standard
+// library its least significant one: the bits of the words and of the result are reversed.
 func (s *Summer[T]) Sum(m *T) uint32 {
 	mem := Bytes(m)
 	for _, i := range s.padding {

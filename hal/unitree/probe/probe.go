@@ -1,4 +1,5 @@
-// Package probe looks at a Unitree robot's network and reports what it finds. It writes nothing that moves the robot.
+// Package probe looks at a Unitree robot's network and reports what it finds. It writes nothing
+// that moves the robot.
 package probe
 
 import (
@@ -40,7 +41,8 @@ func (r Report) Warn(fix, format string, values ...any) Report {
 	return append(r, Finding{Warn: true, Text: fmt.Sprintf(format, values...), Fix: fix})
 }
 
-// Run runs the program of the writers, which can load libddsc, with the subcommand check, and returns its report.
+// Run runs the program of the writers, which can load libddsc, with the subcommand check, and
+// returns its report.
 func Run(ctx context.Context, c unitree.Config) (Report, error) {
 	program, err := unitree.FindProgram(c.Writer)
 	if err != nil {

@@ -8,9 +8,10 @@ import (
 	"optibfm/hal/unitree"
 )
 
-// Bridged is the physics of a robot whose channels are motors, such as that of scripts/go2_motors.py in lockstep: the
-// actions q_J, dq_J, tau_J, kp_J and kd_J of each joint J; the readings position_J, velocity_J, torque_J,
-// orientation_w ..., gyro_x ..., accelerometer_x ... and, if it has them, foot_force_L.
+// Bridged is the physics of a robot whose channels are motors, such as that of
+// scripts/go2_motors.py in lockstep: the actions q_J, dq_J, tau_J, kp_J and kd_J of each joint J;
+// the readings position_J, velocity_J, torque_J, orientation_w ..., gyro_x ..., accelerometer_x ...
+// and, if it has them, foot_force_L.
 type Bridged struct {
 	robot  hal.Robot
 	action []float32

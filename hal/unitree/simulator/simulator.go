@@ -117,7 +117,8 @@ func (r *Robot) current() Faults {
 	return r.faults
 }
 
-// Run answers commands with states until ctx ends. It keeps its period, and skips periods that it missed.
+// Run answers commands with states until ctx ends. It keeps its period, and skips periods that it
+// missed.
 func (r *Robot) Run(ctx context.Context) error {
 	for next := monotonic.Now(); ctx.Err() == nil; {
 		if err := r.step(); err != nil {

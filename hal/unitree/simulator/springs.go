@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Springs is a robot that hangs: each joint is an inertia that its motor moves, with a little noise. It needs no
-// physics engine.
+// Springs is a robot that hangs: each joint is an inertia that its motor moves, with a little
+// noise. It needs no physics engine.
 type Springs struct {
 	Inertia float64 // kg m²; 0: 0.05
 	steps   int

@@ -41,8 +41,9 @@ type bus interface {
 	// take reads the oldest state that was not read. ok is false without one.
 	take(*reading) (ok bool, err error)
 	write(*output) error
-	// others counts the other writers of commands. sent reports whether one of them has sent a command since the last
-	// call. look also looks for new ones; otherwise the count is the last one.
+	// others counts the other writers of commands. sent reports whether one of them has sent a
+	// command since the last call. look also looks for new ones; otherwise the count is the last
+	// one.
 	others(look bool) (count int, sent bool, err error)
 	// readers counts the readers of commands that are not ours.
 	readers() int

@@ -15,12 +15,14 @@ type limiter struct {
 	kp, kd    []float64
 }
 
-// maxStep is the longest time over which a goal moves at its rate: after a longer pause it continues slowly.
+// maxStep is the longest time over which a goal moves at its rate: after a longer pause it
+// continues slowly.
 const maxStep = 10 * time.Millisecond
 
-// limit returns the goal of joint i that is nearest to wanted, rad: within its range, reached from the last goal at its
-// rate after dt, and last within the torque kp (goal - q) - kd dq of its limit. The torque may take the goal out of
-// its range, towards the joint: it is what the motor obeys.
+// limit returns the goal of joint i that is nearest to wanted, rad: within its range, reached from
+// the last goal at its rate after dt, and last within the torque kp (goal - q) - kd dq of its
+// limit. The torque may take the goal out of its range, towards the joint: it is what the motor
+// obeys.
 func (l *limiter) limit(i int, wanted, last, q, dq float64, dt time.Duration) float64 {
 	if math.IsNaN(wanted) {
 		wanted = last

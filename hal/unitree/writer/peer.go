@@ -7,8 +7,9 @@ type peer struct {
 	last    int64 // the cycle before
 }
 
-// observe returns for how long the other writer has been silent. Of the time in which this one did not run either only
-// two periods count: after a pause of the whole computer the first one to run must not blame the other.
+// observe returns for how long the other writer has been silent. Of the time in which this one did
+// not run either only two periods count: after a pause of the whole computer the first one to run
+// must not blame the other.
 func (p *peer) observe(beat uint64, now int64) (silence int64) {
 	elapsed := min(now-p.last, 2*int64(Period))
 	p.last = now

@@ -11,8 +11,8 @@ import (
 const (
 	// Period is the time between two commands.
 	Period = 2 * time.Millisecond
-	// lingerOrderly and lingerLost are the times for which the primary damps the motors after the control
-	// process ended in order, or without a message.
+	// lingerOrderly and lingerLost are the times for which the primary damps the motors after the
+	// control process ended in order, or without a message.
 	lingerOrderly = 300 * time.Millisecond
 	lingerLost    = 5 * time.Second
 	// lookEvery is the number of cycles between two looks for other writers.
@@ -70,8 +70,9 @@ func newPrimary(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func
 	return p, err
 }
 
-// cycle runs once a period. over reports that the process should end. Once it has written a command, an error does not
-// end it: what fails in one writer may fail in both, and then a command that does not damp must not be the last one.
+// cycle runs once a period. over reports that the process should end. Once it has written a
+// command, an error does not end it: what fails in one writer may fail in both, and then a command
+// that does not damp must not be the last one.
 func (p *primary) cycle(now int64) (over bool, err error) {
 	if err := errors.Join(p.read(now), p.overhear(now)); err != nil {
 		if p.mode == unitree.ModeIdle {
@@ -281,15 +282,16 @@ func (p *primary) write(now int64) {
 	p.lastAt = now
 }
 
-// damp makes a command that damps the motors: kp 0, and the present position for readers that ignore kp.
+// damp makes a command that damps the motors: kp 0, and the present position for readers that
+// ignore kp.
 func damp(out *output, s *reading, kd []float64) {
 	for i := range kd {
 		out.q[i], out.kp[i], out.kd[i] = s.q[i], 0, float32(kd[i])
 	}
 }
 
-// interpolate moves the command from the last one towards the goal within a period of goals. finite is false for a
-// command that must not be sent, such as that of a tiny kp.
+// interpolate moves the command from the last one towards the goal within a period of goals. finite
+// is false for a command that must not be sent, such as that of a tiny kp.
 func (p *primary) interpolate(now int64) (finite bool) {
 	s, share := &p.states.last, 1.0
 	if p.period > 0 {

@@ -70,8 +70,8 @@ func readConfig(input *os.File) (c unitree.WriterConfig, gone func() bool, err e
 	return c, l.cut, nil
 }
 
-// lifeline is the pipe whose other end closes when the control process ends. The thread of the cycles looks at it
-// itself: a goroutine that waits for its end has no real-time priority.
+// lifeline is the pipe whose other end closes when the control process ends. The thread of the
+// cycles looks at it itself: a goroutine that waits for its end has no real-time priority.
 type lifeline struct{ fds [1]unix.PollFd }
 
 // cut reports whether the other end is closed.

@@ -29,8 +29,9 @@ func newStandby(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func
 	return s
 }
 
-// cycle runs once a period. over reports that the process should end. No error ends it: it may be the last that can
-// damp. It does not beat without a command that it should have sent, so that the primary tries.
+// cycle runs once a period. over reports that the process should end. No error ends it: it may be
+// the last that can damp. It does not beat without a command that it should have sent, so that the
+// primary tries.
 func (s *standby) cycle(now int64) (over bool, err error) {
 	_ = s.read(now) // it damps without a new state
 	commanding := s.shared.Commanding.Load()
@@ -54,7 +55,8 @@ func (s *standby) cycle(now int64) (over bool, err error) {
 	return s.ends(now, damps), nil
 }
 
-// ends reports whether the process should end: the control process has ended, and no command is left to be damped.
+// ends reports whether the process should end: the control process has ended, and no command is
+// left to be damped.
 func (s *standby) ends(now int64, damps bool) bool {
 	if !s.gone() {
 		return false

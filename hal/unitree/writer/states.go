@@ -46,7 +46,8 @@ func newStates(c unitree.Config, b bus) *states {
 
 func inNs(ms float64) int64 { return int64(ms * float64(time.Millisecond)) }
 
-// most is the number of states that one cycle takes: a flood of them must not delay the next command.
+// most is the number of states that one cycle takes: a flood of them must not delay the next
+// command.
 const most = 8
 
 // read takes the states that have arrived.
@@ -104,14 +105,15 @@ func finite(r *reading, joints int) bool {
 	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
 }
 
-// The greatest values that a robot of these models can have: its joints turn less than once, at 40 rad/s at most.
+// The greatest values that a robot of these models can have: its joints turn less than once, at 40
+// rad/s at most.
 const (
 	maxPosition = 10.0  // rad
 	maxVelocity = 100.0 // rad/s
 )
 
-// plausible reports whether values that the limits and the tilt are computed from can be those of a robot. An IMU that
-// does not run has the quaternion 0, which would count as upright.
+// plausible reports whether values that the limits and the tilt are computed from can be those of a
+// robot. An IMU that does not run has the quaternion 0, which would count as upright.
 func plausible(r *reading, joints int) bool {
 	for i := range joints {
 		if math.Abs(float64(r.q[i])) > maxPosition || math.Abs(float64(r.dq[i])) > maxVelocity {

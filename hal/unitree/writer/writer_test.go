@@ -97,7 +97,8 @@ func (e end) write(o *output) error {
 	return nil
 }
 
-// rig is a control process and its writers in one goroutine, on a clock that each look at it advances.
+// rig is a control process and its writers in one goroutine, on a clock that each look at it
+// advances.
 type rig struct {
 	t       *testing.T
 	now     int64
@@ -228,7 +229,8 @@ func (r *rig) tick(action []float32) {
 	r.run(20 * ms)
 }
 
-// damped returns how long after a moment the first command damps, and checks that all later ones do.
+// damped returns how long after a moment the first command damps, and checks that all later ones
+// do.
 func (r *rig) damped(after int64) int64 {
 	r.t.Helper()
 	first := int64(-1)
@@ -395,8 +397,8 @@ func TestWriter_RefusesToBeginWithALateStandby(t *testing.T) {
 	}
 }
 
-// TestWriter_BeginsWithAStandbyThatCanDamp has a standby writer that beats, but is not known to the robot, or does not
-// know it: a G1 ignores commands without its mode_machine.
+// TestWriter_BeginsWithAStandbyThatCanDamp has a standby writer that beats, but is not known to the
+// robot, or does not know it: a G1 ignores commands without its mode_machine.
 func TestWriter_BeginsWithAStandbyThatCanDamp(t *testing.T) {
 	for name, undo := range map[string]func(*fake){
 		"no state": func(f *fake) { f.unfound = false }, "no reader": func(f *fake) { f.unread = false },
@@ -431,7 +433,8 @@ func TestWriter_RefusesALossyMotorAtAnyMoment(t *testing.T) {
 	r.arm()
 }
 
-// TestWriters_DoNotBlameEachOtherAfterAPause has a pause of the whole computer, shorter than the deadman.
+// TestWriters_DoNotBlameEachOtherAfterAPause has a pause of the whole computer, shorter than the
+// deadman.
 func TestWriters_DoNotBlameEachOtherAfterAPause(t *testing.T) {
 	r := newRig(t, unitree.Go2, func(c *unitree.Config) { c.DeadmanMS = 100 })
 	action := r.arm()
@@ -532,7 +535,8 @@ func TestWriter_InterpolatesWithinItsLimits(t *testing.T) {
 	}
 }
 
-// TestWriter_ObeysNoImpossibleState has one state whose numbers are finite, and would not be in a command.
+// TestWriter_ObeysNoImpossibleState has one state whose numbers are finite, and would not be in a
+// command.
 func TestWriter_ObeysNoImpossibleState(t *testing.T) {
 	r := newRig(t, unitree.G1, nil)
 	action := r.arm()

@@ -25,14 +25,16 @@ type BackendOptions struct {
 	Searches   int      // at least 1
 }
 
-// DefaultBackendOptions returns 100 searches with 128 candidates and the program's first configuration.
+// DefaultBackendOptions returns 100 searches with 128 candidates and the program's first
+// configuration.
 func DefaultBackendOptions() BackendOptions {
 	return BackendOptions{Config: configs.DefaultName(), Candidates: 128, Searches: 100}
 }
 
-// CompareBackend opens the backend of a configuration, prints what it runs on if its models are a fmt.Stringer, and
-// compares its searches with those of the native networks. It fails if the backend is missing, or if the results
-// differ. A SavedModel has no native networks: its searches are only timed.
+// CompareBackend opens the backend of a configuration, prints what it runs on if its models are a
+// fmt.Stringer, and compares its searches with those of the native networks. It fails if the
+// backend is missing, or if the results differ. A SavedModel has no native networks: its searches
+// are only timed.
 func CompareBackend(out io.Writer, o BackendOptions) (err error) {
 	if o.Candidates < 1 || o.Candidates > 1<<16 || o.Searches < 1 {
 		return fmt.Errorf("model backend: invalid flags (--candidates %d, --searches %d); use 1 to %d and at least 1",

@@ -16,8 +16,9 @@ import (
 )
 
 // Check prints the largest relative errors of a model on the test vectors of an .npz
-// file. It fails if one of them is above the tolerance. A tolerance of 0 stands for 1e-4, with float16 weights for
-// 1e-2: other observations than those of the import may change more than MaxRounding.
+// file. It fails if one of them is above the tolerance. A tolerance of 0 stands for 1e-4, with
+// float16 weights for 1e-2: other observations than those of the import may change more than
+// MaxRounding.
 func Check(w io.Writer, name, vectors string, tolerance float64) error {
 	m, err := setup.OpenModel(name)
 	if err != nil {

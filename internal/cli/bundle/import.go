@@ -31,8 +31,8 @@ type ImportOptions struct {
 	Licence        string // of the model; "" for that of its model card
 	Revision       string // of the download; "" for that of the note of Hugging Face's program
 
-	// Observations are an .npz file with obs [n, O] of the training data, for the task prior and Cov B. A
-	// SavedModel has its own φ: without observations it gets no prior.
+	// Observations are an .npz file with obs [n, O] of the training data, for the task prior and
+	// Cov B. A SavedModel has its own φ: without observations it gets no prior.
 	Observations string
 
 	// Backward is B as an ONNX model, for the import of a policy as one.
@@ -52,12 +52,13 @@ const (
 	Float32     = "float32"
 )
 
-// MaxRounding is the largest relative change of φ, π or ψ by float16 weights that AutoWeights accepts.
+// MaxRounding is the largest relative change of φ, π or ψ by float16 weights that AutoWeights
+// accepts.
 const MaxRounding = 5e-3
 
-// Import makes a bundle of a checkpoint of a project that tflite/FORMAT.md lists, to which it adds Cov B,
-// of a policy and B as ONNX models, or of a TensorFlow
-// SavedModel; the last two are evaluated at random inputs.
+// Import makes a bundle of a checkpoint of a project that tflite/FORMAT.md lists, to which it adds
+// Cov B, of a policy and B as ONNX models, or of a TensorFlow SavedModel; the last two are
+// evaluated at random inputs.
 func Import(out io.Writer, dir string, o ImportOptions) error {
 	// A heap of few, large slices: collecting often costs little and keeps the peak low.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
@@ -141,7 +142,8 @@ func (o ImportOptions) write(
 	return b, rounding, err
 }
 
-// writeFloat16 writes the bundle with float16 weights. b is nil if AutoWeights does not accept it: then it is removed.
+// writeFloat16 writes the bundle with float16 weights. b is nil if AutoWeights does not accept it:
+// then it is removed.
 func (o ImportOptions) writeFloat16(
 	dir string, checkpoint *tflite.Bundle, obs []float32, options tflite.ImportOptions,
 ) (b *tflite.Bundle, rounding string, err error) {
@@ -281,8 +283,8 @@ func (o ImportOptions) importSavedModel(out io.Writer, dir string) error {
 	return o.addPrior(out)
 }
 
-// probe evaluates a SavedModel at random inputs, sets its sizes and provenance, and reports whether its policy ignores
-// the norm of z.
+// probe evaluates a SavedModel at random inputs, sets its sizes and provenance, and reports whether
+// its policy ignores the norm of z.
 func (o ImportOptions) probe(saved *tflite.SavedModel) (scaleFree bool, err error) {
 	file, err := withLibrary(o.Library)
 	if err != nil {
@@ -306,8 +308,8 @@ func (o ImportOptions) probe(saved *tflite.SavedModel) (scaleFree bool, err erro
 	return scaleFree, nil
 }
 
-// withLibrary returns the default configuration with the folder of the library that evaluates SavedModels, unless
-// that is "".
+// withLibrary returns the default configuration with the folder of the library that evaluates
+// SavedModels, unless that is "".
 func withLibrary(folder string) (configs.File, error) {
 	if folder == "" {
 		return configs.Default(), nil

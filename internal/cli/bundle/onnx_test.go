@@ -20,8 +20,8 @@ import (
 	"optibfm/tflite/tflitetest"
 )
 
-// published returns a folder as a download from Hugging Face: ONNX models of a random model, a model card and
-// the note of the revision.
+// published returns a folder as a download from Hugging Face: ONNX models of a random model, a
+// model card and the note of the revision.
 func published(t *testing.T) (dir string, observations string) {
 	t.Helper()
 	b := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 2}, 1)

@@ -22,11 +22,13 @@ const (
 	downloadKey = "download_sha256"
 )
 
-// originParents is how many folders above a file may have the model card: BFM-Zero's checkpoint is three deep.
+// originParents is how many folders above a file may have the model card: BFM-Zero's checkpoint is
+// three deep.
 const originParents = 5
 
-// addOrigin adds the licence, the revision and the hash of a downloaded file to its provenance. Licence and
-// revision are the given ones, or those that a download from Hugging Face leaves beside the file.
+// addOrigin adds the licence, the revision and the hash of a downloaded file to its provenance.
+// Licence and revision are the given ones, or those that a download from Hugging Face leaves beside
+// the file.
 func (o ImportOptions) addOrigin(provenance map[string]string, file, hash string) {
 	provenance[downloadKey] = hash
 	if provenance[licenceKey] = o.Licence; o.Licence == "" {

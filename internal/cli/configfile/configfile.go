@@ -60,7 +60,8 @@ func Init(w io.Writer, name, path string) error {
 	return err
 }
 
-// toChange lists the numbers of the lines of a configuration that its reader must change, "" for none.
+// toChange lists the numbers of the lines of a configuration that its reader must change, "" for
+// none.
 func toChange(text []byte) string {
 	var numbers []string
 	for i, line := range strings.Split(string(text), "\n") {
@@ -103,7 +104,8 @@ func Validate(w io.Writer, paths, set []string) error {
 	return fmt.Errorf("config validate:\n%w", errors.Join(wrong...))
 }
 
-// Show prints a configuration in full, with defaults and the overrides in set. Secrets of addresses are hidden.
+// Show prints a configuration in full, with defaults and the overrides in set. Secrets of addresses
+// are hidden.
 func Show(w io.Writer, name string, set []string) error {
 	cfg, err := configs.Load(name, set...)
 	if err != nil {

@@ -63,7 +63,8 @@ func fromFile(path string, o Options) (Result, error) {
 	return result, result.addQueries(belief, archive)
 }
 
-// readFeatures returns the features of the labels, [n, d] row-major, and warnings about observations.
+// readFeatures returns the features of the labels, [n, d] row-major, and warnings about
+// observations.
 func readFeatures(archive npz.Archive, model string) (phi []float64, d int, warnings []string, err error) {
 	if model != "" {
 		return computeFeatures(archive, model)

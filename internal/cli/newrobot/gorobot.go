@@ -21,8 +21,9 @@ var validPackage = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 // modulePath is the module of optibfm.
 const modulePath = "optibfm"
 
-// WriteGo writes the folder name, which must not exist: a Go module with a robot, which uses the optibfm in the
-// folder repository; "": the one around the current folder. It prints the next commands.
+// WriteGo writes the folder name, which must not exist: a Go module with a robot, which uses the
+// optibfm in the folder repository; "": the one around the current folder. It prints the next
+// commands.
 func WriteGo(w io.Writer, name, repository string) (err error) {
 	if !validPackage.MatchString(name) {
 		return fmt.Errorf("new-robot: bad name (%q); give 1 to 32 lower case letters, digits and _, a letter first", name)
@@ -97,7 +98,8 @@ func findRepository(folder string) (root, goMod string, err error) {
 	}
 }
 
-// moduleFile returns the go.mod of a robot: the requirements of optibfm, and optibfm itself in a folder.
+// moduleFile returns the go.mod of a robot: the requirements of optibfm, and optibfm itself in a
+// folder.
 func moduleFile(goMod, name, repository string) string {
 	_, rest, _ := strings.Cut(goMod, "\n")
 	return fmt.Sprintf("module %s\n%s\nrequire %[3]s v0.0.0\n\nreplace %[3]s => %[4]s\n",

@@ -23,9 +23,9 @@ type environment struct {
 	Period float64 `json:"period"` // s
 }
 
-// WriteGymnasium writes the folder name, which must not exist, for an environment of Gymnasium: an id, or
-// MODULE:CLASS. It starts the environment's server once, with python3 and the packages that it finds, to check it.
-// repository is as in [WriteGo].
+// WriteGymnasium writes the folder name, which must not exist, for an environment of Gymnasium: an
+// id, or MODULE:CLASS. It starts the environment's server once, with python3 and the packages that
+// it finds, to check it. repository is as in [WriteGo].
 func WriteGymnasium(ctx context.Context, w io.Writer, name, id, repository string) error {
 	root, _, err := findRepository(repository)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 
 var validName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
-// Write writes the folder name, which must not exist, and prints the next commands. On an error it leaves no
-// folder.
+// Write writes the folder name, which must not exist, and prints the next commands. On an error it
+// leaves no folder.
 func Write(w io.Writer, name string) (err error) {
 	if err := writeFolder(name, func() error {
 		return copyAll(name, puck.Files, strings.NewReplacer(puck.Folder, name, puck.Name, `"`+name+`"`))
@@ -33,7 +33,8 @@ func Write(w io.Writer, name string) (err error) {
 	return err
 }
 
-// writeFolder makes the folder name, which must not exist, and fills it. On an error it leaves no folder.
+// writeFolder makes the folder name, which must not exist, and fills it. On an error it leaves no
+// folder.
 func writeFolder(name string, fill func() error) error {
 	if !validName.MatchString(name) {
 		return fmt.Errorf("new-robot: bad name (%q); give 1 to 64 letters, digits, - and _, a letter first", name)

@@ -24,7 +24,8 @@ type Options struct {
 	WhatIf *flightlog.Params // parameters of a what-if question; nil: none
 	JSON   bool              // print JSON
 	Page   string            // write a page for a browser to this file, and print a verdict; "": no page
-	// Label returns what a person needs to label a log in the page; nil: the page has no labels to give.
+	// Label returns what a person needs to label a log in the page; nil: the page has no labels to
+	// give.
 	Label func(path string) report.Labelling
 }
 
@@ -62,7 +63,8 @@ func replay(out io.Writer, path string, r *flightlog.Reader, o Options) error {
 	return errors.Join(err, replayError(path, result))
 }
 
-// mark marks a verified log without labels of a person, so that a run may remove it. text describes the result.
+// mark marks a verified log without labels of a person, so that a run may remove it. text describes
+// the result.
 func mark(path string, r *flightlog.Reader, result flightlog.Result) (marked bool, text string) {
 	if !result.OK() {
 		return false, "no: the log is not verified"

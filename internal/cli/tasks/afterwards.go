@@ -16,8 +16,8 @@ import (
 	"optibfm/internal/version"
 )
 
-// Label applies the labels of a file of moments to the belief at the end of a log, and saves the result as a task.
-// It saves nothing unless it can read all rows and at least one label counts.
+// Label applies the labels of a file of moments to the belief at the end of a log, and saves the
+// result as a task. It saves nothing unless it can read all rows and at least one label counts.
 func Label(out io.Writer, o Options, n New, path, csv string) error {
 	w, err := o.open()
 	if err != nil {
@@ -161,8 +161,8 @@ func reason(o controller.Outcome) string {
 	return o.String()
 }
 
-// settle lets the belief agree with its labels and the present σ, as the ticks between two labels of a run do. It
-// ends when the weight of no label changes any more.
+// settle lets the belief agree with its labels and the present σ, as the ticks between two labels
+// of a run do. It ends when the weight of no label changes any more.
 func settle(l *controller.Learner) {
 	const most = 10_000 // ticks; far more than the weights need
 	enough := l.Belief().Dim() + controller.SettlingTicks

@@ -43,7 +43,8 @@ func TestPropose_IsGreedyInTheInformation(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t, "operator.source=none")
 	rows, _ := propose(t, log, 6)
-	// With the paper's belief and no label, V = I + Σ φφᵀ of the picked ticks. The gain is log(1 + φᵀV⁻¹φ).
+	// With the paper's belief and no label, V = I + Σ φφᵀ of the picked ticks. The gain is log(1 +
+	// φᵀV⁻¹φ).
 	v := make([][]float64, b.d)
 	for i := range v {
 		v[i] = make([]float64, b.d)
@@ -274,8 +275,9 @@ func TestLabel_AcceptsACutLogAndRefusesADamagedOne(t *testing.T) {
 	}
 }
 
-// TestLabel_EqualsLabelsOfTheRun gives the labels that the operator gave in a run to the log of a run without an
-// operator. Both runs visit the same states, as the strategy does not depend on the belief.
+// TestLabel_EqualsLabelsOfTheRun gives the labels that the operator gave in a run to the log of a
+// run without an operator. Both runs visit the same states, as the strategy does not depend on the
+// belief.
 func TestLabel_EqualsLabelsOfTheRun(t *testing.T) {
 	for name, set := range map[string][]string{
 		"paper": nil,

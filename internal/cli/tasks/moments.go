@@ -18,9 +18,9 @@ import (
 	"optibfm/internal/sections"
 )
 
-// A file of moments is CSV with these columns, in any order. Propose and the replay page write it. Only tick and label
-// are required; the label column is empty until a person fills it. time_s, gain_nats and expected are for that person:
-// nothing reads them.
+// A file of moments is CSV with these columns, in any order. Propose and the replay page write it.
+// Only tick and label are required; the label column is empty until a person fills it. time_s,
+// gain_nats and expected are for that person: nothing reads them.
 const (
 	columnTime     = "time_s" // since the first tick
 	columnTick     = "tick"
@@ -35,8 +35,8 @@ var columns = []string{columnTime, columnTick, columnGain, columnExpected, colum
 // maxMoments is the largest size of a file of moments, bytes.
 const maxMoments = 1 << 20
 
-// stateOf identifies the features of a tick, so that labels for another log are noticed. It begins with a letter:
-// a spreadsheet leaves it as it is.
+// stateOf identifies the features of a tick, so that labels for another log are noticed. It begins
+// with a letter: a spreadsheet leaves it as it is.
 func stateOf(phi []float64) string { return fmt.Sprintf("s%08x", flightlog.StateSum(phi)) }
 
 // writeMoments writes proposed moments with an empty label column.
@@ -79,7 +79,8 @@ func scaleOf(o configs.Operator) scale {
 	return scale{o.Keyboard.GoodValue, o.Keyboard.BadValue}
 }
 
-// readMoments reads the rows with a label, in the order of the file, and the number of rows without one.
+// readMoments reads the rows with a label, in the order of the file, and the number of rows without
+// one.
 func readMoments(path string, s scale) (rows []labelled, empty int, err error) {
 	data, err := safefile.Read(path, maxMoments)
 	if err != nil {

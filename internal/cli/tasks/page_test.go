@@ -54,7 +54,8 @@ func TestForPage_ReturnsWhyALogCannotBeLabelled(t *testing.T) {
 	}
 }
 
-// TestLabel_ReadsTheFileOfThePage labels a log in its page and applies the file that the page saves.
+// TestLabel_ReadsTheFileOfThePage labels a log in its page and applies the file that the page
+// saves.
 func TestLabel_ReadsTheFileOfThePage(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t, "operator.source=none")

@@ -16,7 +16,8 @@ import (
 const (
 	// maxProposed is the largest number of proposed moments.
 	maxProposed = 200
-	// maxCandidates bounds the moments of a log that Propose compares: a longer log is thinned out evenly.
+	// maxCandidates bounds the moments of a log that Propose compares: a longer log is thinned out
+	// evenly.
 	maxCandidates = 10_000
 	// minSpacingS is the least time between two proposed moments, s: closer ones look alike.
 	minSpacingS = 0.5
@@ -33,8 +34,8 @@ type moment struct {
 	expected float64 // label
 }
 
-// Propose writes the n moments of a log whose labels would teach most, in the order of choice, to the file csv, or to
-// out if csv is empty. It prints how to continue on hint.
+// Propose writes the n moments of a log whose labels would teach most, in the order of choice, to
+// the file csv, or to out if csv is empty. It prints how to continue on hint.
 func Propose(out, hint io.Writer, path string, n int, csv string) error {
 	if n < 1 || n > maxProposed {
 		return fmt.Errorf("log label: --propose %d: use 1 to %d", n, maxProposed)
@@ -127,8 +128,8 @@ func refusal(t *controller.Tick) controller.Outcome {
 	return 0
 }
 
-// pick chooses up to n moments, each with the largest D-gap after labels about those before it. It changes the
-// learner of end.
+// pick chooses up to n moments, each with the largest D-gap after labels about those before it. It
+// changes the learner of end.
 func pick(end logEnd, from []moment, n int) (picked []moment) {
 	z := make([]float64, end.learner.Belief().TaskDim())
 	end.config.Estimate(z, end.learner.Belief(), end.learner.Scale())
@@ -163,8 +164,8 @@ func tooClose(m moment, picked []moment) bool {
 	return false
 }
 
-// label gives the learner a label about a moment. The label has the full weight of one about the present: the
-// person gives it now, and the age of the log does not count.
+// label gives the learner a label about a moment. The label has the full weight of one about the
+// present: the person gives it now, and the age of the log does not count.
 func label(l *controller.Learner, m moment, value float64) controller.Outcome {
 	l.Observe(m.tick, m.at, m.phi, m.obs)
 	return l.Apply(rewardsrc.Label{Kind: rewardsrc.Value, Tick: m.tick, Value: value}, 0).Outcome

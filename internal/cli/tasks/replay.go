@@ -34,8 +34,8 @@ func openLog(path string) (*flightlog.Reader, error) {
 	return r, nil
 }
 
-// followLog replays a log and calls visit, unless it is nil, with each tick, which visit must neither keep nor
-// change. It refuses a damaged log, and one whose last belief is unknown.
+// followLog replays a log and calls visit, unless it is nil, with each tick, which visit must
+// neither keep nor change. It refuses a damaged log, and one whose last belief is unknown.
 func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err error) {
 	log, err := openLog(path)
 	if err != nil {
@@ -51,7 +51,8 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 	result, err := flightlog.Follow(log, func(t *controller.Tick, _ *posterior.Belief) {
 		last, until = t.SenseAt, t.Index+1
 		if t.Flags.Has(controller.FlagSwitched) || t.Flags.Has(controller.FlagChanged) && m.Control.Gate.Relearn {
-			// The log does not have the sessions of the other task; some labels of the present one were removed.
+			// The log does not have the sessions of the other task; some labels of the present one
+			// were removed.
 			lineage.Before = nil
 		}
 		if visit != nil {

@@ -16,8 +16,8 @@ import (
 	"optibfm/internal/version"
 )
 
-// Save saves a belief as a task: the newest in a folder of a run, by default run.state_dir, or that at the end
-// of a log.
+// Save saves a belief as a task: the newest in a folder of a run, by default run.state_dir, or that
+// at the end of a log.
 func Save(out io.Writer, o Options, n New, from string) error {
 	if err := taskstore.CheckName(n.Name); err != nil {
 		return fmt.Errorf("task save: NAME: %w", err)
@@ -65,8 +65,8 @@ func (w workplace) taskOf(path string) (t taskstore.Task, err error) {
 	return t, err
 }
 
-// complete sets the z of a task. It refuses a task without a label, of another model than the configuration's, and
-// in other coordinates than those of k, which it gives the basis of the model.
+// complete sets the z of a task. It refuses a task without a label, of another model than the
+// configuration's, and in other coordinates than those of k, which it gives the basis of the model.
 func (w workplace) complete(t *taskstore.Task, from string, k *controller.Config) error {
 	if t.Belief == nil || t.Belief.Labels() == 0 {
 		return fmt.Errorf("%s has no label; give labels first", from)

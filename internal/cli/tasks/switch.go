@@ -8,8 +8,8 @@ import (
 	"optibfm/internal/control"
 )
 
-// Switch lets the running robot of a configuration switch to a task, and prints its status. socket replaces
-// safety.socket unless it is "".
+// Switch lets the running robot of a configuration switch to a task, and prints its status. socket
+// replaces safety.socket unless it is "".
 func Switch(out io.Writer, o Options, name, socket string, asJSON bool) error {
 	w, err := o.open()
 	if err == nil {
@@ -25,8 +25,8 @@ func Switch(out io.Writer, o Options, name, socket string, asJSON bool) error {
 	return control.SwitchTask(out, socket, name, file, asJSON)
 }
 
-// Begin lets the running robot of a configuration begin a task without labels, and prints its status. socket replaces
-// safety.socket unless it is "".
+// Begin lets the running robot of a configuration begin a task without labels, and prints its
+// status. socket replaces safety.socket unless it is "".
 func Begin(out io.Writer, o Options, socket string, asJSON bool) error {
 	w, err := o.open()
 	if err == nil {

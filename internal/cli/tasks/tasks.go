@@ -46,8 +46,8 @@ type New struct {
 	Replace bool // a task of the same name
 }
 
-// List prints the saved tasks, first those of the configuration's model, and marks the others. It prints all tasks
-// that it can read, then returns the errors of the others.
+// List prints the saved tasks, first those of the configuration's model, and marks the others. It
+// prints all tasks that it can read, then returns the errors of the others.
 func List(out io.Writer, o Options) error {
 	w, err := o.open()
 	if err != nil {
@@ -81,8 +81,8 @@ func (w workplace) command(args ...string) string {
 	return shell.ThisProgram().Command(args...)
 }
 
-// printTable prints the tasks, with a mark if another reports that the hash is of another model. It returns the
-// errors of the files that could not be read.
+// printTable prints the tasks, with a mark if another reports that the hash is of another model. It
+// returns the errors of the files that could not be read.
 func printTable(out io.Writer, entries []taskstore.Entry, another func(hash string) bool) error {
 	var errs []error
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -187,8 +187,8 @@ func Delete(out io.Writer, o Options, name string) error {
 	return nil
 }
 
-// Names lists the names of the saved tasks, for the completion of a shell. ofModel: only those of the configuration's
-// model, if it can be read. A completion reports no errors.
+// Names lists the names of the saved tasks, for the completion of a shell. ofModel: only those of
+// the configuration's model, if it can be read. A completion reports no errors.
 func Names(o Options, ofModel bool) (names []string) {
 	w, err := o.open()
 	if err != nil {

@@ -35,7 +35,8 @@ func Export(out io.Writer, o Options, name, path string) error {
 	return nil
 }
 
-// Import saves the task of a file of Export under its name, or under that of n, if it fits the configuration.
+// Import saves the task of a file of Export under its name, or under that of n, if it fits the
+// configuration.
 func Import(out io.Writer, o Options, n New, path string) error {
 	w, err := o.open()
 	if err != nil {
@@ -69,7 +70,8 @@ func Import(out io.Writer, o Options, n New, path string) error {
 	return w.keep(out, "task import", t, n.Replace, what)
 }
 
-// modelAndConfig returns the model of the configuration, and its controller in the coordinates of that model.
+// modelAndConfig returns the model of the configuration, and its controller in the coordinates of
+// that model.
 func (w workplace) modelAndConfig() (m setup.Model, k controller.Config, err error) {
 	k = w.file.Controller
 	if m, err = setup.ConfiguredModel(w.file); err != nil {
@@ -205,8 +207,9 @@ func (l labelSet) within(of labelSet) bool {
 	return true
 }
 
-// join returns a belief with the labels of a and b. Of a session of both it has the newest state. If each has labels
-// that the other lacks, it needs the belief from which both began, among the saved tasks, to count theirs once.
+// join returns a belief with the labels of a and b. Of a session of both it has the newest state.
+// If each has labels that the other lacks, it needs the belief from which both began, among the
+// saved tasks, to count theirs once.
 func join(a, b *taskstore.SavedBelief, saved []taskstore.Entry) (*taskstore.SavedBelief, error) {
 	ofA, ofB := labelsOf(a), labelsOf(b)
 	inA, inB := ofA.shared(ofB), ofB.shared(ofA)

@@ -11,8 +11,8 @@ import (
 	"optibfm/rewardsrc/evdev"
 )
 
-// Uinput is a device in the kernel: sysfs, ioctls, the clock and unplugging are the real ones. Its methods
-// panic on errors of the kernel.
+// Uinput is a device in the kernel: sysfs, ioctls, the clock and unplugging are the real ones. Its
+// methods panic on errors of the kernel.
 type Uinput struct{ file *os.File }
 
 // Requests of the kernel's include/uapi/linux/uinput.h.
@@ -31,7 +31,8 @@ type uinputDevice struct {
 	Max, Min, Fuzz, Flat          [64]int32
 }
 
-// PlugKernel connects a device with the keys of info and the given axes. It needs access to /dev/uinput.
+// PlugKernel connects a device with the keys of info and the given axes. It needs access to
+// /dev/uinput.
 func PlugKernel(info evdev.Info, ranges map[uint16]evdev.Range) *Uinput {
 	file, err := os.OpenFile("/dev/uinput", os.O_WRONLY, 0)
 	must(err)

@@ -118,8 +118,8 @@ func BenchmarkActive(b *testing.B) {
 	b.ReportMetric(best(b, func() { active(tileRows, list, x.Data, x.Stride, inputBlock) })/inputBlock, "ns/input")
 }
 
-// BenchmarkStream reports the bandwidth of a single row's products with matrices of 256 MB together, and its share of
-// that of reading as many bytes, measured in turn.
+// BenchmarkStream reports the bandwidth of a single row's products with matrices of 256 MB
+// together, and its share of that of reading as many bytes, measured in turn.
 func BenchmarkStream(b *testing.B) {
 	const size, total = 2048, 256 << 20
 	for kind, pack := range map[string]func([]float32, int, int, int) *Matrix{"float32": Pack, "float16": PackHalf} {
@@ -152,8 +152,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// readStreams reads memory as eight streams, which is faster than one: the hardware's prefetchers begin again in each
-// page.
+// readStreams reads memory as eight streams, which is faster than one: the hardware's prefetchers
+// begin again in each page.
 func readStreams(memory []float32) {
 	const streams, step = 8, 128
 	length := len(memory) / streams

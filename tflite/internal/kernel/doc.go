@@ -11,8 +11,9 @@
 // Many rows are multiplied in tiles of up to 6 rows by one panel, or four with AVX-512, with the
 // sums in registers; a single row is multiplied by up to four panels at once.
 //
-// A Matrix may also hold float16 weights (PackHalf). The loops of a single row widen them to float32
-// in registers, which halves the memory traffic. Tiles of many rows share blocks of widened weights.
+// A Matrix may also hold float16 weights (PackHalf). The loops of a single row widen them to
+// float32 in registers, which halves the memory traffic. Tiles of many rows share blocks of widened
+// weights.
 //
 // # Sparse inputs
 //

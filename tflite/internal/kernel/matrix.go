@@ -149,8 +149,9 @@ func Widen(dst []float32, src []float16.Float16) {
 	portableWiden(dst[whole:], src[whole:])
 }
 
-// View returns a matrix with the weights of another one of its sizes, of float16 if half is set: raw is that one's Raw,
-// at an address that is a multiple of 64. It panics if raw has another length.
+// View returns a matrix with the weights of another one of its sizes, of float16 if half is set:
+// raw is that one's Raw, at an address that is a multiple of 64. It panics if raw has another
+// length.
 func View(out, in int, half bool, raw []byte) *Matrix {
 	m := &Matrix{in: in, out: out}
 	n := Padded(out) * in

@@ -92,7 +92,8 @@ func TestFolded_AgreesWithLayerNormAndProduct(t *testing.T) {
 	}
 }
 
-// Sums of weights before rounding would multiply the error of the rounding by the mean of the inputs.
+// Sums of weights before rounding would multiply the error of the rounding by the mean of the
+// inputs.
 func TestFolded_Float16DoesNotDependOnTheMean(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	const in, out = 64, 16

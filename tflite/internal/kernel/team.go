@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// divisible is the least number of multiply-adds of a product that a team divides, about a tenth
-	// of a millisecond. Dividing smaller ones costs more processor time than it saves.
+	// divisible is the least number of multiply-adds of a product that a team divides, about a
+	// tenth of a millisecond. Dividing smaller ones costs more processor time than it saves.
 	divisible = 1 << 22
 
 	// partsPerWorker is the number of parts of a product for each worker. The others do the parts

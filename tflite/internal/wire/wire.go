@@ -1,5 +1,5 @@
-// Package wire writes and reads messages of protocol buffers whose schema is small or another project's:
-// TensorFlow's GraphDef and ONNX.
+// Package wire writes and reads messages of protocol buffers whose schema is small or another
+// project's: TensorFlow's GraphDef and ONNX.
 package wire
 
 import "google.golang.org/protobuf/encoding/protowire"

@@ -1,5 +1,5 @@
-// Command optibfm-tensorflow-go is optibfm with one more backend: tensorflow-go, TensorFlow through its own Go
-// package. scripts/build-tensorflow-go.sh builds it.
+// Command optibfm-tensorflow-go is optibfm with one more backend: tensorflow-go, TensorFlow through
+// its own Go package. scripts/build-tensorflow-go.sh builds it.
 package main
 
 import (

@@ -242,8 +242,8 @@ func (f *file) vector(panels int) {
 	f.storeRow(panels)
 }
 
-// halfVector: vector with float16 weights. Each pair of vectors holds the weights of one input, which
-// four instructions widen.
+// halfVector: vector with float16 weights. Each pair of vectors holds the weights of one input,
+// which four instructions widen.
 func (f *file) halfVector(panels int) {
 	const narrow, wide = 24, 26
 	f.function(fmt.Sprint("halfVector", panels),
