@@ -115,12 +115,9 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	hold := ""
-	if cfg.Gate.Pause == PauseHold {
-		if hold = parts.Hold; !slices.Contains(Holds(), hold) {
-			return nil, fmt.Errorf("%w: gate.pause: the robot has no way to stand still (%q); use one of %s, or no pause",
-				ErrConfig, hold, strings.Join(Holds(), ", "))
-		}
+	hold, err := holdFor(cfg.Gate, parts.Hold)
+	if err != nil {
+		return nil, err
 	}
 	stops, err := newStopMonitor(parts.Safety, parts.Robot)
 	if err != nil {
@@ -161,6 +158,25 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	if a.stage == nil {
 		a.stage = new(atomic.Uint64)
 	}
+	a.bindOptional(parts)
+	randomDirection(a.fallback, rand.New(rand.NewPCG(cfg.Seed, fallbackStream)))
+	return a, nil
+}
+
+// holdFor returns how the robot holds still while a request is open; "" if it does not.
+func holdFor(gate GateConfig, hold string) (string, error) {
+	if gate.Pause != PauseHold {
+		return "", nil
+	}
+	if !slices.Contains(Holds(), hold) {
+		return "", fmt.Errorf("%w: gate.pause: the robot has no way to stand still (%q); use one of %s, or no pause",
+			ErrConfig, hold, strings.Join(Holds(), ", "))
+	}
+	return hold, nil
+}
+
+// bindOptional finds the optional interfaces of the source and of the robot.
+func (a *Agent) bindOptional(parts Parts) {
 	a.watcher, _ = parts.Source.(rewardsrc.Watcher)
 	a.operator, _ = parts.Source.(rewardsrc.Reachable)
 	a.rewarder, _ = parts.Robot.(hal.Rewarder)
@@ -168,8 +184,6 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	a.disarmer, _ = parts.Robot.(hal.Disarmer)
 	a.limper, _ = parts.Robot.(hal.Limper)
 	a.guarded, _ = parts.Robot.(hal.Guarded)
-	randomDirection(a.fallback, rand.New(rand.NewPCG(cfg.Seed, fallbackStream)))
-	return a, nil
 }
 
 // fallbackStream differs from the streams of the planner, which are scattered

@@ -117,18 +117,12 @@ func (a *Agent) run(t *Tick) {
 	if stop, why := a.stops.check(t, a.readings, fault == FaultNone); stop != FaultNone {
 		a.trip(t, stop, why)
 	}
-	if a.changed {
-		a.learner.Relearn(t.Index)
-		a.changed = false
-		a.restartTask()
-	}
+	a.relearn(t)
 	if t.Flags.Has(FlagArmed) {
 		a.learner.Advance(t.Elapsed)
 	}
 	a.expireRequest(t)
-	if a.hold != "" && t.Flags.Has(FlagArmed) && a.gate.OpenRequest() != 0 {
-		t.Flags |= FlagHeld
-	}
+	a.holdForRequest(t)
 	a.checkOperator(t)
 	if fault == FaultNone {
 		fault, cause = a.evaluate(t)
@@ -176,6 +170,23 @@ func (a *Agent) beginEpisode(t *Tick) {
 	a.explorer.restart()
 	if a.assembler != nil {
 		a.assembler.Reset()
+	}
+}
+
+// relearn begins the task again if the previous tick found that it has changed.
+func (a *Agent) relearn(t *Tick) {
+	if !a.changed {
+		return
+	}
+	a.learner.Relearn(t.Index)
+	a.changed = false
+	a.restartTask()
+}
+
+// holdForRequest holds the robot while a request is open, if the configuration asks for it.
+func (a *Agent) holdForRequest(t *Tick) {
+	if a.hold != "" && t.Flags.Has(FlagArmed) && a.gate.OpenRequest() != 0 {
+		t.Flags |= FlagHeld
 	}
 }
 
