@@ -45,13 +45,19 @@ func go2(legs ...string) hal.Spec {
 	return spec
 }
 
-// The legs of the robot and of MuJoCo's model have different orders.
-func TestGo2_ModelRefusesSwappedLegs(t *testing.T) {
+func go2Model(t *testing.T) *tflite.Bundle {
+	t.Helper()
 	model, err := tflite.LoadDir("../models/go2")
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("no models/go2")
 	}
 	fatal.If(t, err)
+	return model
+}
+
+// The legs of the robot and of MuJoCo's model have different orders.
+func TestGo2_ModelRefusesSwappedLegs(t *testing.T) {
+	model := go2Model(t)
 	for _, name := range []string{"go2-sim", "go2-sim-human"} {
 		f, err := Load(name)
 		fatal.If(t, err)
@@ -70,11 +76,7 @@ func TestGo2_ModelRefusesSwappedLegs(t *testing.T) {
 // The driver of the robot has all channels that the model reads, in its order; a body without
 // estimates has not.
 func TestGo2_ModelFitsTheRobotsDriver(t *testing.T) {
-	model, err := tflite.LoadDir("../models/go2")
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("no models/go2")
-	}
-	fatal.If(t, err)
+	model := go2Model(t)
 	f, err := Load("go2")
 	fatal.If(t, err)
 	driver := sections.Get[unitree.Config](f.Robot.Sections)
@@ -93,11 +95,7 @@ func TestGo2_ModelFitsTheRobotsDriver(t *testing.T) {
 }
 
 func TestGo2_PhiReadsTheBaseAndThePolicyDoesNot(t *testing.T) {
-	model, err := tflite.LoadDir("../models/go2")
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("no models/go2")
-	}
-	fatal.If(t, err)
+	model := go2Model(t)
 	if got := model.Architecture.B.Inputs; !slices.Equal(got, []string{"base", "imu"}) {
 		t.Errorf("B reads %v", got)
 	}

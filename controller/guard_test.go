@@ -20,7 +20,7 @@ func limitedSpec() hal.Spec {
 
 func TestGuard_AdmitsOnlyFinitePlausibleObservations(t *testing.T) {
 	g := newGuard(GuardConfig{}, limitedSpec(), false)
-	f := float32(math.Inf(1))
+	infinite := float32(math.Inf(1))
 	for _, c := range []struct {
 		obs  []float32
 		want bool
@@ -32,8 +32,8 @@ func TestGuard_AdmitsOnlyFinitePlausibleObservations(t *testing.T) {
 		{[]float32{20.001, 0}, false},
 		{[]float32{float32(nan), 0}, false},
 		{[]float32{0, float32(nan)}, false},
-		{[]float32{0, f}, false},
-		{[]float32{0, -f}, false},
+		{[]float32{0, infinite}, false},
+		{[]float32{0, -infinite}, false},
 	} {
 		if got := g.admits(c.obs); got != c.want {
 			t.Errorf("%v: %v", c.obs, got)
