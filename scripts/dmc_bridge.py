@@ -314,7 +314,8 @@ DRIFTING = {
 # What the pictures show: the torso, from the side.
 CAMERAS = {"cheetah": "side", "walker": "side",
            "quadruped": {"trackbodyid": 1, "distance": 5, "azimuth": 120, "elevation": -20}}
-# Of qpos, what is a position on the floor. Its tiles repeat every 2 m, and it ends 2 m behind the start of an episode.
+# Of qpos, what is a position on the floor. Its tiles repeat every 2 m, and it ends 2 m behind the
+# start of an episode.
 PLACES = {"cheetah": [0], "walker": [1], "quadruped": [0, 1]}
 _LYING_S = 3  # s on its back after which a cheetah is put on its feet in free mode, as it does not get up
 

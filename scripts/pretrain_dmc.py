@@ -129,7 +129,8 @@ def random_rewards(obs, shares, count: int):
 
 
 def _random_rewards(obs, shares, count):
-    # One row per task while they are made: a channel is then contiguous, which is several times as fast.
+    # One row per task while they are made: a channel is then contiguous, which is several times as
+    # fast.
     channels, ramps = obs.T.contiguous(), count // 2
     reward = torch.cat([torch.ones(ramps, len(obs)), torch.zeros(count - ramps, len(obs))])
     for k in range(3):

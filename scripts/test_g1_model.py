@@ -7,7 +7,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from g1_model import JOINTS, LINKS
 
-# Of BFM-Zero's motivo_newG1.yaml: stiffness, N m/rad, damping, N m s/rad, and scale of the action, rad.
+# Of BFM-Zero's motivo_newG1.yaml: stiffness, N m/rad, damping, N m s/rad, and scale of the action,
+# rad.
 BFM_ZERO = {
     "hip_pitch": (99.09843, 6.3088, 0.2220015), "hip_roll": (99.0984, 6.3088, 0.22200157),
     "hip_yaw": (40.1792, 2.5579, 0.54754699), "knee": (99.0984, 6.3088, 0.35066156),

@@ -175,7 +175,8 @@ class APreset(unittest.TestCase):
             self.assertIn("--preset", said.getvalue())
 
     def test_weighs_the_parts_of_the_loss_as_the_papers_code_does(self):
-        # That code: a mean over members and pairs of squares, less twice a mean over the diagonal, for both parts.
+        # That code: a mean over members and pairs of squares, less twice a mean over the diagonal,
+        # for both parts.
         torch.manual_seed(0)
         n, d, gamma = 12, 4, 0.98
         f, target_f = torch.randn(2, n, d), torch.randn(2, n, d)
@@ -485,7 +486,8 @@ class PreTraining(unittest.TestCase):
             contents = {}
             for out, parts in (("whole", [11]), ("parts", [6, 11])):
                 for steps in parts:
-                    # Practice begins new episodes and new tasks on the way, and the record has begun to forget.
+                    # Practice begins new episodes and new tasks on the way, and the record has
+                    # begun to forget.
                     self.pretrain(folder, str(steps), "--out", str(folder / out), "--practice-every", "2", "--practice-steps", "3",
                                   "--z-from-rewards", "0.2", "--capacity", "110", "--lr", "1e-3")
                 contents[out] = torch.load(folder / out / "checkpoint.pt", weights_only=True)

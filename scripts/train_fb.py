@@ -51,16 +51,19 @@ except ImportError as e:
 from fb import bundle, engine, flat, losses, prior, recording, report, rounds
 from fb.networks import Architecture, Model, on_sphere
 
-# What --preset sets; options that are given count instead. The settings of the paper (Rupf et al., 2025) are those of
-# its published code, which trains on recorded transitions of random network distillation and on nothing else.
+# What --preset sets; options that are given count instead. The settings of the paper (Rupf et al.,
+# 2025) are those of its published code, which trains on recorded transitions of random network
+# distillation and on nothing else.
 PRESETS = {"paper": {
     "steps": 2_000_000, "batch": 1024, "gamma": 0.98, "tau": 0.01,
     "lr": 1e-4, "lr_b": 1e-4, "lr_end": 1.0,
     "latent": 50, "hidden": 1024, "hidden_layers": 1, "embedding_layers": 2, "b_hidden": 256, "b_hidden_layers": 2,
     "num_parallel": 2, "norm_obs": False,
-    # Its weight is 1, in a loss that is a mean over the ensemble's two members of squares; ours is the sum of half squares.
+    # Its weight is 1, in a loss that is a mean over the ensemble's two members of squares; ours is
+    # the sum of half squares.
     "ortho": 2.0,
-    # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q itself.
+    # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q
+    # itself.
     "pessimism": 0.5, "q_loss": 0.0, "vector_loss": False,
     "actor_std": 0.2, "actor_clip": 0.3, "bc": 0.0, "saturation": 0.0,
     "z_from_data": 0.5, "z_from_rewards": 0.0, "average": 1.0,

@@ -178,7 +178,8 @@ class Bundle:
             parts = [self.moments(f"_obs_normalizer._normalizers.{g['name']}._normalizer.", g["norm_obs"], g["size"]) for g in arch["groups"]]
             self.standardise(np.concatenate(parts, axis=1))
         self.inv_cov = np.linalg.inv(self.tensors["cov_b"].astype(np.float64)).astype(np.float32)
-        # First layers apart: what the observation, or the left embedding, is multiplied by, the rest, the bias.
+        # First layers apart: what the observation, or the left embedding, is multiplied by, the
+        # rest, the bias.
         width = {network: self.obs if columns is None else len(columns) for network, columns in self.columns.items()}
         self.f_split = [[split(left[0], width["f"]), split(right[0], width["f"])] for left, right, _ in self.f]
         left, right, trunk = self.actor
@@ -267,7 +268,8 @@ def split(layer, at):
 
 
 # --- the networks, once for every framework ----------------------------------
-# ops has linear, matmul, layer_norm, tanh, relu, mish, add, standardise, columns, concat, unit and stack.
+# ops has linear, matmul, layer_norm, tanh, relu, mish, add, standardise, columns, concat, unit and
+# stack.
 
 
 def blocks(ops, layers, x, embedding, first=0):
@@ -463,7 +465,8 @@ class OnnxRuntime(NumPy):
         with tempfile.TemporaryDirectory() as folder:
             models = Path(folder) / "onnx"
             subprocess.run([bundle.optibfm, "model", "export", bundle.folder, "--onnx", models], check=True, stdout=subprocess.DEVNULL)
-            # One thread for phi, a single row: a second pool that waits by spinning would take a core from the others.
+            # One thread for phi, a single row: a second pool that waits by spinning would take a
+            # core from the others.
             files = {"phi": ("phi.onnx", 1), "act": ("policy.onnx", threads), "psi": ("psi.onnx", threads)}
             self.sessions = {name: self.session((models / file).read_bytes(), count) for name, (file, count) in files.items()}
 

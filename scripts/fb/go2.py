@@ -16,8 +16,8 @@ from go2_physics import JOINTS, KD, KP, STAND
 CHANNELS = [name for name, _ in go2_bridge.MEASURED + go2_bridge.TRUTH]
 UNITS = dict(go2_bridge.MEASURED + go2_bridge.TRUTH)
 ACTION = "action"
-# The groups of the observation with their terms: a pattern of channels, or ACTION, and its ages in ticks. An action of
-# age 1 is that of the tick before.
+# The groups of the observation with their terms: a pattern of channels, or ACTION, and its ages in
+# ticks. An action of age 1 is that of the tick before.
 GROUPS = {
     "base": [("base_velocity_*", (0,)), ("base_height", (0,))],
     "imu": [("gravity_*", (0,)), ("gyro_*", (0,))],

@@ -40,7 +40,8 @@ def outcome(sim: simulation.Simulation, poses, states: np.ndarray):
     best, rest = np.full(len(states), -1.0), np.zeros_like(poses[:, 0])
     for step in range(POSES * HOLD + REST):
         obs = sim.step(poses[:, step // HOLD] if step < POSES * HOLD else rest)
-        # After failed physics MuJoCo resets to an upright state, which is not an effect of the poses.
+        # After failed physics MuJoCo resets to an upright state, which is not an effect of the
+        # poses.
         now = np.where(np.isfinite(obs).all(1), sim.domain.uprightness(sim.measure()), -1.0)
         best = np.maximum(best, now)
     return now, best
