@@ -31,7 +31,7 @@ func compositeText(t *testing.T, old, new string) string {
 }
 
 func TestParse_ReportsPlaceInADevice(t *testing.T) {
-	for _, c := range []struct{ old, new, says string }{
+	for _, c := range []struct{ old, new, wantText string }{
 		{"driver: bno055", "driver: «bno05", "did you mean bno055?"},
 		{"mode: imu ", "mode: «m4g ", "use one of imu, ndof"},
 		{"read: [heading, gyro]", "read: [heading, «giro]", "did you mean gyro?"},
@@ -51,8 +51,8 @@ func TestParse_ReportsPlaceInADevice(t *testing.T) {
 			t.Errorf("no error with %s", c.new)
 			continue
 		}
-		if e := got[0]; e.Line != line || e.Column != column || !strings.Contains(e.Problem, c.says) {
-			t.Errorf("%d:%d, want %d:%d and %q:\n%v", e.Line, e.Column, line, column, c.says, e)
+		if e := got[0]; e.Line != line || e.Column != column || !strings.Contains(e.Problem, c.wantText) {
+			t.Errorf("%d:%d, want %d:%d and %q:\n%v", e.Line, e.Column, line, column, c.wantText, e)
 		}
 	}
 }

@@ -177,21 +177,21 @@ func TestParse_ReportsPlaceAndFix(t *testing.T) {
 			continue
 		}
 		e := got[0]
-		exact := c.says != "" && !strings.Contains(c.says, "address")
+		exact := c.wantText != "" && !strings.Contains(c.wantText, "address")
 		if exact && (e.Line != line || e.Column != column) {
 			t.Errorf("%d:%d, want %d:%d:\n%v", e.Line, e.Column, line, column, e)
 		}
 		if !exact && e.Line != line {
 			t.Errorf("line %d, want %d:\n%v", e.Line, line, e)
 		}
-		if !strings.Contains(e.Problem, c.says) {
-			t.Errorf("want %q in\n%v", c.says, e)
+		if !strings.Contains(e.Problem, c.wantText) {
+			t.Errorf("want %q in\n%v", c.wantText, e)
 		}
 	}
 }
 
 // mistakesWithPlaces marks with « where an error points.
-var mistakesWithPlaces = []struct{ text, says string }{
+var mistakesWithPlaces = []struct{ text, wantText string }{
 	{"version: 1\n«contoller: {}\n", "did you mean controller?"},
 	{"version: 1\n«zzz: 1\n", "use one of version, robot, model"},
 	{"version: 1\nrobot:\n  rover: {«tsk: spin}\n", "did you mean task?"},

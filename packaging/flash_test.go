@@ -113,11 +113,11 @@ func (r *fakeRobot) calls() string {
 }
 
 // expect checks the result of a flash.
-func (r *fakeRobot) expect(status int, out string, want int, version string, active bool, says string) {
+func (r *fakeRobot) expect(status int, out string, want int, version string, active bool, wantText string) {
 	r.t.Helper()
-	if status != want || r.version() != version || r.has("active") != active || !strings.Contains(out, says) {
+	if status != want || r.version() != version || r.has("active") != active || !strings.Contains(out, wantText) {
 		r.t.Errorf("exit %d (want %d), installed %q (want %q), active %t (want %t), want output %q:\n%s",
-			status, want, r.version(), version, r.has("active"), active, says, out)
+			status, want, r.version(), version, r.has("active"), active, wantText, out)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestFlash_InstallsStartsAndKeepsThePreviousVersion(t *testing.T) {
 }
 
 func TestFlash_RollsBackAVersionThatIsNotReady(t *testing.T) {
-	for behaves, says := range map[string]string{
+	for behaves, wantText := range map[string]string{
 		"unready": "did not become ready",
 		"dies":    "did not become ready",
 		"refuses": "refuses /",
@@ -153,7 +153,7 @@ func TestFlash_RollsBackAVersionThatIsNotReady(t *testing.T) {
 			status, out := r.flash("--deb", r.deb("1.0", ""))
 			r.expect(status, out, 0, "1.0", true, "ready")
 			status, out = r.flash("--deb", r.deb("2.0", behaves))
-			r.expect(status, out, 3, "1.0", true, says)
+			r.expect(status, out, 3, "1.0", true, wantText)
 			if !strings.Contains(out, "1.0 is restored and ready") {
 				t.Errorf("found:\n%s", out)
 			}

@@ -25,8 +25,8 @@ func TestImage_RefusesMistakesBeforeTheLongWork(t *testing.T) {
 	key := []string{"--ssh-key", private + ".pub"}
 	network := "network={\n  ssid=\"field\"\n  psk=\"12345678\"\n}\n"
 	for name, c := range map[string]struct {
-		args []string
-		says string
+		args     []string
+		wantText string
 	}{
 		"no key":      {nil, "--ssh-key: missing"},
 		"no such key": {[]string{"--ssh-key", "none.pub"}, "no such file"},
@@ -42,8 +42,8 @@ func TestImage_RefusesMistakesBeforeTheLongWork(t *testing.T) {
 	} {
 		args := append(append([]string{"arm64"}, c.args...), file("robot.img", ""))
 		out, err := exec.Command("../scripts/image.sh", args...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), c.says) {
-			t.Errorf("%s: %v, want %q:\n%s", name, err, c.says, out)
+		if err == nil || !strings.Contains(string(out), c.wantText) {
+			t.Errorf("%s: %v, want %q:\n%s", name, err, c.wantText, out)
 		}
 	}
 }

@@ -297,7 +297,7 @@ func TestServe_DeadmanHaltsRobot(t *testing.T) {
 	s := serve(t, 1, 1).start(t)
 	r := dial(t, Config{Address: s.address, Mode: Free, DeadmanMs: 30})
 	if got := r.Deadman(); got != 30*time.Millisecond {
-		t.Errorf("the client says %v", got)
+		t.Errorf("the client reports %v", got)
 	}
 	fatal.If(t, r.Arm())
 	errtest.Contains(t, <-s.ends, "silent for longer than its deadman time (30ms)")

@@ -82,7 +82,7 @@ func failing(request uint, errno syscall.Errno) map[uint]syscall.Errno {
 }
 
 func TestOpen_RefusesBusWithoutTimeout(t *testing.T) {
-	for says, c := range map[string]struct {
+	for wantText, c := range map[string]struct {
 		kernel  fakeKernel
 		timeout time.Duration
 	}{
@@ -93,7 +93,7 @@ func TestOpen_RefusesBusWithoutTimeout(t *testing.T) {
 		"timeout could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlTimeout, syscall.EPERM)}, DefaultTimeout},
 		"retries could not": {fakeKernel{funcs: funcI2C, fails: failing(ioctlRetries, syscall.EPERM)}, DefaultTimeout},
 	} {
-		errtest.Contains(t, errtest.Of(newFakeBus(t, &c.kernel, c.timeout)), says, says)
+		errtest.Contains(t, errtest.Of(newFakeBus(t, &c.kernel, c.timeout)), wantText, wantText)
 	}
 }
 

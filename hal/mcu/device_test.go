@@ -447,14 +447,14 @@ func TestOpen_AcceptsLateAnswers(t *testing.T) {
 }
 
 func TestHaltBoard_UsesBoardFailsafeForInvalidOne(t *testing.T) {
-	for says, failsafe := range map[string][]float64{
+	for wantText, failsafe := range map[string][]float64{
 		"it has 2 outputs, not 1": {1},
 		"not finite":              {1, math.NaN()},
 	} {
-		t.Run(says, func(t *testing.T) {
+		t.Run(wantText, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, b board) {
 				leaveTurning(t, b.path)
-				errtest.Contains(t, mcu.HaltBoard(config(b.path), failsafe), says)
+				errtest.Contains(t, mcu.HaltBoard(config(b.path), failsafe), wantText)
 				d := open(t, config(b.path))
 				if s := next(t, d, anySample); d.Cause() != mcutest.CauseHalt || s[2] != 0 {
 					t.Errorf("cause %d, %v", d.Cause(), s)

@@ -185,7 +185,7 @@ func TestProtocol_ExamplesMatchDocument(t *testing.T) {
 			continue
 		}
 		if want := fmt.Sprintf("% x", AppendFrame(nil, f)); string(line[1]) != want {
-			t.Errorf("%s is %s, the document says %s", name, want, line[1])
+			t.Errorf("%s is %s, the document has %s", name, want, line[1])
 		}
 	}
 }

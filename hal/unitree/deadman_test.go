@@ -42,7 +42,7 @@ func startControl(t *testing.T, c unitree.Config) *processes {
 	p.start(t)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "armed\n" {
-		t.Fatalf("the control process says %q, %v", line, err)
+		t.Fatalf("the control process prints %q, %v", line, err)
 	}
 	p.find(t, unitree.RolePrimary, unitree.RoleStandby)
 	return p
