@@ -28,8 +28,8 @@ type button struct {
 	level bool   // after it
 
 	down  bool  // debounced
-	first int64 // the first edge since it was steady
-	last  int64 // the last edge
+	first int64 // time of the first edge since it was steady, ns
+	last  int64 // time of the last edge, ns
 }
 
 // lost returns the number of presses among the missing edges before the one with
@@ -45,7 +45,7 @@ func (b *button) lost(seqno uint32) uint64 {
 	return (missing + 1) / 2
 }
 
-// edge records an edge.
+// edge records an edge; at and period, the debouncing time, are in ns.
 func (b *button) edge(level bool, at int64, seqno uint32, period int64) {
 	if at-b.last >= period {
 		b.first = at
@@ -54,7 +54,7 @@ func (b *button) edge(level bool, at int64, seqno uint32, period int64) {
 }
 
 // settle accepts a level that was steady for the period. It reports whether the
-// button changed, and when the change began.
+// button changed, and when the change began. All times are in ns.
 func (b *button) settle(now, period int64) (at int64, changed bool) {
 	if b.level == b.down || now-b.last < period {
 		return 0, false
@@ -63,7 +63,6 @@ func (b *button) settle(now, period int64) (at int64, changed bool) {
 	return b.first, true
 }
 
-// report reports the state of a button to the panel.
 func report(p *panel.Panel, r panel.Role, down bool, at int64) {
 	if down {
 		p.Down(r, at)
