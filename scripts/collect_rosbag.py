@@ -210,6 +210,8 @@ def main() -> None:
     parser.add_argument("bags", type=Path, nargs="+", metavar="BAG", help="folder of a bag")
     parser.add_argument("--out", type=Path, required=True, help="the .npz")
     args = parser.parse_args()
+    if args.out.exists():
+        parser.error(f"{args.out} exists; give another file")
     try:
         columns, clipped = collect(Mapping(yaml.safe_load(args.mapping.read_text())), args.bags)
     except (ValueError, OSError, yaml.YAMLError) as e:

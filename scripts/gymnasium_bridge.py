@@ -276,12 +276,18 @@ class _Pictures:
         return out.getvalue()
 
 
+def _positive(text: str) -> float:
+    if not 0 < (value := float(text)) < math.inf:
+        raise ValueError(text)
+    return value
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Serves a Gymnasium environment over optibfm's bridge.")
     parser.add_argument("env", metavar="ENV_ID", help="an id of gymnasium.make, or MODULE:CLASS")
     parser.add_argument("task", nargs="?", help="reward, the only one; may be left to the client")
     parser.add_argument("--kwargs", type=json.loads, default={}, metavar="JSON", help="arguments of the environment")
-    parser.add_argument("--period", type=float, metavar="SECONDS", help="of a step (default: the environment's dt or 1 / render_fps)")
+    parser.add_argument("--period", type=_positive, metavar="SECONDS", help="of a step (default: the environment's dt or 1 / render_fps)")
     parser.add_argument("--describe", action="store_true", help="print the period in seconds as JSON, and exit")
     bridge.add_arguments(parser)
     return parser

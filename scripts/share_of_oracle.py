@@ -64,8 +64,10 @@ class Robot:
 
 def oracle(args: argparse.Namespace, folder: str) -> str:
     """Returns the z of the labelled states, as YAML."""
-    practised = args.folder / "model/states.npz"
-    with np.load(practised if practised.exists() else args.folder / "states.npz") as states:
+    practised, recorded = args.folder / "model/states.npz", args.folder / "states.npz"
+    if not practised.exists() and not recorded.exists():
+        raise SystemExit(f"{recorded} is missing; run {args.folder}/record.sh")
+    with np.load(practised if practised.exists() else recorded) as states:
         picked = np.random.default_rng(0).permutation(len(states["obs"]))[:LABELS]
         obs, reward = states["obs"][picked], states["reward_reward"][picked].astype(float)
     np.savez(f"{folder}/labels.npz", obs=obs, reward=reward - reward.mean())

@@ -1,5 +1,6 @@
 """Tests of gymnasium_bridge.py: python -m unittest discover scripts (needs gymnasium and mujoco)."""
 
+import contextlib
 import io
 import json
 import os
@@ -233,6 +234,12 @@ class AnUnsuitableEnvironment(unittest.TestCase):
                 simulator(env_id)
         with self.assertRaisesRegex(ValueError, "unexpected keyword"):
             simulator("Pendulum-v1", **json.loads('{"nonsense": 1}'))
+
+    def test_with_an_impossible_period_is_refused(self):
+        for period in ("0", "-1", "inf", "nan", "fast"):
+            with self.subTest(period), self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as err:
+                gymnasium_bridge._parser().parse_args(["Pendulum-v1", "--period", period])
+            self.assertIn("--period", err.getvalue())
 
     def test_a_task_that_it_lacks_is_refused(self):
         with self.assertRaisesRegex(ValueError, "choose one of reward"):

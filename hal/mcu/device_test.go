@@ -384,9 +384,10 @@ func TestHaltBoard_HaltsBoardWithoutValidAnswers(t *testing.T) {
 		"invalid welcome": {
 			fail: instead(mcu.Welcome, "\x01\x31\x02"), failsafe: given, want: "halt sent without an answer",
 		},
-		"empty welcome":    {fail: instead(mcu.Welcome, ""), failsafe: given, want: "halt sent without an answer"},
-		"unreadable names": {fail: instead(mcu.Channel, "\x00\x07\x00"), failsafe: given, want: "halt sent without an answer"},
-		"another version":  {fail: func(b *mcutest.Board) { b.Version(2) }, failsafe: own, want: "version 2"},
+		"empty welcome": {fail: instead(mcu.Welcome, ""), failsafe: given, want: "halt sent without an answer"},
+		"unreadable names": {
+			fail: instead(mcu.Channel, "\x00\x07\x00"), failsafe: given, want: "halt sent without an answer"},
+		"another version": {fail: func(b *mcutest.Board) { b.Version(2) }, failsafe: own, want: "version 2"},
 		"other outputs": {
 			change:   func(c *mcu.Config) { c.DeclaredOutputs = []mcu.Declared{{Name: "left_velocity"}} },
 			failsafe: own, want: "the firmware's are not",

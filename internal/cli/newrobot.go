@@ -28,6 +28,8 @@ that record it and train its model. It needs python3 with gymnasium, and the rep
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case gymnasium == "" && cmd.Flags().Changed("gymnasium"):
+				return errors.New("new-robot: --gymnasium without an environment; add its id, such as Pendulum-v1")
 			case inGo && gymnasium != "":
 				return errors.New("new-robot: --go and --gymnasium together; choose one")
 			case gymnasium != "":

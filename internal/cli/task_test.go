@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,6 +79,15 @@ func TestTask_IsLearntSavedAndFollowed(t *testing.T) {
 	if z := checkVerified(t, openLog(t, taught)).Z; !slices.Equal(z, task.Z) {
 		t.Errorf("z is %v, the log ends with %v", task.Z, z)
 	}
+	do("task", "merge", "corner", "corner", "--save", "same") // corner is also a former task of the model
+	same, err := store.Load("same")
+	fatal.If(t, err)
+	for i, z := range task.Z {
+		if math.Abs(same.Z[i]-z) > 1e-6 {
+			t.Fatalf("z is %v, and %v after the task was merged with itself", task.Z, same.Z)
+		}
+	}
+	do("task", "delete", "same")
 	started := openLog(t, fastRover(t, append(set, "--start", "corner")...))
 	if got, want := firstBelief(t, started), task.Belief.Belief.Hash(); got != want {
 		t.Errorf("the run starts from the belief %#x, the task has %#x", got, want)

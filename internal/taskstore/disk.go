@@ -50,7 +50,10 @@ func createDurably(path string, data []byte) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		_ = os.Remove(path) // incomplete
 	}
-	return errors.Join(err, safefile.SyncDir(filepath.Dir(path)))
+	if err != nil {
+		return err
+	}
+	return safefile.SyncDir(filepath.Dir(path))
 }
 
 func writeFile(path string, data []byte, how int) error {

@@ -43,11 +43,11 @@ func Run(out io.Writer, o Options) error {
 	}
 	switch {
 	case o.Renew:
-		err = renew(out, path, file.Operator.Web.OnNetwork().Certified())
+		err = o.renew(out, path, file.Operator.Web.OnNetwork().Certified())
 	case o.Revoke:
-		err = revoke(out, path)
+		err = o.revoke(out, path)
 	default:
-		err = show(out, path, o.PEM)
+		err = o.show(out, path)
 	}
 	if err != nil {
 		return fmt.Errorf("console certificate: %w", err)
@@ -55,15 +55,15 @@ func Run(out io.Writer, o Options) error {
 	return nil
 }
 
-func show(out io.Writer, path string, asPEM bool) error {
+func (o Options) show(out io.Writer, path string) error {
 	a, err := authority.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; a console on the network makes it, or now: %s", err, command("--renew"))
+		return fmt.Errorf("%w; a console on the network makes it, or now: %s", err, o.command("--renew"))
 	}
 	if err != nil {
-		return withFix(path, err)
+		return o.withFix(path, err)
 	}
-	if asPEM {
+	if o.PEM {
 		_, err := out.Write(a.PEM())
 		return err
 	}
@@ -86,8 +86,8 @@ func describe(out io.Writer, path string, a *authority.Authority) error {
 	return table.Flush()
 }
 
-func renew(out io.Writer, path string, hosts []string) error {
-	if err := checkOwner(path); err != nil {
+func (o Options) renew(out io.Writer, path string, hosts []string) error {
+	if err := o.checkOwner(path); err != nil {
 		return err
 	}
 	old, _ := authority.Load(path) // a damaged one has no fingerprint
@@ -105,8 +105,8 @@ func renew(out io.Writer, path string, hosts []string) error {
 	return nil
 }
 
-func revoke(out io.Writer, path string) error {
-	if err := checkOwner(path); err != nil {
+func (o Options) revoke(out io.Writer, path string) error {
+	if err := o.checkOwner(path); err != nil {
 		return err
 	}
 	old, _ := authority.Load(path)
@@ -130,7 +130,7 @@ func forget(out io.Writer, old *authority.Authority) {
 
 // checkOwner refuses to write a file that the user of the host process could not read: one of its
 // folder's owner.
-func checkOwner(path string) error {
+func (o Options) checkOwner(path string) error {
 	for _, name := range []string{path, filepath.Dir(path)} {
 		info, err := os.Stat(name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -140,7 +140,7 @@ func checkOwner(path string) error {
 			return err
 		}
 		if uid := int(info.Sys().(*syscall.Stat_t).Uid); uid != os.Geteuid() {
-			return fmt.Errorf("%s belongs to %s; run: sudo -u %s %s", name, userName(uid), userName(uid), command())
+			return fmt.Errorf("%s belongs to %s; run: sudo -u %s %s", name, userName(uid), userName(uid), o.command())
 		}
 		return nil
 	}
@@ -148,11 +148,11 @@ func checkOwner(path string) error {
 }
 
 // withFix adds to the error about a file how to replace it.
-func withFix(path string, err error) error {
-	if owner := checkOwner(path); owner != nil {
+func (o Options) withFix(path string, err error) error {
+	if owner := o.checkOwner(path); owner != nil {
 		return owner
 	}
-	return fmt.Errorf("%w; %s makes a new one", err, command("--renew"))
+	return fmt.Errorf("%w; %s makes a new one", err, o.command("--renew"))
 }
 
 func userName(uid int) string {
@@ -162,6 +162,14 @@ func userName(uid int) string {
 	return "#" + strconv.Itoa(uid)
 }
 
-func command(flags ...string) string {
-	return shell.ThisProgram().Command(append([]string{"console", "certificate"}, flags...)...)
+// command returns the command with the same configuration.
+func (o Options) command(flags ...string) string {
+	args := append([]string{"console", "certificate"}, flags...)
+	if o.Config != "" {
+		args = append(args, "--config", shell.Operand(o.Config))
+	}
+	for _, s := range o.Set {
+		args = append(args, "--set", s)
+	}
+	return shell.ThisProgram().Command(args...)
 }

@@ -24,7 +24,8 @@ func TestRun_ShowsRenewsAndRevokes(t *testing.T) {
 		err := Run(&out, o)
 		return out.String(), err
 	}
-	errtest.Contains(t, errtest.Of(run(Options{})), "console certificate --renew", "without an authority")
+	errtest.Contains(t, errtest.Of(run(Options{})), 
+		"console certificate --renew --config rover-keyboard --set run.state_dir="+state, "without an authority")
 	made, err := run(Options{Renew: true})
 	fatal.If(t, err)
 	first, err := authority.Load(file)
@@ -49,7 +50,7 @@ func TestRun_ShowsRenewsAndRevokes(t *testing.T) {
 		t.Errorf("%v: %s", err, renewed)
 	}
 	fatal.If(t, os.WriteFile(file, []byte("damaged"), 0o600))
-	errtest.Contains(t, errtest.Of(run(Options{})), "--renew makes a new one", "damaged")
+	errtest.Contains(t, errtest.Of(run(Options{})), "makes a new one", "damaged")
 	if revoked, err := run(Options{Revoke: true}); err != nil || !strings.Contains(revoked, "Removed the authority") {
 		t.Errorf("%v: %s", err, revoked)
 	}

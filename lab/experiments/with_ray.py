@@ -34,6 +34,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="CSV")
     parser.add_argument("--address", help="of the cluster (default: this computer)")
     args = parser.parse_args()
+    if args.shards < 1:
+        parser.error(f"--shards {args.shards}: at least 1")
+    if not (ROOT / args.protocol).is_file():
+        parser.error(f"{args.protocol} is missing")
     ray.init(address=args.address, log_to_driver=False)
     names = [f"{args.out.stem}-{i}-of-{args.shards}.csv" for i in range(1, args.shards + 1)]
     shards = [run.remote(args.protocol, args.profile, f"{i}/{args.shards}", f"results/{name}")

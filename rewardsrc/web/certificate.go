@@ -57,7 +57,7 @@ func (s *Server) openAuthority(hosts []string) (*authority.Authority, error) {
 		return a, nil
 	}
 	s.opts.Report(Warn, fmt.Sprintf("web: the robot's certificate authority: %v; devices must trust another one in each "+
-		"run until `optibfm console certificate --renew` makes a new one", err))
+		"run until `optibfm console certificate --renew`, with the same --config and --set, makes a new one", err))
 	return authority.New(hosts, now)
 }
 

@@ -145,8 +145,8 @@ func (p Pairing) trustText() string {
 	for _, place := range append([]Place{p.Place}, p.Others...) {
 		if place.Unnamed {
 			url, _, _ := strings.Cut(place.URL, "/#")
-			fmt.Fprintf(&b, "The certificate cannot name %s: add it to operator.web.hosts, then run\n"+
-				"  optibfm console certificate --renew\n", url)
+			fmt.Fprintf(&b, "The certificate cannot name %s: add it to operator.web.hosts, then run, with the\n"+
+				"--config and --set of this run,\n  optibfm console certificate --renew\n", url)
 		}
 	}
 	return b.String()

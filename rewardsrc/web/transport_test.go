@@ -211,10 +211,10 @@ func TestStream_LeavesConnectionsForStop(t *testing.T) {
 func TestStream_OutlivesTheTimeoutsOfOtherRequests(t *testing.T) {
 	s := open(t, nil)
 	short := s.behind(t, func(http.ResponseWriter, *http.Request) bool { return false })
-	short.Config.ReadTimeout, short.Config.WriteTimeout = 50*time.Millisecond, 50*time.Millisecond
+	short.Config.ReadTimeout, short.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond
 	short.Start()
 	b := dialStream(t, short.URL, pairWith(t, s, token(s.Pairing().URL)))
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(time.Second)
 	s.Show(View{Tick: 9})
 	b.until("a view after the timeouts", func(st state) bool { return st.View != nil && st.View.Tick == 9 })
 }

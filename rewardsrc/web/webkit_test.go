@@ -171,7 +171,7 @@ func TestPage_WorksInWebKit(t *testing.T) {
 		w.click("menu")
 		w.untilText("facts", c.link)
 		w.click("close")
-		d.ask(1, time.Minute)
+		d.ask(1, 10*time.Minute)
 		w.untilText("question", "How was it")
 		time.Sleep(300 * time.Millisecond) // longer than reaction_ms
 		w.click("good")

@@ -148,6 +148,7 @@ func Merge(out io.Writer, o Options, n New, first, second string) error {
 	if err != nil {
 		return fmt.Errorf("task merge: %w", err)
 	}
+	k.FormerTasks = nil // they may have labels of the belief, which would count twice
 	t.Name, t.Note, t.Z = n.Name, n.Note, setup.MeanZ(k, *t.Belief)
 	t.Origin = taskstore.Origin{At: time.Now().UTC(), Program: version.String(), Robot: t.Origin.Robot}
 	return w.keep(out, "task merge", t, n.Replace, labelsText(t))
