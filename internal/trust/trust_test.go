@@ -24,7 +24,7 @@ func TestRun_ShowsRenewsAndRevokes(t *testing.T) {
 		err := Run(&out, o)
 		return out.String(), err
 	}
-	errtest.Contains(t, errtest.Of(run(Options{})), 
+	errtest.Contains(t, errtest.Of(run(Options{})),
 		"console certificate --renew --config rover-keyboard --set run.state_dir="+state, "without an authority")
 	made, err := run(Options{Renew: true})
 	fatal.If(t, err)
