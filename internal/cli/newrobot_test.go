@@ -15,7 +15,8 @@ func TestNewRobot_LearnsUnchanged(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	fatal.If(t, errtest.Of(execute("new-robot", "crawler")))
-	errtest.Contains(t, errtest.Of(execute("new-robot", "swimmer", "--gymnasium", "")), "without an environment", "an empty id")
+	_, err := execute("new-robot", "swimmer", "--gymnasium", "")
+	errtest.Contains(t, err, "without an environment", "an empty id")
 	out, err := execute("run", "--config", "crawler/robot.yaml", "--fast", "--json", "--episodes", "4",
 		"--set", "robot.bridge.mode=lockstep", "--set", "run.episode_s=10", "--set", "run.duration_s=0")
 	fatal.If(t, err)
