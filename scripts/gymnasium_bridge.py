@@ -12,8 +12,8 @@ An episode ends for the client after the environment's time limit (default: 1,00
 it earlier, the last observation stays, with a reward of 0, until the next reset. In free mode, which has no resets, the
 environment begins again a second later, and after its time limit, if it has one.
 
-Pictures are those of render(), grey after the end of an episode. Environments with a mujoco_renderer, as all MuJoCo environments of Gymnasium, are
-rendered in another process instead, without the edges of the floor, by a camera that follows the robot.
+Pictures are those of render(), grey after the end of an episode. Environments with a mujoco_renderer, as all of MuJoCo
+in Gymnasium, are rendered in another process instead, without the edges of the floor, by a camera that follows the robot.
 """
 
 from __future__ import annotations
