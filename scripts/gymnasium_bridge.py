@@ -277,7 +277,8 @@ class _Pictures:
 
 
 def _positive(text: str) -> float:
-    if not 0 < (value := float(text)) < math.inf:
+    value = float(text)
+    if not 0 < value < math.inf:
         raise ValueError(text)
     return value
 
