@@ -211,7 +211,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the .npz")
     args = parser.parse_args()
     if args.out.exists():
-        parser.error(f"{args.out} exists; give another file")
+        sys.exit(f"collect_rosbag.py: {args.out} exists; give another file")
     try:
         columns, clipped = collect(Mapping(yaml.safe_load(args.mapping.read_text())), args.bags)
     except (ValueError, OSError, yaml.YAMLError) as e:

@@ -120,8 +120,12 @@ class ABag(unittest.TestCase):
         self.assertEqual(recording.read(out, recording.FLOATS[:3])["obs"].shape[1], 2)
         robot = recording.robot(out)
         self.assertEqual((robot["name"], robot["observation"][0]), ("cart", {"name": "knee", "unit": "rad"}))
-        run = subprocess.run([*program, self.folder / "none", "--out", out], capture_output=True, text=True, check=False)
-        self.assertEqual((run.returncode, run.stderr.count("\n")), (1, 1), run.stderr)
+        before = out.read_bytes()
+        for bag, to, error in (("none", "other.npz", "none"), ("drive", "transitions.npz", "exists; give another file")):
+            run = subprocess.run([*program, self.folder / bag, "--out", self.folder / to], capture_output=True, text=True, check=False)
+            self.assertEqual((run.returncode, run.stderr.count("\n")), (1, 1), run.stderr)
+            self.assertIn(error, run.stderr)
+        self.assertEqual(out.read_bytes(), before)
 
     def test_names_what_is_wrong(self):
         bag = self.write("drive", self.drive())
