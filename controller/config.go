@@ -87,7 +87,7 @@ type Config struct {
 	Basis *Basis `yaml:"-" json:",omitempty"`
 
 	// FormerTasks are further hypotheses: saved tasks in the coordinates of Basis, see FormerTask.
-	// They are no part of these coordinates.
+	// These coordinates do not include them.
 	FormerTasks [][]float64 `yaml:"-" json:",omitempty"`
 }
 

@@ -32,7 +32,7 @@ const (
 	// calm ones regain it.
 	busyLimit, calmLimit = 200 * time.Millisecond, time.Second
 	// leak is how much of that time a look takes back that finds the contrary: threads that are
-	// busy in more than busyShare of the looks lose the priority, in whatever order.
+	// busy in more than busyShare of the looks lose the priority, in any order.
 	leak = busyShare / (1 - busyShare)
 )
 

@@ -62,7 +62,7 @@ PRESETS = {"paper": {
     # Its weight is 1, in a loss that is a mean over the ensemble's two members of squares; ours is
     # the sum of half squares.
     "ortho": 2.0,
-    # Its Q penalty: on the members' disagreement about the actor's value. There is no loss on Q
+    # Its Q penalty: on the members' disagreement about the actor's value. It has no loss on Q
     # itself.
     "pessimism": 0.5, "q_loss": 0.0, "vector_loss": False,
     "actor_std": 0.2, "actor_clip": 0.3, "bc": 0.0, "saturation": 0.0,

@@ -29,7 +29,7 @@
 // which have arrived in the meantime; the time of the sample is that of the Write. Without a Write
 // since the last Read, Read sends the previous commands again and waits. It repeats the command
 // once for motors without an answer. With T = Config.TimeoutMs, Read takes at most 2T, Write T,
-// Halt and Relax 4T and Arm 11T per motor, whatever the bus does. A frame takes up to 0.13 ms at 1
+// Halt and Relax 4T and Arm 11T per motor, also on a faulty bus. A frame takes up to 0.13 ms at 1
 // Mbit/s.
 //
 // # Deadman

@@ -19,7 +19,7 @@ import (
 )
 
 // bridgeStages lists the requests of a run to the server of a bridge. In lockstep, replies to reset
-// and act contain the state, so there is no sense request.
+// and act contain the state, so a run sends no sense request.
 var bridgeStages = map[string][]bridgetest.Kind{
 	bridge.Lockstep: {bridgetest.Hello, bridgetest.Arm, bridgetest.Reset, bridgetest.Act, bridgetest.Halt},
 	bridge.Free:     {bridgetest.Hello, bridgetest.Arm, bridgetest.Sense, bridgetest.Act, bridgetest.Halt},

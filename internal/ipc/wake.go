@@ -18,8 +18,8 @@ type Wake struct {
 	seen uint32         // by Wait
 }
 
-// Signal wakes the host's goroutine. It neither blocks nor allocates, whatever the host does with
-// the word. The system call does not release the goroutine's processor, so the Go scheduler cannot
+// Signal wakes the host's goroutine. It neither blocks nor allocates, for any value that the host
+// writes to the word. The system call does not release the goroutine's processor, so the Go scheduler cannot
 // delay a tick.
 func (w *Wake) Signal() {
 	w.word.Add(1)
