@@ -81,7 +81,7 @@ TASKS = {
     "walk_right": Task(left=-0.3),
     "turn_left": Task(turn=0.8),
     "turn_right": Task(turn=-0.8),
-    "crouch": Task(height=0.18),
+    "crouch": Task(height=0.20),
     "trot": Task(forward=0.8),
 }
 

@@ -43,6 +43,7 @@ START, TAU = 0.2, 0.02  # share of the updates of F that begin with gaits; rate 
 SAVE_SECONDS = 60.0
 LOST = 40  # ticks after a new command that do not tell how a gait moves
 PUSH = 0.8  # m/s, stronger than in trials
+LOWEST = 0.19  # m; lower robots touch the floor when they are weak
 SLOW, PLAIN = 0.02, 3.0  # m/s or rad/s; how much more often commands to stand or to move along one axis are practised
 MOST_FREE = 0.9  # share of the commands that the actor follows at the end of stage 3; the gaits follow the others
 MOST_TRIED, SETTLING = ("stand", "walk_forward"), 100  # tasks; ticks at the beginning that do not count as motion
@@ -192,8 +193,15 @@ def train_features(model: Model, data: dict[str, torch.Tensor], updates: int, se
 # 3. Actor
 
 
+def steady_commands(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Returns commands [n, 4] with which robots seldom fall: none that is fast in several directions, or low."""
+    command = trot.random_commands(rng, 4 * n)
+    speed = command[:, :3] / np.where(command[:, :3] > 0, trot.HIGH[:3], trot.LOW[:3])
+    return command[(np.square(speed).sum(1) <= 1) & (command[:, trot.HEIGHT] >= LOWEST)][:n]
+
+
 class Expert:
-    """Of each z the best of some commands, by the mean features of gaits."""
+    """Of each z the best of some steady commands, by the mean features of gaits."""
 
     def __init__(self, model: Model, data: dict[str, torch.Tensor], seed: int) -> None:
         rng = np.random.default_rng([seed, 2])
@@ -205,7 +213,7 @@ class Expert:
             self.moment = self.b.T @ self.b / len(self.b)
             phi = torch.linalg.solve(self.moment.double(), self.b[rows].T.double())  # [d, n]
         tasks = np.array([[t.forward, t.left, t.turn, t.height] for t in TASKS.values()])
-        self.commands = np.concatenate([tasks, trot.random_commands(rng, CANDIDATES - len(tasks))])
+        self.commands = np.concatenate([tasks, steady_commands(rng, CANDIDATES - len(tasks))])
         centres = np.concatenate([trot.random_commands(rng, 250), tasks])
 
         def kernels(command):
