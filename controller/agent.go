@@ -256,7 +256,7 @@ func (a *Agent) checkPositions(now int64) error {
 	if a.sensedAt == 0 && a.positions.any() {
 		return fmt.Errorf("%w: no sample yet", ErrPosition)
 	}
-	return a.positions.check(time.Duration(now-a.sensedAt), a.safety.MaxPositionAge)
+	return a.positions.check(time.Duration(now-a.sensedAt), a.safety.MaxPositionAge, a.robot.Spec().Period)
 }
 
 // beginMotion sets the last command, and the start of a motion to a pose, to where the actuators

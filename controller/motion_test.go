@@ -222,6 +222,7 @@ func TestAgent_StartingTeachesNothing(t *testing.T) {
 }
 
 func TestAgent_RefusesToArmWhereMotionCouldLeap(t *testing.T) {
+	tick := servoRate * testPeriod.Seconds() // the longest motion of a tick, rad
 	for _, c := range []struct {
 		name   string
 		spec   func(*hal.Spec)
@@ -245,6 +246,9 @@ func TestAgent_RefusesToArmWhereMotionCouldLeap(t *testing.T) {
 			`"shoulder" may leap at its first command`},
 		{"no rate limit, but a start pose", func(s *hal.Spec) { s.Action[0].MaxRate = 0 }, nil,
 			func(s *Safety) { s.Start = startMotion() }, ""},
+		{"at an end stop just outside its limits", nil, func(a *servoArm) { a.at[1] = -2.5 - 0.99*tick }, nil, ""},
+		{"farther outside than a tick may move it", nil, func(a *servoArm) { a.at[1] = -2.5 - 1.01*tick }, nil,
+			`"elbow" is at -2.`},
 		{"outside its limits", nil, func(a *servoArm) { a.at[1] = -2.6 }, nil,
 			`"elbow" is at -2.6 rad, outside its limits -2.5 to 2.5; move it by hand`},
 		{"not finite", nil, func(a *servoArm) { a.stuck, a.reading = true, math.NaN() }, nil, "cause for a stop"},

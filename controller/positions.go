@@ -97,11 +97,12 @@ func (s Safety) CheckPoses(spec hal.Spec) error {
 	return errors.Join(startErr, restErr)
 }
 
-// check returns an error unless every measured channel is known and within its limits. age is that
-// of the sample; oldest is 0 for no limit.
-func (p *positions) check(age, oldest time.Duration) error {
+// check returns an error unless every measured channel is known, and near enough to its limits for
+// [hal.Channel.Nearest]. age is that of the sample; oldest is 0 for no limit.
+func (p *positions) check(age, oldest, period time.Duration) error {
 	for i := range p.channels {
 		c, x := &p.channels[i], p.now[i]
+		_, near := c.Nearest(float64(x), period)
 		switch {
 		case c.Measured.Obs == "":
 		case oldest > 0 && age > oldest:
@@ -109,7 +110,7 @@ func (p *positions) check(age, oldest time.Duration) error {
 				ErrPosition, c.Name, age, oldest)
 		case !finite(float64(x)):
 			return fmt.Errorf("%w: the position of %q is not known; check %s", ErrPosition, c.Name, c.Measured.Obs)
-		case x < float32(c.Min) || x > float32(c.Max):
+		case !near:
 			return fmt.Errorf("%w: %q is at %.4g%s, outside its limits %g to %g; move it by hand into them",
 				ErrPosition, c.Name, x, unitSuffix(c.Unit), c.Min, c.Max)
 		}

@@ -2,6 +2,7 @@ package hal
 
 import (
 	"errors"
+	"math"
 	"time"
 )
 
@@ -178,6 +179,14 @@ type Measured struct {
 // one of a position. A position that begins elsewhere than the actuator is makes it leap; a speed,
 // a torque or a duty cycle does not.
 func (c *Channel) IsPosition() bool { return c.Measured.Obs != "" || isPositionUnit(c.Unit) }
+
+// Nearest returns the command of an action channel that is nearest to a measured position x. ok is
+// false if x is farther outside the limits than MaxRate allows in a period: that command is a leap.
+func (c *Channel) Nearest(x float64, period time.Duration) (command float64, ok bool) {
+	const rounding = 1e-6 // of a float32, as a share of the range
+	command = min(max(x, c.Min), c.Max)
+	return command, math.Abs(x-command) <= max(c.MaxRate*period.Seconds(), rounding*(c.Max-c.Min))
+}
 
 func isPositionUnit(unit string) bool {
 	switch unit {

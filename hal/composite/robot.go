@@ -395,11 +395,11 @@ func (r *Robot) begin() error {
 	for i, a := range r.acts {
 		v := a.disarmed
 		if a.sensor != "" {
-			v = a.measured.of(r.values)
-			if !(v >= a.low && v <= a.high) {
-				c := &r.spec.Action[i]
+			c, x := &r.spec.Action[i], a.measured.of(r.values)
+			var near bool
+			if v, near = c.Nearest(x, r.spec.Period); !near {
 				return fmt.Errorf("composite: arm: %q is at %.4g %s, outside its limits %g to %g; move it by hand into them",
-					c.Name, v, c.Unit, a.low, a.high)
+					c.Name, x, c.Unit, c.Min, c.Max)
 			}
 		}
 		r.command(i, v)
