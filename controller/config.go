@@ -154,12 +154,13 @@ func Holds() []string { return []string{HoldFailsafe, HoldLast} }
 // The moments that an answer to a request may be about.
 const (
 	AtRequest  = "request"     // the state of the request
+	AtClip     = "clip"        // the states up to 0.5 s before and after the request; the middle counts most
 	UntilPress = "until_press" // the states between the request and delay_s before the press, at most a second
 	Estimated  = "estimated"   // the request, or a window before the press: what the labels show, see ReactionState
 )
 
 // AnswerMoments lists them.
-func AnswerMoments() []string { return []string{AtRequest, UntilPress, Estimated} }
+func AnswerMoments() []string { return []string{AtRequest, AtClip, UntilPress, Estimated} }
 
 // Choices lists the values of a key that has choices.
 func (CreditConfig) Choices(key string) []string {
@@ -169,7 +170,7 @@ func (CreditConfig) Choices(key string) []string {
 // CreditConfig chooses the states that a label is about. An unasked press is about
 // those sensed between delay + width and delay before it.
 type CreditConfig struct {
-	Answers string     `yaml:"answers"`                 // request, until_press or estimated; empty: request
+	Answers string     `yaml:"answers"`                 // request, clip, until_press or estimated; empty: request
 	DelayS  float64    `yaml:"delay_s" rule:"[0, 600]"` // shortest reaction time, s, >= 0
 	WidthS  float64    `yaml:"width_s" rule:"[0, 600]"` // length of the window, s, >= 0
 	Held    HeldConfig `yaml:"held"`

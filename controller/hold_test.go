@@ -117,7 +117,7 @@ func TestAgent_HeldStatesTeachNothing(t *testing.T) {
 					if l.Outcome != Applied {
 						continue
 					}
-					if l.Request != 0 && (l.From != asked || l.To != asked) {
+					if l.Request != 0 && (l.To != asked || l.From != asked && answers != AtClip) {
 						t.Fatalf("answer about %d to %d, want tick %d", l.From, l.To, asked)
 					}
 					for _, tick := range record {

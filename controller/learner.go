@@ -52,6 +52,7 @@ type Learner struct {
 	labelWeight float64 // 1/σ², the weight of a label of confidence 1
 	rho         float64
 	windows     windows   // for labels without a tick
+	clip        uint64    // answers are about so many ticks before and after the request
 	reaction    *reaction // nil: the moment of a press is not estimated
 	compared    uint64    // ticks between the moments of a comparison; 0: no comparisons
 	maxGap      int64     // largest gap between an empty window and the state used for it, ns
@@ -120,7 +121,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return &Learner{
+	l := &Learner{
 		belief:      belief,
 		basis:       cfg.basis(),
 		offset:      cfg.Offset,
@@ -141,7 +142,11 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		phi:         make([]float64, belief.Dim()),
 		x:           make([]float64, belief.Dim()),
 		ledger:      newLedger(undoable, belief.Dim()),
-	}, nil
+	}
+	if cfg.Credit.Answers == AtClip {
+		l.clip = min(uint64(clip/period), maxWindow/2)
+	}
+	return l, nil
 }
 
 // historyLen returns the number of ticks in the history: enough for an answer
@@ -477,10 +482,26 @@ const answerMemory = int64(time.Second)
 
 // answeredTicks returns the ticks that an answer is about.
 func (l *Learner) answeredTicks(label rewardsrc.Label, asked uint64) (from, to uint64) {
+	if l.clip > 0 {
+		return l.shown(asked)
+	}
 	if !l.windows.untilPress || label.At < 0 {
 		return asked, asked
 	}
 	return l.seenUntil(label, asked)
+}
+
+// clip is the time before and after a request that the console repeats. A person judges a motion:
+// one moment of a gait is not like the next.
+const clip = 500 * time.Millisecond
+
+// shown returns the ticks of the clip around a request. The robot may have stood still after it.
+func (l *Learner) shown(asked uint64) (from, to uint64) {
+	lo, hi := l.history.span(asked-min(asked, l.clip), asked+l.clip)
+	if lo >= hi {
+		return asked, asked
+	}
+	return l.history.moment(lo).tick, l.history.moment(hi - 1).tick
 }
 
 // seenUntil returns the ticks that the operator saw between the request and an answer, at most a

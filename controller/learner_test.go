@@ -254,6 +254,7 @@ func TestLearner_CreditsAnswersUntilThePress(t *testing.T) {
 	}
 	for answers, cases := range map[string]map[int64][2]uint64{
 		AtRequest: {1e9: {asked, asked}},
+		AtClip:    {1e9: {0, asked + 25}}, // half a second, as far as there are states
 		UntilPress: { // a tick takes 20 ms, and the delay of a press 0.2 s
 			1e9:             {asked, 40},
 			1.8e9:           {30, 80}, // at most a second

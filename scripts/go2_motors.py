@@ -6,7 +6,8 @@
 Each joint J has the actions q_J, dq_J, tau_J, kp_J and kd_J, with which its motor makes the torque
 kp (q - position) + kd (dq - velocity) + tau, and the readings position_J, velocity_J and torque_J. The body has the
 orientation w, x, y, z, the gyro and the accelerometer. With --view PATH the console shows it (operator.view.url:
-unix:PATH).
+unix:PATH). With --upright-after a fallen robot whose motors only damp is folded and laid on its belly after that many
+seconds, as somebody beside it would do.
 """
 
 import argparse
@@ -25,6 +26,7 @@ except ImportError as e:
 from go2_physics import JOINTS, LEGS, LIE
 
 COMMANDS = (("q", "rad", 100.0), ("dq", "rad/s", 100.0), ("tau", "N m", 100.0), ("kp", "", 1000.0), ("kd", "", 100.0))
+KP = 3  # of COMMANDS
 READINGS = [
     *((f"{kind}_{j}", unit) for kind, unit in (("position", "rad"), ("velocity", "rad/s"), ("torque", "N m")) for j in JOINTS),
     *((f"orientation_{a}", "") for a in "wxyz"),
@@ -35,12 +37,13 @@ READINGS = [
 
 
 class Motors:
-    """The Go2 as a robot of the bridge. randomised: with the errors of a real robot."""
+    """The Go2 as a robot of the bridge. randomised: with the errors of a real robot; upright_after: s, or None."""
 
-    def __init__(self, *, randomised: bool, seed: int, lie: bool) -> None:
+    def __init__(self, *, randomised: bool, seed: int, lie: bool, upright_after: float | None = None) -> None:
         self._robot = go2_physics.Go2(seed, randomised=randomised)
         if lie:
             self._robot.place(LIE)
+        self._upright_after, self._lying = upright_after, 0.0
         self._view = go2_physics.view()
         self.spec = bridge.Spec(
             name="unitree go2 motors", period=go2_physics.PERIOD,
@@ -57,6 +60,11 @@ class Motors:
 
     def advance(self) -> None:
         self._robot.step(*self._command)
+        helpless = self._robot.fallen() and not self._robot.folded() and not self._command[KP].any()
+        self._lying = self._lying + go2_physics.PERIOD if helpless else 0.0
+        if self._upright_after is not None and self._lying > self._upright_after:
+            self._robot.place(LIE)
+            self._lying = 0.0
 
     def reset(self, seed: int) -> None:
         self._robot.reset(seed)
@@ -75,9 +83,11 @@ def main() -> None:
     parser.add_argument("--exact", action="store_true", help="the model's own robot, without noise and pushes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--lie", action="store_true", help="begin on the floor")
+    parser.add_argument("--upright-after", type=float, metavar="SECONDS", help="lay a fallen robot on its belly")
     bridge.add_arguments(parser)
     args = parser.parse_args()
-    bridge.run(Motors(randomised=not args.exact, seed=args.seed, lie=args.lie), args)
+    motors = Motors(randomised=not args.exact, seed=args.seed, lie=args.lie, upright_after=args.upright_after)
+    bridge.run(motors, args)
 
 
 if __name__ == "__main__":

@@ -293,6 +293,11 @@ class Go2:
         """Reports whether the base is tilted by more than 60 degrees or its head is on the floor."""
         return bool(-self.base_gravity()[2] < FALLEN_TILT or self.height() < FALLEN_HEIGHT)
 
+    def folded(self) -> bool:
+        """Reports whether the robot lies on its belly with its legs as in LIE, to 0.3 rad."""
+        angles = self.data.qpos[self._angles]
+        return bool(-self.base_gravity()[2] >= FALLEN_TILT and np.abs(angles - LIE).max() < 0.3)
+
 
 FAILURES = [int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQVEL), int(mujoco.mjtWarning.mjWARN_BADQACC)]
 

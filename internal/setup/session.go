@@ -146,10 +146,16 @@ func (s *Session) CheckTerminal() error {
 	return nil
 }
 
-// judgesRequest reports whether the operator judges the state of a request: the page repeats that
-// moment, and a simulated operator without memory knows its reward.
-func judgesRequest(o configs.Operator) bool {
-	return o.Source == configs.SourceWeb || o.Source == configs.SourceScripted && o.Scripted.MemoryS == 0
+// answersOf returns the moment that answers are about, where the operator's device tells it: the
+// console repeats a clip, and a simulated operator without memory knows its reward at the request.
+func answersOf(o configs.Operator) string {
+	switch {
+	case o.Source == configs.SourceWeb:
+		return controller.AtClip
+	case o.Source == configs.SourceScripted && o.Scripted.MemoryS == 0:
+		return controller.AtRequest
+	}
+	return controller.Estimated
 }
 
 // SetBasis gives a configuration the task prior of its model, if it uses it.
@@ -166,8 +172,8 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if file.Operator.NeverAsks() {
 		file.Controller.Gate.Off = true
 	}
-	if c := &file.Controller.Credit; c.Answers == controller.Estimated && judgesRequest(file.Operator) {
-		c.Answers = controller.AtRequest
+	if c := &file.Controller.Credit; c.Answers == controller.Estimated {
+		c.Answers = answersOf(file.Operator)
 	}
 	s = &Session{File: file, Fresh: fresh}
 	if err := checkPaths(file); err != nil {

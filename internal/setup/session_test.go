@@ -67,7 +67,7 @@ func TestOpenSession_AnswersOfWhoSeesTheRequestAreAboutIt(t *testing.T) {
 		memoryS float64
 		want    string
 	}{
-		{configs.SourceWeb, 0, controller.AtRequest},
+		{configs.SourceWeb, 0, controller.AtClip},
 		{configs.SourceKeyboard, 0, controller.Estimated},
 		{"evdev", 0, controller.Estimated},
 		{configs.SourceScripted, 0, controller.AtRequest},

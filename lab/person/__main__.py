@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from .assistant import Assistant
 from .teacher import TASKS
 
 EPISODES = 5
@@ -27,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.person", description=__doc__)
     parser.add_argument("out", type=Path, help="CSV file of the results; rows are added")
     parser.add_argument("--optibfm", default="./optibfm", help="the program")
+    parser.add_argument("--lab", default="./optibfm-lab", help="the program of the laboratory, for go2-stand and go2-walk_forward")
     parser.add_argument("--task", choices=TASKS, nargs="+", default=list(TASKS))
     parser.add_argument("--runs", type=int, default=4, help="runs of each task")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
@@ -49,7 +51,10 @@ class Trial:
     def __init__(self, options: argparse.Namespace, task: str, seed: int, folder: Path) -> None:
         self.options, self.seed, self.folder = options, seed, folder
         self.person_task, (self.robot, _, self.task) = task, task.rpartition("-")
-        self.model, self.human = Path("models", self.robot.removesuffix("-sim")), f"--config={self.robot}-human"
+        self.connected = self.robot == "go2"  # over DDS, the robot's own protocol
+        self.model = Path("models", self.robot.removesuffix("-sim"))
+        self.human = "--config=go2" if self.connected else f"--config={self.robot}-human"
+        self.simulator = "--config=go2-sim" if self.connected else f"--config={self.robot}"
         self.same = [f"--set=model.bundle={self.model.resolve()}", f"--set=run.task_dir={folder}/tasks"]
         self.film = options.film and options.film / f"{task}-{seed}"
 
@@ -74,6 +79,14 @@ class Trial:
 
     def teach(self, robot: list[str], person: list[str], film: Path | None) -> tuple[list, dict]:
         """Runs robot and person until the person leaves. Returns the presses and the robot's summary."""
+        if not self.connected:
+            return self.press(robot, person, film)
+        with Assistant(self.options.optibfm, self.options.lab, self.folder) as assistant:
+            result = self.press([*assistant.settings, *robot], person, film)
+        print("falls", assistant.falls, flush=True)
+        return result
+
+    def press(self, robot: list[str], person: list[str], film: Path | None) -> tuple[list, dict]:
         command = [self.options.optibfm, "run", self.human, "--jsonl", f"--seed={self.seed}",
                    f"--set=log.dir={self.folder}", *self.same, *robot]
         person = [*person, f"--task={self.person_task}", f"--browser={self.options.browser}"]
@@ -92,7 +105,7 @@ class Trial:
 
     def follow(self, z: str) -> float:
         """Returns the mean return of episodes in which the robot follows one z, without labels."""
-        done = subprocess.run([self.options.optibfm, "run", f"--config={self.robot}", "--json", f"--task={self.task}",
+        done = subprocess.run([self.options.optibfm, "run", self.simulator, "--json", f"--task={self.task}",
                                f"--seed={self.seed}", "--strategy=fixed", "--operator=none",
                                "--set=controller.preset=person", f"--set=run.episodes={EPISODES}",
                                f"--set=log.dir={self.folder}", *self.same, z],

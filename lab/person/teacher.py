@@ -84,7 +84,8 @@ def go2_stands(pose: sight.Sight, speed: float) -> bool:
 # What the person looks at, and when it is good. A name is that of the robot, then that of the task of its simulator.
 TASKS = {"walker-walk": (sight.walker, walker_walks), "walker-stand": (sight.walker, walker_stands),
          "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks),
-         "go2-sim-stand": (sight.go2, go2_stands), "go2-sim-walk_forward": (sight.go2, go2_walks)}
+         "go2-sim-stand": (sight.go2, go2_stands), "go2-sim-walk_forward": (sight.go2, go2_walks),
+         "go2-stand": (sight.go2, go2_stands), "go2-walk_forward": (sight.go2, go2_walks)}
 # The same for robots without a configuration in the program.
 OTHERS = {"dog-crouch": (sight.dog, dog_crouches), "pendulum-up": (sight.pendulum, pendulum_stands),
           "runner-run": (sight.runner, runner_runs)}
