@@ -28,13 +28,13 @@ from go2_physics import JOINTS, KD, KP, LEGS, STAND, Go2
 NAMES = [element["name"] for element in go2.observation()]
 
 
-def walk(command, seconds, seed=0, randomised=False):
-    """Returns the base states of a robot that follows a command by the gaits, [n, 10], and the robot."""
+def walk(*commands, seconds, seed=0, randomised=False):
+    """Returns the base states of a robot that follows commands by the gaits, each for a time, [n, 10], and the robot."""
     robot = Go2(seed, randomised=randomised)
     last, before, states = np.zeros((1, 12)), np.zeros((1, 12)), []
-    for _ in range(round(seconds * 50)):
+    for command in np.repeat(commands, round(seconds * 50), 0):
         states.append(go2_bridge.base_state(robot))
-        last, before = trot.follow(np.array([command]), trot.Base.of(states[-1][None]), last, before), last
+        last, before = trot.follow(command[None], trot.Base.of(states[-1][None]), last, before), last
         robot.step(STAND + go2_bridge.SCALE * last[0], kp=KP, kd=KD, steps=10)
     return np.array(states), robot
 
@@ -84,13 +84,18 @@ class Gaits(unittest.TestCase):
 
     def test_the_robot_moves_as_commanded(self):
         for command in ((0.5, 0, 0, 0.28), (-0.4, 0, 0, 0.28), (0, 0.3, 0, 0.28), (0, 0, 0.8, 0.28), (0, 0, 0, 0.18)):
-            states, robot = walk(command, 5)
+            states, robot = walk(command, seconds=5)
             self.assertFalse(robot.fallen(), command)
             moved = states[100:, pretrain_go2.MOVES].mean(0)
             np.testing.assert_array_less(np.abs(moved - command), [0.12, 0.12, 0.25, 0.02], str(command))
 
+    def test_a_robot_survives_opposite_commands(self):
+        back, fast = [-0.69, 0, 0, 0.3], [0.93, 0.04, 0.43, 0.29]
+        states, _ = walk(back, fast, back, fast, back, fast, seconds=2)
+        self.assertLess(states[:, 8].max(), -0.8)  # it is never tilted by more than 37 degrees
+
     def test_a_standing_robot_keeps_its_feet_on_the_ground(self):
-        states, robot = walk((0, 0, 0, 0.28), 3)
+        states, robot = walk((0, 0, 0, 0.28), seconds=3)
         self.assertLess(np.abs(states[100:, :6]).max(), 0.02)
         self.assertTrue((robot.measure().foot_force > 5).all())
 
