@@ -150,10 +150,7 @@ func killVictim(t *testing.T, variable string, life time.Duration) (path, said s
 	lines := bufio.NewReader(out)
 	first, err := lines.ReadString('\n')
 	fatal.If(t, err)
-	go func() {
-		time.Sleep(life)
-		_ = victim.Process.Signal(syscall.SIGKILL)
-	}()
+	time.AfterFunc(life, func() { _ = victim.Process.Signal(syscall.SIGKILL) })
 	rest, _ := io.ReadAll(lines)
 	_ = victim.Wait()
 	return path, first + string(rest)

@@ -114,6 +114,7 @@ func TestRun_IgnoresJumpsOfTheWallClock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program with another package time")
 	}
+	t.Parallel()
 	program := jumpyProgram(t)
 	belief, begun := filepath.Join(t.TempDir(), "belief"), time.Now()
 	r := prepareAttended(t, "", "operator.source=web", "operator.web.listen=127.0.0.1:0",
@@ -184,6 +185,9 @@ func checkTimesOfLog(t *testing.T, log *flightlog.Reader, from, to time.Time) {
 // TestImports_NothingReadsTheWallClockPastTimeNow keeps the test above complete: that replaces only
 // time.Now.
 func TestImports_NothingReadsTheWallClockPastTimeNow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads all source files")
+	}
 	past := regexp.MustCompile(`CLOCK_REALTIME|CLOCK_TAI|Gettimeofday|(unix|syscall)\.Time\(|TimerfdCreate`)
 	err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -18,9 +18,13 @@ import (
 	"optibfm/internal/taskstore"
 )
 
-// fastRover runs the rover in lockstep and returns its summary.
+// fastRover runs the rover in lockstep and returns its summary. It skips the test with -short, as with
+// the race detector: a lockstep run has one goroutine.
 func fastRover(t *testing.T, args ...string) (s summary.Summary) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("runs in lockstep")
+	}
 	run := []string{"run", "--fast", "--json", "--task", "corner", "--episodes", "3", "--seed", "5"}
 	out, err := execute(append(run, args...)...)
 	if err != nil {

@@ -429,6 +429,9 @@ var disturbances = map[string]func(*faultRun, int){
 }
 
 func TestFaults_ToleratedDisturbancesDoNotStopTheRobot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes on one goroutine")
+	}
 	for name, disturb := range disturbances {
 		t.Run(name, func(t *testing.T) {
 			r := newMoving(t, configs.AfterStopHold)
