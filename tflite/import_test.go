@@ -33,7 +33,11 @@ func TestImport_AddsCovariance(t *testing.T) {
 	fatal.If(t, err)
 	obs, err := observations["obs"].Float32s()
 	fatal.If(t, err)
-	obs = obs[:4000*17]
+	rows := 4000
+	if testing.Short() {
+		rows = 400
+	}
+	obs = obs[:rows*17]
 	out := filepath.Join(t.TempDir(), "bundle")
 	fatal.If(t, tflite.Import(dir, obs, out, tflite.ImportOptions{Gamma: 0.98}))
 	b := loadDir(t, out)

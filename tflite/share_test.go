@@ -87,10 +87,14 @@ func TestLoadShared_BesideOtherLoads(t *testing.T) {
 	obs := randomObs(small, 40)
 	reference, err := tflite.LoadDir(dir)
 	fatal.If(t, err)
+	rounds := 20
+	if testing.Short() {
+		rounds = 4
+	}
 	var loads sync.WaitGroup
 	for range 8 {
 		loads.Go(func() {
-			for range 20 {
+			for range rounds {
 				b, f, err := tflite.LoadShared(os.DirFS(dir), dir, nil)
 				if err != nil {
 					t.Error(err)
