@@ -9,9 +9,9 @@ import (
 )
 
 // SetFormerTasks gives the controller the newest saved tasks of the model, without the one with
-// which the run starts. It returns the errors of the tasks that it cannot read, and leaves them
-// out.
-func SetFormerTasks(k *controller.Config, r configs.Run, m Model) (unread []error) {
+// which the run starts and those whose labels its belief start has, if any: they would count twice.
+// It returns the errors of the tasks that it cannot read, and leaves them out.
+func SetFormerTasks(k *controller.Config, r configs.Run, m Model, start *taskstore.SavedBelief) (unread []error) {
 	k.FormerTasks = nil
 	if !r.FormerTasks || !k.Hypotheses || k.BasisHash() == "" {
 		return nil
@@ -32,7 +32,7 @@ func SetFormerTasks(k *controller.Config, r configs.Run, m Model) (unread []erro
 			continue
 		}
 		fits := e.Task.ModelHash == m.Fingerprint() && len(e.Task.Z) == m.Dims().Latent
-		if !fits || e.Name == r.StartTask || len(k.FormerTasks) == controller.MaxFormerTasks {
+		if !fits || e.Name == r.StartTask || within(e.Task.Belief, start) || len(k.FormerTasks) == controller.MaxFormerTasks {
 			continue
 		}
 		if u := formerTask(*k, e.Task); u != nil {
@@ -40,6 +40,12 @@ func SetFormerTasks(k *controller.Config, r configs.Run, m Model) (unread []erro
 		}
 	}
 	return unread
+}
+
+// within reports whether a belief has labels, all of them also in another belief. Unknown labels are
+// in none.
+func within(b, of *taskstore.SavedBelief) bool {
+	return b != nil && of != nil && len(b.Sessions) > 0 && b.LabelSet().Within(of.LabelSet())
 }
 
 // formerTask returns the coordinates of a task. A belief in other coordinates counts as a z without

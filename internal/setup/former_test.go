@@ -49,7 +49,7 @@ func TestSetFormerTasks_TakesTheNewestOfTheModel(t *testing.T) {
 		t.Errorf("%d former tasks, or the first is not the newest", n)
 	}
 	k := got
-	if unread := setup.SetFormerTasks(&k, file.Run, s.Model); len(unread) != 1 {
+	if unread := setup.SetFormerTasks(&k, file.Run, s.Model, nil); len(unread) != 1 {
 		t.Errorf("unread: %v", unread)
 	}
 	file.Run.StartTask = "newest"
@@ -59,5 +59,40 @@ func TestSetFormerTasks_TakesTheNewestOfTheModel(t *testing.T) {
 	file.Run.StartTask, file.Run.FormerTasks = "", false
 	if open().File.Controller.FormerTasks != nil {
 		t.Error("run.former_tasks: false has no effect")
+	}
+}
+
+func TestSetFormerTasks_LeavesOutTasksWhoseLabelsTheStartHas(t *testing.T) {
+	file, err := configs.Load("rover", "run.task_dir="+filepath.Join(t.TempDir(), "tasks"))
+	fatal.If(t, err)
+	s, err := setup.OpenSession(file, false)
+	fatal.If(t, err)
+	save := func(name string, sessions ...taskstore.Session) {
+		t.Helper()
+		task := rigtest.NewTask(t, s, name)
+		task.Belief.Sessions = sessions
+		fatal.If(t, taskstore.Store{Dir: file.Run.TaskDir}.Save(task, false))
+	}
+	one, other := taskstore.Session{ID: "a-0", Until: 9}, taskstore.Session{ID: "b-0", Until: 5}
+	save("merged", one, other)
+	save("parent", one)
+	save("another-parent", taskstore.Session{ID: other.ID, Until: 3})
+	save("same", other, one)
+	for start, want := range map[string]int{"merged": 0, "parent": 3, "": 4} {
+		file.Run.StartTask = start
+		s, err := setup.OpenSession(file, false)
+		fatal.If(t, err)
+		if got := len(s.File.Controller.FormerTasks); got != want {
+			t.Errorf("start %q: %d former tasks, want %d", start, got, want)
+		}
+	}
+	save("later", taskstore.Session{ID: one.ID, Until: one.Until + 1})
+	save("partly", one, taskstore.Session{ID: "c-0", Until: 1})
+	save("unknown")
+	file.Run.StartTask = "merged"
+	s, err = setup.OpenSession(file, false)
+	fatal.If(t, err)
+	if got := len(s.File.Controller.FormerTasks); got != 3 {
+		t.Errorf("%d former tasks with other labels, want 3", got)
 	}
 }

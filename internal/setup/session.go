@@ -188,7 +188,11 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if s.Start, err = LoadStart(&s.File, s.Model); err != nil {
 		return nil, err
 	}
-	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model) {
+	var begins *taskstore.SavedBelief
+	if s.Start != nil {
+		begins = s.Start.Belief
+	}
+	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model, begins) {
 		warning := plaintext.Printable(fmt.Sprintf("warning: run.former_tasks: %v", err))
 		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(warning))
 	}

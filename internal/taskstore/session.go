@@ -38,6 +38,28 @@ func validSession(id string) bool {
 	return id != "" && len(id) <= 40 && !strings.ContainsFunc(id, strange)
 }
 
+// LabelSet is which labels a belief has: of each session, by its ID, those before a tick.
+type LabelSet map[string]uint64
+
+// LabelSet returns the labels of a belief, none if they are unknown.
+func (b *SavedBelief) LabelSet() LabelSet {
+	set := LabelSet{}
+	for _, s := range b.Sessions {
+		set[s.ID] = s.Until
+	}
+	return set
+}
+
+// Within reports whether another belief has these labels, or a later state of their sessions.
+func (l LabelSet) Within(of LabelSet) bool {
+	for id, until := range l {
+		if newest, ok := of[id]; !ok || newest < until {
+			return false
+		}
+	}
+	return true
+}
+
 // Lineage is where the labels of a run come from.
 type Lineage struct {
 	Run    string    // a random name of the run

@@ -82,7 +82,7 @@ func (w workplace) complete(t *taskstore.Task, from string, k *controller.Config
 		if err := setup.SetBasis(k, model); err != nil {
 			return err
 		}
-		setup.SetFormerTasks(k, w.file.Run, model) // as the run does, which reports unreadable tasks
+		setup.SetFormerTasks(k, w.file.Run, model, t.Belief) // as the run does, which reports unreadable tasks
 	}
 	if err := setup.CheckBasis(from, *t.Belief, *k); err != nil {
 		return err

@@ -80,7 +80,6 @@ func (w workplace) modelAndConfig() (m setup.Model, k controller.Config, err err
 	if err := setup.SetBasis(&k, m); err != nil {
 		return nil, k, err
 	}
-	setup.SetFormerTasks(&k, w.file.Run, m) // as the run does, which reports unreadable tasks
 	return m, k, nil
 }
 
@@ -144,91 +143,71 @@ func Merge(out io.Writer, o Options, n New, first, second string) error {
 	if err != nil {
 		return err
 	}
-	t, k, err := w.merge(first, second)
+	t, m, k, err := w.merge(first, second)
 	if err != nil {
 		return fmt.Errorf("task merge: %w", err)
 	}
-	k.FormerTasks = nil // they may have labels of the belief, which would count twice
+	w.file.Run.StartTask = n.Name
+	setup.SetFormerTasks(&k, w.file.Run, m, t.Belief) // as a run from it does, which reports unreadable tasks
 	t.Name, t.Note, t.Z = n.Name, n.Note, setup.MeanZ(k, *t.Belief)
 	t.Origin = taskstore.Origin{At: time.Now().UTC(), Program: version.String(), Robot: t.Origin.Robot}
 	return w.keep(out, "task merge", t, n.Replace, labelsText(t))
 }
 
-func (w workplace) merge(first, second string) (t taskstore.Task, k controller.Config, err error) {
+func (w workplace) merge(first, second string) (t taskstore.Task, m setup.Model, k controller.Config, err error) {
 	var of [2]taskstore.Task
 	for i, name := range []string{first, second} {
-		if of[i], _, k, err = w.loadFitting(name); err != nil {
-			return t, k, err
+		if of[i], m, k, err = w.loadFitting(name); err != nil {
+			return t, m, k, err
 		}
 		if of[i].Belief == nil {
-			return t, k, fmt.Errorf("%s has no labels: it was made from a log; merge tasks that were taught", name)
+			return t, m, k, fmt.Errorf("%s has no labels: it was made from a log; merge tasks that were taught", name)
 		}
 		if of[i].Belief.Sessions == nil {
-			return t, k, fmt.Errorf("unknown which labels %s has (an earlier version saved it, it began with "+
+			return t, m, k, fmt.Errorf("unknown which labels %s has (an earlier version saved it, it began with "+
 				"model.warm_start, its run began the task again, or its log has a switch of the task); teach it again", name)
 		}
 	}
 	entries, err := w.store.List() // find skips damaged files
 	if err != nil {
-		return t, k, err
+		return t, m, k, err
 	}
 	t = of[0]
 	t.Belief, err = join(of[0].Belief, of[1].Belief, entries)
 	if err != nil {
 		err = fmt.Errorf("%s and %s: %w", first, second, err)
 	}
-	return t, k, err
-}
-
-// labelSet is which labels a belief has: of each session those up to a tick.
-type labelSet map[string]uint64
-
-func labelsOf(b *taskstore.SavedBelief) labelSet {
-	set := labelSet{}
-	for _, s := range b.Sessions {
-		set[s.ID] = s.Until
-	}
-	return set
+	return t, m, k, err
 }
 
 // shared returns the sessions of both, with the labels of l.
-func (l labelSet) shared(with labelSet) labelSet {
+func shared(l, with taskstore.LabelSet) taskstore.LabelSet {
 	both := maps.Clone(l)
 	maps.DeleteFunc(both, func(id string, _ uint64) bool { _, ok := with[id]; return !ok })
 	return both
-}
-
-// within reports whether another belief has these labels, or a later state of their sessions.
-func (l labelSet) within(of labelSet) bool {
-	for id, until := range l {
-		if newest, ok := of[id]; !ok || newest < until {
-			return false
-		}
-	}
-	return true
 }
 
 // join returns a belief with the labels of a and b. Of a session of both it has the newest state.
 // If each has labels that the other lacks, it needs the belief from which both began, among the
 // saved tasks, to count theirs once.
 func join(a, b *taskstore.SavedBelief, saved []taskstore.Entry) (*taskstore.SavedBelief, error) {
-	ofA, ofB := labelsOf(a), labelsOf(b)
-	inA, inB := ofA.shared(ofB), ofB.shared(ofA)
+	ofA, ofB := a.LabelSet(), b.LabelSet()
+	inA, inB := shared(ofA, ofB), shared(ofB, ofA)
 	switch {
 	case len(inA) == 0:
 		return add(a, b, nil)
-	case ofA.within(ofB):
+	case ofA.Within(ofB):
 		return b, nil
-	case ofB.within(ofA):
+	case ofB.Within(ofA):
 		return a, nil
 	case a.Belief.Rho() < 1:
 		return nil, fmt.Errorf("they have labels in common, and with controller.rho %g these aged differently; "+
 			"merge tasks without common labels", a.Belief.Rho())
 	}
-	if base := find(inB, saved); base != nil && inB.within(ofA) {
+	if base := find(inB, saved); base != nil && inB.Within(ofA) {
 		return add(a, b, base)
 	}
-	if base := find(inA, saved); base != nil && inA.within(ofB) {
+	if base := find(inA, saved); base != nil && inA.Within(ofB) {
 		return add(b, a, base)
 	}
 	return nil, errors.New("they have labels in common, and no saved task has just these; import the task from which " +
@@ -236,9 +215,9 @@ func join(a, b *taskstore.SavedBelief, saved []taskstore.Entry) (*taskstore.Save
 }
 
 // find returns a saved belief with just these labels, nil if there is none.
-func find(labels labelSet, saved []taskstore.Entry) *taskstore.SavedBelief {
+func find(labels taskstore.LabelSet, saved []taskstore.Entry) *taskstore.SavedBelief {
 	for _, e := range saved {
-		if e.Err == nil && e.Task.Belief != nil && maps.Equal(labelsOf(e.Task.Belief), labels) {
+		if e.Err == nil && e.Task.Belief != nil && maps.Equal(e.Task.Belief.LabelSet(), labels) {
 			return e.Task.Belief
 		}
 	}
@@ -264,7 +243,7 @@ func add(a, b, base *taskstore.SavedBelief) (*taskstore.SavedBelief, error) {
 	}
 	sum.Noise, sum.SavedAt = a.Noise.Pool(b.Noise, noise), time.Now().UTC()
 	sum.Sessions = slices.Clone(a.Sessions)
-	have := labelsOf(a)
+	have := a.LabelSet()
 	for _, s := range b.Sessions {
 		if _, ok := have[s.ID]; !ok {
 			sum.Sessions = append(sum.Sessions, s)
