@@ -6,8 +6,8 @@
 Each joint J has the actions q_J, dq_J, tau_J, kp_J and kd_J, with which its motor makes the torque
 kp (q - position) + kd (dq - velocity) + tau, and the readings position_J, velocity_J and torque_J. The body has the
 orientation w, x, y, z, the gyro and the accelerometer. With --view PATH the console shows it (operator.view.url:
-unix:PATH). With --upright-after a fallen robot whose motors only damp is folded and laid on its belly after that many
-seconds, as somebody beside it would do.
+unix:PATH). With --upright-after a robot that lies otherwise than folded on its belly, and whose motors only damp, is
+laid down like that after so many seconds, as somebody beside it would do: its joints may be outside their limits.
 """
 
 import argparse
@@ -60,7 +60,7 @@ class Motors:
 
     def advance(self) -> None:
         self._robot.step(*self._command)
-        helpless = self._robot.fallen() and not self._robot.folded() and not self._command[KP].any()
+        helpless = not self._robot.folded() and not self._command[KP].any()
         self._lying = self._lying + go2_physics.PERIOD if helpless else 0.0
         if self._upright_after is not None and self._lying > self._upright_after:
             self._robot.place(LIE)
