@@ -29,6 +29,7 @@ SWING = np.array([0.0 if leg in ("FR", "RL") else 0.5 for leg in LEGS])  # of th
 FORWARD, LEFT, TURN, HEIGHT = range(4)  # of a command
 LOW, HIGH = np.array([-0.7, -0.45, -1.2, 0.16]), np.array([1.0, 0.45, 1.2, 0.31])
 
+STEPS = np.array([0.3, 0.2, 0.9, 0.03])  # by which a command may differ from what the base does
 SLIP = 1.3  # feet move so much faster than the base
 MOVE_GAIN, TURN_GAIN = 0.3, 0.2
 VELOCITY_GAIN, VELOCITY_LIMIT = 0.1, 0.08  # s, m
@@ -134,13 +135,19 @@ def actions(command: np.ndarray, base: Base, phase: np.ndarray) -> np.ndarray:
     return np.clip((goals(command, base, phase) - STAND) / SCALE, -1, 1)
 
 
+def gradual(command: np.ndarray, base: Base) -> np.ndarray:
+    """Returns commands [n, 4] on the way from what the base does: a robot that has to change at once falls."""
+    now = np.concatenate([base.velocity[:, :2], base.spin[:, 2:], base.height[:, None]], 1)
+    return now + np.clip(command - now, -STEPS, STEPS)
+
+
 def follow(command: np.ndarray, base: Base, last: np.ndarray, before: np.ndarray) -> np.ndarray:
     """Returns the next actions [n, 12] of robots whose last two actions were last and before, [n, 12].
 
     The phase is that of the gait's actions nearest to those. A gait is then a function of what the robot sees, and a
     robot that stands between two half cycles always begins with the same one.
     """
-    gait = actions(command, base, np.broadcast_to(PHASES, (len(command), len(PHASES))))
+    gait = actions(gradual(command, base), base, np.broadcast_to(PHASES, (len(command), len(PHASES))))
     distance = np.square(gait - last[:, None]).sum(-1) + np.square(np.roll(gait, 1, 1) - before[:, None]).sum(-1)
     phase = (distance + LATER * (PHASES >= 0.5)).argmin(1)
     return gait[np.arange(len(gait)), (phase + 1) % len(PHASES)]
