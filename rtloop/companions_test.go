@@ -237,11 +237,14 @@ func TestPrepare_BusyThreadsLoseThePriority(t *testing.T) {
 }
 
 func TestCompanions_UseIsThatOfOtherThreads(t *testing.T) {
+	runtime.LockOSThread() // no other goroutine measures on this thread
+	defer runtime.UnlockOSThread()
+	idle := unix.Gettid()
 	for name, loop := range map[string]bool{"the control thread": true, "another thread": false} {
 		used := make(chan int64)
 		go func() {
 			runtime.LockOSThread() // and ends with it
-			c := &companions{loop: unix.Getpid()}
+			c := &companions{loop: idle}
 			if loop {
 				c.loop = unix.Gettid()
 			}
