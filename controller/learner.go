@@ -144,7 +144,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		ledger:      newLedger(undoable, belief.Dim()),
 	}
 	if cfg.Credit.Answers == AtClip {
-		l.clip = min(uint64(clip/period), maxWindow/2)
+		l.clip = min(uint64(Clip/period), maxWindow/2)
 	}
 	return l, nil
 }
@@ -491,9 +491,9 @@ func (l *Learner) answeredTicks(label rewardsrc.Label, asked uint64) (from, to u
 	return l.seenUntil(label, asked)
 }
 
-// clip is the time before and after a request that the console repeats. A person judges a motion:
+// Clip is the time before and after a request that the console repeats. A person judges a motion:
 // one moment of a gait is not like the next.
-const clip = 500 * time.Millisecond
+const Clip = 500 * time.Millisecond
 
 // shown returns the ticks of the clip around a request. The robot may have stood still after it.
 func (l *Learner) shown(asked uint64) (from, to uint64) {

@@ -118,6 +118,7 @@ func (h *Process) aboutRun() web.About {
 		Robot: h.Config.Spec.Name, Task: task,
 		Credit: web.Credit{
 			DelayMS: web.Number(1000 * credit.DelayS), WidthMS: web.Number(1000 * credit.WidthS),
+			ClipMS:     web.Number(milliseconds(int64(controller.Clip))),
 			UntilPress: credit.Answers == controller.UntilPress && file.Controller.Gate.Pause != controller.PauseHold,
 		},
 		Strategy: file.Controller.Strategy, Program: version.String(),

@@ -933,7 +933,7 @@ func TestPage_ShowsTheMomentToLabel(t *testing.T) {
 	red, green := color.RGBA{255, 0, 0, 255}, color.RGBA{0, 255, 0, 255}
 	album := newAlbum()
 	d, _ := openForBrowser(t, func(_ *Config, o *Options) {
-		o.Pictures, o.About.Credit, o.About.RecordView = album, Credit{DelayMS: 200, WidthMS: 400}, true
+		o.Pictures, o.About.Credit, o.About.RecordView = album, Credit{DelayMS: 200, WidthMS: 400, ClipMS: 500}, true
 	})
 	p := openPage(t, phone)
 	p.Open(d.Pairing().URL)

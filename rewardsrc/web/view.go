@@ -38,6 +38,7 @@ type Credit struct {
 	DelayMS    Number `json:"delay_ms"`    // an unasked press is about the time from delay + width...
 	WidthMS    Number `json:"width_ms"`    // ...to delay before it
 	UntilPress bool   `json:"until_press"` // an answer is about what was seen until the press
+	ClipMS     Number `json:"clip_ms"`     // the page repeats so much before and after a question
 }
 
 // View is the data of the live view, renewed several times a second

@@ -175,16 +175,14 @@ function renderPictures() {
   renderMoment();
 }
 
-const around = 500; // ms before and after the moment of a question
-
 /** Shows the moment of the open question, or for a while the stretch that the last press is about. */
 function renderMoment() {
   const r = state?.request, now = performance.now(), p = presses.list[0], c = hello?.about.credit;
   let shown = false, note = '';
-  if (r && !c?.until_press && canLabel()) {
+  if (r && canLabel() && !c.until_press) {
     const at = stateAt - r.age_ms;
     asked = asked?.id === r.id ? asked : { id: r.id, at };
-    shown = now - asked.at > around && clip.show(asked.at - around, asked.at + around, asked.at);
+    shown = now - asked.at > c.clip_ms && clip.show(asked.at - c.clip_ms, asked.at + c.clip_ms, asked.at);
     note = `Label this: ${seconds(now - asked.at)} ago`;
   } else if (p && c && !p.request && p.status !== 'undone' && ['good', 'bad'].includes(p.kind) && now - p.at < 3000) {
     const to = p.at - c.delay_ms;
