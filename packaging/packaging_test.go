@@ -226,6 +226,15 @@ func TestPackage_HasTheBridgesAndTheirImports(t *testing.T) {
 	}
 }
 
+func TestPackage_HasTheModelOfTheGo2(t *testing.T) {
+	files := packageFiles(t)
+	for _, name := range []string{"bfm.json", "model.safetensors", "prior.safetensors"} {
+		if source := files["/usr/share/optibfm/models/go2/"+name]; source != "../models/go2/"+name {
+			t.Errorf("%s: found %q", name, source)
+		}
+	}
+}
+
 func TestPackage_HasManualsAndCompletion(t *testing.T) {
 	files := packageFiles(t)
 	for dst, source := range map[string]string{

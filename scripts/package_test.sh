@@ -58,6 +58,9 @@ expect /usr/lib/udev/rules.d/60-optibfm.rules 644 root:root
 for file in optibfm_bridge/__init__.py dmc_bridge.py maze_bridge.py ros2_bridge.py requirements-simulators.txt; do
   expect "/usr/share/optibfm/bridges/$file" 644 root:root
 done
+for file in bfm.json model.safetensors prior.safetensors; do
+  expect "/usr/share/optibfm/models/go2/$file" 644 root:root
+done
 for manual in install hardware safety labels console bridge-protocol; do
   expect "/usr/share/doc/optibfm/$manual.md" 644 root:root
 done
