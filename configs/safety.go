@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"time"
@@ -78,8 +77,10 @@ func (f File) Rules(harmless bool) controller.Safety {
 		RequireDeadman: f.Loop.Posture == rtloop.Strict && !harmless && s.ExternalDeadman == "",
 		Start:          s.Start, Rest: s.Rest, Simulated: harmless,
 	}
-	rules.MaxPositionAge = rules.MaxSampleAge
-	rules.MaxPositionAge = cmp.Or(rules.MaxPositionAge, positionPeriods*f.Loop.Period())
+	rules.MaxPositionAge = positionPeriods * f.Loop.Period()
+	if rules.MaxSampleAge > 0 {
+		rules.MaxPositionAge = rules.MaxSampleAge + f.Loop.Period() // an operator arms before the tick's sample
+	}
 	if f.SimulatedTime() { // the time of a sample counts from the start of the simulation
 		rules.MaxSampleAge, rules.MaxPositionAge = 0, 0
 	}

@@ -47,6 +47,9 @@ func TestFile_RulesHasTheSafetySection(t *testing.T) {
 	if len(r.Limits) != 1 || r.Limits[0].Channel != "pitch" || r.Limits[0].Min != -0.5 || r.Limits[0].Max != 0.25 {
 		t.Errorf("limits %+v", r.Limits)
 	}
+	if r.MaxPositionAge != r.MaxSampleAge+f.Loop.Period() { // arming comes before the tick's sample
+		t.Errorf("positions may be %v old", r.MaxPositionAge)
+	}
 	if r.MaxSampleAge != 12500*time.Microsecond || r.FrozenTicks != 7 || len(r.FrozenChannels) != 1 {
 		t.Errorf("%+v", r)
 	}

@@ -44,6 +44,7 @@ type Robot struct {
 	known    bool
 	halted   bool
 	began    bool // was armed since the start: Halt must damp
+	takes    bool // Halt damps a robot that another process may have armed
 	epoch    uint64
 	remote   *remote
 	faults   *faults
@@ -324,7 +325,11 @@ func (r *Robot) Halt() error {
 	if !r.began {
 		return nil
 	}
-	r.send(CommandDamp)
+	command := CommandDamp
+	if r.takes {
+		command = CommandTake
+	}
+	r.send(command)
 	if r.await(haltTimeout, r.damped) != nil {
 		return errHalt
 	}
@@ -333,18 +338,20 @@ func (r *Robot) Halt() error {
 
 // Damp is Halt of a robot that another process may have armed: `optibfm halt`.
 func (r *Robot) Damp() error {
-	r.began = true
+	r.began, r.takes = true, true
 	r.epoch = cmp.Or(r.epoch, 1)
 	return r.Halt()
 }
 
-// damped reports whether a writer damps the motors.
+// damped reports whether a writer damps the motors, or never commanded them.
 func (r *Robot) damped() bool {
-	primary := r.report.Mode == ModeDamping && r.now()-r.report.At < r.beatLimit
+	alive := r.now()-r.report.At < r.beatLimit
+	damping := alive && r.report.Mode == ModeDamping
 	if r.shared.Takeover.Load() != 0 { // the primary damps if the standby is silent
-		return primary && r.report.Fault != FaultWrite || r.now()-int64(r.shared.StandbyBeat.Load()) < r.beatLimit
+		return damping && r.report.Fault != FaultWrite || r.now()-int64(r.shared.StandbyBeat.Load()) < r.beatLimit
 	}
-	return primary && r.report.Epoch == r.epoch
+	idle := alive && r.report.Mode == ModeIdle && !r.takes
+	return (damping || idle) && r.report.Epoch == r.epoch
 }
 
 // HaltBeside implements hal.Backstop: the standby writer damps, and the other one never writes

@@ -10,7 +10,7 @@ import (
 )
 
 // segmentVersion changes with the layout of the messages and their meaning.
-const segmentVersion = 3
+const segmentVersion = 4
 
 // Command is the request of the control process to the writers.
 type Command = uint32
@@ -20,8 +20,9 @@ const (
 	CommandNone   Command = iota // write nothing
 	CommandHold                  // begin to write, and hold the present pose
 	CommandFollow                // follow Goal.Position
-	CommandDamp                  // damp the motors
-	CommandEnd                   // damp, then end
+	CommandDamp                  // damp the motors, if this writer has commanded them
+	CommandTake                  // damp the motors in any case
+	CommandEnd                   // CommandDamp, then end
 )
 
 // Mode is what a writer writes.

@@ -116,6 +116,7 @@ func (c *controlProcess) endOrHold(err error) error {
 	if !errors.As(err, &fault) {
 		return err
 	}
+	c.autoArm = false // after a stop only an operator arms
 	if fault.Fault == controller.FaultHost || fault.Fault == controller.FaultStalePlan {
 		fault.Err = c.link.Stall(fault.Err)
 	}

@@ -445,22 +445,26 @@ func (c *controlProcess) step(t *controller.Tick) error {
 	return c.armAutomatically(t)
 }
 
-// armAutomatically arms at the first plan (safety.arm: automatic), and not before the operator of a
-// simulator is there.
+// armAutomatically arms at the first plan without a present fault (safety.arm: automatic), and not
+// before the operator of a simulator is there. It tries once: after a refusal a person may move the
+// robot by hand, and then arms it.
 func (c *controlProcess) armAutomatically(t *controller.Tick) error {
-	if !c.autoArm || !t.Flags.Has(controller.FlagReplanned) || c.awaits && t.Flags.Has(controller.FlagUnreachable) {
+	switch {
+	case !c.autoArm, !t.Flags.Has(controller.FlagReplanned), c.agent.Present() != controller.FaultNone,
+		c.awaits && t.Flags.Has(controller.FlagUnreachable):
 		return nil
 	}
-	c.ranCommand = true
+	c.ranCommand, c.autoArm = true, false
 	err := c.agent.Arm(rtloop.Now())
-	if errors.Is(err, controller.ErrPresent) || errors.Is(err, controller.ErrPosition) {
-		return nil // try again with a later plan
-	}
-	c.autoArm = false // only an operator arms after a stop
-	if err == nil || errors.Is(err, controller.ErrFaulted) {
+	if errors.Is(err, controller.ErrPosition) {
+		refusal := err
+		c.refusal.Store(&refusal)
 		return nil
 	}
-	return c.stopRobot(controller.FaultAct, err)
+	if err != nil {
+		return c.stopRobot(controller.FaultAct, err)
+	}
+	return nil
 }
 
 // checkHost stops the robot if the host ended or is silent. A host that ended also ends the run:

@@ -286,6 +286,13 @@ var injections = []injection{
 	{"panic in the socket goroutine", func(r *faultRun) {
 		r.mailbox.serverPanic.Store(&errServerPanic)
 	}, controller.FaultPanic, 1, ends},
+	{"panic of a driver's Warning", func(r *faultRun) {
+		end := r.repeat(time.Millisecond, func() { panic("defect") })
+		for r.mailbox.serverPanic.Load() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		end()
+	}, controller.FaultPanic, 1, ends},
 	{"stop command", func(r *faultRun) { r.mailbox.stopRequested.Store(true) }, controller.FaultOperator, 1, gone},
 	{"space bar", func(r *faultRun) { (&host.Process{Link: r.host}).Key(' ') }, controller.FaultOperator, 1, gone},
 }
@@ -542,6 +549,75 @@ func TestCommands_AutomaticRobotIsNotArmedAgainAfterAStop(t *testing.T) {
 	r.ticks(50)
 	if r.agent.Mode() != controller.Disarmed || r.robot.Acts != acts {
 		t.Errorf("%v, %d acts", r.agent.Mode(), r.robot.Acts-acts)
+	}
+}
+
+func TestCommands_AutomaticRobotIsNotArmedAfterAnEarlierStop(t *testing.T) {
+	r := newFaultRun(t, configs.AfterStopHold)
+	r.autoArm, r.planless = true, true
+	r.ticks(5)
+	r.mailbox.stopRequested.Store(true)
+	r.ticks(1)
+	fatal.If(t, r.command(commandReset))
+	r.planless = false
+	r.ticks(50)
+	if !r.hasPlan || r.agent.Mode() != controller.Disarmed {
+		t.Errorf("plan %v, %v", r.hasPlan, r.agent.Mode())
+	}
+}
+
+func TestCommands_AutomaticRobotIsRefusedOnce(t *testing.T) {
+	r := newFaultRun(t, configs.AfterStopHold)
+	r.autoArm, r.robot.ArmErr = true, controller.ErrPosition
+	r.ticks(5)
+	if refusal := r.refusal.Swap(nil); refusal == nil || !errors.Is(*refusal, controller.ErrPosition) {
+		t.Fatalf("reported %v", refusal)
+	}
+	r.robot.ArmErr = nil // a person has moved the joint
+	r.ticks(50)
+	if r.agent.Mode() != controller.Disarmed {
+		t.Errorf("it is %v", r.agent.Mode())
+	}
+	if err := r.command(commandArm); err != nil || !r.agent.Armed() {
+		t.Errorf("%v, armed %v", err, r.agent.Armed())
+	}
+}
+
+// A caller hears that a command was cancelled if and only if it never runs.
+func TestCommands_BegunCommandIsNotCancelled(t *testing.T) {
+	var m commandMailbox
+	var ran, cancelled int
+	for i := range 200 {
+		err := make(chan error)
+		go func() { err <- m.call(commandArm, time.Duration(i%3)*time.Millisecond) }()
+		begins, number := false, uint64(0)
+		for over := false; !over; {
+			var a command
+			number, a = m.next()
+			begins = begins || a == commandArm
+			select {
+			case got := <-err:
+				if over = true; begins != errors.Is(got, errStillRuns) || begins == errors.Is(got, errNoAnswer) {
+					t.Fatalf("begun %v, and the reply is %v", begins, got)
+				}
+			default:
+			}
+			if i%2 == 0 {
+				time.Sleep(2 * time.Millisecond) // the control thread is late
+			}
+		}
+		if begins {
+			ran++
+			m.reply(number, nil)
+		} else {
+			cancelled++
+		}
+	}
+	if _, a := m.next(); a != commandNone {
+		t.Errorf("command %d is left", a)
+	}
+	if ran == 0 || cancelled == 0 {
+		t.Errorf("%d ran, %d were cancelled", ran, cancelled)
 	}
 }
 

@@ -34,7 +34,7 @@ var commandNames = map[string]command{
 type commandMailbox struct {
 	calling sync.Mutex // one caller at a time, except for a stop
 
-	request       atomic.Uint64 // number of the request << 8 | command
+	request       atomic.Uint64 // number of the request << 8 | begun | command
 	answered      atomic.Uint64 // number of the last request that was answered
 	refusal       atomic.Pointer[error]
 	stopRequested atomic.Bool // separate, so that no other request overwrites it
@@ -47,14 +47,20 @@ type commandMailbox struct {
 	planAge atomic.Uint64                         // ticks + 1; 0: no plan
 	cause   atomic.Pointer[controller.FaultError] // first cause of the stop; nil: not stopped
 
-	serverPanic atomic.Pointer[error] // error of the socket goroutine
+	serverPanic atomic.Pointer[error] // error of a goroutine beside the control thread
 }
 
+// begun is set in the word of a request when the control thread begins to run its command. Then the
+// caller can no longer cancel it.
+const begun = 1 << 7
+
 var (
-	errNoAnswer     = errors.New("the control thread did not answer: it hangs, or the run is ending")
+	errNoAnswer  = errors.New("the control thread did not answer: it hangs, or the run is ending")
+	errStillRuns = errors.New("the robot takes long: the command still runs and may have its effect later; " +
+		"watch optibfm status")
 	errNoPlan       = errors.New("no plan yet; wait for the planner")
 	errOperatorStop = errors.New("an operator stopped the robot")
-	errServerPanic  = errors.New("the goroutine of the control socket panicked")
+	errServerPanic  = errors.New("a goroutine beside the control thread panicked")
 )
 
 // switchTo passes a task to the control thread and waits for the reply.
@@ -82,10 +88,14 @@ func (m *commandMailbox) call(a command, timeout time.Duration) error {
 
 func (m *commandMailbox) pass(a command, timeout time.Duration) error {
 	number := m.request.Load()>>8 + 1
+	answered := func() bool { return m.answered.Load() == number }
 	m.request.Store(number<<8 | uint64(a))
-	if !waitUntil(timeout, func() bool { return m.answered.Load() == number }) {
-		m.request.CompareAndSwap(number<<8|uint64(a), number<<8) // cancel: an operator may be near the robot by then
+	switch {
+	case waitUntil(timeout, answered):
+	case m.request.CompareAndSwap(number<<8|uint64(a), number<<8): // an operator may be near the robot by then
 		return errNoAnswer
+	case !waitUntil(timeout, answered):
+		return errStillRuns
 	}
 	if refusal := m.refusal.Load(); refusal != nil {
 		return *refusal
@@ -93,7 +103,7 @@ func (m *commandMailbox) pass(a command, timeout time.Duration) error {
 	return nil
 }
 
-// catchPanic stops the robot after a panic of a goroutine that serves callers, which defers it.
+// catchPanic stops the robot after a panic of a goroutine beside the control thread, which defers it.
 func (m *commandMailbox) catchPanic() {
 	if value := recover(); value != nil {
 		m.notePanic(value)
@@ -116,13 +126,14 @@ func waitUntil(timeout time.Duration, done func() bool) bool {
 	return true
 }
 
-// next returns the request that has no reply yet. The control thread calls it.
+// next returns the request that has no reply yet, and begins it. The control thread calls it.
 func (m *commandMailbox) next() (number uint64, a command) {
 	word := m.request.Load()
-	if number = word >> 8; number == m.answered.Load() {
+	number = word >> 8
+	if number == m.answered.Load() || !m.request.CompareAndSwap(word, word|begun) {
 		return number, commandNone
 	}
-	return number, command(word & 0xff)
+	return number, command(word & (begun - 1))
 }
 
 // reply answers a request; a nil refusal means success.

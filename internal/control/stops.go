@@ -201,17 +201,19 @@ func (c *controlProcess) reportWarnings(loop *rtloop.Loop) (end func()) {
 		robot: c.warner, refusal: &c.refusal, live: loop.Live, send: c.link.Warn,
 		limit: rate.NewLimiter(rate.Every(warnEvery), warnBurst),
 	}
-	return repeat(reportEvery, func() {
+	return c.repeat(reportEvery, func() {
 		w.report()
 		c.link.Demoted.Store(loop.Live().Demoted)
 	})
 }
 
-// repeat calls a function again and again on a goroutine, until end is called.
-func repeat(every time.Duration, f func()) (end func()) {
+// repeat calls a function again and again on a goroutine, until end is called. A panic, for example
+// of a driver's Warning, stops the robot.
+func (c *controlProcess) repeat(every time.Duration, f func()) (end func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
+		defer c.mailbox.catchPanic()
 		ticker := time.NewTicker(every)
 		defer ticker.Stop()
 		for {
@@ -233,7 +235,7 @@ func (c *controlProcess) reportHeldStops() (end func()) {
 		return func() {}
 	}
 	var last *controller.FaultError
-	return repeat(reportEvery, func() {
+	return c.repeat(reportEvery, func() {
 		if cause := c.heldStop.Load(); cause != last { // also after a reset
 			last = cause
 			c.link.Report(cause, false)

@@ -132,7 +132,12 @@ func (p *primary) follow(now int64) {
 			p.goal, p.goalSeen, p.from, p.mode = goal, now, p.last, unitree.ModeFollowing
 		}
 	case unitree.CommandDamp:
-		if goal.Epoch >= p.epoch && goal.Epoch > 0 {
+		if goal.Epoch >= p.epoch {
+			p.epoch = goal.Epoch
+			p.damp(unitree.FaultNone, 0)
+		}
+	case unitree.CommandTake:
+		if goal.Epoch >= p.epoch {
 			p.epoch = goal.Epoch
 			p.shared.Commanding.Store(unitree.CommandingNow)
 			p.halt(unitree.FaultNone, 0)

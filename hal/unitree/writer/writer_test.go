@@ -463,6 +463,24 @@ func TestWriter_WritesNothingToARobotThatWasNeverArmed(t *testing.T) {
 	}
 }
 
+// A writer that hangs while the robot is armed for the first time has never checked it: the robot
+// may stand by another program.
+func TestWriter_WritesNothingAfterAnArmingWithoutAnAnswer(t *testing.T) {
+	r := newRig(t, unitree.Go2, nil)
+	r.run(100 * ms)
+	r.net.foreign, r.dead.primary = 1, true
+	if err := r.robot.Arm(); err == nil {
+		t.Fatal("armed")
+	}
+	r.dead.primary = false
+	r.run(100 * ms)
+	errtest.Nil(t, r.robot.Halt())
+	r.run(100 * ms)
+	if n := len(r.net.written); n > 0 {
+		t.Errorf("%d commands", n)
+	}
+}
+
 func TestWriter_DampsARobotOfAnotherProcess(t *testing.T) {
 	r := newRig(t, unitree.Go2, nil)
 	fatal.If(t, r.robot.Damp())
