@@ -526,6 +526,25 @@ func TestCommands_DisarmAndStopSetTheirOutputs(t *testing.T) {
 	}
 }
 
+// reusedError is an error whose memory a driver uses for the next fault.
+type reusedError struct{ device string }
+
+func (e *reusedError) Error() string { return e.device + " did not answer" }
+
+func TestFaults_FirstCauseKeepsItsText(t *testing.T) {
+	r := newMoving(t, configs.AfterStopHold)
+	reused := &reusedError{"elbow"}
+	r.robot.SenseErr = reused
+	r.ticks(badTickLimit + 2)
+	reused.device = "shoulder" // the power is off
+	r.ticks(3)
+	cause := r.mailbox.cause.Load()
+	if cause == nil || !errors.Is(cause, reused) {
+		t.Fatalf("the cause is %v", cause)
+	}
+	errtest.Contains(t, cause, "elbow did not answer")
+}
+
 func TestCommands_FailedDisarmStopsTheRobot(t *testing.T) {
 	r := newMoving(t, configs.AfterStopHold)
 	r.robot.DisarmErr = hal.ErrBus

@@ -17,6 +17,7 @@ import (
 // noteStop notes a cause that ends the run. The first one counts; it replaces a held stop, which
 // did not end the run. Any thread may call it.
 func (c *controlProcess) noteStop(cause *controller.FaultError) {
+	latch(cause)
 	if !c.mailbox.cause.CompareAndSwap(nil, cause) {
 		if held := c.heldStop.Load(); held != nil {
 			c.mailbox.cause.CompareAndSwap(held, cause)
@@ -26,8 +27,26 @@ func (c *controlProcess) noteStop(cause *controller.FaultError) {
 
 // holdStop notes a cause that does not end the run.
 func (c *controlProcess) holdStop(cause *controller.FaultError) {
+	latch(cause)
 	c.heldStop.Store(cause)
 	c.mailbox.cause.CompareAndSwap(nil, cause)
+}
+
+// latched is a cause with the text that it had. Drivers reuse the memory of their errors at a later
+// fault, while other goroutines show the first one.
+type latched struct {
+	error
+	text string
+}
+
+func (l latched) Error() string { return l.text }
+
+func (l latched) Unwrap() error { return l.error }
+
+func latch(cause *controller.FaultError) {
+	if _, done := cause.Err.(latched); !done && cause.Err != nil {
+		cause.Err = latched{cause.Err, cause.Err.Error()}
+	}
 }
 
 // faultOf returns the cause of a loop that ended with err, nil after an orderly end.
