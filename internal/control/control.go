@@ -34,12 +34,13 @@ type controlProcess struct {
 	agent      *controller.Agent
 	link       *ipc.ControlLink
 	episodes   episodes.Episodes
-	maxTicks   uint64 // 0: no limit
-	autoArm    bool   // arm at the first plan
-	awaits     bool   // the operator, before arming automatically
-	hasPlan    bool   // the agent has followed a plan
-	holdStops  bool   // a stop does not end the run
-	ranCommand bool   // this tick ran an operator's command, which may take several periods
+	maxTicks   uint64           // 0: no limit
+	tick       *controller.Tick // not in the host's memory
+	autoArm    bool             // arm at the first plan
+	awaits     bool             // the operator, before arming automatically
+	hasPlan    bool             // the agent has followed a plan
+	holdStops  bool             // a stop does not end the run
+	ranCommand bool             // this tick ran an operator's command, which may take several periods
 	mailbox    commandMailbox
 	server     *Server // nil without safety.socket
 
@@ -256,6 +257,7 @@ func newControlProcess(
 		maxTicks:    setup.Periods(run.DurationS, spec.Period),
 		episodes:    setup.NewEpisodes(robot, run),
 		hostTimeout: max(2, setup.Periods(run.HostTimeoutS, spec.Period)),
+		tick:        controller.NewTick(s.Shape()),
 		autoArm:     s.File.Safety.Arm == configs.ArmAutomatic,
 		awaits:      setup.AwaitsOperator(robot, s.File),
 		holdStops:   s.File.Safety.AfterStop == configs.AfterStopHold,
@@ -401,10 +403,7 @@ func (c *controlProcess) runTick(b rtloop.Beat) error {
 	if c.waitForHost(b) { // simulated time stands still
 		return c.runCommands()
 	}
-	t, err := c.link.NextTick()
-	if err != nil {
-		return err
-	}
+	t := c.tick
 	c.link.Stage.Store(uint64(controller.StageReset))
 	over, err := c.episodes.Begin(t)
 	if over {
@@ -427,7 +426,9 @@ func (c *controlProcess) runTick(b rtloop.Beat) error {
 	if unsent := c.recordSwitch(t); err == nil {
 		err = unsent
 	}
-	c.link.Commit(t)
+	if unsent := c.link.Record(t); err == nil {
+		err = unsent
+	}
 	c.mailbox.publishTick(c.agent, t, c.hasPlan)
 	return err
 }

@@ -27,8 +27,7 @@ type ControlLink struct {
 
 	Words
 
-	tick  controller.Tick
-	spare controller.Tick // used when the ring is full
+	slot  controller.Tick // in the ring
 	state controller.State
 	plan  controller.Plan
 }
@@ -41,7 +40,7 @@ var (
 
 // NewControlLink opens the control process's end.
 func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink, error) {
-	l := &ControlLink{shape: shape, spare: *controller.NewTick(shape)}
+	l := &ControlLink{shape: shape}
 	var errs [10]error
 	l.ticks, errs[0] = segment.Producer(sectionTicks)
 	l.states, errs[1] = segment.MailboxWriter(sectionStates)
@@ -59,23 +58,21 @@ func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink,
 	return l, l.bindState()
 }
 
-// NextTick returns the tick to fill: a slot of the ring, or a spare if the ring is full.
-func (l *ControlLink) NextTick() (*controller.Tick, error) {
-	slot, ok := l.ticks.Reserve()
+// Record copies a tick to the ring and wakes the recorder. A full ring drops it. The control process
+// never reads it back: the host could have changed it.
+func (l *ControlLink) Record(t *controller.Tick) error {
+	region, ok := l.ticks.Reserve()
 	if !ok {
-		return &l.spare, l.ticks.Err()
+		return l.ticks.Err()
 	}
 	var err error
-	l.tick, err = controller.Bind(slot, l.shape)
-	return &l.tick, err
-}
-
-// Commit publishes the tick of NextTick and wakes the recorder.
-func (l *ControlLink) Commit(t *controller.Tick) {
-	if t == &l.tick {
-		l.ticks.Commit()
-		l.TickWake.Signal()
+	if l.slot, err = controller.Bind(region, l.shape); err != nil {
+		return err
 	}
+	l.slot.CopyFrom(t)
+	l.ticks.Commit()
+	l.TickWake.Signal()
+	return nil
 }
 
 func (l *ControlLink) bindState() (err error) {
