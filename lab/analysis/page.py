@@ -78,7 +78,7 @@ def _kind(bundle: str) -> str:
     name = bundle.removeprefix("models/")
     if name.endswith("-uncommanded"):
         return "trained without commands"
-    if name.endswith("-rnd"):
+    if "-rnd" in name:
         return "of the paper's size, trained on random network distillation alone"
     if name.startswith("antmaze"):
         return "trained on data of an expert with the map"
