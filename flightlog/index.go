@@ -16,7 +16,7 @@ const (
 
 // errNoIndex means that the index could not be stored.
 var errNoIndex = errors.New("the index of the chunks did not fit on the disk; " +
-	"`optibfm log recover` makes a copy with an index")
+	"`optibfm log recover FILE -o COPY` makes a copy with an index")
 
 // chunkIndex collects the chunk index records of the summary, about 100 bytes for each
 // chunk. All but the newest are in an unnamed file beside the log, so that memory does

@@ -87,7 +87,7 @@ func fileNotices(c *collected) []notice {
 		found = append(found, notice{"bad", fmt.Sprintf("%d more places are damaged", more)})
 	}
 	if c.cut != nil || len(c.damage) > 0 {
-		warn("To copy the readable records, use optibfm log recover")
+		warn("To copy the readable records: optibfm log recover FILE -o COPY")
 	}
 	if c.unlisted > 0 {
 		warn("%d events are not listed below; optibfm log cat --topic /event prints them", c.unlisted)
