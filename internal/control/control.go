@@ -36,6 +36,7 @@ type controlProcess struct {
 	episodes   episodes.Episodes
 	maxTicks   uint64           // 0: no limit
 	tick       *controller.Tick // not in the host's memory
+	stage      *atomic.Uint64   // of the control thread: a controller.Stage
 	autoArm    bool             // arm at the first plan
 	awaits     bool             // the operator, before arming automatically
 	hasPlan    bool             // the agent has followed a plan
@@ -238,8 +239,9 @@ func newControlProcess(
 	if err != nil {
 		return nil, err
 	}
+	stage := new(atomic.Uint64)
 	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
-		Robot: robot, Source: link, Model: network, Plans: link, Stage: link.Stage,
+		Robot: robot, Source: link, Model: network, Plans: link, Stage: stage,
 		Safety: s.File.Rules(setup.SimulatedOrShadow(robot, s.File)), Hold: s.File.Robot.HoldWith(),
 		Assembler: assembler,
 	})
@@ -258,6 +260,7 @@ func newControlProcess(
 		episodes:    setup.NewEpisodes(robot, run),
 		hostTimeout: max(2, setup.Periods(run.HostTimeoutS, spec.Period)),
 		tick:        controller.NewTick(s.Shape()),
+		stage:       stage,
 		autoArm:     s.File.Safety.Arm == configs.ArmAutomatic,
 		awaits:      setup.AwaitsOperator(robot, s.File),
 		holdStops:   s.File.Safety.AfterStop == configs.AfterStopHold,
@@ -378,13 +381,13 @@ func (c *controlProcess) waitStopped(loop *rtloop.Loop, over <-chan error) (ende
 
 // progress returns a value that changes as long as the control thread makes progress.
 func (c *controlProcess) progress(loop *rtloop.Loop) [2]uint64 {
-	return [2]uint64{loop.Live().Ticks, c.link.Stage.Load()}
+	return [2]uint64{loop.Live().Ticks, c.stage.Load()}
 }
 
 // onBeat runs one tick. It allocates nothing.
 func (c *controlProcess) onBeat(b rtloop.Beat) error {
 	err := c.runTick(b)
-	c.link.Stage.Store(uint64(controller.StageBetweenTicks))
+	c.stage.Store(uint64(controller.StageBetweenTicks))
 	return err
 }
 
@@ -404,7 +407,7 @@ func (c *controlProcess) runTick(b rtloop.Beat) error {
 		return c.runCommands()
 	}
 	t := c.tick
-	c.link.Stage.Store(uint64(controller.StageReset))
+	c.stage.Store(uint64(controller.StageReset))
 	over, err := c.episodes.Begin(t)
 	if over {
 		return errDone
@@ -418,7 +421,7 @@ func (c *controlProcess) runTick(b rtloop.Beat) error {
 	}
 	err = c.step(t)
 	c.forwardPresses()
-	c.link.Stage.Store(uint64(controller.StageRecord))
+	c.stage.Store(uint64(controller.StageRecord))
 	if first := c.mailbox.cause.Load(); first != nil && t.Fault != controller.FaultNone {
 		t.Fault = first.Fault // a stuck thread may return with another fault
 	}

@@ -257,7 +257,7 @@ func TestRun_SignalWaitsForASlowThreadButNotForAStuckOne(t *testing.T) {
 		for range 5 {
 			<-asked
 			if slow {
-				r.link.Stage.Add(1)
+				r.stage.Add(1)
 			}
 			elapsed <- time.Time{}
 		}

@@ -79,7 +79,7 @@ func (c *controlProcess) halt(cause error) {
 		c.noteStop(&controller.FaultError{Fault: controller.FaultAct, Tick: c.index.Load(), Err: err})
 	}
 	c.mailbox.publishMode(c.agent)
-	c.link.Stage.Store(uint64(controller.StageBetweenTicks))
+	c.stage.Store(uint64(controller.StageBetweenTicks))
 }
 
 // runError returns the error of a run whose loop ended with err: the first cause, then what
@@ -145,7 +145,7 @@ func (e *stuckError) Unwrap() error { return errStuck }
 // haltStuck halts the robot beside a control thread that hangs, through the second path of the
 // driver.
 func (c *controlProcess) haltStuck(stall rtloop.Stall) {
-	stage := controller.Stage(c.link.Stage.Load())
+	stage := controller.Stage(c.stage.Load())
 	stuck := &controller.FaultError{
 		Fault: controller.FaultStuck, Tick: c.index.Load(), Err: &stuckError{stage, c.session.File.Robot.Driver, stall},
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // segmentVersion changes with the sections and their meaning. shm checks the sizes.
-const segmentVersion = controller.LayoutVersion<<16 | 9
+const segmentVersion = controller.LayoutVersion<<16 | 10
 
 // The sections of the segment between the control and the host process.
 const (
@@ -35,7 +35,6 @@ const (
 	wordAway     = "away"      // the operator's device is missing: 1
 	wordConsole  = "console"   // state of the web console: a ConsoleState
 	wordEnded    = "ended"     // the control process has halted the robot: 1 + controller.Fault
-	wordStage    = "stage"     // of the control thread: a controller.Stage
 	wordWaited   = "waited"    // periods for which a simulated robot has waited for the host
 	wordDemoted  = "demoted"   // rtloop.Live.Demoted
 
@@ -45,8 +44,8 @@ const (
 
 // Words are the counters and flags that both processes see.
 type Words struct {
-	HostBeat, Ready, Stop, Away, Console, Ended, Stage, Waited, Demoted *atomic.Uint64
-	Steps                                                               HostSteps
+	HostBeat, Ready, Stop, Away, Console, Ended, Waited, Demoted *atomic.Uint64
+	Steps                                                        HostSteps
 
 	// TickWake and StateWake wake the recorder and the planner of the host process.
 	TickWake, StateWake Wake
@@ -54,15 +53,14 @@ type Words struct {
 
 // OpenWords opens all words.
 func OpenWords(segment *shm.Segment) (w Words, err error) {
-	var errs [12]error
+	var errs [11]error
 	w.HostBeat, errs[0] = segment.Word(wordHostBeat)
 	w.Ready, errs[1] = segment.Word(wordReady)
 	w.Stop, errs[2] = segment.Word(wordStop)
 	w.Away, errs[3] = segment.Word(wordAway)
 	w.Ended, errs[4] = segment.Word(wordEnded)
-	w.Stage, errs[5] = segment.Word(wordStage)
 	w.Waited, errs[6] = segment.Word(wordWaited)
-	w.Demoted, errs[11] = segment.Word(wordDemoted)
+	w.Demoted, errs[5] = segment.Word(wordDemoted)
 	w.Steps, errs[7] = openHostSteps(segment)
 	w.TickWake.word, errs[8] = segment.Word(wordTickWake)
 	w.StateWake.word, errs[9] = segment.Word(wordStateWake)
@@ -160,7 +158,7 @@ func layout(s controller.Shape, period time.Duration) shm.Layout {
 		{Name: sectionWarnings, Kind: shm.KindRing, Size: warningView.Size(), Slots: warningSlots},
 	}
 	for _, name := range []string{
-		wordHostBeat, wordReady, wordStop, wordAway, wordConsole, wordEnded, wordStage, wordWaited, wordDemoted,
+		wordHostBeat, wordReady, wordStop, wordAway, wordConsole, wordEnded, wordWaited, wordDemoted,
 		wordTickWake, wordStateWake,
 	} {
 		sections = append(sections, shm.Section{Name: name, Kind: shm.KindWord})
