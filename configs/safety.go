@@ -13,7 +13,7 @@ import (
 
 // The values of safety.arm.
 const (
-	ArmAutomatic = "automatic" // as soon as there is a plan
+	ArmAutomatic = "automatic" // once, at the first plan without a fault
 	ArmOperator  = "operator"  // when a person runs `optibfm arm`
 )
 
@@ -25,9 +25,9 @@ const (
 
 // Safety sets who arms the robot, what stops it and what follows a stop.
 type Safety struct {
-	// Arm is automatic (as soon as there is a plan) or operator (when a
-	// person runs `optibfm arm`). With loop.posture strict, only simulators can
-	// have automatic.
+	// Arm is automatic (once, at the first plan without a fault; after a refusal or a stop a person
+	// arms) or operator (when a person runs `optibfm arm`). With loop.posture strict, only
+	// simulators can have automatic.
 	Arm string `yaml:"arm" rule:"automatic|operator"`
 	// AfterStop is what follows a stop: end (the run ends) or hold (the loop
 	// continues with the robot halted: it senses, learns and records until it

@@ -25,8 +25,7 @@ type Parts struct {
 	Hold   string // how the robot stands still while it asks (Holds); required for GateConfig.Pause hold
 	// Assembler makes the model's observations; nil if they are the robot's readings.
 	Assembler *Assembler
-	// Stage receives the agent's Stage if it is not nil. It may lie in shared
-	// memory.
+	// Stage receives the agent's Stage if it is not nil. Other threads may read it.
 	Stage *atomic.Uint64
 }
 

@@ -2,8 +2,7 @@ package controller
 
 import "fmt"
 
-// Stage is the present step of the control thread. Other threads and processes
-// read it to report where a tick hangs, so its numbers are part of LayoutVersion.
+// Stage is the present step of the control thread. Other threads read it to report where a tick hangs.
 type Stage uint64
 
 // The stages. OfRobot is true for those that call the robot's driver.

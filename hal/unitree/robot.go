@@ -43,7 +43,7 @@ type Robot struct {
 	report   Report // newest
 	known    bool
 	halted   bool
-	began    bool // was armed since the start: Halt must damp
+	began    bool // an arming was not refused, or had no answer: Halt needs the answer of a writer
 	takes    bool // Halt damps a robot that another process may have armed
 	epoch    uint64
 	remote   *remote

@@ -120,6 +120,7 @@ func (c *controlProcess) endOrHold(err error) error {
 	if fault.Fault == controller.FaultHost || fault.Fault == controller.FaultStalePlan {
 		fault.Err = c.link.Stall(fault.Err)
 	}
+	fault.Err = latch(fault.Err)
 	if c.holdStops {
 		c.holdStop(fault)
 		return nil

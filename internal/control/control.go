@@ -49,7 +49,7 @@ type controlProcess struct {
 	labelInput hal.LabelInput // nil: none
 	presses    [16]hal.Press
 	warner     hal.Warner            // nil: none
-	refusal    atomic.Pointer[error] // of the newest arming by armInput
+	refusal    atomic.Pointer[error] // of the newest arming by armInput, or automatically
 
 	switched *ipc.TaskBelief // to which the run switched since the last tick; nil: none
 	former   ipc.TaskBelief  // scratch: before a changed task

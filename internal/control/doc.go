@@ -17,7 +17,8 @@
 //     other runs from the robot.
 //   - The watchdog of rtloop and an unanswered stop command halt the robot through the driver's
 //     second path ([hal.Backstop]) if the control thread hangs.
-//   - One goroutine reports stops to the host, because the control thread formats no text.
+//   - One goroutine reports stops to the host. The control thread formats the text of a cause once,
+//     when the robot is halted.
 //
 // A stop has one cause: the first fault that any thread noted since the last reset. Error, log,
 // summary and status all report that cause. With safety.after_stop: hold the loop continues after a

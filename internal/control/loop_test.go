@@ -231,12 +231,23 @@ func TestRun_ReportsTheStageOfAStuckThread(t *testing.T) {
 	}
 }
 
+// A service manager restarts a run that ends with an error.
+func TestRun_EndsWithoutAnErrorAfterAnOperatorsStop(t *testing.T) {
+	robot, r := newArmed(t, configs.AfterStopEnd)
+	r.mailbox.stopRequested.Store(true)
+	errtest.Nil(t, r.loop(rtloop.NoLimit))
+	if cause := r.mailbox.cause.Load(); cause == nil || cause.Fault != controller.FaultOperator || r.agent.Mode() != controller.Stopped {
+		t.Errorf("%v, %v", cause, r.agent.Mode())
+	}
+	robot.waitHalted(t)
+}
+
 func TestStuckError_NamesTheStage(t *testing.T) {
 	for stage, want := range map[controller.Stage]string{
 		controller.StageBetweenTicks: "between two ticks, for 1s",
 		controller.StageAct:          "in Act of bridge, for 1s",
 		controller.StagePolicy:       "in the model's policy, for 1s",
-		1 << 40:                      "in Stage(1099511627776), for 1s", // the host may write any value
+		1 << 40:                      "in Stage(1099511627776), for 1s", // without a name
 	} {
 		if got := (&stuckError{stage, "bridge", rtloop.Stall{For: time.Second}}).Error(); got != want {
 			t.Errorf("%q, want %q", got, want)

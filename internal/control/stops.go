@@ -17,7 +17,6 @@ import (
 // noteStop notes a cause that ends the run. The first one counts; it replaces a held stop, which
 // did not end the run. Any thread may call it.
 func (c *controlProcess) noteStop(cause *controller.FaultError) {
-	latch(cause)
 	if !c.mailbox.cause.CompareAndSwap(nil, cause) {
 		if held := c.heldStop.Load(); held != nil {
 			c.mailbox.cause.CompareAndSwap(held, cause)
@@ -27,7 +26,6 @@ func (c *controlProcess) noteStop(cause *controller.FaultError) {
 
 // holdStop notes a cause that does not end the run.
 func (c *controlProcess) holdStop(cause *controller.FaultError) {
-	latch(cause)
 	c.heldStop.Store(cause)
 	c.mailbox.cause.CompareAndSwap(nil, cause)
 }
@@ -39,15 +37,12 @@ type latched struct {
 	text string
 }
 
-func (l latched) Error() string { return l.text }
+func (l *latched) Error() string { return l.text }
 
-func (l latched) Unwrap() error { return l.error }
+func (l *latched) Unwrap() error { return l.error }
 
-func latch(cause *controller.FaultError) {
-	if _, done := cause.Err.(latched); !done && cause.Err != nil {
-		cause.Err = latched{cause.Err, cause.Err.Error()}
-	}
-}
+// latch formats a driver's error, when the robot is halted and before other goroutines see it.
+func latch(err error) error { return &latched{err, err.Error()} }
 
 // faultOf returns the cause of a loop that ended with err, nil after an orderly end.
 func (c *controlProcess) faultOf(err error) *controller.FaultError {
@@ -76,7 +71,7 @@ func (c *controlProcess) halt(cause error) {
 	}
 	if err := c.agent.Halt(fault); err != nil {
 		// Only the deadman of the robot is left.
-		c.noteStop(&controller.FaultError{Fault: controller.FaultAct, Tick: c.index.Load(), Err: err})
+		c.noteStop(&controller.FaultError{Fault: controller.FaultAct, Tick: c.index.Load(), Err: latch(err)})
 	}
 	c.mailbox.publishMode(c.agent)
 	c.stage.Store(uint64(controller.StageBetweenTicks))
@@ -100,7 +95,7 @@ func (c *controlProcess) runError(first *controller.FaultError, err error) error
 	if stuck := c.stuck.Load(); stuck != nil && stuck != first {
 		result = append(result, fmt.Errorf("then: %w", stuck))
 	}
-	if first.Err == errOperatorStop && len(result) == 1 {
+	if errors.Unwrap(first.Err) == errOperatorStop && len(result) == 1 { // without an error of Halt
 		return nil
 	}
 	return errors.Join(result...)
@@ -171,7 +166,7 @@ const (
 // warnings sends warnings to the host process, which records and shows them.
 type warnings struct {
 	robot   hal.Warner             // nil: none
-	refusal *atomic.Pointer[error] // of the newest arming by the robot's input
+	refusal *atomic.Pointer[error] // of the newest arming by the robot's input, or automatically
 	live    func() rtloop.Live
 	send    func(string) bool
 	limit   *rate.Limiter
@@ -214,7 +209,7 @@ func warningOf(robot hal.Warner) string {
 }
 
 // reportWarnings reports the warnings of robot and loop, and why the robot was not armed by its own
-// input, until end is called.
+// input or automatically, until end is called.
 func (c *controlProcess) reportWarnings(loop *rtloop.Loop) (end func()) {
 	w := &warnings{
 		robot: c.warner, refusal: &c.refusal, live: loop.Live, send: c.link.Warn,
@@ -247,8 +242,7 @@ func (c *controlProcess) repeat(every time.Duration, f func()) (end func()) {
 	return func() { close(stop); <-stopped }
 }
 
-// reportHeldStops reports stops that do not end the run to the host, until end is called. The
-// control thread itself formats no text.
+// reportHeldStops reports stops that do not end the run to the host, until end is called.
 func (c *controlProcess) reportHeldStops() (end func()) {
 	if !c.holdStops {
 		return func() {}

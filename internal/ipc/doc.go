@@ -12,7 +12,7 @@
 //	stops     mailbox  control -> host  the newest cause of a stop
 //	presses   ring     control -> host  presses of the robot's buttons; dropped if the host is slow
 //	warnings  ring     control -> host  warnings; sent later if the host is slow
-//	words              both             heartbeat, stop requests, stages and activities
+//	words              both             heartbeat, stop requests, states and activities
 //
 // [ControlLink] is the control process's end. It implements rewardsrc.Source and controller.Plans,
 // so the agent does not know the segment. Its methods neither allocate nor block. [HostLink] is the
