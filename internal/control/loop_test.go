@@ -236,8 +236,8 @@ func TestRun_EndsWithoutAnErrorAfterAnOperatorsStop(t *testing.T) {
 	robot, r := newArmed(t, configs.AfterStopEnd)
 	r.mailbox.stopRequested.Store(true)
 	errtest.Nil(t, r.loop(rtloop.NoLimit))
-	if cause := r.mailbox.cause.Load(); cause == nil || cause.Fault != controller.FaultOperator || r.agent.Mode() != controller.Stopped {
-		t.Errorf("%v, %v", cause, r.agent.Mode())
+	if mode := r.agent.Mode(); mode != controller.Stopped || r.agent.Cause() != controller.FaultOperator {
+		t.Errorf("%v, %v", mode, r.agent.Cause())
 	}
 	robot.waitHalted(t)
 }
