@@ -122,10 +122,10 @@ class Person:
         await screen.send("Page.startScreencast", {"format": "jpeg", "quality": QUALITY})
 
     async def begin(self) -> None:
-        """Starts a robot that waits for the first press."""
+        """Starts a robot that waits for the first press, which is no label. Any other press would be one."""
         while await self.page.locator("#armed").inner_text() != "armed":
-            box = await self.page.locator("#good").bounding_box()
-            if box:
+            waits = "first press" in await self.page.locator("#task").inner_text()
+            if waits and (box := await self.page.locator("#good").bounding_box()):
                 await self.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
             await asyncio.sleep(2)
 
