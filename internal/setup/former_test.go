@@ -95,4 +95,15 @@ func TestSetFormerTasks_LeavesOutTasksWhoseLabelsTheStartHas(t *testing.T) {
 	if got := len(s.File.Controller.FormerTasks); got != 3 {
 		t.Errorf("%d former tasks with other labels, want 3", got)
 	}
+	file.Run.StartTask, file.Run.StateDir, file.Run.Lockstep = "", t.TempDir(), false
+	last := rigtest.NewTask(t, s, taskstore.Last)
+	last.Belief.Sessions = []taskstore.Session{one, other}
+	rigtest.SaveLast(t, file.Run.StateDir, last)
+	for fresh, want := range map[bool]int{false: 3, true: 7} {
+		s, err := setup.OpenSession(file, fresh)
+		fatal.If(t, err)
+		if got := len(s.File.Controller.FormerTasks); got != want {
+			t.Errorf("continued, fresh %v: %d former tasks, want %d", fresh, got, want)
+		}
+	}
 }

@@ -188,11 +188,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if s.Start, err = LoadStart(&s.File, s.Model); err != nil {
 		return nil, err
 	}
-	var begins *taskstore.SavedBelief
-	if s.Start != nil {
-		begins = s.Start.Belief
-	}
-	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model, begins) {
+	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model, s.begins()) {
 		warning := plaintext.Printable(fmt.Sprintf("warning: run.former_tasks: %v", err))
 		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(warning))
 	}
@@ -216,6 +212,21 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	s.Lineage = s.lineage()
 	s.Timeline.End("prior and tasks")
 	return s, s.UpdateYAML()
+}
+
+// begins returns the belief with which the run begins, nil if it has none or if it cannot be read,
+// which RestoreBelief reports.
+func (s *Session) begins() *taskstore.SavedBelief {
+	if s.File.Run.StateDir != "" && !s.Fresh {
+		store := taskstore.Store{State: s.File.Run.StateDir}
+		if last, err := store.Load(taskstore.Last); err == nil && last.Belief != nil && !last.Unlabelled() {
+			return last.Belief
+		}
+	}
+	if s.Start == nil {
+		return nil
+	}
+	return s.Start.Belief
 }
 
 // openModel opens the model. A run in real time shares its weights with the host process.
