@@ -213,8 +213,6 @@ func (s *screenDisplay) progress() (k ink, text string, part float64) {
 		return inkPlain, t.Evidence.Judgement(t.Known), max(0, min(t.Evidence.Skill, 1))
 	case t.Counted == 0:
 		return inkPlain, "It knows nothing of the task yet.", 0
-	case t.Counted > uint64(t.Predicted.Of)+1:
-		return inkPlain, fmt.Sprintf("It begins with %d labels of a saved task.", t.Counted), 0
 	}
 	return inkPlain, "Too early to tell how well it knows.", 0
 }

@@ -230,8 +230,6 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	shows(" 9 labels\n", " 0 good  0 bad  1 better  1 goal  7 earlier\n")
 	s.show(t, func(k *controller.Tick) { k.Flags, k.Counted = k.Flags|controller.FlagSwitched, 12 })
 	shows(" 12 labels\n", " 0 good  0 bad  12 earlier\n")
-	s.show(t, func(k *controller.Tick) { k.Predicted = controller.Predicted{} })
-	shows("It begins with 12 labels of a saved task.\n")
 	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagLearnt })
 	shows("It does what you taught.\n", "Learnt: you may stop.\n")
 }

@@ -638,14 +638,10 @@ func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
 	s.Show(v)
 	p.Until(hidden, "true")
 	p.UntilText("learnt", "^Too early to tell.$")
-	v.Tick, v.Labels, v.PredictedOf = 3, 40, 0
-	s.Show(v)
-	p.UntilText("learnt", "^It begins with 40 labels of a saved task.$")
-	v.PredictedOf = 3
-	v.Tick, v.Judged = 4, "better than guessing, reaches 55–100 %"
+	v.Tick, v.Judged = 3, "better than guessing, reaches 55–100 %"
 	s.Show(v)
 	p.UntilText("learnt", "^Better than guessing, reaches 55–100 %.$")
-	v.Tick, v.Keepable = 5, true
+	v.Tick, v.Keepable = 4, true
 	s.Show(v)
 	p.Until(hidden, "false")
 	s.End(Ending{Why: "the time is over"})

@@ -655,7 +655,6 @@ function progress(v) {
   if (v.predicted_of > 1) {
     return { text: `${v.judged[0].toUpperCase()}${v.judged.slice(1)}.`, part: Math.max(0, Math.min(v.skill, 1)) };
   }
-  if (v.labels > v.predicted_of + 1) return { text: `It begins with ${v.labels} labels of a saved task.`, part: 0 };
   if (v.labels) return { text: 'Too early to tell how well it knows.', part: 0 };
   return { text: 'It knows nothing of the task yet.', part: 0 };
 }
