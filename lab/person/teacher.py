@@ -122,7 +122,7 @@ class Person:
         await screen.send("Page.startScreencast", {"format": "jpeg", "quality": QUALITY})
 
     async def begin(self) -> None:
-        """Starts a robot that waits for the first press, which is no label. Any other press would be one."""
+        """Starts a robot that waits for the first press. Later presses are labels."""
         while await self.page.locator("#armed").inner_text() != "armed":
             waits = "first press" in await self.page.locator("#task").inner_text()
             if waits and (box := await self.page.locator("#good").bounding_box()):
