@@ -45,7 +45,7 @@ func (p splitLinear) out() int { return p.first.Out() }
 // between candidates.
 type embedding struct {
 	first splitLinear
-	norm  kernel.LayerNorm // before tanh; not in a residual network
+	norm  *kernel.LayerNorm // before tanh; nil in a residual network
 	more  []linear
 }
 
@@ -65,7 +65,7 @@ type twoTower struct {
 // backwardNet is B(s), or the encoder.
 type backwardNet struct {
 	first linear
-	norm  kernel.LayerNorm
+	norm  *kernel.LayerNorm
 	more  []linear // ReLU between them, none after the last; none at all: first alone, without norm and tanh
 	unit  bool     // scale to the norm √out
 }
@@ -95,7 +95,69 @@ type scratch struct {
 	left, right kernel.Rows // [n, widest], the outputs of the embeddings
 	normed      kernel.Rows // [n, widest], LayerNorm of a layer's input; empty without residual networks
 	product     *kernel.Scratch
+	step        rowStep // the present one
 	work        Work
+}
+
+// rowStep is what a layer does with each row besides the product, in this order. Parts are inputs of
+// the layer, side by side.
+type rowStep struct {
+	dst    kernel.Rows
+	width  int
+	norm   *kernel.LayerNorm // dst is the LayerNorm of the first part
+	tanh   *kernel.LayerNorm // dst becomes tanh of its LayerNorm
+	folded *kernel.Folded    // finishes the product in dst
+	sums   kernel.Sums       // of the inputs that are the same for all rows
+	parts  [2]rowPart
+	mish   bool
+	skip   bool // adds the parts
+}
+
+type rowPart struct {
+	x     kernel.Rows
+	width int
+	same  bool // for all rows: known in sums
+}
+
+// Rows implements kernel.RowWork.
+func (r *rowStep) Rows(from, to int) {
+	dst, n := r.dst.From(from), to-from
+	switch {
+	case r.norm != nil:
+		r.norm.Apply(dst, r.parts[0].x.From(from), n)
+	case r.tanh != nil:
+		r.tanh.Tanh(dst, n)
+	case r.folded != nil:
+		r.finish(from, to)
+	}
+	if r.mish {
+		kernel.Mish(dst, n, r.width)
+	}
+	for _, p := range r.parts {
+		if r.skip && p.width > 0 {
+			kernel.Add(dst, p.x.From(from), n, p.width)
+			dst.Data = dst.Data[p.width:]
+		}
+	}
+}
+
+// finish turns the products in dst into those with the LayerNorm of the parts.
+func (r *rowStep) finish(from, to int) {
+	for i := from; i < to; i++ {
+		sums := r.sums
+		for _, p := range r.parts {
+			if p.width > 0 && !p.same {
+				sums = sums.Plus(kernel.SumsOf(p.x.Row(i, p.width)))
+			}
+		}
+		r.folded.Finish(r.dst.Row(i, r.width), sums)
+	}
+}
+
+// eachRow does a step with n rows.
+func (s *scratch) eachRow(n int, step rowStep) {
+	s.step = step
+	s.product.Each(&s.step, n, step.width)
 }
 
 func newScratch(n int, w *weights, team *kernel.Team) scratch {
@@ -118,17 +180,14 @@ func (s *scratch) multiply(dst kernel.Rows, w *kernel.Matrix, x, start kernel.Ro
 
 // apply evaluates a linear layer.
 func (s *scratch) apply(dst kernel.Rows, l linear, x kernel.Rows, n int) {
-	input := x
+	input, parts := x, [2]rowPart{{x: x, width: l.w.In()}}
 	if l.norm != nil {
-		l.norm.Apply(s.normed, x, n)
+		s.eachRow(n, rowStep{dst: s.normed, width: l.w.In(), norm: l.norm, parts: parts})
 		input = s.normed
 	}
 	s.multiply(dst, l.w, input, kernel.Repeated(l.bias), n, l.after == relu, l.sparse)
-	if l.after == mish {
-		kernel.Mish(dst, n, l.out())
-	}
-	if l.skip {
-		kernel.Add(dst, x, n, l.out())
+	if l.after == mish || l.skip {
+		s.eachRow(n, rowStep{dst: dst, width: l.out(), parts: parts, mish: l.after == mish, skip: l.skip})
 	}
 }
 
@@ -186,18 +245,12 @@ func (s *scratch) embed(dst kernel.Rows, e embedding, w *obsTerms, start []float
 	} else {
 		copy(in.Data, start)
 	}
-	if f := e.first.folded; f != nil {
-		for i := range n {
-			sums := w.obs
-			if e.varies() {
-				sums = sums.Plus(kernel.SumsOf(varying.Row(i, e.first.second.In())))
-			}
-			f.Finish(in.Row(i, e.first.out()), sums)
-		}
-		kernel.Mish(in, n, e.first.out())
-	} else {
-		e.norm.Tanh(in, n)
+	folded := e.first.folded
+	step := rowStep{dst: in, width: e.first.out(), tanh: e.norm, folded: folded, sums: w.obs, mish: folded != nil}
+	if e.varies() {
+		step.parts[0] = rowPart{x: varying, width: e.first.second.In()}
 	}
+	s.eachRow(n, step)
 	for i, l := range e.more {
 		if i == len(e.more)-1 {
 			out = dst
@@ -210,21 +263,13 @@ func (s *scratch) embed(dst kernel.Rows, e embedding, w *obsTerms, start []float
 // finishJoin turns the products of a residual trunk's first layer into its output. left and right
 // are the outputs of the embeddings.
 func (s *scratch) finishJoin(x kernel.Rows, t twoTower, w *obsTerms, left, right kernel.Rows, n int) {
-	half := t.left.out()
-	for i := range n {
-		sums := w.sameSums
-		if t.left.varies() {
-			sums = kernel.SumsOf(left.Row(i, half))
-		}
-		t.join.folded.Finish(x.Row(i, t.join.out()), sums.Plus(kernel.SumsOf(right.Row(i, t.right.out()))))
-	}
-	if t.join.after == mish {
-		kernel.Mish(x, n, t.join.out())
-	}
-	if t.join.skip {
-		kernel.Add(x, left, n, half)
-		kernel.Add(kernel.Rows{Data: x.Data[half:], Stride: x.Stride}, right, n, t.right.out())
-	}
+	s.eachRow(n, rowStep{
+		dst: x, width: t.join.out(), folded: t.join.folded, sums: w.sameSums,
+		parts: [2]rowPart{
+			{x: left, width: t.left.out(), same: !t.left.varies()}, {x: right, width: t.right.out()},
+		},
+		mish: t.join.after == mish, skip: t.join.skip,
+	})
 }
 
 // twoTower evaluates t for n rows of the two inputs.

@@ -133,7 +133,10 @@ func (e embedding) unpacked() EmbeddingLayers {
 	return EmbeddingLayers{First: e.first.unpacked(), Gain: gain, Shift: shift, More: unpackAll(e.more)}
 }
 
-func cloneNorm(n kernel.LayerNorm) (gain, shift []float32) {
+func cloneNorm(n *kernel.LayerNorm) (gain, shift []float32) {
+	if n == nil {
+		return nil, nil
+	}
 	gain, shift = n.Gain()
 	return slices.Clone(gain), slices.Clone(shift)
 }

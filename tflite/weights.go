@@ -270,10 +270,8 @@ func (p parts) embedding(prefix string, count int) embedding {
 		}
 		return e
 	}
-	e := embedding{
-		first: p.splitLinear(prefix+".0", p.obs, none),
-		norm:  p.layerNorm(prefix + ".1"),
-	}
+	norm := p.layerNorm(prefix + ".1")
+	e := embedding{first: p.splitLinear(prefix+".0", p.obs, none), norm: &norm}
 	for i := range count - 1 {
 		e.more = append(e.more, p.linear(numbered(prefix, 3+2*i), relu, i > 0)) // tanh leaves no zeros
 	}
@@ -306,7 +304,8 @@ func (p parts) twoTower(left, right, trunk string, embeddingLayers, hiddenLayers
 func (p parts) backward(prefix string, hiddenLayers int, unit bool) backwardNet {
 	b := backwardNet{first: p.linear(prefix+".0", none, false), unit: unit}
 	if hiddenLayers > 0 {
-		b.norm = p.layerNorm(prefix + ".1")
+		norm := p.layerNorm(prefix + ".1")
+		b.norm = &norm
 	}
 	for i := range hiddenLayers {
 		after := relu

@@ -3,7 +3,6 @@
 package kernel
 
 import (
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -13,10 +12,9 @@ import (
 // assembly's instructions.
 var accelerated = cpu.X86.HasAVX2 && cpu.X86.HasFMA && hasF16C()
 
-// wide switches on the tiles of groups of panels, which need AVX-512. They are off by default,
-// because they were checked by an interpreter of their instructions only, never on such a
-// processor.
-var wide = accelerated && cpu.X86.HasAVX512F && os.Getenv("OPTIBFM_AVX512") == "on"
+// wide reports whether the tiles of groups of panels are used, which need AVX-512. The environment
+// variable GODEBUG=cpu.avx512f=off switches them off.
+var wide = accelerated && cpu.X86.HasAVX512F
 
 func denseGroup(rows int, dst, x Rows, w []float32, stride, k int, start Rows, floor float32) {
 	if !wide || rows == 1 {

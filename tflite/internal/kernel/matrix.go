@@ -12,11 +12,19 @@ const (
 	panelWidth  = 16 // outputs of a panel
 	groupPanels = 4  // panels that are processed at once for a single row, and with AVX-512
 	groupWidth  = groupPanels * panelWidth
-
-	// inputBlock is the number of inputs that the tiles process at once: its
-	// panels, 16 KiB, stay in the first-level cache for all rows.
-	inputBlock = 256
 )
+
+// inputBlock is the number of inputs that the tiles process at once. The weights of a panel, 16 KiB,
+// stay in the first-level cache for all rows. With AVX-512 those of a group, 256 KiB, stay in the
+// second-level cache, which suffices: six rows use a weight at once.
+var inputBlock = inputBlockOf(wide)
+
+func inputBlockOf(wide bool) int {
+	if wide {
+		return 1024
+	}
+	return 256
+}
 
 // Padded returns the capacity of a row of a width: the least multiple of 16.
 func Padded(width int) int { return (width + panelWidth - 1) &^ (panelWidth - 1) }
@@ -258,12 +266,17 @@ func (m *Matrix) Multiply(dst, x, start Rows, n int, relu, sparse bool, s *Scrat
 	if relu {
 		p.floor = 0
 	}
+	var team *Team
+	if s != nil && s.team.divides(n*m.in*m.out) {
+		team = s.team
+	}
 	multiplied := n * m.in // inputs, summed over the rows
 	if p.sparse {
-		multiplied = p.list()
+		multiplied = p.list(team)
 	}
-	if s != nil && s.team.divides(n*m.in*m.out) {
-		s.team.run(&p)
+	if team != nil {
+		team.product = p
+		team.run(&team.product, p.groups())
 	} else {
 		p.outputs(0, 0, m.out)
 	}
@@ -293,24 +306,50 @@ func (m *Matrix) check(dst, x, start Rows, n int) {
 	}
 }
 
+// do computes a part of the outputs.
+func (p *product) do(worker, part, count int) {
+	from, to := part*p.groups()/count, (part+1)*p.groups()/count
+	p.outputs(worker, from*groupWidth, min(to*groupWidth, p.m.out))
+}
+
 // list lists the inputs that are not 0 in all rows of a tile, and returns their number, summed over
-// the rows.
-func (p *product) list() (multiplied int) {
+// the rows. A team divides the tiles.
+func (p *product) list(team *Team) (multiplied int) {
 	if p.n == 1 {
 		p.s.lengths[0] = active(1, p.s.inputs, p.x.Data, 0, p.m.in)
 		return p.s.lengths[0]
 	}
 	tiles := tilesOf(p.n)
-	for from := 0; from < p.m.in; from += inputBlock {
-		inputs := min(inputBlock, p.m.in-from)
-		for t := range tiles {
-			row, stop := tile(t, p.n)
-			list, length := p.s.listAt(from, t, tiles)
-			*length = active(stop-row, list[:inputs], p.x.Data[row*p.x.Stride+from:], p.x.Stride, inputs)
+	if team != nil {
+		team.product = *p
+		team.rows = rows{(*lists)(&team.product), tiles}
+		team.run(&team.rows, tiles)
+	} else {
+		(*lists)(p).Rows(0, tiles)
+	}
+	for t := range tiles {
+		row, stop := tile(t, p.n)
+		for from := 0; from < p.m.in; from += inputBlock {
+			_, length := p.s.listAt(from, t, tiles)
 			multiplied += (stop - row) * *length
 		}
 	}
 	return multiplied
+}
+
+// lists lists the inputs of a product.
+type lists product
+
+// Rows lists the inputs of the tiles from..to.
+func (p *lists) Rows(from, to int) {
+	for t := from; t < to; t++ {
+		row, stop := tile(t, p.n)
+		for first := 0; first < p.m.in; first += inputBlock {
+			list, length := p.s.listAt(first, t, tilesOf(p.n))
+			inputs := min(inputBlock, p.m.in-first)
+			*length = active(stop-row, list[:inputs], p.x.Data[row*p.x.Stride+first:], p.x.Stride, inputs)
+		}
+	}
 }
 
 // listAt returns the memory of the list of a tile in the block that begins with an input.

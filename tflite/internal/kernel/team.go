@@ -6,23 +6,30 @@ import (
 )
 
 const (
-	// divisible is the least number of multiply-adds of a product that a team divides, about a
-	// tenth of a millisecond. Dividing smaller ones costs more processor time than it saves.
-	divisible = 1 << 22
+	// divisible is the least number of multiply-adds of a product that a team divides, 4 to 20
+	// microseconds. Dividing smaller ones costs more processor time than it saves.
+	divisible = 1 << 19
 
-	// partsPerWorker is the number of parts of a product for each worker. The others do the parts
-	// of a worker that the operating system has suspended.
+	// rowEffort is the number of multiply-adds that take as long as LayerNorm and an activation of an
+	// element.
+	rowEffort = 64
+
+	// partsPerWorker is the number of parts of a work for each worker. The others do the parts of a
+	// worker that the operating system has suspended.
 	partsPerWorker = 8
 
-	// polls is the number of tests of a condition before a goroutine sleeps: a few microseconds.
-	polls = 1 << 10
+	// polls is the number of tests of a condition before a goroutine sleeps, about 25 microseconds:
+	// more than the caller takes between two products.
+	polls = 1 << 14
 )
 
-// Team divides products between the goroutine that calls Multiply and others, which stay until
+// Team divides work between the goroutine that calls Multiply or Each and others, which stay until
 // Close. One goroutine uses a Team at a time.
 type Team struct {
-	product product
-	parts   atomic.Uint64 // number of the product, 32 bits; its parts, 16; the parts taken, 16
+	work    work
+	product product       // the present work, if it is one
+	rows    rows          // the same
+	parts   atomic.Uint64 // number of the work, 32 bits; its parts, 16; the parts taken, 16
 	pending atomic.Int64  // parts that are not done
 	closed  atomic.Bool
 	caller  *sleeper
@@ -32,8 +39,38 @@ type Team struct {
 	least   int // multiply-adds of a product that it divides
 }
 
+// work can be done in parts.
+type work interface {
+	// do does one of count parts. worker is the number of the worker.
+	do(worker, part, count int)
+}
+
+// RowWork is work on rows that do not depend on each other.
+type RowWork interface {
+	Rows(from, to int)
+}
+
+// rows is the work on n rows.
+type rows struct {
+	work RowWork
+	n    int
+}
+
+func (r *rows) do(_, part, count int) { r.work.Rows(part*r.n/count, (part+1)*r.n/count) }
+
+// Each does work on n rows of width elements. The team divides it if that is worth it.
+func (s *Scratch) Each(work RowWork, n, width int) {
+	if s == nil || n == 1 || !s.team.divides(n*width*rowEffort) {
+		work.Rows(0, n)
+		return
+	}
+	t := s.team
+	t.rows = rows{work, n}
+	t.run(&t.rows, n)
+}
+
 // NewTeam returns a team of n workers, the caller among them: nil, the caller alone, if n is below
-// 2. The first product starts the goroutines.
+// 2. The first work that it divides starts the goroutines.
 func NewTeam(n int) *Team {
 	if n < 2 {
 		return nil
@@ -77,43 +114,41 @@ func (t *Team) start() {
 	}
 }
 
-// help does parts of the products until the team is closed.
+// help does parts until the team is closed.
 func (t *Team) help(worker int, s *sleeper) {
 	for !t.closed.Load() {
-		t.work(worker)
+		t.doParts(worker)
 		s.sleepUntil(t.open)
 	}
 }
 
-// run computes a product.
-func (t *Team) run(p *product) {
+// run does w in at most parts parts.
+func (t *Team) run(w work, parts int) {
 	t.start()
-	count := min(p.groups(), partsPerWorker*t.workers())
-	t.product = *p
+	count := min(parts, partsPerWorker*t.workers())
+	t.work = w
 	t.pending.Store(int64(count))
 	t.parts.Store((t.parts.Load()>>32+1)<<32 | uint64(count)<<16)
 	t.wakeHelpers()
-	t.work(0)
+	t.doParts(0)
 	t.caller.sleepUntil(t.done)
 }
 
-// work does parts of the present product until all are taken.
-func (t *Team) work(worker int) {
+// doParts does parts of the present work until all are taken.
+func (t *Team) doParts(worker int) {
 	for {
 		part, count, ok := t.take()
 		if !ok {
 			return
 		}
-		p := &t.product // does not change before its last part is done
-		from, to := part*p.groups()/count, (part+1)*p.groups()/count
-		p.outputs(worker, from*groupWidth, min(to*groupWidth, p.m.out))
+		t.work.do(worker, part, count) // does not change before its last part is done
 		if t.pending.Add(-1) == 0 {
 			t.caller.wake()
 		}
 	}
 }
 
-// take takes one of the parts of the present product.
+// take takes one of the parts of the present work.
 func (t *Team) take() (part, count int, ok bool) {
 	for {
 		state := t.parts.Load()
@@ -133,7 +168,7 @@ func (t *Team) open() bool {
 	return uint16(state) < uint16(state>>16) || t.closed.Load()
 }
 
-// done reports whether the present product is complete.
+// done reports whether the present work is complete.
 func (t *Team) done() bool { return t.pending.Load() == 0 }
 
 func (t *Team) wakeHelpers() {

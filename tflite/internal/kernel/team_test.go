@@ -68,6 +68,44 @@ func TestTeam_GivesTheSameBitsAsTheCallerAlone(t *testing.T) {
 	}
 }
 
+// squared squares the elements of rows.
+type squared struct {
+	x     Rows
+	width int
+}
+
+func (s *squared) Rows(from, to int) {
+	for i := from; i < to; i++ {
+		for k, v := range s.x.Row(i, s.width) {
+			s.x.Row(i, s.width)[k] = v * v
+		}
+	}
+}
+
+func TestEach_DoesEachRowOnce(t *testing.T) {
+	for _, workers := range []int{1, 2, 5} {
+		team := NewTeam(workers)
+		if team != nil {
+			team.least = 0
+		}
+		defer team.Close()
+		for _, n := range []int{1, 3, 100} {
+			x := NewRows(n, 20)
+			for i := range x.Data {
+				x.Data[i] = float32(i)
+			}
+			NewScratch(n, 20, team).Each(&squared{x, 20}, n, 20)
+			for i := range n {
+				for k, v := range x.Row(i, 20) {
+					if was := float32(i*x.Stride + k); v != was*was {
+						t.Fatalf("%d workers, %d rows: row %d is %g after %g", workers, n, i, v, was)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestTeam_TakesEachPartOnce(t *testing.T) {
 	const workers, parts = 4, 1000
 	team := NewTeam(workers)
@@ -106,6 +144,7 @@ func TestTeam_HelperDoesThePartsOfAnAbsentCaller(t *testing.T) {
 	team.start()
 	defer team.Close()
 	team.product = product{m, y, x, start, 8, 0, false, NewScratch(8, 64, team)}
+	team.work = &team.product
 	team.pending.Store(4)
 	team.parts.Store(1<<32 | 4<<16)
 	team.wakeHelpers()
@@ -138,10 +177,16 @@ func TestTeam_CloseEndsItsGoroutines(t *testing.T) {
 	}
 }
 
-func TestTeam_ProductsDoNotAllocate(t *testing.T) {
+func TestTeam_DoesNotAllocate(t *testing.T) {
 	m, team := Pack(make([]float32, 300*300), 300, 300, 300), newTestTeam(2)
 	defer team.Close()
 	x, y, start, s := NewRows(6, 300), NewRows(6, 300), Repeated(Aligned(300)), NewScratch(6, 300, team)
+	square := &squared{x, 300}
+	each := func() { s.Each(square, 6, 300) }
+	each() // starts the goroutine
+	if n := testing.AllocsPerRun(100, each); n != 0 {
+		t.Errorf("work on rows allocates %g times", n)
+	}
 	for _, sparse := range []bool{false, true} {
 		multiply := func() { m.Multiply(y, x, start, 6, true, sparse, s) }
 		multiply() // starts the goroutine
