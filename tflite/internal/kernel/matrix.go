@@ -15,13 +15,13 @@ const (
 )
 
 // inputBlock is the number of inputs that the tiles process at once. The weights of a panel, 16 KiB,
-// stay in the first-level cache for all rows. With AVX-512 those of a group, 256 KiB, stay in the
+// stay in the first-level cache for all rows. With AVX-512 those of a group, up to 512 KiB, stay in the
 // second-level cache, which suffices: six rows use a weight at once.
 var inputBlock = inputBlockOf(wide)
 
 func inputBlockOf(wide bool) int {
 	if wide {
-		return 1024
+		return 2048
 	}
 	return 256
 }
