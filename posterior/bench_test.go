@@ -10,19 +10,25 @@ const benchDim = 50
 // benchBelief returns a belief of 50 dimensions after 500 labels.
 func benchBelief(b *testing.B) (*Belief, []float64) {
 	b.Helper()
+	return benchBeliefOf(b, benchDim)
+}
+
+// benchBeliefOf returns a belief after 500 labels, and 1000 features.
+func benchBeliefOf(b *testing.B, dim int) (*Belief, []float64) {
+	b.Helper()
 	// ρ is close to one, or the labels would be gone after some thousand rounds
 	// and R be diagonal, which is less work.
-	belief, err := New(benchDim, 1, 1-1e-9)
+	belief, err := New(dim, 1, 1-1e-9)
 	if err != nil {
 		b.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	phi := make([]float64, 1000*benchDim)
+	phi := make([]float64, 1000*dim)
 	for i := range phi {
 		phi[i] = rng.NormFloat64()
 	}
 	for i := range 500 {
-		if err := belief.Update(phi[i*benchDim:(i+1)*benchDim], rng.NormFloat64(), 1); err != nil {
+		if err := belief.Update(phi[i*dim:(i+1)*dim], rng.NormFloat64(), 1); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -152,5 +158,45 @@ func BenchmarkBatchOf1000OneByOne(b *testing.B) {
 		for i := range 1000 {
 			_ = belief.Update(phi[i*benchDim:(i+1)*benchDim], 0, 1)
 		}
+	}
+}
+
+// BenchmarkWide measures a belief of 256 dimensions.
+func BenchmarkWide(b *testing.B) {
+	const dim = 256
+	belief, phi := benchBeliefOf(b, dim)
+	z, invR := make([]float64, dim), make([]float64, dim*dim)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, c := range []struct {
+		name string
+		run  func()
+	}{
+		{"Update", func() { _ = belief.Update(phi[:dim], 1, 0.5) }},
+		{"UpdateAndDowndate", func() {
+			_ = belief.Update(phi[:dim], 1, 0.5)
+			_ = belief.Downdate(phi[:dim], 1, 0.5)
+		}},
+		{"Solve", func() {
+			copy(z, phi)
+			solve(belief.r, z)
+		}},
+		{"NormSq", func() { sink = belief.NormSq(phi[:dim]) }},
+		{"InvR", func() { belief.InvR(invR) }},
+		{"SampleEllipsoid", func() { belief.SampleEllipsoid(z, 2, rng) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				c.run()
+			}
+		})
+	}
+}
+
+func BenchmarkSolve(b *testing.B) {
+	belief, phi := benchBelief(b)
+	z := make([]float64, benchDim)
+	for b.Loop() {
+		copy(z, phi)
+		solve(belief.r, z)
 	}
 }

@@ -71,6 +71,10 @@
 // Samples, LogDet and schedules use logarithms and powers, whose last bits may
 // differ between CPUs.
 //
+// On amd64 with AVX2, assembly computes the inner loops (loops_amd64.s, from
+// tflite/internal/kernel/generate/posterior). It does not fuse products with sums, and each
+// partial sum of loops.go has its own lane: the bits are the same. The build tag noasm omits it.
+//
 // # Storage
 //
 // State and Restore copy the belief as float64s, for shared memory and files. Restore
@@ -86,3 +90,6 @@
 // One goroutine at a time may use a Belief, including its reading methods: they
 // share scratch memory.
 package posterior
+
+//go:generate -command generate go -C ../tflite/internal/kernel/generate run ./posterior -pkg posterior
+//go:generate generate -out ../../../../posterior/loops_amd64.s -stubs ../../../../posterior/stubs_amd64.go

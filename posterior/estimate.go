@@ -117,21 +117,19 @@ func (b *Belief) InvR(dst []float64) {
 		off -= d - i
 		row := b.task[off : off+d-i]
 		out := dst[i*d : (i+1)*d]
-		for k := i + 1; k < d; k++ {
-			subtractScaled(out[k:], dst[k*d+k:(k+1)*d], row[k-i])
+		k := i + 1 // two rows at a time, to load and store out half as often
+		for ; k+1 < d; k += 2 {
+			upper, lower := dst[k*d+k:(k+1)*d], dst[(k+1)*d+k+1:(k+2)*d]
+			out[k] -= float64(row[k-i] * upper[0])
+			subtractTwo(out[k+1:], upper[1:], lower, row[k-i], row[k+1-i])
+		}
+		if k < d {
+			out[k] -= float64(row[k-i] * dst[k*d+k])
 		}
 		out[i] = 1
 		for j := i; j < d; j++ {
 			out[j] /= row[0]
 		}
-	}
-}
-
-// subtractScaled computes dst -= s v.
-func subtractScaled(dst, v []float64, s float64) {
-	dst = dst[:len(v)]
-	for j, e := range v {
-		dst[j] -= float64(s * e)
 	}
 }
 

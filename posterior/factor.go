@@ -35,11 +35,7 @@ func rankOneUpdate(r, x []float64, start int) {
 		norm := math.Sqrt(float64(row[0]*row[0]) + float64(rest[0]*rest[0]))
 		c, s := row[0]/norm, rest[0]/norm
 		row[0] = norm
-		for j := 1; j < len(row); j++ {
-			a, b := row[j], rest[j]
-			row[j] = float64(c*a) + float64(s*b)
-			rest[j] = float64(c*b) - float64(s*a)
-		}
+		rotate(row[1:], rest[1:], c, s)
 	}
 }
 
@@ -131,11 +127,7 @@ func rotateDown(r, cosine, sine []float64) {
 		c, s := fill[0], sine[k]
 		fill[0] = float64(s * row[0])
 		row[0] = float64(c * row[0])
-		for j := 1; j < len(row); j++ {
-			a, b := row[j], fill[j]
-			row[j] = float64(c*a) - float64(s*b)
-			fill[j] = float64(c*b) + float64(s*a)
-		}
+		rotate(row[1:], fill[1:], c, -s)
 	}
 }
 
@@ -151,12 +143,7 @@ func solveTransposed(r, x []float64) {
 		v := x[k] / upper[0]
 		w := (x[k+1] - float64(v*upper[1])) / lower[0]
 		x[k], x[k+1] = v, w
-		upper, lower = upper[2:], lower[1:]
-		rest := x[k+2:]
-		upper, lower = upper[:len(rest)], lower[:len(rest)]
-		for j, e := range rest {
-			rest[j] = e - float64(v*upper[j]) - float64(w*lower[j])
-		}
+		subtractTwo(x[k+2:], upper[2:], lower[1:], v, w)
 	}
 	if k < d {
 		x[k] /= r[off]
@@ -199,21 +186,4 @@ func dot(a, b []float64) float64 {
 		s0 += float64(v * b[i])
 	}
 	return (s0 + s1) + (s2 + s3)
-}
-
-// dotTwo returns the inner products of a and of b with x, all of equal length.
-func dotTwo(a, b, x []float64) (float64, float64) {
-	var s0, s1, t0, t1 float64
-	for len(a) >= 2 && len(b) >= 2 && len(x) >= 2 {
-		s0 += float64(a[0] * x[0])
-		t0 += float64(b[0] * x[0])
-		s1 += float64(a[1] * x[1])
-		t1 += float64(b[1] * x[1])
-		a, b, x = a[2:], b[2:], x[2:]
-	}
-	if len(a) == 1 && len(b) == 1 && len(x) == 1 {
-		s0 += float64(a[0] * x[0])
-		t0 += float64(b[0] * x[0])
-	}
-	return s0 + s1, t0 + t1
 }

@@ -11,7 +11,7 @@ import (
 // The files with the arithmetic of R, b and the estimates. schedule.go and
 // sample.go use logarithms and powers.
 var exactFiles = []string{
-	"belief.go", "update.go", "factor.go", "state.go", "snapshot.go", "estimate.go", "surprise.go",
+	"belief.go", "update.go", "factor.go", "loops.go", "state.go", "snapshot.go", "estimate.go", "surprise.go",
 }
 
 var fused = regexp.MustCompile(`/posterior/(\w+\.go):\d+\)\s+(FN?M(ADD|SUB)\w*)\b`)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// In this file and in factor.go a float64() conversion contains every product. It
+// In this file, factor.go and loops.go a float64() conversion contains every product. It
 // prevents the compiler from fusing the product with an addition, so that R and b
 // have the same bits on every CPU.
 
