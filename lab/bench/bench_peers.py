@@ -48,7 +48,12 @@ weights, can exceed the roof, and a plain peer does more than is counted.
 Models of any size, with residual networks and observation groups too, come from
 scripts/reference_checkpoint.py and `optibfm model import`:
 
-    python3 lab/bench/bench_peers.py --bundle s1 --peers torch-shared onnxruntime-shared --threads 2
+    python3 lab/bench/bench_peers.py --bundle s1 --float16 s1-half --peers torch-shared onnxruntime-shared --threads 2
+
+(`model import --weights float32` and `float16`)
+
+To compare without AVX-512, set GODEBUG=cpu.avx512f=off, ATEN_CPU_CAPABILITY=avx2 and
+XLA_FLAGS=--xla_cpu_max_isa=AVX2; ONNX Runtime cannot be limited.
 
 The times of the peers are those of a call from Python, which is how one would
 call them: some ten microseconds of each are the interpreter's.
@@ -1103,6 +1108,8 @@ def start(o, bundle, threads):
     numpy = Bundle(bundle)
     chosen = choices(NumPy(numpy, threads, o.candidates), numpy)
     contenders = [Contender("optibfm", served(o, bundle), threads)]
+    if o.float16:
+        contenders.append(Contender("optibfm-float16", served(o, o.float16), threads))
     if o.tensorflow:
         tensorflow = {"model.backend": "tensorflow", "model.tensorflow.device": "/CPU:0", "model.tensorflow.library": o.tensorflow,
                       "model.tensorflow.intra_op_threads": threads}
@@ -1265,6 +1272,10 @@ def verdict(cell, steps):
         shares = [f"{r['contender']} {1 / r['ratio']:.2f}" for (name, s), r in cell.items() if s == step and not name.startswith("optibfm")]
         if shares:
             lines.append(f"- {step}: optibfm's time as a share of " + ", ".join(shares))
+        half = cell.get(("optibfm-float16", step))
+        if half and shares:
+            shares = [f"{r['contender']} {half['ratio'] / r['ratio']:.2f}" for (name, s), r in cell.items() if s == step and not name.startswith("optibfm")]
+            lines.append(f"- {step}: with float16 weights " + ", ".join(shares))
         rates = [r for (_, s), r in cell.items() if s == step and "rate" in r]
         if rates:
             lines.append(f"- {step}: {rates[0]['unit']} and share of the roof ({rates[0]['roof']:.3g}): "
@@ -1329,6 +1340,7 @@ def main():
     p.add_argument("--tensorflow", help="the folder of the TensorFlow library: optibfm's other backend takes part (needs -tags tensorflow)")
     p.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
     p.add_argument("--bundle", help="a bundle instead of random weights")
+    p.add_argument("--float16", help="the same bundle with float16 weights: it takes part as well")
     p.add_argument("--hidden", nargs="*", type=int, default=[256, 1024], help="widths of the random networks")
     p.add_argument("--sizes", nargs=3, type=int, default=[24, 6, 50], metavar=("OBS", "ACTION", "D"))
     p.add_argument("--candidates", type=int, default=128)
