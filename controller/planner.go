@@ -50,6 +50,7 @@ type Planner struct {
 // Sampler draws z from a belief: for ucb from the ellipsoid of a radius around
 // ẑ, for thompson from the posterior. [BeliefSampler] is the default.
 type Sampler interface {
+	// Ellipsoid fills dst [n, d] with n samples.
 	Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand)
 	Gaussian(dst []float64, b *posterior.Belief, scale float64, rng *rand.Rand)
 }
@@ -299,16 +300,17 @@ func (p *Planner) search(s *State, dst *Plan) error {
 // sampleCandidates draws the candidates from the ellipsoid of radius 2β around
 // ẑ, or from the sphere. A random direction replaces a candidate without one.
 func (p *Planner) sampleCandidates(beta float64) {
+	sphere := p.cfg.Strategy == UCBSphere
+	if !sphere {
+		p.sampler.Ellipsoid(p.candidates, p.belief, 2*beta*p.scale, p.random)
+	}
 	d := len(p.z)
 	for i := 0; i < len(p.candidates); i += d {
 		z := p.candidates[i : i+d]
-		if p.cfg.Strategy == UCBSphere {
-			randomDirection(z, p.random)
-			continue
+		if !sphere {
+			p.toTask(z)
 		}
-		p.sampler.Ellipsoid(z, p.belief, 2*beta*p.scale, p.random)
-		p.toTask(z)
-		if norm(z) < tinyNorm {
+		if sphere || norm(z) < tinyNorm {
 			randomDirection(z, p.random)
 		}
 	}

@@ -17,7 +17,7 @@ type counting struct {
 }
 
 func (c *counting) Ellipsoid(dst []float64, _ *posterior.Belief, radius float64, _ *rand.Rand) {
-	c.ellipsoids++
+	c.ellipsoids += len(dst) / rigLatent
 	c.radius = radius
 	c.fill(dst)
 }
@@ -29,7 +29,7 @@ func (c *counting) Gaussian(dst []float64, _ *posterior.Belief, _ float64, _ *ra
 
 func (c *counting) fill(dst []float64) {
 	for i := range dst {
-		dst[i] = float64(i + 1)
+		dst[i] = float64(i%rigLatent + 1)
 	}
 }
 

@@ -30,6 +30,7 @@ func TestBelief_TickDoesNotAllocate(t *testing.T) {
 			b.UCB(ucb, psi, n, 1)
 			b.InvR(invR)
 			b.SampleEllipsoid(z, 2, rng)
+			b.SampleEllipsoid(psi, 2, rng)
 			b.SampleGaussian(z, 1, rng)
 			b.State(state)
 			must(t, copied.Restore(state))

@@ -3,6 +3,7 @@ package posterior
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -550,7 +551,7 @@ func TestClone_SharesNothing(t *testing.T) {
 
 func TestBelief_PanicsForWrongShapes(t *testing.T) {
 	b := mustNew(t, 3, 1, 1)
-	short := make([]float64, 2)
+	short, rng := make([]float64, 2), rand.New(rand.NewPCG(1, 2))
 	for name, f := range map[string]func(){
 		"Mean":     func() { b.Mean(short) },
 		"NormSq":   func() { b.NormSq(short) },
@@ -558,6 +559,9 @@ func TestBelief_PanicsForWrongShapes(t *testing.T) {
 		"State":    func() { b.State(short) },
 		"UCB":      func() { b.UCB(short, make([]float64, 5), 2, 1) },
 		"CopyFrom": func() { b.CopyFrom(mustNew(t, 2, 1, 1)) },
+
+		"SampleEllipsoid of part of a sample": func() { b.SampleEllipsoid(make([]float64, 4), 1, rng) },
+		"SampleEllipsoid of none":             func() { b.SampleEllipsoid(nil, 1, rng) },
 	} {
 		func() {
 			defer func() {

@@ -127,6 +127,14 @@ func BenchmarkSampleEllipsoid(b *testing.B) {
 	}
 }
 
+func BenchmarkSampleEllipsoidOf128(b *testing.B) {
+	belief, _ := benchBelief(b)
+	z, rng := make([]float64, 128*benchDim), rand.New(rand.NewPCG(3, 4))
+	for b.Loop() {
+		belief.SampleEllipsoid(z, 2, rng)
+	}
+}
+
 func BenchmarkSampleGaussian(b *testing.B) {
 	belief, _ := benchBelief(b)
 	z, rng := make([]float64, benchDim), rand.New(rand.NewPCG(3, 4))
@@ -165,7 +173,7 @@ func BenchmarkBatchOf1000OneByOne(b *testing.B) {
 func BenchmarkWide(b *testing.B) {
 	const dim = 256
 	belief, phi := benchBeliefOf(b, dim)
-	z, invR := make([]float64, dim), make([]float64, dim*dim)
+	z, invR, samples := make([]float64, dim), make([]float64, dim*dim), make([]float64, 128*dim)
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {
 		name string
@@ -183,6 +191,7 @@ func BenchmarkWide(b *testing.B) {
 		{"NormSq", func() { sink = belief.NormSq(phi[:dim]) }},
 		{"InvR", func() { belief.InvR(invR) }},
 		{"SampleEllipsoid", func() { belief.SampleEllipsoid(z, 2, rng) }},
+		{"SampleEllipsoidOf128", func() { belief.SampleEllipsoid(samples, 2, rng) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {

@@ -165,9 +165,12 @@ func solve(r, x []float64) {
 		x[k-2] = (x[k-2] - t - float64(upper[1]*w)) / upper[0]
 	}
 	if k == 1 {
-		x[0] = (x[0] - dot(r[1:d], x[1:])) / r[0]
+		solveFirstRow(r, x)
 	}
 }
+
+// solveFirstRow is the last step of solve where d is odd.
+func solveFirstRow(r, x []float64) { x[0] = (x[0] - dot(r[1:len(x)], x[1:])) / r[0] }
 
 // dot returns the inner product of two vectors of equal length. Four partial sums
 // avoid waiting for the previous addition. Their order is fixed, and so are the

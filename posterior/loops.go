@@ -37,3 +37,10 @@ func portableDotTwo(a, b, x []float64) (float64, float64) {
 	}
 	return s0 + s1, t0 + t1
 }
+
+// portableSolveRows computes x ← R⁻¹x for each row of x [n, d].
+func portableSolveRows(r, x []float64, d int) {
+	for ; len(x) > 0; x = x[d:] {
+		solve(r, x[:d])
+	}
+}

@@ -244,3 +244,93 @@ one_test:
 	VADDSD    X0, X1, X1
 	MOVSD     X1, t+40(FP)
 	RET
+
+// func solveTwoRowsAVX2(r *float64, x *[4]float64, n int)
+// Requires: AVX
+TEXT ·solveTwoRowsAVX2(SB), NOSPLIT, $0-24
+	MOVQ   r+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   n+16(FP), DX
+	LEAQ   16(AX)(DX*8), BX
+	XORQ   SI, SI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	JMP    four_test
+
+four:
+	VMOVUPD      64(CX)(SI*4), Y4
+	VBROADCASTSD 8(BX)(SI*1), Y5
+	VBROADCASTSD 16(AX)(SI*1), Y6
+	VMULPD       Y4, Y5, Y5
+	VMULPD       Y4, Y6, Y6
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y6, Y2, Y2
+	VMOVUPD      96(CX)(SI*4), Y4
+	VBROADCASTSD 16(BX)(SI*1), Y5
+	VBROADCASTSD 24(AX)(SI*1), Y6
+	VMULPD       Y4, Y5, Y5
+	VMULPD       Y4, Y6, Y6
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y3, Y3
+	VMOVUPD      128(CX)(SI*4), Y4
+	VBROADCASTSD 24(BX)(SI*1), Y5
+	VBROADCASTSD 32(AX)(SI*1), Y6
+	VMULPD       Y4, Y5, Y5
+	VMULPD       Y4, Y6, Y6
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y6, Y2, Y2
+	VMOVUPD      160(CX)(SI*4), Y4
+	VBROADCASTSD 32(BX)(SI*1), Y5
+	VBROADCASTSD 40(AX)(SI*1), Y6
+	VMULPD       Y4, Y5, Y5
+	VMULPD       Y4, Y6, Y6
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y3, Y3
+	ADDQ         $0x20, SI
+
+four_test:
+	SUBQ $0x04, DX
+	JGE  four
+	ADDQ $0x04, DX
+	JMP  two_test
+
+two:
+	VMOVUPD      64(CX)(SI*4), Y4
+	VBROADCASTSD 8(BX)(SI*1), Y5
+	VBROADCASTSD 16(AX)(SI*1), Y6
+	VMULPD       Y4, Y5, Y5
+	VMULPD       Y4, Y6, Y6
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y6, Y2, Y2
+	VMOVUPD      96(CX)(SI*4), Y4
+	VBROADCASTSD 16(BX)(SI*1), Y5
+	VBROADCASTSD 24(AX)(SI*1), Y6
+	VMULPD       Y4, Y5, Y5
+	VMULPD       Y4, Y6, Y6
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y3, Y3
+	ADDQ         $0x10, SI
+
+two_test:
+	SUBQ         $0x02, DX
+	JGE          two
+	ADDQ         $0x02, DX
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VMOVUPD      32(CX), Y1
+	VSUBPD       Y0, Y1, Y1
+	VBROADCASTSD (BX), Y3
+	VDIVPD       Y3, Y1, Y1
+	VMOVUPD      Y1, 32(CX)
+	VMOVUPD      (CX), Y0
+	VSUBPD       Y2, Y0, Y0
+	VBROADCASTSD 8(AX), Y3
+	VMULPD       Y1, Y3, Y3
+	VSUBPD       Y3, Y0, Y0
+	VBROADCASTSD (AX), Y3
+	VDIVPD       Y3, Y0, Y0
+	VMOVUPD      Y0, (CX)
+	VZEROUPPER
+	RET

@@ -104,3 +104,32 @@ func TestSample_SameSeedSameSamples(t *testing.T) {
 		t.Fatal("the samples differ")
 	}
 }
+
+// checkSamples compares samples of one call with those of single calls, bit for bit.
+func checkSamples(t *testing.T, b *Belief, n int) {
+	t.Helper()
+	d, seed := b.TaskDim(), uint64(n)
+	together, single := make([]float64, n*d), make([]float64, n*d)
+	one, other := rand.New(rand.NewPCG(seed, 8)), rand.New(rand.NewPCG(seed, 8))
+	b.SampleEllipsoid(together, 2, one)
+	for i := range n {
+		b.SampleEllipsoid(single[i*d:(i+1)*d], 2, other)
+	}
+	if !sameBits(together, single) || one.Uint64() != other.Uint64() {
+		t.Errorf("%d samples of %d dimensions differ from single samples", n, d)
+	}
+}
+
+func TestSampleEllipsoid_HasTheBitsOfSingleSamples(t *testing.T) {
+	for d := range 257 {
+		if d == 0 || d > 20 && d != 50 && d < 255 {
+			continue
+		}
+		b := trained(t, d, 3)
+		nuisance, _, _ := withNuisance(t, min(d, 50)+3, 3, 5)
+		for n := range 9 {
+			checkSamples(t, b, n+1)
+			checkSamples(t, nuisance, n+1)
+		}
+	}
+}

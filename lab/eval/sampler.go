@@ -28,8 +28,10 @@ func newTransposed(d int) (*transposed, error) {
 }
 
 func (t *transposed) Ellipsoid(dst []float64, b *posterior.Belief, radius float64, rng *rand.Rand) {
-	t.unit.SampleEllipsoid(t.noise, radius, rng)
-	t.transform(dst, b)
+	for d := len(t.noise); len(dst) > 0; dst = dst[d:] {
+		t.unit.SampleEllipsoid(t.noise, radius, rng)
+		t.transform(dst[:d], b)
+	}
 }
 
 func (t *transposed) Gaussian(dst []float64, b *posterior.Belief, scale float64, rng *rand.Rand) {

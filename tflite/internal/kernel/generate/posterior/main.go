@@ -13,6 +13,7 @@ func main() {
 	rotate()
 	subtractTwo()
 	dotTwo()
+	solveTwoRows()
 	Generate()
 }
 
@@ -160,4 +161,54 @@ func dotTwo() {
 		Store(sum, ReturnIndex(i))
 	}
 	RET()
+}
+
+// solveTwoRows: the lanes are the four systems, each with the partial sums and the order of solve.
+func solveTwoRows() {
+	function("solveTwoRowsAVX2", "func(r *float64, x *[4]float64, n int)",
+		"solves the two rows r of n + 2 and n + 1 elements for x[0] and x[1] of four systems. n is even.")
+	upper, x, n := load("r"), load("x"), load("n")
+	lower, at := GP64(), GP64() // at is the byte of the element in a row
+	LEAQ(Mem{Base: upper, Index: n, Scale: 8, Disp: 16}, lower)
+	XORQ(at, at)
+	var sums [4]VecVirtual // of lower, then of upper: even, odd
+	for i := range sums {
+		sums[i] = YMM()
+		VXORPD(sums[i], sums[i], sums[i])
+	}
+	element := func(i int) {
+		v, p, q := YMM(), YMM(), YMM()
+		VMOVUPD(Mem{Base: x, Index: at, Scale: 4, Disp: 32 * (i + 2)}, v)
+		VBROADCASTSD(Mem{Base: lower, Index: at, Scale: 1, Disp: 8 * (i + 1)}, p)
+		VBROADCASTSD(Mem{Base: upper, Index: at, Scale: 1, Disp: 8 * (i + 2)}, q)
+		VMULPD(v, p, p)
+		VMULPD(v, q, q)
+		VADDPD(p, sums[i%2], sums[i%2])
+		VADDPD(q, sums[2+i%2], sums[2+i%2])
+	}
+	loop("four", n, 4, func() { element(0); element(1); element(2); element(3) }, at)
+	loop("two", n, 2, func() { element(0); element(1) }, at)
+	VADDPD(sums[1], sums[0], sums[0])
+	VADDPD(sums[3], sums[2], sums[2])
+	divideRows(upper, lower, x, sums[0], sums[2])
+	VZEROUPPER()
+	RET()
+}
+
+// divideRows computes x[1] = (x[1] - s) / lower[0], then x[0] = (x[0] - t - upper[1] x[1]) / upper[0].
+func divideRows(upper, lower, x Register, s, t VecVirtual) {
+	v, w, p := YMM(), YMM(), YMM()
+	VMOVUPD(Mem{Base: x, Disp: 32}, w)
+	VSUBPD(s, w, w)
+	VBROADCASTSD(Mem{Base: lower}, p)
+	VDIVPD(p, w, w)
+	VMOVUPD(w, Mem{Base: x, Disp: 32})
+	VMOVUPD(Mem{Base: x}, v)
+	VSUBPD(t, v, v)
+	VBROADCASTSD(Mem{Base: upper, Disp: 8}, p)
+	VMULPD(w, p, p)
+	VSUBPD(p, v, v)
+	VBROADCASTSD(Mem{Base: upper}, p)
+	VDIVPD(p, v, v)
+	VMOVUPD(v, Mem{Base: x})
 }
