@@ -9,10 +9,10 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// batch is how many candidates the members after the leading one evaluate at once: a
-// tile of the kernels. It does not depend on the number of workers, and so neither do
-// the evaluated candidates.
-const batch = 6
+// batch is how many candidates the members after the leading one evaluate at once: first a tile of
+// the kernels, which often contains the best, then two, which read weights half as often. It does
+// not depend on the number of workers, and so neither do the evaluated candidates.
+const batch, laterBatch = 6, 12
 
 // search is the memory of Search, for the largest n so far.
 type search struct {
@@ -35,17 +35,19 @@ type search struct {
 
 // batched are the candidates of a batch.
 type batched struct {
-	z       kernel.Rows // [batch, d]
-	actions kernel.Rows // [batch, A]
-	scores  []float32   // [batch]
+	z       kernel.Rows // [laterBatch, d]
+	actions kernel.Rows // [laterBatch, A]
+	scores  []float32   // [laterBatch]
 }
 
 func (n *Network) growSearch(count int) {
 	s, d, actions := &n.search, n.arch.Latent, n.arch.Action
 	if s.bounds == nil {
 		s.bounds = newBoundMatrix(d)
-		s.next = make([]int, batch)
-		s.batch = batched{kernel.NewRows(batch, d), kernel.NewRows(batch, actions), make([]float32, batch)}
+		s.next = make([]int, laterBatch)
+		s.batch = batched{
+			kernel.NewRows(laterBatch, d), kernel.NewRows(laterBatch, actions), make([]float32, laterBatch),
+		}
 	}
 	if s.capacity >= count {
 		return
@@ -53,7 +55,7 @@ func (n *Network) growSearch(count int) {
 	s.capacity = count
 	s.z, s.actions = kernel.NewRows(count, d), kernel.NewRows(count, actions)
 	s.scores, s.order, s.binding = make([]float32, count), make([]int, count), make([]int, count)
-	rows, done := max(count, batch), s.scratch.work
+	rows, done := max(count, laterBatch), s.scratch.work
 	s.scratch = newScratch(rows, n.weights, s.team)
 	s.scratch.work = done
 	s.psi, s.whitened = kernel.NewRows(rows, d), kernel.NewRows(rows, d+1)
@@ -156,9 +158,9 @@ func (n *Network) searchOthers(count int) (best int, score float32, err error) {
 		}
 	}
 	best, score = -1, float32(math.Inf(-1))
-	for len(order) > 0 {
+	for size := batch; len(order) > 0; size = laterBatch {
 		s.next = s.next[:0]
-		for len(order) > 0 && len(s.next) < batch && s.scores[order[0]] >= score {
+		for len(order) > 0 && len(s.next) < size && s.scores[order[0]] >= score {
 			s.next, order = append(s.next, order[0]), order[1:]
 		}
 		if len(s.next) == 0 {
