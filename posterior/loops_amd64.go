@@ -37,8 +37,8 @@ func dotTwo(a, b, x []float64) (float64, float64) {
 	return dotTwoAVX2(&a[0], &b[0], &x[0], len(x))
 }
 
-// solveRows computes x ← R⁻¹x for each row of x [n, d], four rows at a time. block [d] is scratch
-// memory for their columns.
+// solveRows computes x ← R⁻¹x for each row of x [n, d], four rows at a time. block [d] is
+// scratch memory for their columns.
 func solveRows(r, x []float64, block [][4]float64) {
 	d := len(block)
 	for ; accelerated && len(x) >= 4*d; x = x[4*d:] {

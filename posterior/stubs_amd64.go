@@ -19,7 +19,7 @@ func subtractTwoAVX2(dst *float64, a *float64, b *float64, n int, s float64, t f
 //go:noescape
 func dotTwoAVX2(a *float64, b *float64, x *float64, n int) (s float64, t float64)
 
-// solveTwoRowsAVX2 solves the two rows r of n + 2 and n + 1 elements for x[0] and x[1] of four systems. n is even.
+// solveTwoRowsAVX2 solves two rows, of n + 2 and n + 1 elements, for x[0] and x[1] of four systems. n is even.
 //
 //go:noescape
 func solveTwoRowsAVX2(r *float64, x *[4]float64, n int)

@@ -35,16 +35,16 @@
 //
 // A Team divides the panels of a product between goroutines that stay. Each reads its own part of
 // the weights, for all rows. Every output has the same sum, so bits do not depend on the number of
-// workers. The caller takes parts as well and does not wait for a worker without a part. Each divides
-// other work, such as LayerNorm, by rows.
+// workers. The caller takes parts as well and does not wait for a worker without a part. Each
+// divides other work, such as LayerNorm, by rows.
 //
 // # Assembly
 //
 // kernel_amd64.s needs AVX2, FMA and F16C, detected when the program starts, and the tiles of four
-// panels AVX-512F; GODEBUG=cpu.avx512f=off switches these off. kernel_arm64.s needs NEON, which every arm64 processor has. It is
-// designed for the Cortex-A78AE of a Jetson Orin; the comment above a loop counts its
-// instructions, and generate/arm64/tiles.go has the reasons. The tests of the arm64
-// kernels run under qemu; their speed has not been measured on an arm64 processor.
+// panels AVX-512F; GODEBUG=cpu.avx512f=off switches these off. kernel_arm64.s needs NEON, which
+// every arm64 processor has. It is designed for the Cortex-A78AE of a Jetson Orin; the comment above
+// a loop counts its instructions, and generate/arm64/tiles.go has the reasons. The tests of the
+// arm64 kernels run under qemu; their speed has not been measured on an arm64 processor.
 //
 // # Files
 //

@@ -14,9 +14,9 @@ const (
 	groupWidth  = groupPanels * panelWidth
 )
 
-// inputBlock is the number of inputs that the tiles process at once. The weights of a panel, 16 KiB,
-// stay in the first-level cache for all rows. With AVX-512 those of a group, up to 512 KiB, stay in the
-// second-level cache, which suffices: six rows use a weight at once.
+// inputBlock is the number of inputs that the tiles process at once. The weights of a panel, 16
+// KiB, stay in the first-level cache for all rows. With AVX-512 those of a group, up to 512 KiB,
+// stay in the second-level cache, which suffices: six rows use a weight at once.
 var inputBlock = inputBlockOf(wide)
 
 func inputBlockOf(wide bool) int {

@@ -45,8 +45,9 @@ func loop(label string, n Register, step int, body func(), vectors ...Register) 
 	ADDQ(U8(step), n)
 }
 
-// fromEnd ends a function that processes n elements: first n modulo 4 with one, then blocks of four.
-// The blocks thus have the same places in each row of a triangle, aligned where d is a multiple of 4.
+// fromEnd ends a function that processes n elements: first n modulo 4 with one, then blocks of
+// four. The blocks thus have the same places in each row of a triangle, aligned where d is a
+// multiple of 4.
 func fromEnd(n Register, one func(), four func(at int), vectors ...Register) {
 	rest := GP64()
 	MOVQ(n, rest)
@@ -166,7 +167,7 @@ func dotTwo() {
 // solveTwoRows: the lanes are the four systems, each with the partial sums and the order of solve.
 func solveTwoRows() {
 	function("solveTwoRowsAVX2", "func(r *float64, x *[4]float64, n int)",
-		"solves the two rows r of n + 2 and n + 1 elements for x[0] and x[1] of four systems. n is even.")
+		"solves two rows, of n + 2 and n + 1 elements, for x[0] and x[1] of four systems. n is even.")
 	upper, x, n := load("r"), load("x"), load("n")
 	lower, at := GP64(), GP64() // at is the byte of the element in a row
 	LEAQ(Mem{Base: upper, Index: n, Scale: 8, Disp: 16}, lower)
@@ -195,7 +196,8 @@ func solveTwoRows() {
 	RET()
 }
 
-// divideRows computes x[1] = (x[1] - s) / lower[0], then x[0] = (x[0] - t - upper[1] x[1]) / upper[0].
+// divideRows computes x[1] = (x[1] - s) / lower[0], then
+// x[0] = (x[0] - t - upper[1] x[1]) / upper[0].
 func divideRows(upper, lower, x Register, s, t VecVirtual) {
 	v, w, p := YMM(), YMM(), YMM()
 	VMOVUPD(Mem{Base: x, Disp: 32}, w)
