@@ -71,9 +71,9 @@
 // Samples, LogDet and schedules use logarithms and powers, whose last bits may
 // differ between CPUs.
 //
-// On amd64 with AVX2, assembly computes the inner loops (loops_amd64.s, from
+// On amd64 with AVX2, assembly computes the loops of loops.go (loops_amd64.s, from
 // tflite/internal/kernel/generate/posterior). It does not fuse products with sums, and each
-// partial sum of loops.go has its own lane: the bits are the same. The build tag noasm omits it.
+// partial sum has its own lane: the bits are the same. The build tag noasm omits it.
 //
 // # Storage
 //

@@ -9,9 +9,9 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// batch is how many candidates the members after the leading one evaluate at once: first a tile of
-// the kernels, which often contains the best, then two, which read weights half as often. It does
-// not depend on the number of workers, and so neither do the evaluated candidates.
+// The members after the leading one evaluate batch candidates first, a tile of the kernels, which
+// often contains the best; then laterBatch at once, two tiles, which read weights half as often.
+// These do not depend on the number of workers, and so neither do the evaluated candidates.
 const batch, laterBatch = 6, 12
 
 // search is the memory of Search, for the largest n so far.

@@ -1109,6 +1109,9 @@ def start(o, bundle, threads):
     chosen = choices(NumPy(numpy, threads, o.candidates), numpy)
     contenders = [Contender("optibfm", served(o, bundle), threads)]
     if o.float16:
+        for key, value in reference(o, o.float16)[1].items():
+            if not np.abs(value - want[key]).max() < 1e-2 * np.abs(want[key]).max():
+                raise SystemExit(f"{o.float16} and {bundle} are not the same networks: {key} differs")
         contenders.append(Contender("optibfm-float16", served(o, o.float16), threads))
     if o.tensorflow:
         tensorflow = {"model.backend": "tensorflow", "model.tensorflow.device": "/CPU:0", "model.tensorflow.library": o.tensorflow,
@@ -1356,6 +1359,8 @@ def main():
     o = p.parse_args()
     if o.worker:
         return work(o)
+    if o.float16 and not o.bundle:
+        p.error("--float16 needs --bundle, the same networks with float32 weights")
     if not o.optibfm or not o.lab:
         p.error("optibfm or optibfm-lab is not in PATH; give both with --optibfm and --lab")
     print(cpu(), json.dumps(versions()))

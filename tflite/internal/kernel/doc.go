@@ -35,8 +35,8 @@
 //
 // A Team divides the panels of a product between goroutines that stay. Each reads its own part of
 // the weights, for all rows. Every output has the same sum, so bits do not depend on the number of
-// workers. The caller takes parts as well and does not wait for a worker without a part. Each
-// divides other work, such as LayerNorm, by rows.
+// workers. The caller takes parts as well and does not wait for a worker without a part.
+// Scratch.Each divides other work, such as LayerNorm, by rows.
 //
 // # Assembly
 //

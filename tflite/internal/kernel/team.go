@@ -26,9 +26,9 @@ const (
 // Team divides work between the goroutine that calls Multiply or Each and others, which stay until
 // Close. One goroutine uses a Team at a time.
 type Team struct {
-	work    work
-	product product       // the present work, if it is one
-	rows    rows          // the same
+	work    work          // the present one: product or rows
+	product product       // memory for it, so that run does not allocate
+	rows    rows          // the same; its work may be the lists of product
 	parts   atomic.Uint64 // number of the work, 32 bits; its parts, 16; the parts taken, 16
 	pending atomic.Int64  // parts that are not done
 	closed  atomic.Bool
@@ -92,7 +92,7 @@ func (t *Team) workers() int {
 	return 1 + len(t.helpers)
 }
 
-// Close ends the goroutines and waits for their end. A later product starts them again.
+// Close ends the goroutines and waits for their end. Later work starts them again.
 func (t *Team) Close() {
 	if t == nil || !t.started {
 		return
