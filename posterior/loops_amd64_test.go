@@ -38,7 +38,7 @@ func newLoopCase(seed *splitMix, n int, rare []float64) loopCase {
 	return c
 }
 
-// operand returns a vector, at an offset of its own.
+// operand returns operand i, n numbers that begin at element 1+i of their vector.
 func (c *loopCase) operand(i int) []float64 { return c.vectors[i][1+i : 1+i+c.n] }
 
 // apply returns all numbers after a loop: the whole vectors and the sums.

@@ -238,7 +238,7 @@ func NewScratch(n, in int, team *Team) *Scratch {
 	blocks, tiles := (in+inputBlock-1)/inputBlock, tilesOf(n)
 	s := &Scratch{team, make([]uint32, blocks*tiles*inputBlock), make([]int, blocks*tiles), nil}
 	for range team.workers() {
-		s.widened = append(s.widened, Aligned(inputBlock*groupWidth))
+		s.widened = append(s.widened, Aligned(min(inputBlock, in)*groupWidth))
 	}
 	return s
 }
