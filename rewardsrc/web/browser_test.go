@@ -266,6 +266,7 @@ func labelOnPage(t *testing.T, d *drive, p *browsertest.Page) {
 	}
 	p.UntilText("presses", `Good\s+counted · \d+ ms`)
 	p.UntilText("question", "No question")
+	gradeOnPage(t, d, p)
 
 	p.Tap("bad")
 	if l := d.next(t); l.Request != 0 || l.Value != -1 {
@@ -285,6 +286,37 @@ func labelOnPage(t *testing.T, d *drive, p *browsertest.Page) {
 	p.Tap("cant")
 	if l := d.next(t); l.Kind != rewardsrc.CantTell || l.Request != 2 {
 		t.Errorf("label %+v, want can't tell on request 2", l)
+	}
+}
+
+// gradeOnPage answers requests with rewards between bad and good, with the finger and with the
+// keyboard.
+func gradeOnPage(t *testing.T, d *drive, p *browsertest.Page) {
+	t.Helper()
+	for i, c := range []struct {
+		id, key, words string
+		want           float64
+	}{
+		{"rather-bad", "", "Rather bad", -0.5},
+		{"so-so", "", "So-so", 0},
+		{"rather-good", "", "Rather good", 0.5},
+		{"", "7", "Rather good", 0.5},
+		{"", "8", `Reward 0\.75`, 0.75},
+	} {
+		request := uint64(20 + i)
+		d.ask(request, 60*time.Second)
+		p.UntilText("question", "How was it")
+		time.Sleep(300 * time.Millisecond) // reaction_ms, refractory_ms
+		if c.id != "" {
+			p.Tap(c.id)
+		} else {
+			p.Key(c.key)
+		}
+		if l := d.next(t); l.Request != request || l.Value != c.want {
+			t.Errorf("label %+v, want %g on request %d", l, c.want, request)
+		}
+		p.UntilText("presses", "^"+c.words+`\s+counted`)
+		p.UntilText("question", "No question")
 	}
 }
 
@@ -497,7 +529,7 @@ func TestPage_FitsScreens(t *testing.T) {
 	for _, id := range []string{"worse", "better", "goal"} {
 		if smaller := p.Eval(`(() => {
 			const [a, b] = ['` + id + `', 'good'].map((id) => document.getElementById(id).getBoundingClientRect());
-			return a.width < b.width && a.height < b.height;
+			return a.width * a.height < b.width * b.height;
 		})()`); smaller != "true" {
 			t.Errorf("the button %s is not smaller than good", id)
 		}
@@ -564,7 +596,7 @@ func TestPage_SmallPhonesShowThePictureWhileAsking(t *testing.T) {
 				t.Errorf("%s: the picture has %s of the height", where, p.Eval(shownHeight+"('"+at+"') / innerHeight"))
 			}
 			for id, height := range map[string]int{
-				"good": 56, "bad": 56, "stop": 52, "menu": 44, "question": 14, "learning": 20, "tally": 12, "task": 12,
+				"good": 56, "bad": 56, "rather-bad": 56, "so-so": 56, "rather-good": 56, "stop": 52, "menu": 44, "question": 14, "learning": 20, "tally": 12, "task": 12,
 				"worse": 44, "better": 44, "goal": 44, "cant": 44, "undo": 44, "task-menu": 44, "presses": 14,
 			} {
 				width := min(height, 44)

@@ -323,8 +323,6 @@ func (c *client) press(m message, now int64) (refused string) {
 		return "another device labels"
 	case s.published.Load().ended.Why != "":
 		return "the run is over"
-	case m.Kind == kindValue && s.opts.Mode != Continuous:
-		return "only good and bad are taken"
 	case p.Kind == rewardsrc.Value && !(p.Value >= s.cfg.BadValue && p.Value <= s.cfg.GoodValue):
 		return "the value is out of range"
 	case !c.presses.Allow():
@@ -334,7 +332,7 @@ func (c *client) press(m message, now int64) (refused string) {
 	if err := rewardsrc.CheckTime(at-uncertainty, 0, now); err != nil {
 		return err.Error()
 	}
-	if m.Kind != kindValue && c.bounced(m) {
+	if p.Mode != rewardsrc.Held && c.bounced(m) {
 		return "pressed twice: it counts once"
 	}
 	p.At, p.uncertainty = min(at, now), uncertainty
@@ -354,7 +352,11 @@ func (s *Server) inputOf(m message) rewardsrc.Input {
 	case kindBad:
 		return rewardsrc.Input{Kind: rewardsrc.Value, Value: s.cfg.BadValue}
 	case kindValue:
-		return rewardsrc.Input{Kind: rewardsrc.Value, Mode: rewardsrc.Held, Value: m.Value}
+		in := rewardsrc.Input{Kind: rewardsrc.Value, Value: m.Value}
+		if s.opts.Mode == Continuous {
+			in.Mode = rewardsrc.Held
+		}
+		return in
 	case kindBetter:
 		return rewardsrc.Better(s.cfg.GoodValue, s.cfg.BadValue)
 	case kindWorse:

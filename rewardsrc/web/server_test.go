@@ -553,10 +553,24 @@ func TestServer_SliderStaysInRange(t *testing.T) {
 	}
 }
 
+func TestServer_GradedPressAnswersTheRequest(t *testing.T) {
+	s := open(t, func(c *Config, _ *Options) { c.BadValue = 0 })
+	b, _ := pairedBrowser(t, s)
+	s.Ask(rewardsrc.Request{ID: 7, Tick: 1, At: s.now(), Until: 1 << 20, State: rewardsrc.Open})
+	b.write(message{Type: typePress, ID: 1, Kind: kindValue, Value: 0.25, At: b.now(), Request: 7, Shown: b.now() - 500})
+	if l := poll(t, s); l.Request != 7 || l.Value != 0.25 || l.Mode == rewardsrc.Held {
+		t.Errorf("label %+v, want 0.25 of one press on request 7", l)
+	}
+	b.write(message{Type: typePress, ID: 2, Kind: kindValue, Value: -0.25, At: b.now()})
+	if r := b.reply(); r.Type != "refused" || r.Press != 2 {
+		t.Errorf("reply %+v to a value below bad, want it refused", r)
+	}
+}
+
 func TestServer_CountsBouncesOnce(t *testing.T) {
 	s := open(t, func(c *Config, _ *Options) { c.RefractoryMS = 250 })
 	b, _ := pairedBrowser(t, s)
-	for _, kind := range []string{kindGood, kindBetter, kindWorse, kindGoal} {
+	for _, kind := range []string{kindGood, kindValue, kindBetter, kindWorse, kindGoal} {
 		b.write(message{Type: typePress, ID: 1, Kind: kind, At: b.now()})
 		b.write(message{Type: typePress, ID: 2, Kind: kind, At: b.now() + 1})
 		if r := b.reply(); r.Press != 2 || !strings.Contains(r.Text, "twice") {

@@ -96,9 +96,9 @@ func TestStream_TakesPressesAndStop(t *testing.T) {
 	if l := poll(t, s); l.Request != 7 || l.Value != -1 {
 		t.Errorf("label %+v, want -1 on request 7", l)
 	}
-	b.write(message{Type: typePress, ID: 2, Kind: kindValue, At: b.now()})
+	b.write(message{Type: typePress, ID: 2, Kind: kindValue, Value: -1.5, At: b.now()})
 	if r := b.reply(); r.Type != "refused" || r.Press != 2 {
-		t.Errorf("reply %+v, want a refusal of the slider", r)
+		t.Errorf("reply %+v, want a refusal of a value below bad", r)
 	}
 	b.write(message{Type: typeStop})
 	if by := <-stopped; by != "device 1" {

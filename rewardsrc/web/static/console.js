@@ -184,10 +184,10 @@ function renderMoment() {
     asked = asked?.id === r.id ? asked : { id: r.id, at };
     shown = now - asked.at > c.clip_ms && clip.show(asked.at - c.clip_ms, asked.at + c.clip_ms, asked.at);
     note = `Label this: ${seconds(now - asked.at)} ago`;
-  } else if (p && c && !p.request && p.status !== 'undone' && ['good', 'bad'].includes(p.kind) && now - p.at < 3000) {
+  } else if (p && c && !p.request && p.status !== 'undone' && ['good', 'bad', 'value'].includes(p.kind) && hello.mode !== 'continuous' && now - p.at < 3000) {
     const to = p.at - c.delay_ms;
     shown = clip.show(to - c.width_ms, to, to - c.width_ms / 2);
-    note = `${words[p.kind]} counts for this, ${seconds(c.delay_ms)} to ${seconds(c.delay_ms + c.width_ms)} before the press`;
+    note = `${named(p)} counts for this, ${seconds(c.delay_ms)} to ${seconds(c.delay_ms + c.width_ms)} before the press`;
   }
   if (!shown) clip.stop();
   $('then').hidden = !shown;
@@ -212,9 +212,11 @@ const canLabel = () => Boolean(state && hello && !hello.watch_only && !state.end
 /* ---- presses ------------------------------------------------------------- */
 
 const words = {
-  good: 'Good', bad: 'Bad', value: 'Slider', better: 'Better', worse: 'Worse', goal: 'This is it', cant_tell: 'Can’t tell', undo: 'Undo', keep: 'Keep',
+  good: 'Good', bad: 'Bad', better: 'Better', worse: 'Worse', goal: 'This is it', cant_tell: 'Can’t tell', undo: 'Undo', keep: 'Keep',
 };
 const answers = ['good', 'bad', 'value', 'cant_tell'];
+// The buttons between Bad (0) and Good (1).
+const grades = { 'rather-bad': 0.25, 'so-so': 0.5, 'rather-good': 0.75 };
 
 const presses = {
   next: Math.floor(Math.random() * 2 ** 31) * 2 ** 20, // unique to this page
@@ -291,7 +293,14 @@ const presses = {
   },
 };
 
-const named = (p) => words[p.kind] + (p.value === undefined ? '' : ` ${p.value.toFixed(2)}`);
+function named(p) {
+  if (p.kind !== 'value') return words[p.kind];
+  const id = hello?.mode !== 'continuous' && Object.keys(grades).find((id) => graded(grades[id]) === p.value);
+  return id ? $(id).textContent : `Reward ${p.value.toFixed(2)}`;
+}
+
+/** The reward of a part of the way from bad to good. */
+const graded = (part) => hello ? hello.bad + part * (hello.good - hello.bad) : 0;
 
 /** The name of a press that was undone. */
 function struck(p) {
@@ -307,16 +316,17 @@ function moment(e) {
 }
 
 function button(id, kind) {
-  const b = $(id);
+  const b = $(id), press = (e) => presses.make(kind, moment(e), id in grades ? graded(grades[id]) : undefined);
   b.addEventListener('pointerdown', (e) => {
     if (e.button !== 0) return;
     b.dataset.pressed = 'true';
-    presses.make(kind, moment(e));
+    press(e);
   });
   for (const end of ['pointerup', 'pointercancel', 'pointerleave']) b.addEventListener(end, () => { b.dataset.pressed = 'false'; });
   // A keyboard or a screen reader clicks without a pointer.
-  b.addEventListener('click', (e) => { if (e.detail === 0) presses.make(kind, moment(e)); });
+  b.addEventListener('click', (e) => { if (e.detail === 0) press(e); });
 }
+for (const id of Object.keys(grades)) button(id, 'value');
 button('good', 'good');
 button('bad', 'bad');
 button('worse', 'worse');
@@ -332,8 +342,10 @@ document.addEventListener('keydown', (e) => {
   const kind = {
     '+': 'good', '=': 'good', '-': 'bad', '>': 'better', '<': 'worse', g: 'goal', '?': 'cant_tell', t: 'cant_tell', u: 'undo', k: 'keep',
   }[e.key];
-  if (!kind || document.body.dataset.view !== 'console' || hello?.mode === 'continuous' && (kind === 'good' || kind === 'bad')) return;
-  presses.make(kind, moment(e));
+  const grade = /^[1-9]$/.test(e.key) ? Number(e.key) : 0;
+  if (document.body.dataset.view !== 'console' || hello?.mode === 'continuous' && (grade || kind === 'good' || kind === 'bad')) return;
+  if (grade) presses.make('value', moment(e), graded((grade - 1) / 8));
+  else if (kind) presses.make(kind, moment(e));
 });
 
 /** Whether a key starts a robot that waits: any that writes a character, and Enter beside the buttons. Space is STOP. */
@@ -345,11 +357,7 @@ function starts(e) {
 
 let holding = 0;
 
-function sliderValue() {
-  const x = Number($('slider').value) / 100; // -1 to 1
-  return x >= 0 ? middle() + x * (hello.good - middle()) : middle() + x * (middle() - hello.bad);
-}
-const middle = () => (hello.good + hello.bad) / 2;
+const sliderValue = () => graded((Number($('slider').value) + 100) / 200);
 
 function hold() {
   if (holding || !hello) return;
@@ -610,7 +618,7 @@ function renderRequest() {
   $('ring-text').textContent = open ? Math.ceil(left / 1000) : '';
   const stopped = Boolean(state.view?.fault || state.stopped);
   const answersOnly = stopped || hello.mode === 'per_request';
-  $('good').dataset.idle = $('bad').dataset.idle = !open && answersOnly;
+  for (const id of ['good', 'bad', ...Object.keys(grades)]) $(id).dataset.idle = !open && answersOnly;
   for (const id of ['worse', 'better', 'goal']) $(id).dataset.idle = answersOnly;
   $('cant').dataset.idle = !open;
   if (open) {
