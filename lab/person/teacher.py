@@ -20,13 +20,14 @@ from playwright.async_api import Error, async_playwright
 
 from . import sight
 
+BUTTONS = ["bad", "rather-bad", "so-so", "rather-good", "good"]
 VIEWPORT = {"width": 1000, "height": 640}
 QUALITY = 85  # of the page's pictures
 SMALLER = 0.75  # their size without a film: fewer pixels take less processor time
 WATCHING_S, WAITING_S = 0.1, 0.3  # least time between two of them, with and without a question
 AROUND_S = 0.4  # what is watched before and after the marked moment
 PASS_S = 1.4  # after which the page repeats the clip of a moment
-CONTENT = 5  # good moments in a row after which the person leaves a robot that says it has learnt
+CONTENT = 5  # good or rather good moments in a row after which the person leaves a robot that says it has learnt
 PRESS_S = 0.2  # how long a finger stays on a button
 # The place of the picture of the moment that the page asks about, null without a question.
 OPEN_QUESTION = """() => {
@@ -36,52 +37,69 @@ OPEN_QUESTION = """() => {
 }"""
 
 
-def walker_walks(pose: sight.Sight, speed: float) -> bool:
-    """Whether the walker is up and goes forwards at about a metre a second: neither slower than 0.4 nor running."""
-    return pose.height > 0.8 and pose.upright > 0.5 and 0.4 < speed < 2
+def ramp(x: float, low: float, high: float) -> float:
+    """0 up to low, 1 from high on, and in between in proportion."""
+    return min(max((x - low) / (high - low), 0), 1)
 
 
-def walker_stands(pose: sight.Sight, _: float) -> bool:
-    """Whether the walker stands."""
-    return pose.height > 0.9 and pose.upright > 0.6
+def walks(stands: float, pace: float) -> float:
+    """The opinion of a robot that ought to walk: a quarter for standing, the rest for the pace."""
+    return stands * (0.25 + 0.75 * pace)
 
 
-def quadruped_stands(pose: sight.Sight, _: float) -> bool:
-    """Whether the quadruped's feet are below its torso."""
-    return pose.height > 0.22
+def walker_walks(pose: sight.Sight, speed: float) -> float:
+    """The walker is up and goes forwards at about a metre a second: neither slower than 0.4 nor running."""
+    stands = min(ramp(pose.height, 0.4, 0.8), ramp(pose.upright, 0, 0.5))
+    return walks(stands, min(ramp(speed, 0, 0.45), ramp(-speed, -3, -2)))
 
 
-def cheetah_walks(_: sight.Sight, speed: float) -> bool:
-    """Whether the cheetah goes forwards, but does not run."""
-    return 0.5 < speed < 4
+def walker_stands(pose: sight.Sight, _: float) -> float:
+    """The walker stands."""
+    return min(ramp(pose.height, 0.3, 0.95), ramp(pose.upright, -0.2, 0.65))
 
 
-def pendulum_stands(pose: sight.Sight, _: float) -> bool:
-    """Whether the pendulum is within 60° of upright."""
-    return pose.upright > 0.5
+def quadruped_stands(pose: sight.Sight, _: float) -> float:
+    """The quadruped's feet are below its torso."""
+    return ramp(pose.height, -0.1, 0.26)
 
 
-def runner_runs(_: sight.Sight, speed: float) -> bool:
-    """Whether Gymnasium's HalfCheetah goes forwards."""
-    return speed > 0.4
+def cheetah_walks(_: sight.Sight, speed: float) -> float:
+    """The cheetah goes forwards, but does not run."""
+    return min(ramp(speed, -0.5, 0.6), ramp(-speed, -5, -4))
 
 
-def dog_crouches(pose: sight.Sight, _: float) -> bool:
-    """Whether the Go2's feet are near its trunk, but below it: it does not lie."""
-    return 0.12 < pose.height < 0.205 and pose.upright > 0
+def pendulum_stands(pose: sight.Sight, _: float) -> float:
+    """The pendulum is within 60° of upright."""
+    return ramp(pose.upright, -1, 0.7)
 
 
-def go2_walks(pose: sight.Sight, speed: float) -> bool:
-    """Whether the Go2 stands on its feet and walks ahead without a turn."""
-    return 0.2 < pose.height < 0.34 and pose.upright > 1.2 and 0.25 < speed < 0.9 and abs(pose.turn) < 0.5
+def runner_runs(_: sight.Sight, speed: float) -> float:
+    """Gymnasium's HalfCheetah goes forwards."""
+    return ramp(speed, -0.4, 0.5)
 
 
-def go2_stands(pose: sight.Sight, speed: float) -> bool:
-    """Whether the Go2 stands on its feet and does not move."""
-    return 0.24 < pose.height < 0.34 and pose.upright > 1.2 and abs(speed) < 0.15 and abs(pose.turn) < 0.3
+def dog_crouches(pose: sight.Sight, _: float) -> float:
+    """The Go2's feet are near its trunk, but below it: it does not lie."""
+    return ramp(pose.upright, 0, 1) * min(ramp(pose.height, 0.08, 0.125), ramp(-pose.height, -0.25, -0.2))
 
 
-# What the person looks at, and when it is good. A name is that of the robot, then that of the task of its simulator.
+def go2_on_feet(pose: sight.Sight, low: float) -> float:
+    """The Go2's trunk is level, at least so high (m) above its feet and not higher than its legs are long."""
+    return min(ramp(pose.upright, 0.9, 1.2), ramp(pose.height, low - 0.1, low), ramp(-pose.height, -0.4, -0.34))
+
+
+def go2_walks(pose: sight.Sight, speed: float) -> float:
+    """The Go2 walks ahead on its feet without a turn."""
+    pace = min(ramp(speed, 0, 0.28), ramp(-speed, -1.2, -0.85), ramp(-abs(pose.turn), -1, -0.45))
+    return walks(go2_on_feet(pose, 0.2), pace)
+
+
+def go2_stands(pose: sight.Sight, speed: float) -> float:
+    """The Go2 stands on its feet and does not move."""
+    return min(go2_on_feet(pose, 0.24), ramp(-abs(speed), -0.6, -0.1), ramp(-abs(pose.turn), -1.2, -0.2))
+
+
+# What the person looks at, and how good it finds that, from 0 to 1. A name is that of the robot, then that of the task of its simulator.
 TASKS = {"walker-walk": (sight.walker, walker_walks), "walker-stand": (sight.walker, walker_stands),
          "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks),
          "go2-sim-stand": (sight.go2, go2_stands), "go2-sim-walk_forward": (sight.go2, go2_walks),
@@ -141,8 +159,8 @@ class Person:
                 button = await self.answer(box)
             elif "may stop" in await self.page.locator("#learnt").inner_text():
                 button = await self.watch_live()
-                content = content + 1 if button == "good" else 0
-            if button == "bad" or button and box:
+                content = content + 1 if button in BUTTONS[3:] else 0
+            if button in BUTTONS[:3] or button and box:
                 await self.press(button)
             await asyncio.sleep(0.1)
 
@@ -204,8 +222,8 @@ class Person:
             speed = sight.speed(near, [poses[t].floor for t in near], pose.seam)
         else:
             speed, pose.turn = sight.motion(near, [poses[t].ground for t in near])
-        _, good = SEEN[self.task]
-        button = "good" if good(pose, speed) else "bad"
+        _, opinion = SEEN[self.task]
+        button = BUTTONS[round(4 * opinion(pose, speed))]
         self.opinion = {"height": pose.height, "upright": pose.upright, "turn": pose.turn, "speed": speed}
         return button
 
