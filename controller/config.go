@@ -139,6 +139,9 @@ type GateConfig struct {
 	Off   bool   `yaml:"off,omitempty"` // never ask: all labels come unasked
 }
 
+// Predicts reports whether the controller estimates how well the belief predicts labels.
+func (g GateConfig) Predicts() bool { return g.StopWhenLearnt || g.Relearn }
+
 // PauseHold in GateConfig.Pause lets the robot stand still while a request is open.
 const PauseHold = "hold"
 

@@ -128,7 +128,7 @@ func (h *hits) rate() (rate, variance float64) {
 
 // newEvidence returns nil for a configuration that does not need it.
 func newEvidence(cfg Config, d int) (*evidence, error) {
-	if !cfg.Gate.Relearn && !cfg.Gate.StopWhenLearnt {
+	if !cfg.Gate.Predicts() {
 		return nil, nil
 	}
 	e := &evidence{}

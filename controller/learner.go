@@ -127,7 +127,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		offset:      cfg.Offset,
 		lambda:      cfg.Lambda,
 		noise:       newNoiseModel(cfg),
-		predicts:    cfg.Gate.StopWhenLearnt || cfg.Gate.Relearn,
+		predicts:    cfg.Gate.Predicts(),
 		apart:       apart(cfg.Gate, period),
 		evidence:    weighed,
 		former:      former,

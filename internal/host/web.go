@@ -127,7 +127,7 @@ func (h *Process) aboutRun() web.About {
 		Missing:  h.Config.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
 		RecordView:  h.recordsPictures(),
 		Suggestions: file.Operator.Suggestions,
-		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
+		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd, Predicts: file.Controller.Gate.Predicts(),
 	}
 }
 

@@ -213,6 +213,8 @@ func (s *screenDisplay) progress() (k ink, text string, part float64) {
 		return inkPlain, t.Evidence.Judgement(t.Known), max(0, min(t.Evidence.Skill, 1))
 	case t.Counted == 0:
 		return inkPlain, "It knows nothing of the task yet.", 0
+	case !s.session.File.Controller.Gate.Predicts():
+		return inkPlain, "It does not estimate how well it knows.", 0
 	}
 	return inkPlain, "Too early to tell how well it knows.", 0
 }

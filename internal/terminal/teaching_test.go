@@ -211,6 +211,10 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 		}
 	}
 	shows("It tries out what it can do.\n", "It knows nothing of the task yet.\n", " 0 labels\n", " 0 good  0 bad\n")
+	s.show(t, func(k *controller.Tick) { k.Counted = 1 })
+	shows("Too early to tell how well it knows.\n")
+	s.session.File.Controller.Gate.Relearn = false
+	shows("It does not estimate how well it knows.\n")
 	for i, l := range []rewardsrc.Label{
 		{Kind: rewardsrc.Value, Value: 1}, {Kind: rewardsrc.Value, Value: -1}, {Kind: rewardsrc.Value, Value: 1},
 		{Kind: rewardsrc.Comparison, Value: 0.5}, {Kind: rewardsrc.Goal, Value: 1},

@@ -48,9 +48,9 @@ def walks(stands: float, pace: float) -> float:
 
 
 def walker_walks(pose: sight.Sight, speed: float) -> float:
-    """The walker is up and goes forwards at about a metre a second: neither slower than 0.4 nor running."""
+    """The walker is up and goes forwards at about a metre a second: it does not run."""
     stands = min(ramp(pose.height, 0.4, 0.8), ramp(pose.upright, 0, 0.5))
-    return walks(stands, min(ramp(speed, 0, 0.45), ramp(-speed, -3, -2)))
+    return walks(stands, min(ramp(speed, 0, 1), ramp(-speed, -3, -2)))
 
 
 def walker_stands(pose: sight.Sight, _: float) -> float:
@@ -65,7 +65,7 @@ def quadruped_stands(pose: sight.Sight, _: float) -> float:
 
 def cheetah_walks(_: sight.Sight, speed: float) -> float:
     """The cheetah goes forwards, but does not run."""
-    return min(ramp(speed, -0.5, 0.6), ramp(-speed, -5, -4))
+    return min(ramp(speed, -0.5, 1.5), ramp(-speed, -5, -4))
 
 
 def pendulum_stands(pose: sight.Sight, _: float) -> float:
@@ -90,7 +90,7 @@ def go2_on_feet(pose: sight.Sight, low: float) -> float:
 
 def go2_walks(pose: sight.Sight, speed: float) -> float:
     """The Go2 walks ahead on its feet without a turn."""
-    pace = min(ramp(speed, 0, 0.28), ramp(-speed, -1.2, -0.85), ramp(-abs(pose.turn), -1, -0.45))
+    pace = min(ramp(speed, 0, 0.45), ramp(-speed, -1.2, -0.85), ramp(-abs(pose.turn), -1, -0.45))
     return walks(go2_on_feet(pose, 0.2), pace)
 
 

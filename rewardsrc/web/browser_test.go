@@ -642,6 +642,7 @@ func TestPage_TellsANewPersonWhatToDo(t *testing.T) {
 	s.Show(waiting)
 	p.UntilText("task", "^learns from your labels$")
 	p.UntilText("tally", "^1 label$")
+	p.UntilText("learnt", "^It does not estimate how well it knows\\.$")
 	p.Until("document.getElementById('ideas').hidden", "true")
 	p.Eval("document.getElementById('details').open = true")
 	p.Until("document.getElementById('ideas').hidden", "false")

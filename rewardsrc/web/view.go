@@ -31,6 +31,7 @@ type About struct {
 	Credit      Credit   `json:"credit"`
 	Suggestions []string `json:"suggestions,omitempty"` // tasks, each with a rule
 	StopEndsRun bool     `json:"stop_ends_run"`         // a stop ends the run; else an operator resets it
+	Predicts    bool     `json:"predicts"`              // the controller estimates how well it predicts labels
 }
 
 // Credit is the stretch that a label is about, see controller.credit.

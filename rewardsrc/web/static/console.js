@@ -663,6 +663,7 @@ function progress(v) {
   if (v.predicted_of > 1) {
     return { text: `${v.judged[0].toUpperCase()}${v.judged.slice(1)}.`, part: Math.max(0, Math.min(v.skill, 1)) };
   }
+  if (v.labels && !hello.about.predicts) return { text: 'It does not estimate how well it knows.', part: 0 };
   if (v.labels) return { text: 'Too early to tell how well it knows.', part: 0 };
   return { text: 'It knows nothing of the task yet.', part: 0 };
 }
