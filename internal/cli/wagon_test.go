@@ -173,7 +173,7 @@ func TestRun_DrivesTheRoverOfTheManual(t *testing.T) {
 func TestRun_StopsOnTheBoardsEmergencyStop(t *testing.T) {
 	t.Parallel()
 	base, set := roverBoard(t, mcutest.Rover())
-	cmd, output := startOn(t, "rover-mcu", append(set, "loop.watchdog_ms=2000")...)
+	cmd, output := startOn(t, "rover-mcu", slices.Concat(set, patient)...)
 	if !rigtest.WaitUntil(30*time.Second, func() bool {
 		outputs, armed := base.Outputs()
 		return armed && outputs[0] != 0

@@ -189,7 +189,7 @@ func (d *drive) next(t testing.TB) rewardsrc.Label {
 	select {
 	case l := <-d.labels:
 		return l
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no label came")
 		return rewardsrc.Label{}
 	}
@@ -203,7 +203,7 @@ func openForBrowser(t testing.TB, change func(*Config, *Options)) (*drive, chan 
 			PeriodMS: 20, MaxAgeMS: 500, Record: true,
 		}
 		o.Stop = func(by string, _ bool) { stopped <- by }
-		c.RefractoryMS = 250
+		c.RefractoryMS, c.MaxLateS = 250, 60 // a busy computer delays presses
 		if change != nil {
 			change(c, o)
 		}
@@ -256,12 +256,12 @@ func TestPage_PairLabelUndoStop(t *testing.T) {
 // labelOnPage answers requests, labels unasked and takes a label back.
 func labelOnPage(t *testing.T, d *drive, p *browsertest.Page) {
 	t.Helper()
-	d.ask(1, 6*time.Second)
-	p.UntilText("question", `How was it 0\.\d s ago`)
+	d.ask(1, 60*time.Second)
+	p.UntilText("question", `How was it \d+\.\d s ago`)
 	time.Sleep(300 * time.Millisecond)
 	picture(t, p, "phone-asked")
 	p.Tap("good")
-	if l := d.next(t); l.Request != 1 || l.Value != 1 || rewardsrc.Monotonic()-l.At > int64(10*time.Second) {
+	if l := d.next(t); l.Request != 1 || l.Value != 1 || rewardsrc.Monotonic()-l.At > int64(60*time.Second) {
 		t.Errorf("label %+v, want +1 on request 1", l)
 	}
 	p.UntilText("presses", `Good\s+counted · \d+ ms`)
