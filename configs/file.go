@@ -118,7 +118,7 @@ func (r Robot) HasKey(key string) bool {
 	return ok
 }
 
-// HoldWith returns how the robot stands still; empty if it cannot.
+// HoldWith returns the output with which the robot stands still; empty if it cannot.
 func (r Robot) HoldWith() string {
 	if h, ok := r.Chosen().(registry.Holding); ok && r.Hold == "" {
 		return h.StandsStill()

@@ -162,7 +162,8 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	return a, nil
 }
 
-// holdFor returns how the robot holds still while a request is open; "" if it does not.
+// holdFor returns the output with which the robot holds still while a request is open; "" if it
+// does not.
 func holdFor(gate GateConfig, hold string) (string, error) {
 	if gate.Pause != PauseHold {
 		return "", nil
@@ -249,10 +250,10 @@ func (a *Agent) checkPositions(now int64) error {
 	if a.safety.Simulated {
 		return nil
 	}
-	if err := a.safety.Unstartable(a.positions.channels); err != nil {
+	if err := a.safety.CheckStart(a.positions.channels); err != nil {
 		return err
 	}
-	if a.sensedAt == 0 && a.positions.any() {
+	if a.sensedAt == 0 && a.positions.measured() {
 		return fmt.Errorf("%w: no sample yet", ErrPosition)
 	}
 	return a.positions.check(time.Duration(now-a.sensedAt), a.safety.MaxPositionAge, a.robot.Spec().Period)
@@ -280,7 +281,7 @@ func (a *Agent) armRobot() error {
 	return nil
 }
 
-// Deadman returns how long the robot moves without a command before its own
+// Deadman returns the time for which the robot moves without a command before its own
 // deadman stops it. It is 0 if there is none, or if the time is unknown
 // until the robot is armed.
 func (a *Agent) Deadman() time.Duration {

@@ -219,9 +219,9 @@ func Preset(name string) Config {
 // every step of the horizon: with the paper's 1 it outweighs what few labels say.
 const personBeta = 0.01
 
-// PersonConfig returns what learns best from the few, late and imprecise labels of a person:
-// thompson with the model's task prior, an offset, an estimated noise with heavy tails, and smaller
-// draws that are held.
+// PersonConfig returns the settings that learn best from the few, late and imprecise labels of a
+// person: thompson with the model's task prior, an offset, an estimated noise with heavy tails, and
+// smaller draws that are held.
 func PersonConfig() Config {
 	c := DefaultConfig()
 	c.Preset, c.Strategy = Person, Thompson
@@ -396,7 +396,7 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return fmt.Sprintf("%s: found %v; %s", e.Key, e.Found, e.Fix) }
 
-// NumCandidates returns how many candidates a plan evaluates, by default the
+// NumCandidates returns the number of candidates that a plan evaluates, by default the
 // strategy's own number. It is 0 for strategies that evaluate none.
 func (c Config) NumCandidates() int {
 	switch {

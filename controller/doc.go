@@ -180,7 +180,7 @@
 //
 // Motion begins where the robot is: Arm and the tick after it set the last
 // command to the measured positions (hal.Channel.Measured, hal.Meter), and Arm
-// refuses positions at which the first command could be a leap ([ErrPosition]).
+// refuses positions at which the first command could be a jump ([ErrPosition]).
 // In starting the robot moves to the pose of Safety.Start and then blends into
 // the policy; in resting it moves to the pose of Safety.Rest and then goes limp
 // (hal.Limper). Both are optional ([Motion]). Their states teach nothing, the

@@ -53,7 +53,7 @@ func TestBind_RefusesMemoryThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// within returns where a slice lies in a region.
+// within returns the position of a slice in a region.
 func within[T any](t *testing.T, region []byte, s []T) (from, to int) {
 	t.Helper()
 	base := uintptr(unsafe.Pointer(&region[0]))

@@ -31,8 +31,8 @@ func newFormerTask(cfg Config, d int, period time.Duration) (f formerTask, err e
 // Changed reports whether the newest labels are evidence that the task has changed, see Evidence.
 func (l *Learner) Changed() bool { return l.evidence.changed() }
 
-// Evidence returns what the labels say about the belief. It is zero unless Config.Gate has
-// StopWhenLearnt or Relearn.
+// Evidence returns the evidence of the labels for or against the belief. It is zero unless
+// Config.Gate has StopWhenLearnt or Relearn.
 func (l *Learner) Evidence() Evidence {
 	if l.evidence == nil {
 		return Evidence{}

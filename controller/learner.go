@@ -224,7 +224,7 @@ func (l *Learner) Gain(phi []float64, obs []float32) float64 {
 	return l.belief.Gain(l.phi, l.labelWeight)
 }
 
-// Noise returns what is known about the noise and the number of labels. Restore sets it.
+// Noise returns the estimate of the noise and the number of labels. Restore sets it.
 func (l *Learner) Noise() NoiseState { return l.noise.state }
 
 // Restore sets the belief to a posterior.Belief.State of the same λ and ρ, and what is known about
@@ -273,7 +273,7 @@ func (l *Learner) Scale() float64 { return l.noise.scale() }
 // Zero returns the mean of the operator's zero: the label of a state with the mean features.
 func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisance()) }
 
-// Predicted returns how many of the newest labels the belief predicted, if Config.Gate has
+// Predicted returns the number of the newest labels that the belief predicted, if Config.Gate has
 // StopWhenLearnt or Relearn. With Relearn, it counts labels half a second apart. An undo does not
 // change it.
 func (l *Learner) Predicted() Predicted { return l.predictions.summary() }

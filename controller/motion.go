@@ -13,7 +13,7 @@ import (
 )
 
 // Accepted is the value of Motion.Unmeasured with which an operator accepts a first command that
-// may be a leap.
+// may be a jump.
 const Accepted = "accepted"
 
 // Motion is a slow motion to a pose: to the start pose after arming, or to the rest pose before
@@ -36,7 +36,7 @@ type Motion struct {
 	// FollowS is how long a channel may be farther away before the robot stops.
 	FollowS float64 `yaml:"follow_s" rule:"[0.05, 60]"`
 	// Unmeasured: accepted arms a robot with position channels (rad, deg, m, mm) that nothing
-	// measures: they may leap. Empty refuses it. A rest pose ignores it.
+	// measures: they may jump. Empty refuses it. A rest pose ignores it.
 	Unmeasured string `yaml:"unmeasured" rule:"accepted|"`
 }
 

@@ -221,7 +221,7 @@ func TestAgent_StartingTeachesNothing(t *testing.T) {
 	}
 }
 
-func TestAgent_RefusesToArmWhereMotionCouldLeap(t *testing.T) {
+func TestAgent_RefusesToArmWhereMotionCouldJump(t *testing.T) {
 	tick := servoRate * testPeriod.Seconds() // the longest motion of a tick, rad
 	for _, c := range []struct {
 		name   string
@@ -232,18 +232,18 @@ func TestAgent_RefusesToArmWhereMotionCouldLeap(t *testing.T) {
 	}{
 		{"measured and limited", nil, nil, nil, ""},
 		{"not measured", func(s *hal.Spec) { s.Action[1].Measured = hal.Measured{} }, nil, nil,
-			`nothing measures "elbow"`},
+			`"elbow" has no position sensor`},
 		{"not measured, accepted", func(s *hal.Spec) { s.Action[1].Measured = hal.Measured{} }, nil,
 			func(s *Safety) { s.Start.Unmeasured = Accepted }, ""},
 		{"accepted, but a measured channel has no limit", func(s *hal.Spec) {
 			s.Action[0].MaxRate, s.Action[1].Measured = 0, hal.Measured{}
-		}, nil, func(s *Safety) { s.Start.Unmeasured = Accepted }, `"shoulder" may leap`},
+		}, nil, func(s *Safety) { s.Start.Unmeasured = Accepted }, `"shoulder" may jump`},
 		{"measured without a unit or a limit", func(s *hal.Spec) { s.Action[0].Unit, s.Action[0].MaxRate = "", 0 }, nil, nil,
-			`"shoulder" may leap`},
+			`"shoulder" may jump`},
 		{"not measured, of a simulator", func(s *hal.Spec) { s.Action[1].Measured = hal.Measured{} }, nil,
 			func(s *Safety) { s.Simulated = true }, ""},
 		{"no rate limit and no start pose", func(s *hal.Spec) { s.Action[0].MaxRate = 0 }, nil, nil,
-			`"shoulder" may leap at its first command`},
+			`"shoulder" may jump at its first command`},
 		{"no rate limit, but a start pose", func(s *hal.Spec) { s.Action[0].MaxRate = 0 }, nil,
 			func(s *Safety) { s.Start = startMotion() }, ""},
 		{"at an end stop just outside its limits", nil, func(a *servoArm) { a.at[1] = -2.5 - 0.99*tick }, nil, ""},

@@ -10,10 +10,10 @@ import (
 	"optibfm/hal"
 )
 
-// positions reads where the actuators of a robot are.
+// positions holds the measured positions of the actuators.
 type positions struct {
 	channels []hal.Channel // of the action
-	meter    hal.Meter     // the robot, or nil: then the readings have the positions
+	meter    hal.Meter     // the robot, or nil if the readings have the positions
 	sources  []int         // of each channel in the readings, -1: none
 	now      []float32     // the newest positions, NaN: not measured, or not known
 }
@@ -32,7 +32,7 @@ func newPositions(robot hal.Robot) *positions {
 	return p
 }
 
-// update takes the positions from the newest sample.
+// update takes the positions from the robot's Meter or, without one, from the newest sample.
 func (p *positions) update(readings []float32) {
 	if p.meter != nil {
 		p.meter.Positions(p.now)
@@ -53,38 +53,39 @@ func measuredScale(m *hal.Measured) float64 {
 	return m.Scale
 }
 
-// any reports whether a channel is measured.
-func (p *positions) any() bool {
+// measured reports whether a channel is measured.
+func (p *positions) measured() bool {
 	return slices.ContainsFunc(p.channels, func(c hal.Channel) bool { return c.Measured.Obs != "" })
 }
 
-// ErrPosition is wrapped by the errors of Arm for a robot that could not begin where it is.
+// ErrPosition means that Arm refuses the present position of the robot.
 var ErrPosition = errors.New("motion could not begin where the robot is")
 
-func (s Safety) startable(c *hal.Channel) error {
+func (s Safety) checkStart(c *hal.Channel) error {
 	accepted := c.Measured.Obs == "" && s.Start.Unmeasured == Accepted
 	switch {
 	case !c.IsPosition() || accepted:
 		return nil
 	case c.Measured.Obs == "":
-		return fmt.Errorf("%w: nothing measures %q; set its measured to the sensor of its position, "+
+		return fmt.Errorf("%w: %q has no position sensor; set its measured.obs, "+
 			"or set safety.start.unmeasured to %s", ErrPosition, c.Name, Accepted)
 	case c.MaxRate == 0 && len(s.Start.Pose) == 0:
-		return fmt.Errorf("%w: %q may leap at its first command; set its max_rate, or safety.start.pose",
+		return fmt.Errorf("%w: %q may jump at its first command; set its max_rate, or safety.start.pose",
 			ErrPosition, c.Name)
 	}
 	return nil
 }
 
-// Unstartable returns why an operator could not arm a robot with these channels: a position channel
-// whose first command could be a leap. It returns nil if all are limited, and measured or accepted.
-func (s Safety) Unstartable(action []hal.Channel) error {
+// CheckStart returns an error for each position channel whose first command could be a jump. A
+// channel passes if safety.start.unmeasured accepts it, or if it is measured and has a max_rate or
+// a start pose. Simulated robots pass.
+func (s Safety) CheckStart(action []hal.Channel) error {
 	if s.Simulated {
 		return nil
 	}
 	var errs []error
 	for i := range action {
-		errs = append(errs, s.startable(&action[i]))
+		errs = append(errs, s.checkStart(&action[i]))
 	}
 	return errors.Join(errs...)
 }

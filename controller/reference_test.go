@@ -66,7 +66,7 @@ func (n *naive) observe(tick uint64, at int64, phi []float64) {
 
 func (n *naive) held() []naiveTick { return n.seen[max(0, len(n.seen)-n.capacity):] }
 
-// apply returns what became of a label.
+// apply returns the outcome of a label.
 func (n *naive) apply(l rewardsrc.Label, asked uint64) Outcome {
 	if l.ID != 0 && n.ids[l.ID] {
 		return Duplicate

@@ -34,7 +34,7 @@ func (l *Learner) Settle(tick uint64) (r Revision) {
 	return r
 }
 
-// Resettle repeats a logged Settle and returns what this learner would have revised, for
+// Resettle repeats a logged Settle and returns the revisions that this learner would have made, for
 // comparison. The error wraps ErrUnknownFeatures if the logged label is not in this learner's
 // ledger.
 func (l *Learner) Resettle(tick uint64, logged Revision) (own Revision, err error) {

@@ -2,7 +2,8 @@ package controller
 
 import "fmt"
 
-// Stage is the present step of the control thread. Other threads read it to report where a tick hangs.
+// Stage is the present step of the control thread. Other threads read it to report where a tick
+// hangs.
 type Stage uint64
 
 // The stages. OfRobot is true for those that call the robot's driver.

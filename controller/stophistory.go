@@ -50,7 +50,7 @@ func (h *StopHistory) Note(tick uint64, sensedAt int64, stopped bool) {
 	h.intervals[h.newest] = interval{firstTick: tick, endTick: math.MaxUint64, from: sensedAt, to: math.MaxInt64}
 }
 
-// RunUntil returns when the run without a stop that contains a tick ended: the time of the first
+// RunUntil returns the end of the run without a stop that contains a tick: the time of the first
 // stopped state, ns, MaxInt64 while the run continues, 0 for an unknown tick.
 func (h *StopHistory) RunUntil(tick uint64) (until int64) {
 	for _, s := range h.intervals {

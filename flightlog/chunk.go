@@ -206,8 +206,8 @@ func (c *openChunk) encode(out *records, offset uint64) (mcap.ChunkIndex, error)
 	return closed, nil
 }
 
-// writeIndexes appends the message indexes of a chunk. It calls placed, which may be nil, with the channel and the
-// offset in the buffer of each.
+// writeIndexes appends the message indexes of a chunk. It calls placed, which may be nil, with the
+// channel and the offset in the buffer of each.
 func (r *records) writeIndexes(
 	index *[numChannels][]mcap.MessageIndexEntry, placed func(channel uint16, at int),
 ) error {

@@ -24,8 +24,8 @@ func readWallOffset() int64 {
 	return time.Now().UnixNano() - boot.Nano()
 }
 
-// clockSynchronised reports whether the kernel's wall clock is synchronised and has not jumped since the
-// program started. The kernel ends its synchronisation when somebody sets the clock.
+// clockSynchronised reports whether the kernel's wall clock is synchronised and has not jumped
+// since the program started. The kernel ends its synchronisation when somebody sets the clock.
 func clockSynchronised() bool {
 	var t unix.Timex // no modes: read only
 	state, err := unix.Adjtimex(&t)
@@ -33,8 +33,8 @@ func clockSynchronised() bool {
 		time.Duration(readWallOffset()-wallOffset).Abs() < largestJump
 }
 
-// dated reports whether the wall clock was synchronised when a file of pictures began. Files of earlier programs
-// do not have this.
+// dated reports whether the wall clock was synchronised when a file of pictures began. Files of
+// earlier programs do not have this.
 func (l *logFile) dated() bool {
 	const preamble = 256 << 10 // at most
 	f, _, err := safefile.Open(l.path)

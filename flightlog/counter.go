@@ -20,7 +20,8 @@ type Counts struct {
 	Undone   uint64 // applied undos
 }
 
-// Counter counts the ticks and requests of a run, and measures its loop. It keeps no tick, and its memory is constant.
+// Counter counts the ticks and requests of a run, and measures its loop. It keeps no tick, and its
+// memory is constant.
 type Counter struct {
 	Counts
 	Lateness *hdrhistogram.Histogram // of the wake-up, ns

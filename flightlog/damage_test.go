@@ -129,9 +129,10 @@ var damages = map[string]func(log []byte, from, to int, rng *rand.Rand) []byte{
 // damagesVariable sets the number of damaged logs.
 const damagesVariable = "OPTIBFM_DAMAGES"
 
-// TestReader_FindsEveryDamage damages logs in the ways of disks, file systems and programs, once or twice. The
-// reader must return all messages of the chunks whose bytes are still in the file, each once. It may take a changed
-// log for undamaged only as a cut one that lost what a truncation at the first changed byte loses.
+// TestReader_FindsEveryDamage damages logs in the ways of disks, file systems and programs, once or
+// twice. The reader must return all messages of the chunks whose bytes are still in the file, each
+// once. It may take a changed log for undamaged only as a cut one that lost what a truncation at
+// the first changed byte loses.
 func TestReader_FindsEveryDamage(t *testing.T) {
 	plain, packed := writeOriginal(t, 60, false), writeOriginal(t, 60, true)
 	logs := []original{plain, packed, plain.killed(0), packed.killed(0), plain.killed(900)}
@@ -244,7 +245,8 @@ func messages(r *Reader) (names []string, damage error) {
 	return names, damage
 }
 
-// checkCopy checks that Recover copies every message, and that a copy can be verified if the log can.
+// checkCopy checks that Recover copies every message, and that a copy can be verified if the log
+// can.
 func checkCopy(t *testing.T, name string, log []byte, r *Reader, want []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.mcap")

@@ -10,8 +10,8 @@ import (
 // angleTolerance is for the rounding errors of a logged angle, in degrees.
 const angleTolerance = 1e-6
 
-// exploration checks that the z of a log kept the limits of controller.explore. It compares angles between logged z
-// and uses no code of the agent's limits. The plans are not compared.
+// exploration checks that the z of a log kept the limits of controller.explore. It compares angles
+// between logged z and uses no code of the agent's limits. The plans are not compared.
 type exploration struct {
 	limits controller.ExploreConfig
 	step   float64   // largest turn between two ticks, degrees
@@ -26,8 +26,8 @@ func newExploration(m *Metadata) *exploration {
 	}
 }
 
-// check compares the z of a tick. After a gap the last z is unknown, and labels may be missing. A new episode may
-// have reset a simulator.
+// check compares the z of a tick. After a gap the last z is unknown, and labels may be missing. A
+// new episode may have reset a simulator.
 func (e *exploration) check(t *controller.Tick, gap bool, c *comparison) {
 	if gap || t.Flags.Has(controller.FlagEpisodeStart) {
 		e.last = nil

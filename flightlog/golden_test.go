@@ -11,10 +11,10 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// TestReplay_ReadsStableFormatsBitForBit replays runs of the rover that earlier programs recorded: with the presets
-// paper (ucb, lockstep) and person (lockstep), with every kind of label while the robot holds still, with a stop, a
-// reset and a disarmament, with start and rest poses (all three in real time), and with the appraisal of the task
-// (thompson, lockstep).
+// TestReplay_ReadsStableFormatsBitForBit replays runs of the rover that earlier programs recorded:
+// with the presets paper (ucb, lockstep) and person (lockstep), with every kind of label while the
+// robot holds still, with a stop, a reset and a disarmament, with start and rest poses (all three
+// in real time), and with the appraisal of the task (thompson, lockstep).
 func TestReplay_ReadsStableFormatsBitForBit(t *testing.T) {
 	for _, log := range []struct {
 		name          string

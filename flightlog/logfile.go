@@ -16,8 +16,9 @@ type file interface {
 	WriteAt(p []byte, off int64) (int, error)
 	Sync() error
 	Close() error
-	// Intact cuts the file to a size. It returns an error that wraps ErrLost if the file is shorter, if it is
-	// no longer at its path, or if other bytes than tail are in front of the offset at.
+	// Intact cuts the file to a size. It returns an error that wraps ErrLost if the file is
+	// shorter, if it is no longer at its path, or if other bytes than tail are in front of the
+	// offset at.
 	Intact(at int64, tail string, size int64) error
 }
 
@@ -28,7 +29,8 @@ type extent struct {
 	tail string // its last bytes, at most maxTail
 }
 
-// maxTail is the length of an extent's tail. A file that was truncated and extended has zeros there.
+// maxTail is the length of an extent's tail. A file that was truncated and extended has zeros
+// there.
 const maxTail = 64
 
 // with returns the extent of a file after p was appended.

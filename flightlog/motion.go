@@ -7,7 +7,8 @@ import (
 	"optibfm/hal"
 )
 
-// motion checks that the commands on the way to a start or rest pose keep the rate limits of the channels.
+// motion checks that the commands on the way to a start or rest pose keep the rate limits of the
+// channels.
 type motion struct {
 	channels []hal.Channel // none in logs without a description of the robot
 	step     []float64     // largest change in a period; 0: no limit
@@ -23,8 +24,8 @@ func newMotion(spec hal.Spec) *motion {
 	return m
 }
 
-// check compares the commands of a tick with those of the tick before. A stop commands the failsafe output. After a
-// bad observation the motion may begin again, at a measured position.
+// check compares the commands of a tick with those of the tick before. A stop commands the failsafe
+// output. After a bad observation the motion may begin again, at a measured position.
 func (m *motion) check(t *controller.Tick, gap bool, c *comparison) {
 	moves := t.ToPose() && !t.Flags.Has(controller.FlagStopped)
 	for i := range m.channels {

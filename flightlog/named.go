@@ -12,9 +12,9 @@ import (
 	"optibfm/hal"
 )
 
-// Programs for plots show the names of fields. Therefore the schema of TopicTick in a file has two fields that
-// flightlog.proto does not have: messages with one field for each channel of the robot, named after it. A reader with
-// flightlog.proto skips them.
+// Programs for plots show the names of fields. Therefore the schema of TopicTick in a file has two
+// fields that flightlog.proto does not have: messages with one field for each channel of the robot,
+// named after it. A reader with flightlog.proto skips them.
 const (
 	observedField  = 50 // as obs
 	commandedField = 51 // as action
@@ -66,8 +66,8 @@ func messageOf(name string, channels []hal.Channel) *descriptorpb.DescriptorProt
 	return m
 }
 
-// fieldName returns a name that protocol buffers accept, and notes it in taken. Names that differ only in underscores
-// and capitals would have the same name in JSON.
+// fieldName returns a name that protocol buffers accept, and notes it in taken. Names that differ
+// only in underscores and capitals would have the same name in JSON.
 func fieldName(channel string, i int, taken map[string]bool) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -90,8 +90,8 @@ func fieldName(channel string, i int, taken map[string]bool) string {
 
 func fieldKey(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
-// fieldNumber returns the number of the field of a channel. A tick has up to 1024 channels of a kind; protocol buffers
-// reserve numbers from 19000 on.
+// fieldNumber returns the number of the field of a channel. A tick has up to 1024 channels of a
+// kind; protocol buffers reserve numbers from 19000 on.
 func fieldNumber(i int) protowire.Number { return protowire.Number(i + 1) }
 
 // append appends the fields to an encoded tick.

@@ -39,8 +39,8 @@ var namesOfObs = []string{
 	"hip_angle_channel6",
 }
 
-// publicTicks calls visit with the ticks that the MCAP library reads from a file, which may be cut, and the messages
-// that its schema describes. It returns their number.
+// publicTicks calls visit with the ticks that the MCAP library reads from a file, which may be cut,
+// and the messages that its schema describes. It returns their number.
 func publicTicks(t *testing.T, file []byte, visit func(number int, data []byte, m protoreflect.Message)) (n int) {
 	t.Helper()
 	schemas, channels := map[uint16]*mcap.Schema{}, map[uint16]*mcap.Channel{}

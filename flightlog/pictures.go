@@ -32,15 +32,15 @@ const (
 	picturesBacklog = 2 << 20
 )
 
-// leastFree is the least free space in bytes for pictures, whatever Limits.MinFree: the last bytes of a
-// disk are for labels.
+// leastFree is the least free space in bytes for pictures, whatever Limits.MinFree: the last bytes
+// of a disk are for labels.
 const leastFree = 50e6
 
 // keyPicturesOf in Metadata.Extra is the name of the log that a file of pictures belongs to.
 const keyPicturesOf = "pictures_of"
 
-// keySynchronised in Metadata.Extra: the wall clock was synchronised when the file of pictures began, so that
-// its age is known.
+// keySynchronised in Metadata.Extra: the wall clock was synchronised when the file of pictures
+// began, so that its age is known.
 const keySynchronised = "clock_synchronised"
 
 // Picture is a picture of the robot.
@@ -75,8 +75,8 @@ type PictureWriter struct {
 	begun time.Time
 }
 
-// Pictures returns a writer of the pictures of a log. It pauses while the disk has less than minFree
-// bytes.
+// Pictures returns a writer of the pictures of a log. It pauses while the disk has less than
+// minFree bytes.
 func (w *Writer) Pictures(minFree int64) *PictureWriter {
 	meta := w.meta
 	meta.Extra = map[string]string{keyPicturesOf: filepath.Base(w.path)}

@@ -37,8 +37,8 @@ var (
 	ErrVersion = errors.New("the log has an unsupported version")
 	// ErrDamaged is wrapped by every DamageError.
 	ErrDamaged = errors.New("the log is damaged")
-	// ErrUnverifiable is returned by Verify for a log that lacks what a replay needs, because of damage.
-	// Its records are readable.
+	// ErrUnverifiable is returned by Verify for a log that lacks what a replay needs, because of
+	// damage. Its records are readable.
 	ErrUnverifiable = errors.New("nothing in the log can be verified")
 )
 
@@ -87,9 +87,9 @@ type Record struct {
 	data    []byte // the encoded message
 }
 
-// Limits of lengths in a file, above those that a Writer writes. They bound the memory that a small file can
-// take: compressed data unpack to 30,000 times their length, an empty message inside another becomes
-// 200 bytes.
+// Limits of lengths in a file, above those that a Writer writes. They bound the memory that a small
+// file can take: compressed data unpack to 30,000 times their length, an empty message inside
+// another becomes 200 bytes.
 const (
 	maxRecord     = 96 << 20 // bytes of a record
 	maxBody       = 16 << 20 // bytes of an unpacked chunk without a snapshot
@@ -320,7 +320,7 @@ func (r *Reader) inferMetadata() {
 	}
 }
 
-// Unverifiable returns why no tick can be verified, nil if ticks can.
+// Unverifiable returns the reason why no tick can be verified, nil if ticks can.
 func (r *Reader) Unverifiable() error {
 	if r.lacks == nil {
 		return nil

@@ -345,8 +345,8 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 	c.near("dgap", t.DGap, posterior.DGap(normSq, p.learner.LabelWeight()))
 }
 
-// settle repeats the revision of a label's weight. After a gap the replay does not have all labels that the
-// robot had, and follows the log.
+// settle repeats the revision of a label's weight. After a gap the replay does not have all labels
+// that the robot had, and follows the log.
 func (p *replay) settle(t *controller.Tick, c *comparison) {
 	own, err := p.learner.Resettle(t.Index, t.Revised)
 	if err != nil && p.synced {
@@ -362,8 +362,8 @@ func (p *replay) settle(t *controller.Tick, c *comparison) {
 	c.bits("zero", t.Zero, p.learner.Zero())
 }
 
-// judge decides again whether the task is learnt. After a gap the replay does not know all labels that the
-// robot had, and follows the log.
+// judge decides again whether the task is learnt. After a gap the replay does not know all labels
+// that the robot had, and follows the log.
 func (p *replay) judge(t *controller.Tick, gap bool, c *comparison) {
 	if len(p.missing) == 0 && t.Predicted != p.learner.Predicted() {
 		c.note("predicted", fmt.Sprint(t.Predicted), fmt.Sprint(p.learner.Predicted()))
@@ -420,8 +420,8 @@ func keeps(l *controller.AppliedLabel) bool {
 	return l.Kind == rewardsrc.Keep && l.Outcome == controller.Applied
 }
 
-// switchTask repeats a switch of the task before t. It replaces all that the learner has, so missing ticks
-// before it no longer matter.
+// switchTask repeats a switch of the task before t. It replaces all that the learner has, so
+// missing ticks before it no longer matter.
 func (p *replay) switchTask(t *controller.Tick) error {
 	if !t.Flags.Has(controller.FlagSwitched) {
 		return nil
@@ -438,8 +438,8 @@ func (p *replay) switchTask(t *controller.Tick) error {
 	return p.restore(s, t.Index)
 }
 
-// forgetTask repeats that the robot began a task again after the tick before. After a gap the replay
-// does not know the labels that the robot kept.
+// forgetTask repeats that the robot began a task again after the tick before. After a gap the
+// replay does not know the labels that the robot kept.
 func (p *replay) forgetTask(t *controller.Tick) {
 	changed := p.before.Has(controller.FlagChanged)
 	p.before = t.Flags
@@ -484,8 +484,8 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 	c.bits(field+"weight", logged.Weight, own.Weight)
 }
 
-// followReaction compares what the labels showed about the operator's reaction. After a gap the replay follows the
-// log.
+// followReaction compares what the labels showed about the operator's reaction. After a gap the
+// replay follows the log.
 func (p *replay) followReaction(t *controller.Tick, c *comparison) {
 	if len(p.result.Gaps) > 0 {
 		p.learner.ResumeReaction(t.Reaction)

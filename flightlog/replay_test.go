@@ -170,7 +170,8 @@ func TestVerify_LosesAKeptTaskAfterAGapUntilTheNextSnapshot(t *testing.T) {
 	sameVector(t, result.Z, z, 0)
 }
 
-// The robot begins the task again in a missing tick: the snapshot after that has the new belief already.
+// The robot begins the task again in a missing tick: the snapshot after that has the new belief
+// already.
 func TestVerify_BeginsATaskAgainOnlyOnceAcrossAGap(t *testing.T) {
 	cfg := flightlogtest.Config()
 	cfg.Gate.Relearn, cfg.Sigma = true, 0.3

@@ -16,9 +16,8 @@ import (
 	"optibfm/internal/safefile"
 )
 
-// ErrNoRoom is returned by MakeRoom if the disk stays too full.
-var ErrNoRoom = errors.New("the disk is too full for a run; " +
-	"copy the logs and run `optibfm log release`, or delete other files")
+// ErrNoRoom means that MakeRoom cannot free enough disk space.
+var ErrNoRoom = errors.New("disk too full for a run")
 
 // Limits bound the disk space of logs and their pictures.
 type Limits struct {
@@ -51,16 +50,16 @@ type Room struct {
 	Free     int64    // free bytes on the disk, if MinFree is set
 }
 
-// MakeRoom removes pictures from a folder that are too old. Their age is known only if the wall
-// clock is synchronised, and was when they were recorded: a computer without a battery begins in
-// the past. If the other limits do not hold, MakeRoom removes further pictures and then marked
-// logs, the oldest first, until they do. MarkReplayed marks: `optibfm replay` calls it for a verified
-// log without labels of a person, `optibfm log release` for any. MakeRoom removes no other log,
-// because its labels may exist nowhere else, and no file that a Writer has open.
+// MakeRoom removes outdated pictures from a folder. Their age is known only if the wall clock is
+// synchronised now and was synchronised at recording: a computer without a battery begins in the
+// past. If the other limits do not hold, MakeRoom removes further pictures and then marked
+// logs, the oldest first, until they do. MarkReplayed marks: `optibfm replay` calls it for a
+// verified log without labels of a person, `optibfm log release` for any. MakeRoom removes no other
+// log, because its labels may exist nowhere else, and no file that a Writer has open.
 //
 // MakeRoom removes a log only if that meets the limit. If Keep cannot be met, it removes
 // pictures and returns no error; compare Room.Held. If MinFree cannot be met, it removes
-// nothing for it and returns ErrNoRoom. A missing folder counts as empty.
+// only outdated pictures and returns ErrNoRoom. A missing folder counts as empty.
 func MakeRoom(dir string, l Limits) (Room, error) {
 	if l.Free == nil {
 		l.Free = FreeBytes
@@ -70,14 +69,14 @@ func MakeRoom(dir string, l Limits) (Room, error) {
 	}
 	logs, err := listLogs(dir)
 	if err != nil {
-		return Room{}, fmt.Errorf("flightlog.MakeRoom: %w", err)
+		return Room{}, fmt.Errorf("flightlog: %w", err)
 	}
 	var room Room
 	for _, log := range logs {
 		room.Held += log.size
 	}
 	if err := room.make(dir, logs, l); err != nil {
-		return room, fmt.Errorf("flightlog.MakeRoom %s: %w", dir, err)
+		return room, fmt.Errorf("flightlog: %s: %w", dir, err)
 	}
 	return room, nil
 }
@@ -128,7 +127,8 @@ func (room *Room) make(dir string, logs []logFile, l Limits) error {
 }
 
 func (l *Limits) noRoom(room *Room) error {
-	return fmt.Errorf("%w (%.2f GB free, minimum %.2f GB)", ErrNoRoom, gigabytes(room.Free), gigabytes(l.MinFree))
+	return fmt.Errorf("%w (%.2f GB free, minimum %.2f GB); copy the logs and run `optibfm log release`, "+
+		"or delete other files", ErrNoRoom, gigabytes(room.Free), gigabytes(l.MinFree))
 }
 
 // remove removes a file if wanted, and counts it.
@@ -199,7 +199,10 @@ func (l *logFile) remove() (removed bool, err error) {
 // lock takes the lock of a log. Closing the descriptor releases it.
 func lock(f *os.File) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("another process has locked the log: %w", err)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return fmt.Errorf("another process has locked the log: %w", err)
+		}
+		return fmt.Errorf("flock: %w", err)
 	}
 	return nil
 }
@@ -221,8 +224,8 @@ type logFile struct {
 	changed  time.Time
 }
 
-// turn returns when it is the file's turn to be removed: pictures first.
-func (l *logFile) turn() int {
+// removalRank is smaller for files that are removed first: pictures.
+func (l *logFile) removalRank() int {
 	if l.pictures {
 		return 0
 	}
@@ -242,7 +245,8 @@ func listLogs(dir string) ([]logFile, error) {
 		}
 	}
 	slices.SortFunc(logs, func(a, b logFile) int {
-		return cmp.Or(cmp.Compare(a.turn(), b.turn()), a.changed.Compare(b.changed), cmp.Compare(a.path, b.path))
+		return cmp.Or(cmp.Compare(a.removalRank(), b.removalRank()), a.changed.Compare(b.changed),
+			cmp.Compare(a.path, b.path))
 	})
 	return logs, nil
 }
@@ -254,14 +258,14 @@ func escapeGlob(path string) string {
 // markPath returns the path of the file that marks a log as removable.
 func markPath(path string) string { return path + ".replayed" }
 
-// markText returns the content of the mark. It holds the size of the log, and counts only for a log of
-// that size. Marks of earlier programs do not count: they marked logs with a person's labels unasked.
+// markText returns the content of the mark: the size of the log. A mark of another size does not
+// count.
 func markText(info os.FileInfo) string {
 	return strconv.FormatInt(info.Size(), 10) + " bytes, removable\n"
 }
 
-// MarkReplayed marks a log, so that MakeRoom may remove it. Call it when the log was replayed and has
-// no labels of a person, or when the operator released it.
+// MarkReplayed marks a log, so that MakeRoom may remove it. Call it when the log was replayed and
+// has no labels of a person, or when the operator released it.
 func MarkReplayed(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -98,8 +98,8 @@ const (
 	OrphanedEvent = "host: the control process died" // which recorded no fault
 )
 
-// addEvent also counts a stop that ended the run outside of a tick, such as by a silent host, missed ticks or the
-// watchdog: no tick has its fault.
+// addEvent also counts a stop that ended the run outside of a tick, such as by a silent host,
+// missed ticks or the watchdog: no tick has its fault.
 func (s *tally) addEvent(e *Event) {
 	switch e.Level {
 	case Warn:

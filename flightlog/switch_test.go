@@ -13,7 +13,8 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// switched returns a run that switches to a saved task, with a periodic snapshot before the tick of the switch.
+// switched returns a run that switches to a saved task, with a periodic snapshot before the tick of
+// the switch.
 func switched() simulation {
 	cfg := flightlogtest.Config()
 	cfg.Gate.StopWhenLearnt = true

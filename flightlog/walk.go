@@ -27,9 +27,9 @@ var firstRecord = int64(len(mcap.Magic))
 
 // walker finds the parts of a log, its damage and its cut.
 //
-// The checksums in the footer and the data end record of a closed log cover every byte. If they agree, the walker
-// reads only the leads of the records. Otherwise it reads until a checksum, a message index or a sequence number
-// is wrong, and continues at the next whole chunk.
+// The checksums in the footer and the data end record of a closed log cover every byte. If they
+// agree, the walker reads only the leads of the records. Otherwise it reads until a checksum, a
+// message index or a sequence number is wrong, and continues at the next whole chunk.
 type walker struct {
 	*Reader
 	closed  bool  // the file ends like a closed log
@@ -121,7 +121,8 @@ func (w *walker) readFooter() error {
 	return err
 }
 
-// agrees compares a part of the file with the checksum at the end of a record. Other programs write 0 for none.
+// agrees compares a part of the file with the checksum at the end of a record. Other programs write
+// 0 for none.
 func (w *walker) agrees(what string, from, to int64, record []byte) error {
 	sum := binary.LittleEndian.Uint32(record[len(record)-4:])
 	if sum == 0 && !w.ours {
@@ -177,8 +178,8 @@ func damaged(format string, args ...any) error {
 	return &DamageError{Err: fmt.Errorf(format, args...)}
 }
 
-// record reads the record at an offset and returns the offset after it. An error other than a DamageError is of the
-// disk.
+// record reads the record at an offset and returns the offset after it. An error other than a
+// DamageError is of the disk.
 func (w *walker) record(at int64) (next int64, err error) {
 	op, length, err := w.lead(at)
 	if err != nil {
@@ -230,7 +231,8 @@ func (w *walker) record(at int64) (next int64, err error) {
 // add adds a chunk or a message to the parts.
 func (w *walker) add(p part) { w.parts, w.sound, w.summary = append(w.parts, p), p.end(), 0 }
 
-// dataEnd compares the data section with its checksum. Without an offset in next the record is damaged.
+// dataEnd compares the data section with its checksum. Without an offset in next the record is
+// damaged.
 func (w *walker) dataEnd(p part) (next int64, err error) {
 	next = p.offset + dataEndLength
 	end, err := w.bytes(p.offset, min(next, w.size))
@@ -326,7 +328,8 @@ func (w *walker) chunk(p part) (next int64, err error) {
 	return w.sound, nil
 }
 
-// order adds a chunk to the parts unless its messages were read before. Sequence numbers show missing messages.
+// order adds a chunk to the parts unless its messages were read before. Sequence numbers show
+// missing messages.
 func (w *walker) order(p part, c *content) {
 	if w.seen[c.first] {
 		w.damage(p.offset, p.end(), errors.New("a block of the file occurs twice"))
@@ -391,7 +394,8 @@ func firstOf(body []byte) (op mcap.OpCode, record []byte, ok bool) {
 	return mcap.OpCode(body[0]), body[recordLead : recordLead+length], true
 }
 
-// skip records that the record at an offset is damaged or cut off, and returns the offset at which the walk continues.
+// skip records that the record at an offset is damaged or cut off, and returns the offset at which
+// the walk continues.
 func (w *walker) skip(at int64, cause error) (next int64, err error) {
 	var damage *DamageError
 	if !errors.As(cause, &damage) {
@@ -451,8 +455,8 @@ func (w *walker) findChunk(from int64) (at int64, err error) {
 // are a cut. Other unreadable bytes are damage: those before a readable chunk, in a
 // closed log, or in a complete record.
 
-// torn reports whether the rest of the file from an offset on is a cut. Otherwise than at the beginning of a record,
-// only zeros are.
+// torn reports whether the rest of the file from an offset on is a cut. Otherwise than at the
+// beginning of a record, only zeros are.
 func (w *walker) torn(at int64, record bool) (bool, error) {
 	end, err := w.endOfContent(at)
 	if err != nil || end == at || !record {

@@ -357,8 +357,8 @@ func (w *Writer) WriteTiming(t Timing) error {
 	return w.write(timingChannel, t.At, timingMessage(&t))
 }
 
-// WriteSnapshot adds a belief. It does not keep the state. A replay starts at a snapshot, and resumes at one after
-// dropped ticks.
+// WriteSnapshot adds a belief. It does not keep the state. A replay starts at a snapshot, and
+// resumes at one after dropped ticks.
 func (w *Writer) WriteSnapshot(s Snapshot) error {
 	return w.write(snapshotChannel, w.newest, snapshotMessage(&s))
 }
@@ -495,7 +495,8 @@ func (w *Writer) append() error {
 	w.extent = before.with(p)
 	w.dirty = true
 	w.out.buf.Reset()
-	// The write extends a file that was truncated just before it. Then the bytes in front of it are 0.
+	// The write extends a file that was truncated just before it. Then the bytes in front of it are
+	// 0.
 	if err := w.noteLoss(w.file.Intact(before.size, before.tail, w.size)); err != nil {
 		w.cutBack(before)
 		return err

@@ -176,12 +176,12 @@ type Measured struct {
 }
 
 // IsPosition reports whether an action channel commands a position: it is measured, or its unit is
-// one of a position. A position that begins elsewhere than the actuator is makes it leap; a speed,
+// one of a position. A position that begins elsewhere than the actuator is makes it jump; a speed,
 // a torque or a duty cycle does not.
 func (c *Channel) IsPosition() bool { return c.Measured.Obs != "" || isPositionUnit(c.Unit) }
 
 // Nearest returns the command of an action channel that is nearest to a measured position x. ok is
-// false if x is farther outside the limits than MaxRate allows in a period: that command is a leap.
+// false if x is farther outside the limits than MaxRate allows in a period: that command is a jump.
 func (c *Channel) Nearest(x float64, period time.Duration) (command float64, ok bool) {
 	const rounding = 1e-6 // of a float32, as a share of the range
 	command = min(max(x, c.Min), c.Max)

@@ -2,7 +2,7 @@ package posterior
 
 import "math"
 
-// Surprise returns how much a label contradicts the belief before it,
+// Surprise returns the degree to which a label contradicts the belief before it,
 //
 //	u = (r - φᵀẑ) / √(1 + w‖φ‖²)   (norm in V⁻¹)
 //

@@ -89,7 +89,7 @@ func createThreads(n int) {
 	ended.Wait()
 }
 
-// demotions returns how often the threads lost the priority.
+// demotions returns the number of times that the threads lost the priority.
 func (c *companions) demotions() uint64 {
 	if c == nil {
 		return 0
@@ -97,7 +97,7 @@ func (c *companions) demotions() uint64 {
 	return c.demoted.Load()
 }
 
-// err returns why the newest look could not change the priority of a thread.
+// err returns the reason why the newest look could not change the priority of a thread.
 func (c *companions) err() error {
 	if c == nil {
 		return nil

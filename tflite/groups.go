@@ -105,8 +105,8 @@ func (a Architecture) actorWidth() int {
 // elementSpan is a range of an observation's elements.
 type elementSpan struct{ from, to int }
 
-// spans returns where a network's groups lie in an observation, in the order of the network's
-// input.
+// spans returns the positions of a network's groups in an observation, in the order of the
+// network's input.
 func (a Architecture) spans(inputs []string) []elementSpan {
 	var all []elementSpan
 	for _, name := range inputs {

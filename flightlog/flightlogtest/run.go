@@ -13,8 +13,8 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// Run is a run of the learner and the gate on random features, as the agent makes it. The operator answers
-// requests late, presses without a request and sometimes undoes a press.
+// Run is a run of the learner and the gate on random features, as the agent makes it. The operator
+// answers requests late, presses without a request and sometimes undoes a press.
 type Run struct {
 	Config   controller.Config
 	Latent   int // dimensions
@@ -41,8 +41,8 @@ type Log interface {
 	WriteTick(t *controller.Tick) error
 	WriteLabel(l rewardsrc.Label) error
 	WriteRequest(r rewardsrc.Request) error
-	// WriteLearner writes a snapshot of a learner, before the tick next; task is the name of a saved task to
-	// which the run switches, or empty.
+	// WriteLearner writes a snapshot of a learner, before the tick next; task is the name of a
+	// saved task to which the run switches, or empty.
 	WriteLearner(next uint64, l *controller.Learner, task string) error
 }
 
@@ -53,8 +53,8 @@ func Config() controller.Config {
 	return cfg
 }
 
-// Write writes the run and returns ẑ at its end. tick returns the tick of an index, whose observation, action
-// and times are used.
+// Write writes the run and returns ẑ at its end. tick returns the tick of an index, whose
+// observation, action and times are used.
 func (s Run) Write(t testing.TB, log Log, tick func(index uint64) *controller.Tick) (z []float64) {
 	t.Helper()
 	learner, err := controller.NewLearner(s.Config, s.Latent, s.Period)

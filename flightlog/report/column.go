@@ -25,7 +25,7 @@ func (x number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(x))
 }
 
-// bucket returns how many ticks share a point of a column of n ticks with at most
+// bucket returns the number of ticks that share a point of a column of n ticks with at most
 // limit values.
 func bucket(n, limit int) int {
 	if n <= limit {

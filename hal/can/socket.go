@@ -141,7 +141,7 @@ func (s *Socket) Reopen() error {
 // until end is called. See [monotonic.Waiter.Interrupt].
 func (s *Socket) Interrupt(ctx context.Context) (end func()) { return s.waiter.Interrupt(ctx) }
 
-// usable returns why the socket cannot be used.
+// usable returns the reason why the socket cannot be used.
 func (s *Socket) usable() error {
 	if s.lost {
 		return s.errLost

@@ -86,25 +86,25 @@ func TestAgent_ArmsEveryDriverWhereItsActuatorIs(t *testing.T) {
 	for _, c := range joints {
 		t.Run(c.name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(11, 7))
-			worst, leap, largest := 0.0, 0.0, 0.0
+			worst, jump, largest := 0.0, 0.0, 0.0
 			for range poses {
 				pose := range_ * (2*random.Float64() - 1)
 				t.Run(fmt.Sprintf("%.3f", pose), func(t *testing.T) { // releases the devices
 					j := c.open(t, pose)
 					j.resolution, j.holds = c.resolution, c.holds
 					first, change := armAndFollow(t, j, pose, ticks)
-					if off := math.Abs(first - pose); off > leap {
-						worst, leap = first, off
+					if off := math.Abs(first - pose); off > jump {
+						worst, jump = first, off
 					}
 					largest = max(largest, change)
 				})
 			}
 			t.Logf("%s: first goal at most %.4f rad from the joint (%.3f); largest change in a period %.4f rad",
-				c.name, leap, worst, largest)
+				c.name, jump, worst, largest)
 			limit := armingRate*armingPeriod.Seconds() + 1.5*c.resolution
-			if leap > limit || largest > limit {
+			if jump > limit || largest > limit {
 				t.Errorf("a first goal is %.4f rad from the joint, a later one changes by %.4f, the limit is %.4f",
-					leap, largest, limit)
+					jump, largest, limit)
 			}
 		})
 	}

@@ -348,7 +348,7 @@ func (d *device) write(outputs []float64) error {
 
 // Arm reads the measured positions. It writes them, and the disarmed outputs of other actions, and
 // arms the devices. A hal.FailsafeHolder has its failsafe outputs until it is armed. After a
-// failure Arm relaxes the devices that can go limp, because their failsafe output could be a leap,
+// failure Arm relaxes the devices that can go limp, because their failsafe output could be a jump,
 // and then halts all of them.
 func (r *Robot) Arm() error {
 	r.cut.Store(false)

@@ -101,7 +101,8 @@ func (a *Adapter) Set(levels byte) {
 	a.input = levels
 }
 
-// Reads returns how often the driver has read the levels. It polls lines with edge events.
+// Reads returns the number of times that the driver has read the levels. It polls lines with edge
+// events.
 func (a *Adapter) Reads() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

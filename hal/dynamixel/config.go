@@ -103,7 +103,7 @@ func (c Config) Outputs() []hal.Signal {
 // Deadman returns the silence after which the servos stop; 0: they do not stop.
 func (c Config) Deadman() time.Duration { return servobus.Milliseconds(c.DeadmanMs) }
 
-// Place returns where the device is. Two devices cannot have the same place.
+// Place returns the place of the device. Two devices cannot have the same place.
 func (c Config) Place() string { return c.Port.Path }
 
 func (s Servo) inputs(current bool) []hal.Signal {

@@ -73,7 +73,7 @@ func (c Config) Outputs() []hal.Signal {
 	return signals
 }
 
-// Place returns where the device is. Two devices cannot have the same place.
+// Place returns the place of the device. Two devices cannot have the same place.
 func (c Config) Place() string { return c.Port.Path }
 
 func (s Servo) mode() string {

@@ -191,9 +191,9 @@ func (e *Estimator) correct(loads []float64, down Vector, depth float64, support
 	e.height += float64(heightGain * min(contacts, 1) * (heights/contacts - e.height))
 }
 
-// touches returns how much a link touches the floor, from 0 to 1: a foot as it is loaded, or, if
-// nothing measures that, as it is near the lowest point of a robot that does not fly; other links,
-// and feet that feel nothing, for the share of the weight that is left.
+// touches returns the degree to which a link touches the floor, from 0 to 1: a foot as it is
+// loaded, or, if nothing measures that, as it is near the lowest point of a robot that does not
+// fly; other links, and feet that feel nothing, for the share of the weight that is left.
 func (e *Estimator) touches(link int, loads []float64, depth, unfelt float64, supported bool) float64 {
 	above := depth - e.kinematics.lowest[link].depth
 	if e.kinematics.lowest[link].point < 0 {

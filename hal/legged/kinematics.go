@@ -98,8 +98,9 @@ func (k *Kinematics) Update(position, velocity []float64, spin Vector) {
 	}
 }
 
-// Depth returns how far the lowest point of the robot is below the base's origin, m: the height of
-// the base if the robot touches a level floor. down is the unit direction of gravity in the base.
+// Depth returns the distance of the lowest point of the robot below the base's origin, m: the
+// height of the base if the robot touches a level floor. down is the unit direction of gravity in
+// the base.
 func (k *Kinematics) Depth(down Vector) float64 {
 	for i := range k.lowest {
 		k.lowest[i] = lowest{-1, math.Inf(-1)}

@@ -89,7 +89,7 @@ func (c Config) Outputs() []hal.Signal { return signals(c.DeclaredOutputs) }
 // Deadman returns the silence after which the firmware halts.
 func (c Config) Deadman() time.Duration { return orDefault(c.DeadmanMs, defaultDeadman) }
 
-// Place returns where the device is. Two devices cannot have the same place.
+// Place returns the place of the device. Two devices cannot have the same place.
 func (c Config) Place() string { return c.Port.Path }
 
 // Bounds returns the longest times of calls: Read does not wait, Write waits for room in the

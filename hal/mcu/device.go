@@ -330,8 +330,8 @@ func (d *Device) Faults() hal.Faults { return d.faults }
 // Lost returns the numbers of lost frames from the board and to it, by their sequence numbers.
 func (d *Device) Lost() (from, to uint64) { return d.lost, d.lostThere }
 
-// Cause returns why the firmware is halted, according to its newest message (PROTOCOL.md); 0 while
-// it is armed.
+// Cause returns the reason why the firmware is halted, according to its newest message
+// (PROTOCOL.md); 0 while it is armed.
 func (d *Device) Cause() byte { return d.status.cause }
 
 // Deadman implements hal.Guarded. The firmware has confirmed it.

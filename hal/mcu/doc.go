@@ -11,9 +11,9 @@
 //
 // Write sends one command frame, which contains the deadman time. The firmware enforces it, and
 // each sample reports the deadman in force: Write fails with hal.ErrDevice once a sample reports
-// that the firmware is not armed, and [Device.Cause] returns why. The firmware answers Arm and
-// Halt, which take at most two tries of Config.TimeoutMs. Write waits only for room in the kernel's
-// buffer, at most Config.TimeoutMs.
+// that the firmware is not armed, and [Device.Cause] returns the reason. The firmware answers
+// Arm and Halt, which take at most two tries of Config.TimeoutMs. Write waits only for room in the
+// kernel's buffer, at most Config.TimeoutMs.
 //
 // # Where motion begins
 //

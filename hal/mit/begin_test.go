@@ -60,8 +60,8 @@ func wantHeld(t *testing.T, motors *mittest.Motors, places map[int]float64) {
 		}
 		off := math.Abs(goal.Position-wanted.Position) + math.Abs(goal.Velocity) + math.Abs(goal.Torque) +
 			math.Abs(goal.Kp-wanted.Kp) + math.Abs(goal.Kd-wanted.Kd)
-		if !on || off > 0.12 || math.Abs(goal.Position-place) > 4e-4 || motors.Leaps(id) != 0 {
-			t.Errorf("motor %d at %.3f: on %v, %+v, %d leaps", id, place, on, goal, motors.Leaps(id))
+		if !on || off > 0.12 || math.Abs(goal.Position-place) > 4e-4 || motors.Jumps(id) != 0 {
+			t.Errorf("motor %d at %.3f: on %v, %+v, %d jumps", id, place, on, goal, motors.Jumps(id))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestDevice_ArmBeginsAtPresentPositionAfterRestart(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		motors := start(t, &c)
 		leaveMoving(t, c)
-		before := motors.Leaps(hip)
+		before := motors.Jumps(hip)
 		places := pose(motors, rand.New(rand.NewPCG(7, 11)))
 		d := open(t, c)
 		for id := 1; id <= 4; id++ {
@@ -108,8 +108,8 @@ func TestDevice_ArmBeginsAtPresentPositionAfterRestart(t *testing.T) {
 		}
 		tick(t, d)
 		fatal.If(t, d.Arm())
-		if motors.Leaps(hip) != before {
-			t.Errorf("%d leaps", motors.Leaps(hip)-before)
+		if motors.Jumps(hip) != before {
+			t.Errorf("%d jumps", motors.Jumps(hip)-before)
 		}
 		goal, on := motors.Goal(hip)
 		if !on || math.Abs(goal.Position-places[hip]) > 4e-4 {
@@ -125,14 +125,14 @@ func TestDevice_ArmBeginsAtFailsafeThatHaltHolds(t *testing.T) {
 		motors := start(t, &c)
 		d := open(t, c)
 		fatal.If(t, d.Arm(), d.Write(goals), d.Halt([]float64{1, 0, 0, 1, 0, 0}))
-		before := motors.Leaps(hip)
+		before := motors.Jumps(hip)
 		tick(t, d)
 		if goal, on := motors.Goal(hip); !on || math.Abs(goal.Position-1) > 1e-3 || goal.Kp < 99 {
 			t.Errorf("halted: %+v, on %v", goal, on)
 		}
 		fatal.If(t, d.Arm())
-		if goal, _ := motors.Goal(hip); math.Abs(goal.Position-1) > 1e-3 || motors.Leaps(hip) != before {
-			t.Errorf("armed: %+v, %d leaps", goal, motors.Leaps(hip)-before)
+		if goal, _ := motors.Goal(hip); math.Abs(goal.Position-1) > 1e-3 || motors.Jumps(hip) != before {
+			t.Errorf("armed: %+v, %d jumps", goal, motors.Jumps(hip)-before)
 		}
 	})
 }
@@ -205,8 +205,8 @@ func TestDevice_ArmRefusesPositionAtEndOfRange(t *testing.T) {
 				errtest.Contains(t, err, want, "at ", place)
 			}
 			for id := 1; id <= 4; id++ {
-				if _, on := motors.Goal(id); on || motors.Leaps(id) != 0 {
-					t.Errorf("at %v: motor %d: on %v, %d leaps", place, id, on, motors.Leaps(id))
+				if _, on := motors.Goal(id); on || motors.Jumps(id) != 0 {
+					t.Errorf("at %v: motor %d: on %v, %d jumps", place, id, on, motors.Jumps(id))
 				}
 			}
 		}
@@ -226,8 +226,8 @@ func TestDevice_ArmRefusesWithoutAnswerToEnter(t *testing.T) {
 		t.Error(err)
 	}
 	for id := 1; id <= 4; id++ {
-		if _, on := motors.Goal(id); on || motors.Leaps(id) != 0 {
-			t.Errorf("motor %d: on %v, %d leaps", id, on, motors.Leaps(id))
+		if _, on := motors.Goal(id); on || motors.Jumps(id) != 0 {
+			t.Errorf("motor %d: on %v, %d jumps", id, on, motors.Jumps(id))
 		}
 	}
 }
@@ -239,8 +239,8 @@ func TestDevice_RelaxLatchesUntilArm(t *testing.T) {
 		fatal.If(t, d.Arm(), d.Relax())
 		tick(t, d)
 		for id := 1; id <= 4; id++ {
-			if goal, on := motors.Goal(id); on || goal.Kp != 0 || motors.Leaps(id) != 0 {
-				t.Errorf("motor %d: on %v, %+v, %d leaps", id, on, goal, motors.Leaps(id))
+			if goal, on := motors.Goal(id); on || goal.Kp != 0 || motors.Jumps(id) != 0 {
+				t.Errorf("motor %d: on %v, %+v, %d jumps", id, on, goal, motors.Jumps(id))
 			}
 		}
 		motors.Mute(3, -1)
@@ -300,8 +300,8 @@ func TestDevice_ArmBeginsAtPresentPositionAfterInterfaceReturns(t *testing.T) {
 		places := pose(motors, rand.New(rand.NewPCG(7, 11)))
 		fatal.If(t, d.Arm())
 		for id, place := range places {
-			if goal, on := motors.Goal(id); !on || math.Abs(goal.Position-place) > 4e-4 || motors.Leaps(id) != 0 {
-				t.Errorf("motor %d at %v: on %v, %+v, %d leaps", id, place, on, goal, motors.Leaps(id))
+			if goal, on := motors.Goal(id); !on || math.Abs(goal.Position-place) > 4e-4 || motors.Jumps(id) != 0 {
+				t.Errorf("motor %d at %v: on %v, %+v, %d jumps", id, place, on, goal, motors.Jumps(id))
 			}
 		}
 	})

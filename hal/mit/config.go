@@ -129,7 +129,7 @@ func (c Config) Deadman() time.Duration {
 	return time.Duration(c.DeadmanMs * float64(time.Millisecond))
 }
 
-// Place returns where the device is. One device has all the motors of an interface.
+// Place returns the place of the device. One device has all the motors of an interface.
 func (c Config) Place() string { return c.Interface }
 
 func (m Motor) validate() error {

@@ -87,7 +87,7 @@ func (d *Device) exitMismatched() error {
 	return errors.Join(errs...)
 }
 
-// notFollowing returns why a motor does not hold its failsafe goal after a halt.
+// notFollowing returns the reason why a motor does not hold its failsafe goal after a halt.
 func (d *Device) notFollowing(m *motor) string {
 	switch {
 	case m.failed != nil:

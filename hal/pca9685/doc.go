@@ -27,7 +27,7 @@
 //
 // # Where motion begins
 //
-// The chip measures nothing: a servo leaps to its first pulses at full speed, wherever
+// The chip measures nothing: a servo jumps to its first pulses at full speed, wherever
 // it is, and no output has a hal.Signal.Measured. The first pulses are:
 //
 //	power-up of the chip  none; Write and Arm fail until the program starts again
@@ -38,7 +38,7 @@
 //	Halt                  "off": the failsafe for a moment, then none; "pulses": the failsafe
 //
 // The bus is opened only once. If the program dies, the pulses continue: see above.
-// Where a leap is dangerous, use servos that report their position, or bring the joints
+// Where a jump is dangerous, use servos that report their position, or bring the joints
 // to the disarmed pose by hand before Arm.
 //
 // # How a write is checked

@@ -91,7 +91,7 @@ func (p *Port) Recover() error {
 // end is called. See [monotonic.Waiter.Interrupt].
 func (p *Port) Interrupt(ctx context.Context) (end func()) { return p.waiter.Interrupt(ctx) }
 
-// usable returns why the port cannot be used.
+// usable returns the reason why the port cannot be used.
 func (p *Port) usable() error {
 	if p.lost {
 		return p.errLost

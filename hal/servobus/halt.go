@@ -21,7 +21,8 @@ type Halter interface {
 	// WriteGoal writes the goal to servo i, or with torqueOff switches its torque off. Servos do
 	// not answer it.
 	WriteGoal(i int, torqueOff bool) error
-	// Inactive returns why servo i, which answers, needs no goal, and "" where it may need one.
+	// Inactive returns the reason why servo i, which answers, needs no goal, and "" where it may
+	// need one.
 	Inactive(i int) (reason string)
 	// Verify reads back what WriteGoal wrote.
 	Verify(i int, torqueOff bool) error

@@ -10,12 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mark is a word of the segment that shows the death of a process. It is a robust futex: the
-// kernel changes it when the thread that holds it ends, for any reason. The others find a killed
-// process within a cycle, before the kernel has removed its memory and closed its pipes.
-//
-// Without robust futexes (qemu-user), only the silence of a process shows its death.
-
 // ownerDied is FUTEX_OWNER_DIED.
 const ownerDied = 0x40000000
 
@@ -27,9 +21,12 @@ type robustList struct {
 	entry   uintptr // the entry: next of the last one is the head
 }
 
-// hold marks a word with a thread that lives as long as this process, or until release.
+// hold marks a word of the segment with a thread that lives as long as this process, or until
+// release. The word is a robust futex: the kernel changes it when the thread ends, for any reason.
+// The others find a killed process within a cycle, before the kernel has removed its memory and
+// closed its pipes. Without robust futexes (qemu-user), only the heartbeat timeout shows a death.
 func hold(word *atomic.Uint64) (release func(), err error) {
-	held, over := make(chan error), make(chan struct{})
+	held, stop := make(chan error), make(chan struct{})
 	list := new(robustList) // outside the goroutine: its stack may move, and the kernel keeps the address
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -40,7 +37,7 @@ func hold(word *atomic.Uint64) (release func(), err error) {
 		word.Store(uint64(unix.Gettid()))
 		err := setRobustList(head)
 		if held <- err; err == nil {
-			<-over
+			<-stop
 			err = setRobustList(0) // the kernel must not follow memory that Go has freed
 		}
 		runtime.KeepAlive(list)
@@ -52,7 +49,7 @@ func hold(word *atomic.Uint64) (release func(), err error) {
 		word.Store(0)
 		return func() {}, fmt.Errorf("unitree: robust futex: %w", err)
 	}
-	return sync.OnceFunc(func() { close(over); ended.Wait() }), nil
+	return sync.OnceFunc(func() { close(stop); ended.Wait() }), nil
 }
 
 func setRobustList(head uintptr) error {
@@ -66,8 +63,8 @@ func setRobustList(head uintptr) error {
 // died reports whether the process that held a word has died.
 func died(word *atomic.Uint64) bool { return word.Load()&ownerDied != 0 }
 
-// During runs f as the process of a role, which must end after an error. The others then take it
-// for dead without waiting for its silence: the mark stays held until the kernel finds it.
+// During runs f as the process of a role. If f fails, the mark stays held and the process must end:
+// the kernel then marks it dead, and the others need not wait for the heartbeat timeout.
 func (s *Shared) During(role string, f func() error) error {
 	release := s.Hold(role)
 	err := f()
@@ -82,7 +79,7 @@ func (s *Shared) During(role string, f func() error) error {
 func (s *Shared) Hold(role string) (release func()) {
 	release, err := hold(s.mark(role))
 	if err != nil {
-		return func() {} // the silence of the process shows its death
+		return func() {} // the heartbeat timeout shows its death
 	}
 	return release
 }

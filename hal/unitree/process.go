@@ -123,7 +123,7 @@ func startWriter(program, role string, config []byte, segment *os.File) (*writer
 	return w, nil
 }
 
-// failure waits for a writer that ends unasked and returns why.
+// failure waits for a writer that ends unasked and returns the reason.
 func (w *writer) failure() error {
 	select {
 	case <-w.ended:

@@ -164,7 +164,7 @@ func (r *Robot) update() {
 // Spec describes the channels.
 func (r *Robot) Spec() hal.Spec { return r.spec }
 
-// noState returns why the robot has no good state.
+// noState returns the reason why the robot has no good state.
 func (r *Robot) noState() error {
 	switch fault := Fault(r.report.Fault); {
 	case !r.known:
@@ -249,7 +249,7 @@ func (r *Robot) Act(action []float32) error {
 	return r.goals.Err()
 }
 
-// check returns what is wrong with an armed robot or its writers.
+// check returns the fault of an armed robot or of its writers.
 func (r *Robot) check() error {
 	r.update()
 	now := r.now()

@@ -83,7 +83,7 @@ func New(hosts []string, now time.Time) (*Authority, error) {
 	return &Authority{root: root, issuer: issuer, key: key}, nil
 }
 
-// authorityTemplate returns what root and issuer have in common.
+// authorityTemplate returns the common fields of root and issuer.
 func authorityTemplate(hosts []string, now time.Time) *x509.Certificate {
 	t := &x509.Certificate{
 		SerialNumber: serial(), NotBefore: now.Add(-day), NotAfter: now.Add(Life),

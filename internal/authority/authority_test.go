@@ -51,7 +51,7 @@ func (a *Authority) certify(t testing.TB, at time.Time, hosts ...string) *tls.Ce
 	return cert
 }
 
-// verify returns why a device that trusts the root refuses a certificate.
+// verify returns the reason why a device that trusts the root refuses a certificate.
 func (a *Authority) verify(cert *tls.Certificate, host string, at time.Time) error {
 	roots, issuers := x509.NewCertPool(), x509.NewCertPool()
 	roots.AddCert(a.root)

@@ -93,7 +93,7 @@ func TestHalt_RefusesWhileAControlProcessHoldsTheRobot(t *testing.T) {
 		"safety.socket=" + r.socket, "robot.driver=bridge", "robot.bridge.mode=free",
 		"robot.bridge.address=" + r.robot.address, "loop.period_ms=20",
 	}, "--config", "robot").CombinedOutput()
-	for _, want := range []string{"a control process holds the robot", " stop --socket "} {
+	for _, want := range []string{"another process holds the robot", " stop --socket "} {
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v, no %q in %s", err, want, out)
 		}

@@ -18,8 +18,8 @@ import (
 	"optibfm/internal/taskstore"
 )
 
-// fastRover runs the rover in lockstep and returns its summary. It skips the test with -short, as with
-// the race detector: a lockstep run has one goroutine.
+// fastRover runs the rover in lockstep and returns its summary. It skips the test with -short, as
+// with the race detector: a lockstep run has one goroutine.
 func fastRover(t *testing.T, args ...string) (s summary.Summary) {
 	t.Helper()
 	if testing.Short() {

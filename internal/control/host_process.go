@@ -235,7 +235,7 @@ func (h *hostProcess) waitReady(ctx context.Context, l *ipc.ControlLink) error {
 	return nil
 }
 
-// finishTimeout returns how long the host may take to finish after a run that ended with err.
+// finishTimeout returns the time that the host has to finish after a run that ended with err.
 func finishTimeout(err error) time.Duration {
 	if errors.Is(err, errHostSilent) || errors.Is(err, errStuck) {
 		return hostAbortTimeout

@@ -103,7 +103,8 @@ func (m *commandMailbox) pass(a command, timeout time.Duration) error {
 	return nil
 }
 
-// catchPanic stops the robot after a panic of a goroutine beside the control thread, which defers it.
+// catchPanic stops the robot after a panic of a goroutine beside the control thread, which defers
+// it.
 func (m *commandMailbox) catchPanic() {
 	if value := recover(); value != nil {
 		m.notePanic(value)

@@ -541,7 +541,7 @@ func (h *Process) takeStop() {
 	}
 }
 
-// fault returns why the control process halted the robot.
+// fault returns the reason why the control process halted the robot.
 func (h *Process) fault() controller.Fault {
 	if code := h.Link.Ended.Load(); code > 1 {
 		return controller.Fault(code - 1)

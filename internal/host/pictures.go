@@ -119,7 +119,7 @@ func (r *pictureRecorder) fail(err error) {
 	}
 }
 
-// problem returns why the source delivers no pictures.
+// problem returns the reason why the source delivers no pictures.
 func (r *pictureRecorder) problem() error {
 	if text := r.from.Problem(); text != "" {
 		return errors.New(text)

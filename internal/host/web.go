@@ -69,8 +69,8 @@ func (h *Process) openWeb() error {
 	return nil
 }
 
-// tryPictures opens the source of pictures once and reports why it has none. Without it the source
-// is closed until a browser watches.
+// tryPictures opens the source of pictures once and reports the reason why it has none. Without it
+// the source is closed until a browser watches.
 func (h *Process) tryPictures(from web.Pictures) {
 	defer from.Watch()()
 	problem := ""
@@ -157,7 +157,7 @@ func (h *Process) reportFromWeb(level web.Level, text string) {
 	recorder.Offer(h.Planner.Events, e)
 }
 
-// ending returns why the run ended, for the browsers.
+// ending returns the reason why the run ended, for the browsers.
 func (h *Process) ending() web.Ending {
 	e := web.Ending{Failed: true, Keep: summary.SaveCommand(h.Session, h.Recorder.Statistics, h.logPath)}
 	switch {

@@ -58,8 +58,8 @@ func NewControlLink(segment *shm.Segment, shape controller.Shape) (*ControlLink,
 	return l, l.bindState()
 }
 
-// Record copies a tick to the ring and wakes the recorder. A full ring drops it. The control process
-// never reads it back: the host could have changed it.
+// Record copies a tick to the ring and wakes the recorder. A full ring drops it. The control
+// process never reads it back: the host could have changed it.
 func (l *ControlLink) Record(t *controller.Tick) error {
 	region, ok := l.ticks.Reserve()
 	if !ok {

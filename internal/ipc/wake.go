@@ -19,8 +19,8 @@ type Wake struct {
 }
 
 // Signal wakes the host's goroutine. It neither blocks nor allocates, for any value that the host
-// writes to the word. The system call does not release the goroutine's processor, so the Go scheduler cannot
-// delay a tick.
+// writes to the word. The system call does not release the goroutine's processor, so the Go
+// scheduler cannot delay a tick.
 func (w *Wake) Signal() {
 	w.word.Add(1)
 	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(w.word)), futexWake, 1)

@@ -59,7 +59,7 @@ func joinPath(path, key string) string {
 	return path + "." + key
 }
 
-// Problem returns what is wrong with a text or a number, "" if nothing is.
+// Problem returns the fault of a text or a number, "" if it has none.
 func (r Rule) Problem(v reflect.Value) string {
 	if v.Kind() == reflect.String {
 		if slices.Contains(r.Choices, v.String()) {

@@ -10,9 +10,9 @@
 //	obs, err := archive.Shaped("obs", -1, 24) // any number of rows of 24
 //	values, err := obs.Float32s()
 //
-// The format is described at https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
-// github.com/sbinet/npyio parses the arrays. This package protects it from damaged
-// and hostile files: it checks declared sizes before it allocates memory, limits that memory to a
-// multiple of the size of the file, verifies the checksum of every entry, and returns an error for
-// any damage.
+// The format is described at
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html. github.com/sbinet/npyio
+// parses the arrays. This package protects it from damaged and hostile files: it checks declared
+// sizes before it allocates memory, limits that memory to a multiple of the size of the file,
+// verifies the checksum of every entry, and returns an error for any damage.
 package npz

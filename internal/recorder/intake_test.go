@@ -64,7 +64,7 @@ func (i *intake) sense(flags controller.Flags) {
 	i.NoteTick(t)
 }
 
-// take takes the next label of the source and returns why it was refused.
+// take takes the next label of the source and returns the reason why it was refused.
 func (i *intake) take() error {
 	i.t.Helper()
 	var one [1]rewardsrc.Label

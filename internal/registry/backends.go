@@ -103,6 +103,6 @@ func AddSavedModels(s SavedModels) {
 	savedModels = s
 }
 
-// EvaluatorOfSavedModels returns what AddSavedModels registered. Without a registration, only
-// Missing is set.
+// EvaluatorOfSavedModels returns the evaluator that AddSavedModels registered. Without a
+// registration, only Missing is set.
 func EvaluatorOfSavedModels() SavedModels { return savedModels }

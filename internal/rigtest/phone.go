@@ -197,7 +197,7 @@ func (p *Phone) Press(kind string) (status string) {
 	return status
 }
 
-// ChangeTask sends a message about tasks and returns why it had no effect, "" if it had.
+// ChangeTask sends a message about tasks and returns the reason why it had no effect, "" if it had.
 func (p *Phone) ChangeTask(kind, name string) (refused string) {
 	p.t.Helper()
 	p.watch(fmt.Sprintf(`{"type":"task","kind":%q,"name":%q}`, kind, name), func(m message, _ func(string)) bool {

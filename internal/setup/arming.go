@@ -43,7 +43,7 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 			"it keeps moving when this computer dies; set deadman_ms if the driver has it, "+
 			"or cut supply or enable line with an external watchdog and name that here", parts))
 	}
-	if err := file.Rules(false).Unstartable(robot.Spec().Action); err != nil {
+	if err := file.Rules(false).CheckStart(robot.Spec().Action); err != nil {
 		wrong = append(wrong, fmt.Errorf("safety.start: this robot cannot be armed: %w", err))
 	}
 	if file.Loop.Posture == rtloop.Strict {
@@ -57,14 +57,14 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 
 // CheckStart checks safety.start and safety.rest of a configuration without opening the robot, if
 // its channels are known before. impossible is a pose that no run accepts, cannotArm a position
-// channel whose first command could be a leap.
+// channel whose first command could be a jump.
 func CheckStart(file configs.File) (impossible, cannotArm error) {
 	spec, known, err := specUnopened(file)
 	if err != nil || !known {
 		return err, nil
 	}
 	rules := file.Rules(Simulated(file.Robot) || file.Run.Shadow)
-	return rules.CheckPoses(spec), rules.Unstartable(spec.Action)
+	return rules.CheckPoses(spec), rules.CheckStart(spec.Action)
 }
 
 // CheckHostUser reports a host process with the rights of the control process of a physical robot:

@@ -118,7 +118,7 @@ func TestCanWaitForHost_OnlySimulatorsWithTheirOwnTime(t *testing.T) {
 	}
 }
 
-func TestCheckStart_FindsPosesAndLeapsBeforeTheRobotIsOpened(t *testing.T) {
+func TestCheckStart_FindsPosesAndJumpsBeforeTheRobotIsOpened(t *testing.T) {
 	rover := configs.Default()
 	rover.Safety.Start.Pose = map[string]float64{"left_weel": 0.1}
 	contains := func(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }
@@ -132,7 +132,7 @@ func TestCheckStart_FindsPosesAndLeapsBeforeTheRobotIsOpened(t *testing.T) {
 			c.Action[i].Unit = "rad" // hobby servos
 		}
 	})
-	if impossible, cannot := setup.CheckStart(arm); impossible != nil || !contains(cannot, "nothing measures") {
+	if impossible, cannot := setup.CheckStart(arm); impossible != nil || !contains(cannot, "no position sensor") {
 		t.Errorf("composite: %v, %v", impossible, cannot)
 	}
 	arm.Safety.Start.Unmeasured = controller.Accepted

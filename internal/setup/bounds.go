@@ -33,7 +33,7 @@ func CheckBounds(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// CompareBounds returns what is wrong with posture strict, and what is always an error.
+// CompareBounds returns the errors of posture strict, and those of any posture.
 func CompareBounds(b hal.Bounds, shares []hal.Share, file configs.File) (wrong []error, fatal error) {
 	period, watchdog := file.Loop.Period(), time.Duration(file.Loop.WatchdogMS*float64(time.Millisecond))
 	tick := b.Sense + b.Act

@@ -42,8 +42,8 @@ func SetFormerTasks(k *controller.Config, r configs.Run, m Model, start *tasksto
 	return unread
 }
 
-// within reports whether a belief has labels, all of them also in another belief. Unknown labels are
-// in none.
+// within reports whether a belief has labels, all of them also in another belief. Unknown labels
+// are in none.
 func within(b, of *taskstore.SavedBelief) bool {
 	return b != nil && of != nil && len(b.Sessions) > 0 && b.LabelSet().Within(of.LabelSet())
 }

@@ -18,7 +18,7 @@ type Session struct {
 // maxSessions is the largest number of sessions of a belief. Those of more are unknown.
 const maxSessions = 1024
 
-// checkSessions reports why a belief cannot have these sessions.
+// checkSessions reports the reason why a belief cannot have these sessions.
 func checkSessions(sessions []Session) error {
 	if len(sessions) > maxSessions {
 		return fmt.Errorf("%d sessions, at most %d", len(sessions), maxSessions)

@@ -89,7 +89,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// check reports why a task cannot be kept. It does not check the name.
+// check reports the reason why a task cannot be kept. It does not check the name.
 func (t Task) check() error {
 	if len(t.Note) > maxNote || !utf8.ValidString(t.Note) {
 		return fmt.Errorf("note: %d bytes; use up to %d bytes of text", len(t.Note), maxNote)

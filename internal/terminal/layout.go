@@ -405,7 +405,8 @@ func (s *screenDisplay) drawEvent(c *canvas, y int) {
 	}
 }
 
-// drawRequest shows why the robot does not move, whether a label is wanted, or why none is.
+// drawRequest shows the reason why the robot does not move, whether a label is wanted, or why none
+// is.
 func (s *screenDisplay) drawRequest(c *canvas, y int) {
 	t := &s.stats.Last
 	command := s.session.Invoked.OperatorCommand
@@ -453,7 +454,7 @@ func (s *screenDisplay) question(t *controller.Tick) string {
 	return fmt.Sprintf("how good was it %.1f s ago?", since)
 }
 
-// startText returns how a person starts a robot that waits.
+// startText returns the way in which a person starts a robot that waits.
 func startText(o configs.Operator) string {
 	how := FirstInput(o)
 	return strings.ToUpper(how[:1]) + how[1:] + " to start."

@@ -177,7 +177,7 @@ func appliedName(l *controller.AppliedLabel) string {
 	return fmt.Sprintf("%s (label %d)", labelName(rewardsrc.Label{Kind: l.Kind, Value: l.Value}), l.ID)
 }
 
-// showCounted shows what a label of a person counts for.
+// showCounted shows the effect of a label of a person.
 func (s *screenDisplay) showCounted(t *controller.Tick, l *controller.AppliedLabel) {
 	s.given.add(l)
 	if !l.Kind.Teaches() || !s.person() {

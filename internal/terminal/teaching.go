@@ -249,7 +249,7 @@ func (s *screenDisplay) drawGiven(p *panel) {
 	s.drawRequests(p, p.x)
 }
 
-// advice returns what the person should do, a paragraph each.
+// advice returns the advice for the person, in paragraphs.
 func (s *screenDisplay) advice() []string {
 	t, file := &s.stats.Last, s.session.File
 	switch {

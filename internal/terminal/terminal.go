@@ -16,7 +16,7 @@ const (
 	screenWidth, screenHeight = 80, 24 // the smallest full screen
 	maxWidth, maxHeight       = 500, 200
 
-	// closeTimeout limits the wait at the end for a terminal that does not read.
+	// closeTimeout bounds the wait of Close for a terminal that accepts no output.
 	closeTimeout = 250 * time.Millisecond
 	// repaintEvery is the number of frames after which the whole screen is written, which removes
 	// the output of other programs.
@@ -44,8 +44,8 @@ type terminal struct {
 // TakesScreen reports whether a display with this name uses the whole terminal on standard output.
 func TakesScreen(show string) bool { return show == ShowAuto && hasFullScreen(os.Stdout) }
 
-// hasFullScreen reports whether out is a terminal for the full screen: neither small nor dumb nor
-// in use by another job.
+// hasFullScreen reports whether out is a terminal of at least 80 x 24, TERM is neither empty nor
+// dumb, and this job is in the foreground.
 func hasFullScreen(out *os.File) bool {
 	w, h, err := term.GetSize(int(out.Fd()))
 	name := os.Getenv("TERM")
@@ -120,12 +120,12 @@ func (t *tty) Write(p []byte) (int, error) {
 func (t *tty) WindowSize() (tcell.WindowSize, error) {
 	w, h, err := t.size()
 	if err == nil && (w < 1 || h < 1) {
-		err = fmt.Errorf("terminal: size %d x %d", w, h)
+		err = fmt.Errorf("terminal: invalid size (found %d x %d)", w, h)
 	}
 	return tcell.WindowSize{Width: min(w, maxWidth), Height: min(h, maxHeight)}, err
 }
 
-// start takes the terminal.
+// start starts the goroutine that writes frames.
 func (t *terminal) start() {
 	t.idle, t.frames, t.done = make(chan struct{}, 1), make(chan bool, 1), make(chan struct{})
 	go t.write()
@@ -146,7 +146,7 @@ func (t *terminal) frame() *canvas {
 	}
 }
 
-// show writes the frame, with a bell where asked.
+// show passes the frame to that goroutine. bell adds a bell.
 func (t *terminal) show(bell bool) { t.frames <- bell }
 
 // Close restores the terminal. It does not wait long for a terminal that does not read.
@@ -182,8 +182,8 @@ func (t *terminal) write() {
 	t.screen.Fini()
 }
 
-// RescueTerminal leaves the full screen after the process that had it died. It does not wait long
-// for a terminal that does not read.
+// RescueTerminal restores the terminal after the death of the process that used the full screen. It
+// does not wait long for a terminal that accepts no output.
 func RescueTerminal(out io.Writer) {
 	done := make(chan struct{})
 	go func() {

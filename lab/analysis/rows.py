@@ -1,4 +1,4 @@
-"""Reads the CSV files of `optibfm-lab eval`, or such files with xz, and groups their rows into trials."""
+"""Reads the CSV files of `optibfm-lab eval`, plain or compressed (xz), and groups rows into trials."""
 
 import csv
 import lzma
@@ -20,8 +20,11 @@ class ResultsError(Exception):
 
 @dataclass
 class Trial:
-    """One run of a method. model: training seed and hash of the weights; version: the program's commit; curves: (x, y)
-    of each measure, by x."""
+    """One run of a method.
+
+    model: training seed and hash of the weights; version: the program's commit; curves: (x, y) of each
+    measure, by x.
+    """
 
     experiment: str
     env: str
@@ -41,11 +44,12 @@ class Trial:
         return all(self.params.get(key, 0.0) == value for key, value in wanted.items())
 
     def column(self) -> tuple[str, str]:
+        """Returns the task and the network."""
         return self.task, self.model
 
 
 def read(paths: list[Path]) -> list[Trial]:
-    """Reads results files. Shards may overlap: a repeated row counts once. Only hz may differ between runs."""
+    """Reads results files. They may repeat rows, with the same value except for hz."""
     trials: dict[tuple, Trial] = {}
     seen: dict[tuple, tuple[float, str]] = {}
     for path in paths:
@@ -64,12 +68,12 @@ def read(paths: list[Path]) -> list[Trial]:
 
 
 def open_text(path: Path) -> TextIO:
-    """Opens a CSV file, also one with xz."""
+    """Opens a CSV file, plain or compressed (xz)."""
     return (lzma.open if path.suffix == ".xz" else open)(path, "rt", newline="", encoding="utf-8")
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict]]:
-    """Yields where each row is, and its fields."""
+    """Yields the position (path:line) and the fields of each row."""
     with open_text(path) as file:
         reader = csv.reader(file)
         header = next(reader, [])
@@ -98,7 +102,7 @@ def parse_numbers(row: dict, kinds: dict[str, type], where: str) -> dict:
 def _trial_of(row: dict, trials: dict[tuple, Trial], where: str) -> Trial:
     names = [row[name] for name in ("experiment", "env", "task", "method")]
     if "" in [*names, row["measure"]]:
-        raise ResultsError(f"{where}: an empty name (experiment, env, task, method or measure)")
+        raise ResultsError(f"{where}: empty experiment, env, task, method or measure")
     model = f"{row['bfm_seed']} {row['model_hash']}"
     key = (*names, row["params"], model, row["trial"])
     if key not in trials:

@@ -6,15 +6,15 @@ import (
 	"optibfm/rewardsrc/scripted"
 )
 
-// absenceS is the time from one absence of an operator to the next, s.
+// absenceS is the length in seconds of a window with one absence of an operator.
 const absenceS = 60
 
-// What a person has beyond its settings. Rewards are in parts of their range. Sources: package
-// scripted.
+// Constants of the simulated person. Rewards are fractions of their range. Package scripted has the
+// sources of reaction and memory; drift and fatigue have no published measurement.
 const (
 	reactionMinS     = 0.3
 	reactionMaxS     = 1.5
-	memoryS          = 0.25 // 86 % of the weight lies in the last 0.5 s
+	memoryS          = 0.25 // 86 % of the weight lies in the last 0.5 s before the press
 	driftPerMinute   = 0.05 // standard deviation
 	driftBound       = 0.2
 	fatigueHalfLife  = 100 // labels

@@ -272,7 +272,7 @@ func (c *checker) methodsOf(p Protocol, e Environment) {
 	}
 }
 
-// contradiction returns why the settings of a cell exclude each other, or "".
+// contradiction returns the reason why the settings of a cell exclude each other, or "".
 func contradiction(name string, s Settings) string {
 	if horizon, replay := s.Horizon[0], s.Replay[0]; name == LoLA && (replay%horizon != 0 || replay < 2*horizon) {
 		return fmt.Sprintf("has horizon %d and replay %d; the replay must be a multiple of the horizon, at least two",

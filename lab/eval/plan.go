@@ -32,7 +32,7 @@ func (t Trial) ID() string {
 	return strings.Join([]string{t.Env, t.Task, t.Model.Bundle, t.Method, t.Params, fmt.Sprint(t.Trial)}, " ")
 }
 
-// neededStates returns how many labelled states the trial needs.
+// neededStates returns the number of labelled states that the trial needs.
 func (t Trial) neededStates() int {
 	n := t.settings.WarmStart[0]
 	if t.Method == Oracle {

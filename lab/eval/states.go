@@ -50,7 +50,7 @@ func ReadStates(path, task string, obs int) (*oracle.States, error) {
 // maxStates is far above any record.
 const maxStates = 1_000_000_000
 
-// readWhole returns what n states are a part of.
+// readWhole returns the states of which n are a part.
 func readWhole(archive npz.Archive, n int) (w oracle.Whole, err error) {
 	array, err := archive.Shaped(wholeKey, 1)
 	if errors.Is(err, npz.ErrMissing) {

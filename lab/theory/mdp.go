@@ -106,7 +106,7 @@ func (m MDP) L() float64 {
 	return longest
 }
 
-// Validate reports why m is not a decision process. The error wraps ErrMDP.
+// Validate reports the reason why m is not a decision process. The error wraps ErrMDP.
 func (m MDP) Validate() error {
 	if m.States < 1 || m.Actions < 2 || m.Dim < 1 {
 		return fmt.Errorf("%w: found %d states, %d actions and %d features; give at least 1, 2 and 1",

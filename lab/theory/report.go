@@ -64,7 +64,7 @@ type Report struct {
 	Curves []Curve
 }
 
-// Count returns how many claims have a verdict.
+// Count returns the number of claims that have a verdict.
 func (r Report) Count(v Verdict) int {
 	n := 0
 	for _, c := range r.Claims {

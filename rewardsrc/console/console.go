@@ -232,7 +232,7 @@ func (c *Console) Refuse(_ rewardsrc.Label, reason error) { c.reject("refused", 
 // Reachable reports false after the end of In.
 func (c *Console) Reachable() bool { return c.ended.Load() == nil }
 
-// Err returns why no more labels will come, nil before the end of In.
+// Err returns the reason why no more labels will come, nil before the end of In.
 func (c *Console) Err() error {
 	if err := c.ended.Load(); err != nil {
 		return *err

@@ -69,7 +69,8 @@ func (s *Store) watched() (yes bool, wanted <-chan struct{}) {
 	return s.watchers > 0, s.wanted
 }
 
-// Problem returns why the source delivers no frames, or "". Secrets in addresses are hidden.
+// Problem returns the reason why the source delivers no frames, or "". Secrets in addresses are
+// hidden.
 func (s *Store) Problem() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -213,13 +213,13 @@ func (k *Keyboard) Refuse(l rewardsrc.Label, reason error) {
 	k.display(rewardsrc.RefusedNotice(l, reason))
 }
 
-// Ignored returns how many keys counted as a paste or found the queue full.
+// Ignored returns the number of keys that counted as a paste or found the queue full.
 func (k *Keyboard) Ignored() uint64 { return k.ignored.Load() }
 
 // Reachable implements [rewardsrc.Reachable]: the terminal is there.
 func (k *Keyboard) Reachable() bool { return k.lost.Load() == nil }
 
-// Err returns why no more labels will come, nil while the terminal works.
+// Err returns the reason why no more labels will come, nil while the terminal works.
 func (k *Keyboard) Err() error {
 	if err := k.lost.Load(); err != nil {
 		return *err

@@ -2,7 +2,7 @@ package keyboard
 
 import "optibfm/rewardsrc"
 
-// inputOf returns what a key means; ok is false for a key that gives no label.
+// inputOf returns the meaning of a key; ok is false for a key that gives no label.
 func (c *Config) inputOf(k Key) (in rewardsrc.Input, ok bool) {
 	value := func(v float64) (rewardsrc.Input, bool) {
 		return rewardsrc.Input{Kind: rewardsrc.Value, Value: v}, true

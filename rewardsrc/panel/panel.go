@@ -327,10 +327,10 @@ func (p *Panel) reportAbsence() {
 // Reachable implements [rewardsrc.Reachable]: the device is connected.
 func (p *Panel) Reachable() bool { return p.absence.Load() == nil }
 
-// Missing returns how many presses may be lost.
+// Missing returns the number of presses that may be lost.
 func (p *Panel) Missing() uint64 { return p.missed.Load() }
 
-// Err returns why the device is absent, nil while it is connected.
+// Err returns the reason why the device is absent, nil while it is connected.
 func (p *Panel) Err() error {
 	if err := p.absence.Load(); err != nil {
 		return *err

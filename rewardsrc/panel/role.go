@@ -46,7 +46,7 @@ func (r Role) deflection() float64 {
 	return 0
 }
 
-// input returns what a press means, without its time.
+// input returns the meaning of a press, without its time.
 func (r Role) input(c *Config) rewardsrc.Input {
 	switch r {
 	case Better:

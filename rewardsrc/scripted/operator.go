@@ -294,7 +294,7 @@ func (o *Operator) Halt() error {
 	return nil
 }
 
-// Dropped returns how many labels did not fit into the queue.
+// Dropped returns the number of labels that did not fit into the queue.
 func (o *Operator) Dropped() uint64 { return o.dropped }
 
 // judge sets the value of a press.
@@ -324,7 +324,7 @@ func (o *Operator) judge(p *press) {
 	p.Value = value
 }
 
-// opinion returns what the operator thinks now of a state with a reward.
+// opinion returns the operator's present opinion of a state with a reward.
 func (o *Operator) opinion(reward float64) float64 {
 	value, low, high := reward, o.cfg.RewardLow, o.cfg.RewardHigh
 	if o.memory.tau > 0 {

@@ -255,7 +255,7 @@ func (c *client) askClock(ctx context.Context, id uint64) error {
 	}))
 }
 
-// receive handles a message, or returns why the connection must end.
+// receive handles a message, or returns the reason why the connection must end.
 func (c *client) receive(data []byte) (refused string) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -309,7 +309,7 @@ func (c *client) reply(r reply) {
 	}
 }
 
-// press queues a press, or returns why it does not count.
+// press queues a press, or returns the reason why it does not count.
 func (c *client) press(m message, now int64) (refused string) {
 	s := c.server
 	p := press{Input: s.inputOf(m), id: m.ID}

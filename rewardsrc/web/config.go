@@ -155,7 +155,8 @@ func (c Config) OnNetwork() Config {
 	return c
 }
 
-// address returns what the server listens on, without a lookup of localhost: DNS may be absent.
+// address returns the address on which the server listens, without a lookup of localhost: DNS may
+// be absent.
 func (c Config) address() string {
 	if port, ok := strings.CutPrefix(c.Listen, "localhost:"); ok {
 		return "127.0.0.1:" + port
@@ -163,8 +164,8 @@ func (c Config) address() string {
 	return c.Listen
 }
 
-// Certified returns what certificates have besides the addresses of this machine: its names, those
-// in hosts and the address in listen. The first is the most telling one.
+// Certified returns the contents of certificates besides the addresses of this machine: its names,
+// those in hosts and the address in listen. The first is the most telling one.
 func (c Config) Certified() (list []string) {
 	add := func(host string) {
 		if name, _, err := net.SplitHostPort(host); err == nil {

@@ -22,7 +22,7 @@ type Pictures interface {
 	After(at int64) []frames.Frame
 	// Next waits for a frame that was captured after a time, and returns the newest.
 	Next(ctx context.Context, at int64) (frames.Frame, error)
-	// Problem returns why the source delivers no frames, or "".
+	// Problem returns the reason why the source delivers no frames, or "".
 	Problem() string
 }
 

@@ -103,7 +103,7 @@ func (s *Server) serve(l net.Listener, err error) {
 	}
 }
 
-// reportFailure reports why the server does not listen, each cause once.
+// reportFailure reports the reason why the server does not listen, each cause once.
 func (s *Server) reportFailure(err error) {
 	text := fmt.Sprintf("no console: %v; %s. The run continues and tries again", err, listenFix(err))
 	s.inviting.Lock()
@@ -114,7 +114,7 @@ func (s *Server) reportFailure(err error) {
 	}
 }
 
-// listenFix returns what ends a failure to listen.
+// listenFix returns the fix of a failure to listen.
 func listenFix(err error) string {
 	switch {
 	case errors.Is(err, unix.EADDRNOTAVAIL):
@@ -246,7 +246,7 @@ func (s *Server) reportPlaces(was, is []Place) {
 	}
 }
 
-// findPlaces returns where browsers find the console, the preferred place first.
+// findPlaces returns the addresses at which browsers find the console, the preferred place first.
 func (s *Server) findPlaces() (list []Place) {
 	b := s.bound.Load()
 	if b == nil {

@@ -147,8 +147,8 @@ func (l *lan) dial(address string) (seen *x509.Certificate) {
 	return seen
 }
 
-// verify returns why a device that trusts the roots does not trust the certificate of an address or
-// a name.
+// verify returns the reason why a device that trusts the roots does not trust the certificate of an
+// address or a name.
 func (l *lan) verify(address string, roots *x509.CertPool) error {
 	return l.connect(address, &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(c tls.ConnectionState) error {
 		chain := x509.NewCertPool()

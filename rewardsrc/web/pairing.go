@@ -125,7 +125,7 @@ func (p Pairing) Text() string {
 	return b.String()
 }
 
-// trustText returns what a person compares before a browser or a phone trusts the console.
+// trustText returns the text that a person compares before a browser or a phone trusts the console.
 func (p Pairing) trustText() string {
 	var b strings.Builder
 	if p.Fingerprint != "" {

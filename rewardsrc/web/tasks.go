@@ -25,8 +25,8 @@ type SavedTask struct {
 // maxTasks bounds the list of tasks that a browser receives.
 const maxTasks = 200
 
-// task starts what a browser asks for, or returns why not. Another goroutine answers, so that STOP
-// need not wait.
+// task starts what a browser asks for, or returns the reason why it does not. Another goroutine
+// answers, so that STOP need not wait.
 func (c *client) task(m message) (refused string) {
 	s := c.server
 	switch {

@@ -25,7 +25,7 @@ protocol. A robot is an object like this one (examples/puck has a complete one):
     bridge.main(Cart())
 
 An action in rad, deg, m or mm is a position. Name the observation that measures it: otherwise optibfm refuses to arm a
-real robot, because the actuator would leap to the first command.
+real robot, because the actuator would jump to the first command.
 
     obs=[bridge.Channel("knee_angle", "deg"), ...],
     action=[bridge.Channel("knee", "rad", min=-1, max=1, measured="knee_angle", measured_scale=math.pi / 180), ...]
@@ -545,7 +545,7 @@ def serve(robot: Robot, address: str, once: bool = False) -> None:
     """Serves clients at the address (unix:/path or tcp:host:port) one after the other, or only one."""
     robot.spec.validate()
     unmeasured = robot.spec.unmeasured()
-    if unmeasured and not hasattr(robot, "advance"):  # a simulator may leap
+    if unmeasured and not hasattr(robot, "advance"):  # a simulator may jump
         _say(f"no observation measures these positions: {', '.join(unmeasured)}; give their channels measured=, "
              "or optibfm refuses to arm")
     robot.halt()

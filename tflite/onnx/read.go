@@ -332,7 +332,7 @@ func (g *Graphs) randomInputs() (inputs map[string][]float32, widths map[string]
 	return inputs, widths
 }
 
-// compareFile returns how far a model's output is from the expected one.
+// compareFile returns the distance of a model's output from the expected one.
 func compareFile(file, output string, inputs npz.Archive, want []float32) (float64, error) {
 	results, err := Run(file, inputs)
 	if err != nil {

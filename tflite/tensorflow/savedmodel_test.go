@@ -137,7 +137,7 @@ func TestSavedModel_RunsOnTheCallingThread(t *testing.T) {
 	}
 }
 
-// voluntarySwitches returns how often the calling thread has waited.
+// voluntarySwitches returns the number of times that the calling thread has waited.
 func voluntarySwitches(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/thread-self/status")

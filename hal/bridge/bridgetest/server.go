@@ -105,7 +105,7 @@ func (s *Server) Acted() <-chan struct{} { return s.acted }
 // Ended is closed when the connection has ended.
 func (s *Server) Ended() <-chan struct{} { return s.done }
 
-// Report returns what the server has seen so far.
+// Report returns the events that the server has seen.
 func (s *Server) Report() Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -39,7 +39,7 @@ type motor struct {
 	lost        []bool // whether to suppress the next answers
 	short       int    // answers to shorten to 3 bytes
 	frames      int
-	leaps       int
+	jumps       int
 	stubborn    bool // it ignores Exit
 }
 
@@ -114,10 +114,10 @@ func (m *Motors) Frames(id int) (n int) {
 // Stubborn makes a motor ignore Exit.
 func (m *Motors) Stubborn(id int) { m.change(id, func(one *motor) { one.stubborn = true }) }
 
-// Leaps returns the number of commands that pulled a motor to another position than its own, in
+// Jumps returns the number of commands that pulled a motor to another position than its own, in
 // motor mode or not.
-func (m *Motors) Leaps(id int) (n int) {
-	m.change(id, func(one *motor) { n = one.leaps })
+func (m *Motors) Jumps(id int) (n int) {
+	m.change(id, func(one *motor) { n = one.jumps })
 	return n
 }
 
@@ -162,7 +162,7 @@ func (m *Motors) handle(b *cantest.Bus, f can.Frame) {
 func (m *Motors) execute(one *motor, data [8]byte) {
 	if binary.BigEndian.Uint64(data[:])>>8 != 1<<56-1 {
 		goal := one.span.Unpack(data)
-		one.watchLeap(goal)
+		one.watchJump(goal)
 		if one.on {
 			one.goal = goal
 			m.move(one)
@@ -172,7 +172,7 @@ func (m *Motors) execute(one *motor, data [8]byte) {
 	switch data[7] {
 	case mit.Enter:
 		if one.on = one.status == 0 && one.code == 0; one.on { // it continues its goal, as the original firmware does
-			one.watchLeap(one.goal)
+			one.watchJump(one.goal)
 			m.move(one)
 		}
 	case mit.Exit:
@@ -184,10 +184,10 @@ func (m *Motors) execute(one *motor, data [8]byte) {
 	}
 }
 
-// watchLeap counts a goal that pulls the motor to another position.
-func (one *motor) watchLeap(g mit.Goal) {
+// watchJump counts a goal that pulls the motor to another position.
+func (one *motor) watchJump(g mit.Goal) {
 	if g.Kp > 0 && math.Abs(g.Position-one.now.Position) > 1e-3 {
-		one.leaps++
+		one.jumps++
 	}
 }
 

@@ -98,7 +98,7 @@ func wide(v [3]float32) legged.Vector {
 	return legged.Vector{float64(v[0]), float64(v[1]), float64(v[2])}
 }
 
-// put writes a vector, and returns what follows.
+// put writes a vector, and returns the bytes behind it.
 func put(dst []float32, v legged.Vector) []float32 {
 	dst[0], dst[1], dst[2] = float32(v[0]), float32(v[1]), float32(v[2])
 	return dst[3:]

@@ -1,4 +1,4 @@
-// Package probe looks at a Unitree robot's network and reports what it finds. It writes nothing
+// Package probe looks at a Unitree robot's network and reports its findings. It writes nothing
 // that moves the robot.
 package probe
 

@@ -18,7 +18,8 @@ func Register() {
 	registry.AddCheck("unitree", check)
 }
 
-// check reports what the program of the writers finds on the robot's network. It moves nothing.
+// check reports the findings of the program of the writers on the robot's network. It moves
+// nothing.
 func check(ctx context.Context, c unitree.Config, _ registry.Computer) (list []registry.Finding) {
 	report, err := Run(ctx, c)
 	if err != nil {

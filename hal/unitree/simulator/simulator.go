@@ -104,7 +104,7 @@ func (r *Robot) Set(change func(*Faults)) {
 	change(&r.faults)
 }
 
-// Counts returns how many commands the robot obeyed, and how many had a wrong checksum.
+// Counts returns the numbers of commands that the robot obeyed and that had a wrong checksum.
 func (r *Robot) Counts() (obeyed, rejected uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

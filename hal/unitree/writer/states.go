@@ -71,7 +71,7 @@ func (s *states) read(now int64) error {
 	return nil
 }
 
-// judge returns why a state is bad.
+// judge returns the reason why a state is bad.
 func (s *states) judge() unitree.Fault {
 	r := &s.next
 	quirk := s.config.SimulatorQuirks && r.unsummed
@@ -143,7 +143,7 @@ func (s *states) countLost(now int64) {
 	}
 }
 
-// fault returns what is wrong with the robot's states now.
+// fault returns the present fault of the robot's states.
 func (s *states) fault(now int64) (f unitree.Fault, detail uint32) {
 	r := &s.last
 	switch {

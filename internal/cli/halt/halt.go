@@ -45,8 +45,8 @@ func Robot(ctx context.Context, out, warnings io.Writer, file configs.File) (err
 	return nil
 }
 
-// lock keeps control processes from taking the robot. It refuses only while one holds
-// the robot: a robot whose lock cannot be made is halted too.
+// lock takes the control lock. It returns an error if another process has it. If it cannot create
+// the lock, it prints a warning and returns nil.
 func lock(warnings io.Writer, s configs.Safety) (*control.Server, error) {
 	if s.Socket == "" {
 		fmt.Fprint(warnings, plaintext.Wrap("warning: safety.socket is empty, so a control process "+
@@ -56,22 +56,22 @@ func lock(warnings io.Writer, s configs.Safety) (*control.Server, error) {
 	s.Group = "" // the socket answers no caller
 	socket, err := control.Listen(s)
 	if errors.Is(err, control.ErrSocketInUse) {
-		return nil, fmt.Errorf("halt: refused: a control process holds the robot (it answers at %s); "+
+		return nil, fmt.Errorf("halt: another process holds the robot (socket %s); "+
 			"run `%s`, or end it", s.Socket, shell.ThisProgram().Command("stop", "--socket", s.Socket))
 	}
 	if err != nil {
-		fmt.Fprint(warnings, plaintext.Wrap(fmt.Sprintf("warning: %v: nothing keeps a control process "+
-			"from taking the robot; make sure that none starts", err)))
+		fmt.Fprint(warnings, plaintext.Wrap(fmt.Sprintf("warning: %v: a control process can still "+
+			"take the robot; make sure that none starts", err)))
 		return nil, nil
 	}
 	return socket, nil
 }
 
-// nothingToHalt returns why a configuration moves no robot, "" if it may move one.
+// nothingToHalt returns the reason why there is no robot to halt, "" if there is one.
 func nothingToHalt(file configs.File) string {
 	switch {
 	case file.Run.Shadow:
-		return "run.shadow is true: this program does not move the robot and must not stop what does"
+		return "run.shadow is true: another program moves the robot"
 	case file.Run.Lockstep:
 		return "run.lockstep is true: the robot is simulated"
 	case setup.Simulated(file.Robot) && !registry.HasOwnTime(file.Robot.Chosen()):
@@ -136,7 +136,7 @@ func haltLines(ctx context.Context, lines [][]task) []result {
 	var ended []<-chan result
 	for _, line := range lines {
 		for _, t := range line {
-			results = append(results, result{name: t.name, err: fmt.Errorf("%s: it has not ended", t.key)})
+			results = append(results, result{name: t.name, err: fmt.Errorf("%s: not finished", t.key)})
 		}
 		c := make(chan result, len(line))
 		ended = append(ended, c)

@@ -78,7 +78,7 @@ func TestHalt_ReturnsWhenALineHangs(t *testing.T) {
 	defer func(was assembly.Hardware) { assembly.LocalHardware = was }(assembly.LocalHardware)
 	assembly.LocalHardware = w.Hardware()
 	err := Robot(ctx, &out, &out, file)
-	if !errors.Is(err, terminated) || !strings.Contains(err.Error(), "devices[1] (base): it has not ended") ||
+	if !errors.Is(err, terminated) || !strings.Contains(err.Error(), "devices[1] (base): not finished") ||
 		!strings.HasPrefix(out.String(), "halted: neck, arm\n") {
 		t.Errorf("%v, %q", err, out.String())
 	}

@@ -133,8 +133,8 @@ func Recover(out io.Writer, path, target string) error {
 	return nil
 }
 
-// Release marks logs, so that a run may remove them. It does not mark a damaged log or a file that is
-// no log, and continues with the next one. Pictures need no mark.
+// Release marks logs, so that a run may remove them. It does not mark a damaged log or a file that
+// is no log, and continues with the next one. Pictures need no mark.
 func Release(paths []string) error {
 	var errs []error
 	for _, path := range paths {

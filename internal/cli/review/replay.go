@@ -24,8 +24,8 @@ type Options struct {
 	WhatIf *flightlog.Params // parameters of a what-if question; nil: none
 	JSON   bool              // print JSON
 	Page   string            // write a page for a browser to this file, and print a verdict; "": no page
-	// Label returns what a person needs to label a log in the page; nil: the page has no labels to
-	// give.
+	// Label returns the data that a person needs to label a log in the page; nil: the page has no
+	// labels to give.
 	Label func(path string) report.Labelling
 }
 
@@ -91,7 +91,7 @@ func labelledByPerson(r *flightlog.Reader, s flightlog.Summary) bool {
 	return !simulated && (s.Presses > 0 || len(s.Labels) > 0)
 }
 
-// replayError returns why a log was not verified, nil for a log that was.
+// replayError returns the reason why a log was not verified, nil for a log that was.
 func replayError(path string, r flightlog.Result) error {
 	err := damageError("replay", path, r.Damage)
 	if r.First != nil {

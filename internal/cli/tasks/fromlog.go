@@ -28,8 +28,9 @@ func (s Span) check() error {
 	return nil
 }
 
-// FromLog saves the task "be in the states of this part of the log": z is the mean of B(s), which is Cov B times
-// the mean feature. It is the z of a reward that is 1 in those states and 0 elsewhere, up to a factor.
+// FromLog saves the task "be in the states of this part of the log": z is the mean of B(s), which
+// is Cov B times the mean feature. It is the z of a reward that is 1 in those states and 0
+// elsewhere, up to a factor.
 func FromLog(out io.Writer, o Options, n New, path string, s Span) error {
 	w, err := o.open()
 	if err != nil {
@@ -117,7 +118,8 @@ func (g *goal) mean() []float64 {
 	return z
 }
 
-// endMargin is how far beyond the end of a log a part may end, s: people round what "log info" prints.
+// endMargin is how far beyond the end of a log a part may end, s: people round what "log info"
+// prints.
 const endMargin = 0.5
 
 // meanBackward adds the states of a part of a log, without those that the guard refused.

@@ -13,8 +13,9 @@ const (
 	maxPageWork = 3e9
 )
 
-// ForPage returns what a person needs to label a log in its replay page: the first moments that
-// Propose proposes and the values of the operator's buttons, or why Label would refuse the log.
+// ForPage returns the data that a person needs to label a log in its replay page: the first moments
+// that Propose proposes and the values of the operator's buttons, or why Label would refuse the
+// log.
 func ForPage(path string) report.Labelling {
 	end, from, err := findCandidates(path)
 	if err != nil {

@@ -117,7 +117,7 @@ func (c *candidates) thin() {
 	c.moments = kept
 }
 
-// refusal returns why a label about a tick does not count, 0 if it counts.
+// refusal returns the reason why a label about a tick does not count, 0 if it counts.
 func refusal(t *controller.Tick) controller.Outcome {
 	switch {
 	case t.Flags.Has(controller.FlagStopped) || t.ToPose():

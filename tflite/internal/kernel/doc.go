@@ -42,9 +42,9 @@
 //
 // kernel_amd64.s needs AVX2, FMA and F16C, detected when the program starts, and the tiles of four
 // panels AVX-512F; GODEBUG=cpu.avx512f=off switches these off. kernel_arm64.s needs NEON, which
-// every arm64 processor has. It is designed for the Cortex-A78AE of a Jetson Orin; the comment above
-// a loop counts its instructions, and generate/arm64/tiles.go has the reasons. The tests of the
-// arm64 kernels run under qemu; their speed has not been measured on an arm64 processor.
+// every arm64 processor has. It is designed for the Cortex-A78AE of a Jetson Orin; the comment
+// above a loop counts its instructions, and generate/arm64/tiles.go has the reasons. The tests of
+// the arm64 kernels run under qemu; their speed has not been measured on an arm64 processor.
 //
 // # Files
 //

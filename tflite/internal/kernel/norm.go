@@ -68,7 +68,7 @@ func (l LayerNorm) Fold(w, bias []float32, half bool) Folded {
 	return f
 }
 
-// Arrays returns what RestoreFolded needs; read only.
+// Arrays returns the arrays that RestoreFolded needs; read only.
 func (f Folded) Arrays() (sums, bias []float32) { return f.sums, f.bias }
 
 // RestoreFolded returns the result of Fold from its Arrays.

@@ -10,8 +10,8 @@ const (
 	// microseconds. Dividing smaller ones costs more processor time than it saves.
 	divisible = 1 << 19
 
-	// rowEffort is the number of multiply-adds that take as long as LayerNorm and an activation of an
-	// element.
+	// rowEffort is the number of multiply-adds that take as long as LayerNorm and an activation of
+	// an element.
 	rowEffort = 64
 
 	// partsPerWorker is the number of parts of a work for each worker. The others do the parts of a
