@@ -125,8 +125,8 @@ func TestHalt_HaltsWithoutALock(t *testing.T) {
 	plain := filepath.Join(dir, "plain")
 	fatal.If(t, os.WriteFile(plain, nil, 0o600))
 	for set, warning := range map[string]string{
-		"safety.socket=" + filepath.Join(dir, "missing", "s"): "nothing keeps a control process from taking the robot",
-		"safety.socket=" + plain:                              "nothing keeps a control process from taking the robot",
+		"safety.socket=" + filepath.Join(dir, "missing", "s"): "a control process can still take the robot",
+		"safety.socket=" + plain:                              "a control process can still take the robot",
 		"safety.socket=":                                      "safety.socket is empty",
 		"safety.group=no-such-group-here":                     "",
 	} {
