@@ -1,8 +1,8 @@
 """Makes a GIF of a run that was filmed: python -m lab.person.film FOLDER docs/walker.gif
 
-It begins in real time, continues as a time-lapse, and ends with the run after, in which the walker does what it
-learnt, in real time. A strip below the page says so, and shows each press: green for good, orange for bad. It needs
-ffmpeg and gifsicle.
+It begins in real time, continues as a time-lapse, and ends with the run after, in which the walker does what
+it learnt, in real time. A strip below the page says so, and shows each press: from orange for bad to green for
+good. It needs ffmpeg and gifsicle.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 RATE = 8  # pictures a second
 STRIP = 44  # pixels
-COLOURS = {"good": "#1a9e6e", "bad": "#d9771c"}
+COLOURS = {"bad": "#d9771c", "rather-bad": "#dba77a", "so-so": "#8d96a3", "rather-good": "#7fc4a9", "good": "#1a9e6e"}
 REAL, LEARNT = "real time", "learnt, real time"
 GROUND, INK, EMPTY = "#0e1116", "#e8eaed", "#333a45"
 

@@ -651,11 +651,14 @@ func TestPage_TellsANewPersonWhatToDo(t *testing.T) {
 }
 
 func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
-	s := open(t, nil)
-	v := View{Tick: 1, Mode: "armed", Labels: 3, PredictedOf: 3, Judged: "too early to tell", Keepable: true}
+	s := open(t, func(_ *Config, o *Options) { o.About.Predicts = true })
+	v := View{Tick: 1, Mode: "armed", Labels: 3, Task: "walk", Judged: "too early to tell"}
 	s.Show(v)
 	p := openPage(t, phone)
 	p.Open(s.Pairing().URL)
+	p.UntilText("learnt", "^It has the labels of a saved task\\.$")
+	v.Tick, v.PredictedOf, v.Keepable = 2, 3, true
+	s.Show(v)
 	p.UntilText("learnt", "^It seems that the task changed")
 	const hidden = "document.getElementById('keep-task').hidden"
 	p.Until(hidden, "false")
@@ -667,14 +670,14 @@ func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
 	if got[0].Kind != rewardsrc.Keep || got[0].Request != 0 {
 		t.Errorf("got %+v", got[0])
 	}
-	v.Tick, v.Keepable = 2, false
+	v.Tick, v.Keepable = 3, false
 	s.Show(v)
 	p.Until(hidden, "true")
 	p.UntilText("learnt", "^Too early to tell.$")
-	v.Tick, v.Judged = 3, "better than guessing, reaches 55–100 %"
+	v.Tick, v.Judged = 4, "better than guessing, reaches 55–100 %"
 	s.Show(v)
 	p.UntilText("learnt", "^Better than guessing, reaches 55–100 %.$")
-	v.Tick, v.Keepable = 4, true
+	v.Tick, v.Keepable = 5, true
 	s.Show(v)
 	p.Until(hidden, "false")
 	s.End(Ending{Why: "the time is over"})

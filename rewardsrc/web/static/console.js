@@ -664,6 +664,7 @@ function progress(v) {
     return { text: `${v.judged[0].toUpperCase()}${v.judged.slice(1)}.`, part: Math.max(0, Math.min(v.skill, 1)) };
   }
   if (v.labels && !hello.about.predicts) return { text: 'It does not estimate how well it knows.', part: 0 };
+  if (v.labels && v.task && !v.predicted_of) return { text: 'It has the labels of a saved task.', part: 0 };
   if (v.labels) return { text: 'Too early to tell how well it knows.', part: 0 };
   return { text: 'It knows nothing of the task yet.', part: 0 };
 }
