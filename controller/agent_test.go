@@ -9,6 +9,8 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/tflite"
 )
@@ -151,9 +153,7 @@ func TestAgent_HaltsWhenPlanIsTooOld(t *testing.T) {
 	plans = r.stubPlanner()
 	r.steps(3)
 	plans.onOffer = nil
-	if err := r.step(3, 0); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, r.step(3, 0))
 	r.fails(FaultStalePlan) // skipped ticks count
 }
 
@@ -161,9 +161,7 @@ func TestAgent_RefusesToArmWithOldPlan(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 4 })
 	plans := r.stubPlanner()
 	r.steps(3)
-	if err := r.agent.Halt(FaultNone); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Halt(FaultNone))
 	plans.onOffer = nil
 	acts := r.robot.Acts
 	r.steps(20)
@@ -243,9 +241,7 @@ func TestAgent_DisarmedNeitherActsNorAsks(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.MaxPlanAge = 2; c.Rho = 0.9 })
 	plans := r.stubPlanner()
 	plans.plan, plans.onOffer = nil, nil
-	if err := r.agent.Halt(FaultNone); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Halt(FaultNone))
 	r.source.give(value(1, 0, 1))
 	r.steps(20)
 	if r.robot.Acts+r.robot.Refused != 0 || len(r.source.asked) != 0 || r.tick.Flags.Has(FlagArmed) {
@@ -272,9 +268,7 @@ func TestAgent_FirstFaultLatchesAndBlocksArming(t *testing.T) {
 	r.steps(1)
 	r.robot.ActErr = errOut
 	r.fails(FaultAct)
-	if err := r.agent.Halt(FaultOverrun); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Halt(FaultOverrun))
 	if err := r.agent.Arm(0); !errors.Is(err, ErrFaulted) || !strings.Contains(err.Error(), FaultAct.String()) {
 		t.Errorf("arm: %v", err)
 	}
@@ -288,9 +282,7 @@ func TestAgent_FirstFaultLatchesAndBlocksArming(t *testing.T) {
 
 func TestAgent_StaysDisarmedWhenRobotRefusesToArm(t *testing.T) {
 	r := newRig(t, nil)
-	if err := r.agent.Halt(FaultNone); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Halt(FaultNone))
 	r.robot.ArmErr = errOut
 	if err := r.agent.Arm(0); !errors.Is(err, errOut) || r.agent.Armed() {
 		t.Errorf("arm: %v", err)
@@ -321,9 +313,7 @@ func near(x float32, want float64) bool { return math.Abs(float64(x)-want) < 1e-
 func TestAgent_RateLimitHoldsOverSkippedAndBadTicks(t *testing.T) {
 	r := rateLimited(t, func(s *haltest.Simulator) hal.Robot { return s })
 	for i, skip := range []uint64{0, 0, 5, 1, 3} {
-		if err := r.step(skip, 0); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.step(skip, 0))
 		if !near(r.robot.Output[0], 0.02*float64(i+1)) || !r.tick.Flags.Has(FlagLimited) {
 			t.Fatalf("tick %d: %v", i, r.robot.Output)
 		}
@@ -336,9 +326,7 @@ func TestAgent_RateLimitHoldsOverSkippedAndBadTicks(t *testing.T) {
 	if !near(r.robot.Output[0], 0.12) {
 		t.Errorf("after bad ticks: %v", r.robot.Output)
 	}
-	if err := r.agent.Halt(FaultNone); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Halt(FaultNone))
 	r.arm() // from the failsafe output
 	r.steps(1)
 	if !near(r.robot.Output[0], 0.02) {
@@ -357,9 +345,7 @@ func TestAgent_RestartsRateLimitOnlyForResettableRobot(t *testing.T) {
 	} {
 		r := rateLimited(t, c.as)
 		r.steps(10)
-		if err := r.step(0, FlagEpisodeStart); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.step(0, FlagEpisodeStart))
 		if !near(r.robot.Output[0], c.want) {
 			t.Errorf("%s: the first action of an episode is %v, want %v", c.name, r.robot.Output[0], c.want)
 		}
@@ -375,9 +361,7 @@ func TestAgent_LabelsButDoesNotActOnLastStateOfEpisode(t *testing.T) {
 	}
 	r.steps(3)
 	acts, offered := r.robot.Acts, r.tick.PlanTick
-	if err := r.step(0, FlagEpisodeEnd); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.step(0, FlagEpisodeEnd))
 	if !r.tick.Flags.Has(FlagEpisodeEnd | FlagReward | FlagAsked | FlagRequestClosed | FlagArmed) {
 		t.Errorf("flags %b", r.tick.Flags)
 	}

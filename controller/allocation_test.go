@@ -3,6 +3,7 @@ package controller
 import (
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -70,9 +71,7 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 			})
 			source := &quiet{}
 			agent, err := NewAgent(r.cfg, Parts{Robot: r.robot, Source: source, Model: r.model, Plans: r.plans})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			r.agent = agent
 			r.arm()
 			r.steps(10)
@@ -83,9 +82,7 @@ func TestAgent_StepAllocatesNothing(t *testing.T) {
 				if ticks%7 == 0 {
 					r.robot.SenseErr = errOut
 				}
-				if err := r.step(uint64(ticks%3), 0); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, r.step(uint64(ticks%3), 0))
 			})
 			if n != 0 {
 				t.Errorf("%s, gate off %v: %v allocations a tick", strategy, off, n)
@@ -117,9 +114,7 @@ func TestAgent_StepAllocatesNothingWhenStopped(t *testing.T) {
 	}
 	n := testing.AllocsPerRun(500, func() {
 		ticks++
-		if err := r.step(uint64(ticks%3), 0); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.step(uint64(ticks%3), 0))
 	})
 	if n != 0 {
 		t.Errorf("%v allocations a tick", n)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -56,13 +57,9 @@ func appraisedAt(t *testing.T, angles []float64, n int, spoil func(dst []float32
 	cfg := configured(UCB)
 	cfg.Candidates, cfg.Gate.StopWhenLearnt = 2, true
 	planner, err := NewPlannerWithSampler(cfg, m, &fan{angles: angles})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	l.Observe(0, 0, []float64{1, 0, 0, 0}, nil)
 	l.Apply(value(1, 0, 1), 0)
 	shape := Shape{rigObs, rigAction, rigLatent, 0}

@@ -10,6 +10,8 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 )
 
@@ -59,9 +61,7 @@ func (h shifted) add(row []float32) {
 // into row 0, and concatenates all rows.
 func TestAssembler_EqualsHistoriesOfShiftedRows(t *testing.T) {
 	a, err := NewAssembler(bfmZeroGroups(), bfmZeroModel, g1())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	zeros := func(n int) shifted {
 		return shifted{make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)}
 	}
@@ -115,9 +115,7 @@ func TestAssembler_EqualsHistoriesOfShiftedRows(t *testing.T) {
 
 func TestAssembler_NamesChannels(t *testing.T) {
 	a, err := NewAssembler(bfmZeroGroups(), bfmZeroModel, g1())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, want := range map[int]hal.Channel{
 		0: {Name: "position_0", Unit: "u"}, 61: {Name: "gyro_0"}, 64: {Name: "last_action.a0@-1"},
 		93 + 29: {Name: "history_actor.a0@-2"}, 464: {Name: "history_actor.gravity_2@-3", Unit: "u"},
@@ -126,9 +124,7 @@ func TestAssembler_NamesChannels(t *testing.T) {
 			t.Errorf("element %d is %+v, want %+v", i, got, want)
 		}
 	}
-	if err := a.Spec().Validate(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, a.Spec().Validate())
 }
 
 func TestNewAssembler_NamesMistakes(t *testing.T) {
@@ -166,9 +162,7 @@ func TestAgent_ObservesReadingsAndLastActions(t *testing.T) {
 		{"state", []Term{{Channels: []string{"o2", "o0"}}}},
 		{"history", []Term{{LastAction: true, Steps: 2}, {Channels: []string{"o1"}, Steps: 2, Skip: 1}}},
 	}, []tflite.Group{{Name: "state", Size: 2}, {Name: "history", Size: 6}}, spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := newRig(t, nil)
 	r.model.dims.Obs = 8
 	var actions [][]float32
@@ -187,15 +181,11 @@ func TestAgent_ObservesReadingsAndLastActions(t *testing.T) {
 		return err
 	}
 	planner, err := NewPlanner(r.cfg, r.model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.agent, err = NewAgent(r.cfg, Parts{
 		Robot: r.robot, Source: r.source, Model: r.model, Plans: NewLockstep(planner), Assembler: assembler,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.tick = NewTick(r.agent.Shape())
 	r.arm()
 	r.steps(20)
@@ -205,9 +195,7 @@ func TestAgent_ObservesReadingsAndLastActions(t *testing.T) {
 	if !slices.Equal(r.tick.Obs, want) {
 		t.Errorf("observation %v, want %v", r.tick.Obs, want)
 	}
-	if err := r.step(0, FlagEpisodeStart); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.step(0, FlagEpisodeStart))
 	if !slices.Equal(r.tick.Obs[2:], make([]float32, 6)) {
 		t.Errorf("after a reset: %v", r.tick.Obs)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 )
 
@@ -42,9 +44,7 @@ func testPrior(d, k int) *tflite.Prior {
 func testBasis(t testing.TB, d, k int) *Basis {
 	t.Helper()
 	b, err := NewBasis(testPrior(d, k))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return b
 }
 
@@ -78,9 +78,7 @@ func testBasisAgainstGonum(t *testing.T, p *tflite.Prior) {
 	d, k := len(p.Mean), len(p.Residuals.Terms)
 	n := k + d
 	b, err := NewBasis(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	l := b.dense()
 	var product mat.Dense
 	product.Mul(l, l.T())
@@ -136,9 +134,7 @@ func priorConfig(t testing.TB) (Config, *Basis) {
 func TestConfig_MeanAndSpreadAreThoseOfZ(t *testing.T) {
 	cfg, basis := priorConfig(t)
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	teach(l, 20, 5)
 	belief := l.Belief()
 	d := rigLatent
@@ -170,9 +166,7 @@ func TestConfig_MeanAndSpreadAreThoseOfZ(t *testing.T) {
 func TestBasis_JSONKeepsAllBits(t *testing.T) {
 	b := testBasis(t, 5, 3)
 	text, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got Basis
 	if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(&got, b) {
 		t.Errorf("got %+v (%v), want %+v", got, err, b)
@@ -190,9 +184,7 @@ func TestBasis_JSONKeepsAllBits(t *testing.T) {
 
 func TestBasis_FitsItsModelOnly(t *testing.T) {
 	b := testBasis(t, 5, 3) // of two channels
-	if err := b.Fits(2, 5); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, b.Fits(2, 5))
 	if b.Fits(1, 5) == nil || b.Fits(2, 4) == nil {
 		t.Error("it fits a model with fewer channels or features")
 	}
@@ -203,9 +195,7 @@ func TestConfig_BasisHashDependsOnEveryPart(t *testing.T) {
 		p := testPrior(4, 2)
 		change(p)
 		b, err := NewBasis(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return Config{Prior: TaskPrior, Basis: b}.BasisHash()
 	}
 	same := hash(func(*tflite.Prior) {})

@@ -6,15 +6,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"optibfm/internal/errtest"
 )
 
 func TestConfig_DefaultIsValid(t *testing.T) {
 	for _, strategy := range []string{UCB, UCBSphere, Thompson, Random} {
 		cfg := DefaultConfig()
 		cfg.Strategy = strategy
-		if err := cfg.Validate(50); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, cfg.Validate(50))
 	}
 }
 
@@ -125,9 +125,7 @@ func TestConfig_FastForgettingNeedsExactRestore(t *testing.T) {
 		t.Error("accepted")
 	}
 	cfg.ExactRestore = true
-	if err := cfg.Validate(50); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, cfg.Validate(50))
 	l, err := NewLearner(cfg, 50, testPeriod)
 	if err != nil || !l.Belief().ExactRestore() {
 		t.Errorf("the belief does not restore exactly (%v)", err)

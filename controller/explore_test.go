@@ -9,6 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -181,9 +183,7 @@ func TestAgent_HostCannotTurnZFaster(t *testing.T) {
 		if i%50 == 0 {
 			flags = FlagEpisodeStart
 		}
-		if err := r.step(uint64(i%9), flags); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.step(uint64(i%9), flags))
 		if !slices.Equal(r.tick.Z, (*followed)[len(*followed)-1]) {
 			t.Fatal("the tick does not record the followed z")
 		}
@@ -215,9 +215,7 @@ func TestAgent_ContinuesItsTurnAfterARefusedPlan(t *testing.T) {
 	}
 	plans.onOffer = func(s *State) { confirm(s); copy(plans.plan.Z, axes[3]) }
 	r.steps(1)
-	if err := errors.Join(r.agent.Reset(), r.agent.Arm(0)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Reset(), r.agent.Arm(0))
 	r.steps(1)
 	if a := between((*followed)[2], r.tick.Z); math.Abs(a-2*1.8) > roundingDeg {
 		t.Errorf("%g° after two ticks, want 3.6°", a)
@@ -235,9 +233,7 @@ func TestAgent_RestartsItsTurnOnlyAfterAResetOfASimulator(t *testing.T) {
 		before := slices.Clone(r.tick.Z)
 		confirm := plans.onOffer
 		plans.onOffer = func(s *State) { confirm(s); copy(plans.plan.Z, before); negate(plans.plan.Z) }
-		if err := r.step(0, FlagEpisodeStart); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.step(0, FlagEpisodeStart))
 		want := 1.8
 		if simulator {
 			want = 180
@@ -304,9 +300,7 @@ func TestAgent_RandomPlansStayNearVettedTasks(t *testing.T) {
 func TestExplorer_LeavesAConeForOneThatMeetsIt(t *testing.T) {
 	cfg := ExploreConfig{Tasks: []string{"a", "b"}, Vetted: axes[:2], WithinDeg: 46, TurnDegPerS: 90}
 	e, err := newExplorer(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tick := NewTick(Shape{1, 1, rigLatent, 0})
 	copy(tick.Z, axes[0])
 	e.limit(tick)
@@ -353,9 +347,7 @@ func TestExploreConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 func TestExploreConfig_AcceptsConesThatMeet(t *testing.T) {
 	cfg := DefaultConfig()
 	explore(&cfg, 46, 90, basisVector(0), basisVector(1), basisVector(2))
-	if err := cfg.Validate(50); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, cfg.Validate(50))
 }
 
 func explore(c *Config, within, turn float64, vetted ...[]float64) {

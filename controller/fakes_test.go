@@ -9,6 +9,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/tflite"
 )
@@ -184,9 +185,7 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 	}
 	r.robot.RewardOf = func(obs []float32) float64 { return float64(obs[0]) }
 	planner, err := NewPlanner(cfg, r.model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.plans = NewLockstep(planner)
 	r.build(r.robot)
 	r.arm()

@@ -7,6 +7,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 )
 
 func limitedSpec() hal.Spec {
@@ -57,9 +58,7 @@ func TestGuard_LimitsValueAndRateOfAnyAction(t *testing.T) {
 		}
 		wanted := append([]float32(nil), action...)
 		limited, ok := g.limit(action)
-		if err := spec.CheckAction(action); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, spec.CheckAction(action))
 		changed := false
 		for i, c := range spec.Action {
 			if step := c.MaxRate * spec.Period.Seconds(); step > 0 && math.Abs(float64(action[i])-last[i]) > step+1e-6 {

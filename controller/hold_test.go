@@ -3,6 +3,8 @@ package controller
 import (
 	"errors"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // newHoldRig returns an agent whose robot stands still while it asks. Its requests are open for ten
@@ -146,9 +148,7 @@ func TestAgent_HeldStatesTeachNothing(t *testing.T) {
 func replayHeld(t *testing.T, cfg Config, record []*Tick) {
 	t.Helper()
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	applied := 0
 	for _, tick := range record {
 		if tick.Flags.Has(FlagArmed) {

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -135,13 +136,9 @@ func taughtWithHypotheses(t *testing.T, change func(c *Config)) (*Planner, *Lear
 		t.Fatal(err)
 	}
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p, err := NewPlanner(cfg, newStub(rigObs, rigAction, rigLatent))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const labels = 7
 	x, y := mat.NewDense(labels, l.Belief().Dim(), nil), make([]float64, labels)
 	for i := range labels {
@@ -154,9 +151,7 @@ func taughtWithHypotheses(t *testing.T, change func(c *Config)) (*Planner, *Lear
 			t.Fatal(a.Outcome)
 		}
 	}
-	if err := p.belief.Restore(beliefState(l)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.belief.Restore(beliefState(l)))
 	return p, l, newMixture(p.hypotheses, x, y, cfg.Lambda, l.Sigma())
 }
 
@@ -253,7 +248,7 @@ func TestFormerTask_OfManyLabelsIsTheGaussianMean(t *testing.T) {
 	p, l, _ := taughtWithHypotheses(t, func(*Config) {})
 	x := gaussian(rand.New(rand.NewPCG(3, 1)), l.Belief().Dim())
 	for l.Belief().Weight() <= maxWeighed {
-		must(t, l.Belief().Update(x, 0.5, 20))
+		fatal.If(t, l.Belief().Update(x, 0.5, 20))
 	}
 	u := p.cfg.FormerTask(make([]float64, rigLatent), l.Belief(), l.Scale())
 	x[0] = 0 // without the operator's zero
@@ -266,7 +261,7 @@ func TestFormerTask_WithoutABeliefHasTheLengthOfAnExample(t *testing.T) {
 	p, _, _ := taughtWithHypotheses(t, func(*Config) {})
 	z := []float64{3, -1, 0, 2}
 	other, err := posterior.New(9, 1, 1)
-	must(t, err)
+	fatal.If(t, err)
 	for _, belief := range []*posterior.Belief{nil, other} {
 		u := p.cfg.FormerTask(z, belief, 1)
 		var lengths []float64
@@ -311,9 +306,9 @@ func TestConfig_FormerTasksKeepTheBasis(t *testing.T) {
 		t.Error("former tasks change the hash of the basis")
 	}
 	text, err := json.Marshal(cfg)
-	must(t, err)
+	fatal.If(t, err)
 	var read Config
-	must(t, json.Unmarshal(text, &read))
+	fatal.If(t, json.Unmarshal(text, &read))
 	if !slices.Equal(read.FormerTasks[0], cfg.FormerTasks[0]) {
 		t.Errorf("the log has %v", read.FormerTasks)
 	}
@@ -335,9 +330,7 @@ func TestHypotheses_AreWeighedAgainAfterALabelOfValue0(t *testing.T) {
 	p.hypotheses.weigh(p.belief, l.Scale())
 	before := append([]float64(nil), p.hypotheses.weights...)
 	x := gaussian(rand.New(rand.NewPCG(5, 5)), p.belief.Dim())
-	if err := p.belief.Update(x, 0, 10); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.belief.Update(x, 0, 10))
 	p.hypotheses.weigh(p.belief, l.Scale())
 	if slices.Equal(before, p.hypotheses.weights) {
 		t.Error("the weights are those without the label")
@@ -353,9 +346,7 @@ func TestHypotheses_EndWithManyLabelsAndWithoutAny(t *testing.T) {
 		if !p.hypotheses.weigh(belief, l.Scale()) {
 			t.Fatalf("not weighed with %g labels", belief.Weight())
 		}
-		if err := belief.Update(x, 0.5, 20); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, belief.Update(x, 0.5, 20))
 	}
 	if p.hypotheses.weigh(belief, l.Scale()) {
 		t.Errorf("weighed with %g labels", belief.Weight())

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -19,9 +20,7 @@ func newTestLearner(t testing.TB, change func(*Config)) (*Learner, *naive) {
 		change(&cfg)
 	}
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return l, newNaive(cfg, rigLatent, len(l.history.moments))
 }
 
@@ -160,7 +159,7 @@ func TestLearner_CountsLabelsInTheBelief(t *testing.T) {
 			t.Errorf("%d labels, want %d", got, labels)
 		}
 	}
-	must(t, l.WarmStart(make([]float64, 3*rigLatent), make([]float64, 3)))
+	fatal.If(t, l.WarmStart(make([]float64, 3*rigLatent), make([]float64, 3)))
 	want(3)
 	l.Observe(1, 0, []float64{1, 2, 3, 4}, nil)
 	l.Apply(value(1, 1, 1), 0)
@@ -171,11 +170,11 @@ func TestLearner_CountsLabelsInTheBelief(t *testing.T) {
 	l.Apply(rewardsrc.Label{ID: 4, Kind: rewardsrc.Undo}, 0) // nothing to undo
 	want(3)
 	saved := state(l)
-	must(t, l.SwitchTask(saved, NoiseState{Labels: 12}))
+	fatal.If(t, l.SwitchTask(saved, NoiseState{Labels: 12}))
 	l.Observe(2, 0, []float64{1, 2, 3, 4}, nil)
 	l.Apply(value(5, 2, 1), 0)
 	want(13)
-	must(t, l.Restore(saved, NoiseState{}))
+	fatal.If(t, l.Restore(saved, NoiseState{}))
 	want(0)
 	if l.Restore(saved, NoiseState{Labels: maxLabels + 1}) == nil {
 		t.Error("an impossible number of labels is accepted")
@@ -325,9 +324,7 @@ func TestLearner_EmptyWindowUsesNearState(t *testing.T) {
 
 func TestLearner_BoundsWindowOfStuckClock(t *testing.T) {
 	l, err := NewLearner(DefaultConfig(), 2, 200*time.Microsecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for tick := range uint64(len(l.history.moments)) {
 		l.Observe(tick, 42, []float64{1, 2}, nil)
 	}
@@ -426,9 +423,7 @@ func TestLearner_WarmStartEqualsLabels(t *testing.T) {
 	_, n := newTestLearner(t, cfg)
 	random := rand.New(rand.NewPCG(5, 6))
 	phi, reward := gaussian(random, 9*rigLatent), gaussian(random, 9)
-	if err := warm.WarmStart(phi, reward); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, warm.WarmStart(phi, reward))
 	for i, r := range reward {
 		n.observe(uint64(i), 0, phi[i*rigLatent:(i+1)*rigLatent])
 		n.apply(value(0, uint64(i), r), 0)

@@ -12,6 +12,7 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 )
 
 // servoArm is a robot with two position joints, measured in degrees with another zero, and a
@@ -132,9 +133,7 @@ func newServoRig(t testing.TB, arm *servoArm, safety Safety) *rig {
 	r.robot = &haltest.Simulator{Robot: arm.Robot}
 	r.safety = safety
 	planner, err := NewPlanner(r.cfg, r.model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.plans = NewLockstep(planner)
 	r.build(arm)
 	r.steps(2)
@@ -269,9 +268,7 @@ func TestAgent_RefusesToArmWhereMotionCouldJump(t *testing.T) {
 			r := newServoRig(t, arm, safety)
 			err := r.agent.Arm(0)
 			if c.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || arm.Arms != 0 || r.agent.Mode() != Disarmed {
@@ -324,9 +321,7 @@ func TestAgent_StopsAJointThatDoesNotFollow(t *testing.T) {
 					r.steps(5)
 					arm.reading = arm.at[0]
 					harm(arm)
-					if err := r.agent.Disarm(); err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, r.agent.Disarm())
 				} else {
 					harm(arm)
 					r.arm()
@@ -354,9 +349,7 @@ func TestAgent_CanBeStoppedAtAnyTickOfItsStart(t *testing.T) {
 		r := newServoRig(t, arm, Safety{Start: startMotion()})
 		r.arm()
 		r.steps(after)
-		if err := r.agent.Halt(FaultOperator); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.agent.Halt(FaultOperator))
 		acts := arm.Acts
 		r.steps(3)
 		if !arm.Halted || arm.Acts != acts || r.agent.Mode() != Stopped {
@@ -376,7 +369,7 @@ func TestAgent_SpeedsAndForcesAreIdleOnTheWayToAPose(t *testing.T) {
 	if g := arm.acts[len(arm.acts)-1][2]; g != 1 {
 		t.Fatalf("the policy's force is %v", g)
 	}
-	must(t, r.agent.Disarm())
+	fatal.If(t, r.agent.Disarm())
 	for range 5 {
 		r.steps(1)
 		if g := arm.acts[len(arm.acts)-1][2]; g != -0.5 {
@@ -423,7 +416,7 @@ func TestAgent_RestsThenGoesLimp(t *testing.T) {
 	r := newServoRig(t, arm, Safety{Rest: startMotion()})
 	r.arm()
 	r.steps(20)
-	must(t, r.agent.Disarm())
+	fatal.If(t, r.agent.Disarm())
 	if r.agent.Mode() != Resting || !arm.torque {
 		t.Fatalf("mode %v", r.agent.Mode())
 	}
@@ -453,9 +446,9 @@ func TestAgent_SecondDisarmEndsTheMotionToTheRestPose(t *testing.T) {
 	r := newServoRig(t, arm, Safety{Rest: startMotion()})
 	r.arm()
 	r.steps(5)
-	must(t, r.agent.Disarm())
+	fatal.If(t, r.agent.Disarm())
 	r.steps(5)
-	must(t, r.agent.Disarm())
+	fatal.If(t, r.agent.Disarm())
 	if r.agent.Mode() != Disarmed || arm.limps != 0 {
 		t.Errorf("mode %v, limp %d times", r.agent.Mode(), arm.limps)
 	}
@@ -467,7 +460,7 @@ func TestAgent_StopsIfItCannotGoLimp(t *testing.T) {
 	r := newServoRig(t, arm, Safety{Rest: startMotion()})
 	r.arm()
 	r.steps(1)
-	must(t, r.agent.Disarm())
+	fatal.If(t, r.agent.Disarm())
 	var fault *FaultError
 	for range 100 {
 		if err := r.step(0, 0); errors.As(err, &fault) {
@@ -506,13 +499,13 @@ func TestAgent_StartAndRestAllocateNothing(t *testing.T) {
 	agent, err := NewAgent(r.cfg, Parts{
 		Robot: quietArm, Source: &quiet{}, Model: r.model, Plans: r.plans, Safety: r.safety,
 	})
-	must(t, err)
+	fatal.If(t, err)
 	r.agent = agent
 	r.steps(2)
 	r.arm()
 	modes := map[Mode]int{}
 	n := testing.AllocsPerRun(60, func() { r.steps(1); modes[r.agent.Mode()]++ })
-	must(t, r.agent.Disarm())
+	fatal.If(t, r.agent.Disarm())
 	n += testing.AllocsPerRun(40, func() { r.steps(1); modes[r.agent.Mode()]++ })
 	if n != 0 || modes[Starting] < 50 || modes[Resting] < 30 {
 		t.Errorf("%v allocations, modes %v", n, modes)

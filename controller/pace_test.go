@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 // operate runs a gate for some minutes at 50 Hz with D-gaps from gap, and returns
@@ -144,9 +146,7 @@ func TestAgent_RecordsKappa(t *testing.T) {
 		if r.random.IntN(40) == 0 {
 			skip = 3
 		}
-		if err := r.step(skip, 0); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.step(skip, 0))
 		k.check(t, r.tick)
 		if open := r.tick.DGap >= r.tick.Kappa; open != r.tick.Flags.Has(FlagGateOpen) {
 			t.Fatalf("tick %d: D-gap %g, κ %g, gate open %v", r.tick.Index, r.tick.DGap, r.tick.Kappa, !open)
@@ -169,9 +169,7 @@ func TestAgent_KappaOfStoppedRobotFollowsFromTicks(t *testing.T) {
 	for i := range 300 {
 		robot.Pressed = i%50 == 49
 		if i%50 == 9 && i > 9 {
-			if err := errors.Join(r.agent.Reset(), r.agent.Arm(0)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, r.agent.Reset(), r.agent.Arm(0))
 		}
 		var fault *FaultError
 		if err := r.step(0, 0); err != nil && !errors.As(err, &fault) {

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
 
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -21,9 +22,7 @@ var plannerDims = tflite.Dims{Obs: rigObs, Action: rigAction, Latent: rigLatent,
 func learnt(t testing.TB, cfg Config, tick uint64) *State {
 	t.Helper()
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	random := rand.New(rand.NewPCG(11, 12))
 	for i := range uint64(6) {
 		l.Observe(i, 0, gaussian(random, rigLatent), nil)
@@ -39,9 +38,7 @@ func learnt(t testing.TB, cfg Config, tick uint64) *State {
 func newTestPlanner(t testing.TB, cfg Config, m tflite.Model) *Planner {
 	t.Helper()
 	p, err := NewPlanner(cfg, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return p
 }
 
@@ -130,12 +127,8 @@ func (m *spyModel) Search(obs, candidates []float32, b tflite.Belief) (int, floa
 func beliefOf(t testing.TB, cfg Config, s *State) *posterior.Belief {
 	t.Helper()
 	b, err := cfg.NewBelief(rigLatent)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Restore(s.Belief); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, b.Restore(s.Belief))
 	return b
 }
 
@@ -143,17 +136,11 @@ func beliefOf(t testing.TB, cfg Config, s *State) *posterior.Belief {
 func meanAndV(t testing.TB, s *State) (mean *mat.VecDense, v *mat.SymDense) {
 	t.Helper()
 	l, err := NewLearner(DefaultConfig(), rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.belief.Restore(s.Belief); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, l.belief.Restore(s.Belief))
 	v, b := factored(l)
 	mean = new(mat.VecDense)
-	if err := mean.SolveVec(v, b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, mean.SolveVec(v, b))
 	return mean, v
 }
 
@@ -164,9 +151,7 @@ func bruteForce(
 	t.Helper()
 	mean, v := meanAndV(t, s)
 	var inverse mat.Dense
-	if err := inverse.Inverse(v); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, inverse.Inverse(v))
 	score = -inf
 	z, action := make([]float64, rigLatent), make([]float32, rigAction)
 	psi := make([]float32, plannerDims.Ensemble*rigLatent)
@@ -175,12 +160,8 @@ func bruteForce(
 		for j := range z {
 			z[j] = float64(candidates[i*rigLatent+j])
 		}
-		if err := m.Act(action, s.Obs, z); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Psi(psi, s.Obs, action, z); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, m.Act(action, s.Obs, z))
+		fatal.If(t, m.Psi(psi, s.Obs, action, z))
 		least := inf
 		for e := range plannerDims.Ensemble {
 			for j, p := range psi[e*rigLatent : (e+1)*rigLatent] {
@@ -237,9 +218,7 @@ func TestPlanner_ThompsonSamplesPosterior(t *testing.T) {
 	}
 	mean, v := meanAndV(t, s)
 	var want, got mat.Dense
-	if err := want.Inverse(v); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, want.Inverse(v))
 	var covariance mat.SymDense
 	stat.CovarianceMatrix(&covariance, samples, nil)
 	got.Sub(&covariance, &want)
@@ -416,7 +395,7 @@ func TestPlanner_DithersInPoorStates(t *testing.T) {
 			}
 			p.planned = false
 			_, err := p.Plan(s, dst)
-			must(t, err)
+			fatal.If(t, err)
 			n := slices.Clone(dst.Z)
 			for i := range n {
 				n[i] = (n[i] - z[i]) / (0.5 * norm(z))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -160,7 +161,7 @@ func TestReaction_IsReplayedAndResumed(t *testing.T) {
 			replayed.Observe(uint64(tick+1), at, phi, nil)
 			for ; len(applied) > 0 && applied[0].At <= at; applied = applied[1:] {
 				own, err := replayed.Reapply(applied[0])
-				must(t, err)
+				fatal.If(t, err)
 				if own != applied[0] {
 					t.Fatalf("%s: replayed %+v, applied %+v", name, own, applied[0])
 				}
@@ -184,7 +185,7 @@ func TestReaction_StaysWithAnotherTask(t *testing.T) {
 	}
 	before := o.Reaction()
 	fresh, _ := newTestLearner(t, nil)
-	must(t, o.SwitchTask(beliefState(fresh), NoiseState{}))
+	fatal.If(t, o.SwitchTask(beliefState(fresh), NoiseState{}))
 	if o.Reaction() != before {
 		t.Errorf("the probabilities change from %v to %v", before, o.Reaction())
 	}

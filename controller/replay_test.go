@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -64,9 +65,7 @@ func eventful(t *testing.T) (Config, []*Tick) {
 		}
 		id++
 		if i == 600 {
-			if err := r.agent.Halt(FaultNone); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, r.agent.Halt(FaultNone))
 		}
 		if i == 700 {
 			r.arm()
@@ -75,9 +74,7 @@ func eventful(t *testing.T) (Config, []*Tick) {
 		if r.random.IntN(30) == 0 {
 			skip = r.random.Uint64N(7)
 		}
-		if err := r.step(skip, 0); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.step(skip, 0))
 		kept := NewTick(r.agent.Shape())
 		kept.CopyFrom(r.tick)
 		record = append(record, kept)
@@ -88,9 +85,7 @@ func eventful(t *testing.T) (Config, []*Tick) {
 func TestLearner_ReplayReproducesHashes(t *testing.T) {
 	cfg, record := eventful(t)
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	outcomes := map[Outcome]int{}
 	for _, tick := range record {
 		if tick.Flags.Has(FlagArmed) {
@@ -122,9 +117,7 @@ func TestLearner_ReplayReproducesHashes(t *testing.T) {
 func TestPosterior_ReproducesHashesFromRecord(t *testing.T) {
 	cfg, record := eventful(t)
 	belief, err := posterior.New(rigLatent, cfg.Lambda, cfg.Rho)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	type given struct {
 		phi   []float64
 		value float64
@@ -150,9 +143,7 @@ func TestPosterior_ReproducesHashesFromRecord(t *testing.T) {
 				labels[a.ID] = given{phi, a.Value}
 				err = belief.Update(labels[a.ID].phi, a.Value, a.Weight)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 		}
 		if belief.Hash() != tick.Hash {
 			t.Fatalf("tick %d: another hash", tick.Index)

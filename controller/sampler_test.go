@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/tflite/tflitetest"
 )
@@ -39,9 +40,7 @@ func TestPlanner_UsesGivenSampler(t *testing.T) {
 	} {
 		cfg, c := configured(strategy), &counting{}
 		p, err := NewPlannerWithSampler(cfg, tflitetest.Network(plannerDims, 1), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		z := plan(t, p, learnt(t, cfg, 10)).Z
 		if *c != want {
 			t.Errorf("%s: drew %+v, want %+v", strategy, *c, want)

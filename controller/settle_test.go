@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 )
@@ -50,9 +51,7 @@ func TestLearner_SettlesAtStudentsT(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Noise.Freedom, cfg.Sigma, cfg.Offset = 1.5, 0.2, 0.7
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	phis, rewards := teach(l, 40, 2)
 	settled(l, 41)
 
@@ -102,11 +101,11 @@ func studentsT(t *testing.T, x *mat.Dense, rewards []float64) (mean mat.VecDense
 		if !chol.Factorize(v) {
 			t.Fatal("V is not positive definite")
 		}
-		must(t, chol.SolveVecTo(&mean, rhs))
+		fatal.If(t, chol.SolveVecTo(&mean, rhs))
 		for i := range weights {
 			row := x.RowView(i)
 			var solved mat.VecDense
-			must(t, chol.SolveVecTo(&solved, row))
+			fatal.If(t, chol.SolveVecTo(&solved, row))
 			residual := rewards[i] - mat.Dot(row, &mean)
 			square := residual*residual + mat.Dot(row, &solved)
 			weights[i] = math.Min(1, 2.5/(1.5+square/0.04))
@@ -118,9 +117,7 @@ func studentsT(t *testing.T, x *mat.Dense, rewards []float64) (mean mat.VecDense
 func TestLearner_UndoRemovesTheRevisedWeight(t *testing.T) {
 	cfg, _ := priorConfig(t)
 	with, err := NewLearner(cfg, rigLatent, testPeriod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	teach(with, 30, 3)
 	settled(with, 31)
 	undone := with.Apply(rewardsrc.Label{ID: 99, Kind: rewardsrc.Undo, Undoes: 6, Tick: rewardsrc.NoTick}, 0)
@@ -129,12 +126,12 @@ func TestLearner_UndoRemovesTheRevisedWeight(t *testing.T) {
 	}
 	// The belief of the other labels with the same weights and the same prior.
 	without, err := cfg.NewBelief(rigLatent)
-	must(t, err)
+	fatal.If(t, err)
 	prior := make([]float64, without.Dim())
 	with.Belief().Prior(prior)
 	for i := range 30 {
 		if e := with.ledger.recent(29 - i); e.active {
-			must(t, without.Update(e.phi, e.reward, e.weight))
+			fatal.If(t, without.Update(e.phi, e.reward, e.weight))
 		}
 	}
 	v, want := mat.NewSymDense(without.Dim(), nil), precisionOf(without)
@@ -144,13 +141,6 @@ func TestLearner_UndoRemovesTheRevisedWeight(t *testing.T) {
 	v.CopySym(precisionOf(with.Belief()))
 	if !mat.EqualApprox(v, want, 1e-9*mat.Norm(want, 2)) {
 		t.Error("the belief differs from that without the label")
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -175,7 +165,7 @@ func TestLearner_EstimatesSigma(t *testing.T) {
 	cfg, _ := priorConfig(t)
 	for _, sigma := range []float64{0.2, 0.6} {
 		l, err := NewLearner(cfg, rigLatent, testPeriod)
-		must(t, err)
+		fatal.If(t, err)
 		random := rand.New(rand.NewPCG(5, 6))
 		for i := range uint64(2000) {
 			l.Observe(i+1, 0, gaussian(random, rigLatent), nil)
@@ -197,7 +187,7 @@ func TestLearner_EstimatesSigma(t *testing.T) {
 		}
 	}
 	exact, err := NewLearner(cfg, rigLatent, testPeriod)
-	must(t, err)
+	fatal.If(t, err)
 	for i := range uint64(400) {
 		exact.Observe(i+1, 0, make([]float64, rigLatent), nil)
 		exact.Apply(value(0, i+1, 0), 0)
@@ -240,9 +230,9 @@ func TestLearner_ResettleRepeatsSettle(t *testing.T) {
 	cfg, _ := priorConfig(t)
 	cfg.Rho = 0.999
 	run, err := NewLearner(cfg, rigLatent, testPeriod)
-	must(t, err)
+	fatal.If(t, err)
 	replay, err := NewLearner(cfg, rigLatent, testPeriod)
-	must(t, err)
+	fatal.If(t, err)
 	random := rand.New(rand.NewPCG(8, 8))
 	revisions := 0
 	for tick := range uint64(600) {

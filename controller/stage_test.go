@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"optibfm/hal/haltest"
+	"optibfm/internal/fatal"
 )
 
 // stagedRobot notes the agent's stage in each call of the driver.
@@ -33,12 +34,8 @@ func TestAgent_StageNamesTheCallInProgress(t *testing.T) {
 	r.build(robot)
 	r.arm()
 	r.steps(1)
-	if err := r.agent.Disarm(); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.agent.Halt(FaultNone); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Disarm())
+	fatal.If(t, r.agent.Halt(FaultNone))
 	want := []Stage{StageArm, StageSense, StageFeatures, StagePolicy, StageAct, StageDisarm, StageHalt}
 	if !slices.Equal(robot.found, want) {
 		t.Errorf("the stages were %v, want %v", robot.found, want)

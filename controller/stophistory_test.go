@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
 
@@ -138,9 +139,7 @@ func TestAgent_RefusesLabelsAboutStops(t *testing.T) {
 
 	robot.Pressed = false
 	r.steps(1)
-	if err := r.agent.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Reset())
 	r.steps(1)
 	r.source.give(press(id+1, now(), 1))
 	r.steps(1)
@@ -159,7 +158,7 @@ func TestAgent_RefusesComparisonsWithStops(t *testing.T) {
 	r, robot, _ := stoppedRig(t)
 	robot.Pressed = false
 	r.steps(1)
-	must(t, r.agent.Reset())
+	fatal.If(t, r.agent.Reset())
 	r.source.give(rewardsrc.Label{ID: 1, Kind: rewardsrc.CantTell, Request: r.tick.Request})
 	r.steps(1)
 	r.arm()

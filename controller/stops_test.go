@@ -8,6 +8,8 @@ import (
 
 	"optibfm/hal"
 	"optibfm/hal/haltest"
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 )
 
 // stoppableRig is a robot with an emergency stop that is not a simulator.
@@ -111,9 +113,7 @@ func TestAgent_StopsBeyondLimit(t *testing.T) {
 		}
 		r.observes0(0)
 		r.steps(1)
-		if err := r.agent.Reset(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, r.agent.Reset())
 	}
 }
 
@@ -256,9 +256,7 @@ func TestAgent_RateLimitStartsFromDisarmedOutput(t *testing.T) {
 	if !near(robot.Output[0], -0.98) { // -7 is beyond its limit of -1
 		t.Errorf("after the boot: %v", robot.Output)
 	}
-	if err := r.agent.Disarm(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Disarm())
 	r.arm()
 	r.steps(1)
 	if !near(robot.Output[0], -0.98) {
@@ -290,9 +288,7 @@ func TestAgent_RetriesFailedHaltEachTick(t *testing.T) {
 func TestAgent_HaltsAgainWhenAPortIsLostAfterAStop(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	r.arm()
-	if err := r.agent.Halt(FaultOperator); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Halt(FaultOperator))
 	robot.SenseErr = errors.Join(errOut, hal.ErrBus)
 	r.steps(3)
 	if robot.Halts != 1 {
@@ -308,9 +304,7 @@ func TestAgent_HaltsAgainWhenAPortIsLostAfterAStop(t *testing.T) {
 	if robot.Halts != 4 {
 		t.Errorf("%d halts of a robot that has returned", robot.Halts)
 	}
-	if err := r.agent.Reset(); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, r.agent.Reset())
 }
 
 func TestAgent_RequiredDeadmanMustBeSet(t *testing.T) {
@@ -357,9 +351,7 @@ func TestAgent_ResetWaitsUntilCauseIsGone(t *testing.T) {
 	}
 	robot.SenseErr = nil
 	r.steps(1)
-	if err := r.agent.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Reset())
 	r.arm()
 	r.steps(10)
 }
@@ -368,9 +360,7 @@ func TestAgent_StoppedRobotLearnsAndPlans(t *testing.T) {
 	r, _ := newStoppableRig(t, Safety{})
 	r.arm()
 	r.steps(3)
-	if err := r.agent.Halt(FaultOperator); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.agent.Halt(FaultOperator))
 	r.steps(1)
 	hash, planned := r.tick.Hash, r.tick.PlanConfirmed
 	r.source.give(value(1, 2, 1))

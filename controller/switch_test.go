@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 	"optibfm/tflite/tflitetest"
 )
@@ -14,7 +15,7 @@ import (
 func savedTask(t *testing.T, cfg Config) (*Learner, []float64) {
 	t.Helper()
 	l, err := NewLearner(cfg, rigLatent, testPeriod)
-	must(t, err)
+	fatal.If(t, err)
 	random := rand.New(rand.NewPCG(8, 9))
 	for i := range uint64(7) {
 		l.Observe(i, 0, gaussian(random, rigLatent), nil)
@@ -38,11 +39,11 @@ func TestAgent_SwitchesToTheBeliefOfASavedTask(t *testing.T) {
 			t.Fatalf("request %d, %d labels", request, r.tick.NumLabels)
 		}
 		if !armed {
-			must(t, r.agent.Disarm())
+			fatal.If(t, r.agent.Disarm())
 		}
 		r.agent.proficiency.Resume(true)
 		task, want := savedTask(t, r.cfg)
-		must(t, r.agent.SwitchTask(want, task.Noise()))
+		fatal.If(t, r.agent.SwitchTask(want, task.Noise()))
 		if r.agent.proficiency.Learnt() {
 			t.Error("still learnt")
 		}
@@ -94,7 +95,7 @@ func TestAgent_RefusesASwitchWhileStopped(t *testing.T) {
 	if err := r.agent.SwitchTask(belief, NoiseState{Count: -1}); err == nil {
 		t.Error("impossible noise is accepted")
 	}
-	must(t, r.agent.Halt(FaultOperator))
+	fatal.If(t, r.agent.Halt(FaultOperator))
 	if err := r.agent.SwitchTask(belief, task.Noise()); !errors.Is(err, ErrFaulted) {
 		t.Errorf("stopped: %v", err)
 	}
@@ -102,15 +103,15 @@ func TestAgent_RefusesASwitchWhileStopped(t *testing.T) {
 	if r.agent.Learner().Belief().Hash() != before || r.tick.Flags.Has(FlagSwitched) {
 		t.Error("a refused switch changed the belief")
 	}
-	must(t, r.agent.Reset())
-	must(t, r.agent.SwitchTask(belief, task.Noise()))
+	fatal.If(t, r.agent.Reset())
+	fatal.If(t, r.agent.SwitchTask(belief, task.Noise()))
 }
 
 func TestAgent_SwitchDoesNotTurnZFaster(t *testing.T) {
 	r, plans, followed := exploring(t, ExploreConfig{TurnDegPerS: 90})
 	r.steps(2)
 	task, belief := savedTask(t, r.cfg)
-	must(t, r.agent.SwitchTask(belief, task.Noise()))
+	fatal.If(t, r.agent.SwitchTask(belief, task.Noise()))
 	negate(plans.plan.Z)
 	r.steps(1)
 	z := *followed
@@ -126,14 +127,14 @@ func TestAgent_FollowsTheVettedTaskAgainInATaskWithoutLabels(t *testing.T) {
 	r.steps(1)
 	learnt, belief := savedTask(t, r.cfg)
 	none, err := NewLearner(r.cfg, rigLatent, testPeriod)
-	must(t, err)
+	fatal.If(t, err)
 	for i, c := range []struct {
 		change func()
 		want   []float64
 	}{
 		{func() { r.source.give(value(1, r.tick.Index, 1)) }, axes[1]},
-		{func() { must(t, r.agent.SwitchTask(belief, learnt.Noise())) }, axes[1]},
-		{func() { must(t, r.agent.SwitchTask(state(none), none.Noise())) }, axes[0]},
+		{func() { fatal.If(t, r.agent.SwitchTask(belief, learnt.Noise())) }, axes[1]},
+		{func() { fatal.If(t, r.agent.SwitchTask(state(none), none.Noise())) }, axes[0]},
 		{func() { r.source.give(value(2, r.tick.Index, 1)) }, axes[1]},
 	} {
 		c.change()
@@ -146,7 +147,7 @@ func TestAgent_FollowsTheVettedTaskAgainInATaskWithoutLabels(t *testing.T) {
 
 func TestLearner_SwitchTaskAllocatesNothing(t *testing.T) {
 	l, belief := savedTask(t, DefaultConfig())
-	if n := testing.AllocsPerRun(10, func() { must(t, l.SwitchTask(belief, NoiseState{})) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { fatal.If(t, l.SwitchTask(belief, NoiseState{})) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -36,9 +36,7 @@ func (s *splitMix) fill(v []float64) {
 func mustNew(t testing.TB, dim int, lambda, rho float64, opts ...Option) *Belief {
 	t.Helper()
 	b, err := New(dim, lambda, rho, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 

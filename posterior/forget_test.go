@@ -173,14 +173,10 @@ func TestForget_DecaysToZeroNotSubnormal(t *testing.T) {
 
 func TestBelief_DiscountKeepsTheMean(t *testing.T) {
 	b, err := New(3, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 9 {
 		x := float64(i)
-		if err := b.Update([]float64{1, math.Sin(x), math.Cos(3 * x)}, x, 2); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Update([]float64{1, math.Sin(x), math.Cos(3 * x)}, x, 2))
 	}
 	phi := []float64{1, -2, 0.5}
 	mean, spread := b.Predict(phi), b.NormSq(phi)
@@ -195,12 +191,8 @@ func TestBelief_DiscountKeepsTheMean(t *testing.T) {
 
 func TestBelief_RestartHasThePriorOfSetPrior(t *testing.T) {
 	b, err := New(3, 1, 1, WithMovablePrior())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Update([]float64{1, 2, 3}, 1, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, b.Update([]float64{1, 2, 3}, 1, 1))
 	b.SetPrior(0.04)
 	b.Restart()
 	if got := b.NormSq([]float64{1, 0, 0}); math.Abs(got-25) > 1e-12 || b.Weight() != 0 {

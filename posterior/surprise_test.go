@@ -31,9 +31,7 @@ func (w *weighted) add(phi []float64, reward, weight float64) {
 func (w *weighted) solve(t *testing.T, b mat.Vector) *mat.VecDense {
 	t.Helper()
 	var x mat.VecDense
-	if err := x.SolveVec(w.v, b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.SolveVec(w.v, b))
 	return &x
 }
 
@@ -49,9 +47,7 @@ func TestSurprise_IsTheRecursiveResidual(t *testing.T) {
 		for _, weight := range []float64{1, 100} {
 			rng := rand.New(rand.NewPCG(uint64(d), 7))
 			belief, err := New(d, 0.7, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := newWeighted(d, 0.7)
 			for range 300 {
 				phi, reward := vector(rng, d), rng.NormFloat64()
@@ -59,9 +55,7 @@ func TestSurprise_IsTheRecursiveResidual(t *testing.T) {
 				if got := belief.Surprise(phi, reward, weight); !(math.Abs(got-u) <= 1e-9*(1+math.Abs(u))) {
 					t.Fatalf("d %d: a surprise of %g, want %g", d, got, u)
 				}
-				if err := belief.Update(phi, reward, weight); err != nil {
-					t.Fatal(err)
-				}
+				must(t, belief.Update(phi, reward, weight))
 				want.add(phi, reward, weight)
 			}
 		}
@@ -82,9 +76,7 @@ func TestSurprise_HasTheVarianceOfTheNoise(t *testing.T) {
 	var early, late float64
 	for range runs {
 		belief, err := New(d, 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		truth := vector(rng, d)
 		for i := range truth {
 			truth[i] *= noise // the prior's spread for λ = 1
@@ -99,9 +91,7 @@ func TestSurprise_HasTheVarianceOfTheNoise(t *testing.T) {
 			case 29:
 				late += u * u
 			}
-			if err := belief.Update(phi, reward, 1); err != nil {
-				t.Fatal(err)
-			}
+			must(t, belief.Update(phi, reward, 1))
 		}
 	}
 	for name, sum := range map[string]float64{"first": early, "last": late} {
@@ -115,9 +105,7 @@ func TestSurprise_HasTheVarianceOfTheNoise(t *testing.T) {
 
 func TestSurprise_DoesNotAllocate(t *testing.T) {
 	belief, err := New(50, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	phi := vector(rand.New(rand.NewPCG(1, 1)), 50)
 	n := testing.AllocsPerRun(100, func() { belief.Surprise(phi, 1, 1) })
 	if n != 0 {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 // policies counts the threads of this process with each policy and priority.
@@ -20,14 +22,10 @@ func policies(t *testing.T) map[string]int {
 	t.Helper()
 	found := map[string]int{}
 	names, err := filepath.Glob("/proc/self/task/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, name := range names {
 		tid, err := strconv.Atoi(filepath.Base(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		attr, err := unix.SchedGetAttr(tid, 0)
 		if err != nil {
 			continue // it has ended
@@ -93,9 +91,7 @@ func TestPrepare_OtherThreadsNeverShareThePriority(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Priority = 1 // no real-time priority is lower
 	l, _, err := Prepare(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer l.Close()
 	wantOthers(t, "prepared", "NORMAL 0")
 	if found := policies(t); found["FIFO 1"] == 0 {
@@ -108,9 +104,7 @@ func quiet(t *testing.T) *companions {
 	t.Helper()
 	realTime(t)
 	c, err := startCompanions(60, unix.Gettid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	stopLooking(c)
 	t.Cleanup(c.Stop)
 	return c
@@ -201,9 +195,7 @@ func TestDemotion_OfCalmThreadsEndsDespiteABusyLook(t *testing.T) {
 // TestCompanions_ReportAnErrorOfALook takes the list of threads away.
 func TestCompanions_ReportAnErrorOfALook(t *testing.T) {
 	c := quiet(t)
-	if err := c.err(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.err())
 	task := c.task
 	c.task = -1
 	c.look(0, lookEvery)

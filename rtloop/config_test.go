@@ -4,12 +4,12 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 func TestDefaultConfig_IsValid(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, DefaultConfig().Validate())
 }
 
 func TestConfig_RefusesValuesOutOfRange(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 // modest is a configuration for every user.
@@ -25,9 +27,7 @@ func modest() Config {
 func prepare(t *testing.T, cfg Config) *Loop {
 	t.Helper()
 	l, granted, err := Prepare(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(l.Close)
 	if missing := granted.Missing(); len(missing) > 0 {
 		t.Logf("not granted:\n%v", granted)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 // serviceManager listens on NOTIFY_SOCKET.
@@ -21,9 +23,7 @@ type serviceManager struct{ *net.UnixConn }
 func listen(t *testing.T, path string) serviceManager {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { conn.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
 	return serviceManager{conn}
@@ -50,9 +50,7 @@ func (m serviceManager) received(t *testing.T) []string {
 func notifier(t *testing.T) *Notifier {
 	t.Helper()
 	n, err := NewNotifier()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n
 }
 
@@ -61,9 +59,7 @@ func TestNotifier_UsesPathAndAbstractName(t *testing.T) {
 		t.Run(path[:1], func(t *testing.T) {
 			manager := listen(t, path)
 			n := notifier(t)
-			if err := errors.Join(n.Ready(), n.send("STATUS=rolling"), n.Alive(), n.Stopping()); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, n.Ready(), n.send("STATUS=rolling"), n.Alive(), n.Stopping())
 			want := []string{"READY=1", "STATUS=rolling", "WATCHDOG=1", "STOPPING=1"}
 			if got := manager.received(t); !slices.Equal(got, want) {
 				t.Fatalf("received %q, want %q", got, want)

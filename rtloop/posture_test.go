@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 )
 
 // childRole is the environment variable with the task of the test program as a child process.
@@ -122,9 +125,7 @@ func TestPrepare_GrantedPostureIsReal(t *testing.T) {
 func lockedKiB(t *testing.T) (kib int) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, rest, _ := strings.Cut(string(status), "VmLck:")
 	if _, err := fmt.Sscan(rest, &kib); err != nil {
 		t.Fatal(err)
@@ -245,22 +246,16 @@ func TestLoop_StoppedProcessSkipsPeriodsAndIsNotStuck(t *testing.T) {
 	cmd := child("stopped")
 	var out strings.Builder
 	cmd.Stdout = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Start())
 	pause := func(d time.Duration, signal syscall.Signal) {
 		time.Sleep(d)
-		if err := cmd.Process.Signal(signal); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, cmd.Process.Signal(signal))
 	}
 	pause(300*time.Millisecond, syscall.SIGSTOP)
 	pause(400*time.Millisecond, syscall.SIGCONT)
 	giveUp := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
 	defer giveUp.Stop()
-	if err := cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cmd.Wait())
 	if got, want := out.String(), "running\nidentity true skipped true true\n"; got != want {
 		t.Fatalf("the child printed %q, want %q", got, want)
 	}

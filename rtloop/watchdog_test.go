@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 func TestWatchdog_CallsOnStuckOnce(t *testing.T) {
@@ -95,9 +97,7 @@ func TestLoop_OrderlyEndIsNotStuck(t *testing.T) {
 	l.stop.Store(true)
 	l.control(func(Beat) error { return nil }, done)
 	s.look(0, time.Second) // Run has not stopped the watchdog yet
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, <-done)
 }
 
 func TestLoop_HaltThatHangsIsStuck(t *testing.T) {
@@ -299,7 +299,5 @@ func TestWatchdog_ReportsPanicOfOnStuck(t *testing.T) {
 func TestWatchdog_DoesNotStartWithoutLimitAndNotifier(t *testing.T) {
 	w := &Watchdog{Progress: func() uint64 { t.Error("Progress was called"); return 0 }}
 	w.Start()
-	if err := w.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Stop())
 }

@@ -422,9 +422,7 @@ func TestHaltAll_HaltsMotorsBesideBroken(t *testing.T) {
 			t.Error(err)
 		}
 		for id := 1; id <= 4; id++ {
-			if err := checkHalted(motors, id, id == 3 && c.Dialect == mit.Damiao); err != nil {
-				t.Error(err)
-			}
+			errtest.Nil(t, checkHalted(motors, id, id == 3 && c.Dialect == mit.Damiao))
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -20,9 +21,7 @@ func TestRunner_GivesTheSameRowsWithTwoBridges(t *testing.T) {
 	dir := t.TempDir()
 	bundle := filepath.Join(dir, "model")
 	m := tflitetest.Manifest(tflite.Dims{Obs: 17, Action: 6, Latent: 8, Ensemble: 2})
-	if err := tflite.Save(bundle, m, tflitetest.Tensors(m.Architecture, 1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Save(bundle, m, tflitetest.Tensors(m.Architecture, 1)))
 	p := parsed(t, strings.ReplaceAll(`
 version: 1
 experiment: cheetah

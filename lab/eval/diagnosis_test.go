@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -17,9 +18,7 @@ import (
 func TestDiagnosis_EqualsBruteForce(t *testing.T) {
 	const d, labels, beta = 5, 12, 0.7
 	network, err := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: d, Ensemble: 2}, 1).NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	random := rand.New(rand.NewPCG(3, 5))
 	v := mat.NewSymDense(d, nil)
 	for i := range d {
@@ -34,9 +33,7 @@ func TestDiagnosis_EqualsBruteForce(t *testing.T) {
 	}
 	var upper, invR mat.TriDense
 	chol.UTo(&upper)
-	if err := invR.InverseTri(&upper); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, invR.InverseTri(&upper))
 	mean, task, candidates := gaussian(d, 1, random), gaussian(d, 1, random), gaussian(8*d, 1, random)
 	factor := make([]float64, 0, d*d)
 	for i := range d {
@@ -46,21 +43,15 @@ func TestDiagnosis_EqualsBruteForce(t *testing.T) {
 	}
 	score := func(obs []float32, z []float64) float64 {
 		action, psi := make([]float32, 2), make([]float32, 2*d)
-		if err := network.Act(action, obs, z); err != nil {
-			t.Fatal(err)
-		}
-		if err := network.Psi(psi, obs, action, z); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, network.Act(action, obs, z))
+		fatal.If(t, network.Psi(psi, obs, action, z))
 		least := math.Inf(1)
 		for m := 0; m < len(psi); m += d {
 			x, y := mat.NewVecDense(d, nil), mat.NewVecDense(d, nil)
 			for k := range d {
 				x.SetVec(k, float64(psi[m+k]))
 			}
-			if err := chol.SolveVecTo(y, x); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, chol.SolveVecTo(y, x))
 			least = min(least, mat.Dot(x, mat.NewVecDense(d, mean))+beta*math.Sqrt(mat.Dot(x, y)))
 		}
 		return least
@@ -119,9 +110,7 @@ methods:
 	p.Run.DiagnoseEvery = 4
 	runInto(t, path, Runner{Protocol: p, Jobs: 1})
 	diagnosed, err := ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rest, distances := []Row{}, []float64{}
 	for _, r := range diagnosed {
 		switch r.Measure {
@@ -142,9 +131,7 @@ methods:
 	for i := range rest {
 		rest[i].ProtocolHash = hash
 	}
-	if err := WriteFile(path, rest); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteFile(path, rest))
 	if was, is := content(t, plain), content(t, path); was != is {
 		t.Errorf("without diagnosis:\n%s\nwith it:\n%s", was, is)
 	}

@@ -3,13 +3,14 @@ package eval
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"optibfm/internal/fatal"
 )
 
 const shortProtocol = `
@@ -23,9 +24,7 @@ methods: [{name: random}, {name: thompson}]
 func writeShortProtocol(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "short.yaml")
-	if err := os.WriteFile(path, []byte(shortProtocol), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(shortProtocol), 0o644))
 	return path
 }
 
@@ -45,9 +44,7 @@ func TestRunFile_ShardsMergeToTheWhole(t *testing.T) {
 	_, err := MergeFiles(at("merged.csv"), []string{at("2.csv"), at("1.csv")})
 	whole, err1 := ReadFile(at("whole.csv"))
 	merged, err2 := ReadFile(at("merged.csv"))
-	if err := errors.Join(err, err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err, err1, err2)
 	if len(whole) != len(merged) || len(whole) < 4*4 {
 		t.Fatalf("%d rows of the whole, %d of two shards", len(whole), len(merged))
 	}

@@ -2,13 +2,14 @@ package eval
 
 import (
 	"context"
-	"errors"
 	"math"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	_ "optibfm/standard" // the driver of the configuration with the groups
 )
 
@@ -22,13 +23,9 @@ func go2Robot(t *testing.T, env string) Simulator {
 	}
 	worlds := Worlds{Bridge: "../../scripts/go2_bridge.py", Output: t.Output()}
 	robot, err := worlds.Open(context.Background(), env, "walk_forward")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
-		if err := closeSimulator(robot); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, closeSimulator(robot))
 	})
 	return robot
 }
@@ -42,18 +39,14 @@ func TestEstimated_FollowsTheSimulatorAndForgetsAtReset(t *testing.T) {
 		action[i] = float32(c.Failsafe)
 	}
 	readings := func(robot Simulator, seed uint64) (rows [][]float32) {
-		if err := errors.Join(robot.Reset(seed), robot.Arm()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, robot.Reset(seed), robot.Arm())
 		for range 100 {
 			row := make([]float32, len(spec.Obs))
 			if _, err := robot.Sense(row); err != nil {
 				t.Fatal(err)
 			}
 			rows = append(rows, row)
-			if err := robot.Act(action); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, robot.Act(action))
 		}
 		return rows
 	}
@@ -105,9 +98,7 @@ methods: [{name: oracle}, {name: random}]
 	runInto(t, path, Runner{Protocol: p, Worlds: worlds, Jobs: 1})
 	returns := map[string]float64{}
 	rows, err := ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, r := range rows {
 		if r.Measure == "return" {
 			returns[r.Method] = r.Value

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 )
 
@@ -34,9 +35,7 @@ func rewriteStates(t *testing.T, path string, first, n int, more npz.Archive) {
 		"obs": npz.Float32(obs, n, 6), "reward_spin": npz.Float32(reward), "reward_corner": npz.Float32(reward),
 	}
 	maps.Copy(states, more)
-	if err := npz.WriteFile(path, states); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, npz.WriteFile(path, states))
 }
 
 // keptFolder returns the path of 50 states whose oracles are kept beside them.
@@ -54,13 +53,9 @@ func keptFolder(t *testing.T) (path string, p Protocol) {
 func cut(t *testing.T, path string, first, whole int) {
 	t.Helper()
 	hash, err := hashFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	digest, err := hex.DecodeString(hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	hashed := make([]int64, len(digest))
 	for i, b := range digest {
 		hashed[i] = int64(b)
@@ -87,15 +82,11 @@ func TestKeep_GivesThePartTheOracleOfAllStates(t *testing.T) {
 	var want [][]float64
 	for _, trial := range trials {
 		z, err := (&library{}).oracle(trial, 50)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		want = append(want, z)
 	}
 	before, err := os.ReadFile(trials[0].keptFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	written, err := Keep(protocol) // replaces the same entries
 	after, errRead := os.ReadFile(trials[0].keptFile())
 	if errors.Join(err, errRead) != nil || !bytes.Equal(before, after) ||
@@ -105,9 +96,7 @@ func TestKeep_GivesThePartTheOracleOfAllStates(t *testing.T) {
 	cut(t, path, 0, 50)
 	for i, trial := range trials {
 		lib := &library{}
-		if err := lib.check(trial); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, lib.check(trial))
 		if z, err := lib.oracle(trial, 50); err != nil || !slices.Equal(z, want[i]) {
 			t.Errorf("%s: z is %v, want %v: %v", trial.Task, z, want[i], err)
 		}
@@ -146,15 +135,11 @@ func TestLibrary_NeverTakesAnOracleOfOtherStates(t *testing.T) {
 			cut(t, path, 7, 50)
 		}, "states.json is of 50 states"},
 		"no oracles": {func(t *testing.T, path string, _ *Trial) {
-			if err := os.Remove(filepath.Join(filepath.Dir(path), "states.json")); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.Remove(filepath.Join(filepath.Dir(path), "states.json")))
 		}, "states.json: no such file"},
 		"a key of a later version": {func(t *testing.T, path string, _ *Trial) {
 			file := filepath.Join(filepath.Dir(path), "states.json")
-			if err := os.WriteFile(file, []byte(`{"scale": 2, "z": []}`), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(file, []byte(`{"scale": 2, "z": []}`), 0o644))
 		}, `unknown field "scale"`},
 	} {
 		path, protocol := keptFolder(t)
@@ -171,32 +156,22 @@ func TestLibrary_OracleOfAllStatesNeedsNoFileOfStates(t *testing.T) {
 	bundle := t.TempDir()
 	for _, name := range []string{"bfm.json", "model.safetensors", "oracle.json"} {
 		data, err := os.ReadFile(filepath.Join("../../models/cheetah-2", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(bundle, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, os.WriteFile(filepath.Join(bundle, name), data, 0o644))
 	}
 	trial := Trial{
 		Env: Cheetah, Task: "walk", Method: Oracle, Model: Model{Bundle: bundle}, settings: defaultSettings(),
 	}
 	old, err := (&library{}).oracle(trial, 50_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	few := trial
 	few.settings.Labels = []int{1000}
 	if err := (&library{}).check(few); !errors.Is(err, errNoStates) || !strings.Contains(err.Error(), "labels 1000") {
 		t.Errorf("1,000 labels with only oracle.json: %v", err)
 	}
 	kept, err := os.ReadFile("../../models/cheetah-2/states.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(trial.keptFile(), kept, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(trial.keptFile(), kept, 0o644))
 	if z, err := (&library{}).oracle(trial, 50_000); err != nil || slices.Equal(z, old) {
 		t.Errorf("z is not that of all states: %v", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"optibfm/internal/fatal"
 )
 
 // lastReturns runs an experiment and returns the mean return of each method's last episode.
@@ -12,9 +14,7 @@ func lastReturns(t *testing.T, p Protocol) map[string]float64 {
 	path := filepath.Join(t.TempDir(), "results.csv")
 	runInto(t, path, Runner{Protocol: p, Jobs: 2})
 	rows, err := ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sum, n := map[string]float64{}, map[string]float64{}
 	for _, r := range rows {
 		if r.Measure == MeasureReturn && int(r.X) == p.Run.Episodes-1 {
@@ -73,9 +73,7 @@ methods:
 	path := filepath.Join(t.TempDir(), "replan.csv")
 	runInto(t, path, Runner{Protocol: p, Jobs: 1})
 	rows, err := ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	returns := map[string][]float64{}
 	for _, row := range rows {
 		if row.Measure == MeasureReturn {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 )
 
@@ -22,9 +23,7 @@ func labelledFile(t *testing.T, n int) string {
 	err := npz.WriteFile(path, npz.Archive{
 		"obs": npz.Float32(obs, n, 6), "reward_spin": npz.Float32(reward, n),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return path
 }
 
@@ -38,17 +37,13 @@ func roverTrial(method, task, states string, s Settings) Trial {
 func TestLibrary_ReadsLabelledStatesOfTheProtocol(t *testing.T) {
 	path, lib := labelledFile(t, 50), &library{}
 	trial := roverTrial(Oracle, "spin", path, Settings{Labels: []int{20}})
-	if err := lib.check(trial); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, lib.check(trial))
 	all, err := lib.labelledStates(trial)
 	if err != nil || len(all.Reward) != 50 || all.Reward[49] != 49 || all.Obs[6*49+2] != 1 {
 		t.Fatalf("%+v: %v", all, err)
 	}
 	a, err := lib.oracle(trial, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	trial.Seed++
 	b, err := lib.oracle(trial, 20)
 	if err != nil || slices.Equal(a, b) {
@@ -67,25 +62,19 @@ func episodesFile(t *testing.T, n int, lengths ...int64) string {
 	err := npz.WriteFile(path, npz.Archive{
 		"obs": npz.Float32(obs, n, 1), "reward_spin": npz.Float32(reward, n), "episode_length": npz.Int64(lengths),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return path
 }
 
 func TestDrawStates_KeepsEpisodesWhole(t *testing.T) {
 	all, err := ReadStates(episodesFile(t, 9, 3, 2, 4), "spin", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	episodes := [][]float64{{0, 1, 2}, {3, 4}, {5, 6, 7, 8}}
 	orders := map[int]bool{}
 	for seed := range uint64(20) {
 		trial := Trial{Seed: seed}
 		long, err := drawStates(all, 8, drawEpisodes, trial.random(statesStream))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var want []float64
 		order := 0
 		for _, k := range trial.random(statesStream).Perm(3) {
@@ -124,17 +113,13 @@ func TestLibrary_ReadsTheRecordOfRandomNetworkDistillation(t *testing.T) {
 	if err := (&library{}).check(trial); err == nil || !strings.Contains(err.Error(), "collect_dmc.py --curious") {
 		t.Errorf("without rnd.npz the error is %v", err)
 	}
-	if err := os.Rename(labelledFile(t, 19), filepath.Join(filepath.Dir(states), "rnd.npz")); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Rename(labelledFile(t, 19), filepath.Join(filepath.Dir(states), "rnd.npz")))
 	if err := (&library{}).check(trial); err == nil || !strings.Contains(err.Error(), "found 19, need 20") {
 		t.Errorf("with too few the error is %v", err)
 	}
 	trial.settings.Labels = []int{15}
 	lib := &library{}
-	if err := lib.check(trial); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, lib.check(trial))
 	r := trialRun{trial: trial, library: lib}
 	labels, err := r.collectLabels(t.Context(), nil)
 	if err != nil || len(labels.Reward) != 15 || slices.Max(labels.Reward) > 18 {
@@ -145,9 +130,7 @@ func TestLibrary_ReadsTheRecordOfRandomNetworkDistillation(t *testing.T) {
 func TestLibrary_CheckReportsMissingStates(t *testing.T) {
 	path := labelledFile(t, 50)
 	damaged := filepath.Join(t.TempDir(), "damaged.npz")
-	if err := os.WriteFile(damaged, []byte("PK\x03\x04 no archive"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(damaged, []byte("PK\x03\x04 no archive"), 0o644))
 	for name, c := range map[string]struct {
 		trial Trial
 		want  string
@@ -180,9 +163,7 @@ func TestReadOracle_AcceptsBothFormats(t *testing.T) {
 		`{"walk": [1, 2]`:             "want a map",
 		`{"z": {"walk": ["1", "2"]}}`: "no z of task walk",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
 		z, err := readOracle(path, "walk", errNoStates)
 		if want == "" && (err != nil || !slices.Equal(z, []float64{1, 2})) {
 			t.Errorf("%s: z is %v: %v", text, z, err)

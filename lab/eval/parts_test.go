@@ -12,6 +12,7 @@ import (
 
 	"optibfm/controller"
 	"optibfm/episodes/oracle"
+	"optibfm/internal/fatal"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
 	"optibfm/rewardsrc/scripted"
@@ -23,18 +24,14 @@ import (
 func taughtBelief(t *testing.T, d int) *posterior.Belief {
 	t.Helper()
 	b, err := posterior.New(d, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
 	phi := make([]float64, d)
 	for range 3 * d {
 		for i := range phi {
 			phi[i] = random.NormFloat64() * float64(i+1)
 		}
-		if err := b.Update(phi, random.Float64(), 1); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.Update(phi, random.Float64(), 1))
 	}
 	return b
 }
@@ -45,9 +42,7 @@ func TestTransposed_DrawsTheWrongCovariance(t *testing.T) {
 	const d, n = 3, 200_000
 	b := taughtBelief(t, d)
 	s, err := newTransposed(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	inverse := make([]float64, d*d)
 	b.InvR(inverse)
 	invR := mat.NewDense(d, d, inverse)
@@ -80,28 +75,20 @@ func TestTransposed_DrawsTheWrongCovariance(t *testing.T) {
 func TestDelayed_ReturnsPlansOfTheirAge(t *testing.T) {
 	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 2}
 	model, err := tflitetest.Bundle(dims, 1).NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cfg := controller.DefaultConfig()
 	cfg.Strategy = controller.Random
 	planner, err := controller.NewPlanner(cfg, model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	belief, err := cfg.NewBelief(dims.Latent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	plans := newDelayed(controller.NewLockstep(planner), controller.Shape{Obs: 3, Action: 2, Latent: 4}, 3)
 	for tick := range uint64(10) {
 		s := plans.State()
 		s.Next, s.Valid = tick+1, 1
 		belief.State(s.Belief)
 		s.Hash, s.Scale = belief.Hash(), 1
-		if err := plans.Offer(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, plans.Offer())
 		p := plans.Latest()
 		if tick < 3 && p != nil {
 			t.Fatalf("tick %d: found a plan of tick %d", tick, p.Tick)
@@ -116,9 +103,7 @@ func TestInaccurate_EqualsTheNetworkWithoutError(t *testing.T) {
 	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 5, Ensemble: 2}
 	bundle := tflitetest.Bundle(dims, 1)
 	network, err := bundle.NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b := taughtBelief(t, dims.Latent)
 	mean, invR := make([]float64, 5), make([]float64, 25)
 	b.Mean(mean)
@@ -134,9 +119,7 @@ func TestInaccurate_EqualsTheNetworkWithoutError(t *testing.T) {
 func TestInaccurate_PapersErrorHasTheNormOne(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	network, err := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 5, Ensemble: 2}, 1).NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n := newInaccurate(network, 1, errorReLU, random)
 	var before []float64
 	for range 5 {
@@ -157,17 +140,13 @@ func checkInaccurate(
 	for range 20 {
 		obs, candidates := narrowed(gaussian(3, 1, random)), narrowed(gaussian(5*30, 1, random))
 		best, score, err := network.Search(obs, candidates, belief)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, same, err := exact.Search(obs, candidates, belief)
 		if err != nil || again != best || math.Abs(float64(same-score)) > 1e-4*math.Abs(float64(score)) {
 			t.Errorf("without an error: %d of score %g, the network: %d of %g: %v", again, same, best, score, err)
 		}
 		other, _, err := wrong.Search(obs, candidates, belief)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if other != best {
 			differ++
 		}
@@ -182,9 +161,7 @@ func checkInaccurate(
 func TestLoLA_FindsTheRewardedDirection(t *testing.T) {
 	dims := tflite.Dims{Obs: 3, Action: 2, Latent: 4, Ensemble: 2}
 	network, err := tflitetest.Bundle(dims, 1).NewNetwork()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	trial := Trial{Seed: 1, settings: Settings{Horizon: []int{5}, Replay: []int{100}}.over(defaultSettings())}
 	l := newLoLA(network, 0.98, trial, &meter{obs: make([]float32, 3)})
 	begin := l.theta[0]
@@ -192,9 +169,7 @@ func TestLoLA_FindsTheRewardedDirection(t *testing.T) {
 		s := l.State()
 		s.Next, s.Episode = tick+1, uint32(tick/1000)
 		l.Watch(tick, 0, 100*l.z[0], true)
-		if err := l.Offer(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, l.Offer())
 	}
 	if l.theta[0] < 0.9 || begin > 0.9 {
 		t.Errorf("θ was %.2f and is %.2f of the direction", begin, l.theta[0])
@@ -211,9 +186,7 @@ func TestLoLA_FindsTheRewardedDirection(t *testing.T) {
 func TestNewOperator_AppliesSettings(t *testing.T) {
 	settings := Settings{Bias: []float64{0.25}, Delay: []float64{0.1}}
 	source, err := newOperator(Trial{Env: Rover, settings: settings.over(defaultSettings())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	watcher := source.(rewardsrc.Watcher)
 	var got []rewardsrc.Label
 	labels := make([]rewardsrc.Label, 8)
@@ -386,9 +359,7 @@ func TestDrawStates_DrawsIndependentStatesWithoutReplacement(t *testing.T) {
 	seen := map[float64]bool{}
 	for seed := range uint64(20) {
 		drawn, err := drawStates(all, 3, drawIndependent, rand.New(rand.NewPCG(seed, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for i, r := range drawn.Reward {
 			if float64(drawn.Obs[2*i]) != r || slices.Index(drawn.Reward, r) != i {
 				t.Errorf("drawn: %+v", drawn)

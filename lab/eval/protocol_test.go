@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"optibfm/configs"
+	"optibfm/internal/fatal"
 )
 
 // protocolPaths returns the protocols of this repository that match a pattern. The analysis has two
@@ -37,9 +38,7 @@ func TestLoad_RepositoryProtocolsAreValid(t *testing.T) {
 			t.Errorf("%s: the experiment is %q, about %q", path, p.Experiment, p.About)
 		}
 		quick, err := p.Profile(ProfileQuick)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, own := range p.Profiles {
 			part, err := p.Profile(own.Name)
 			if n := len(part.Trials()); err != nil || n == 0 || n >= len(p.Trials()) {
@@ -179,9 +178,7 @@ profiles:
   - {name: wide}
 `)
 	small, err := p.Profile("small")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got []string
 	for _, trial := range small.Trials() {
 		if trial.Trial == 0 {
@@ -328,9 +325,7 @@ methods: [{name: lola, horizon: [1], replay: [2]}], quick: {values: 1}, profiles
 		}
 		for _, profile := range p.ProfileNames() {
 			q, err := p.Profile(profile)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if _, err := q.Hash(); err != nil {
 				t.Error(err)
 			}
@@ -359,9 +354,7 @@ methods:
   - {name: lola}
   - {name: oracle}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p.Run.Trials = 1
 	var params []string
 	for _, trial := range p.Trials() {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"optibfm/internal/fatal"
 )
 
 // finished returns a results file of n complete trials.
@@ -22,9 +24,7 @@ func finished(t *testing.T, n int) []byte {
 		}
 		last := row
 		last.Measure, last.X, last.Value = MeasureHz, 10, 99
-		if err := WriteRows(text, []Row{row, last}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, WriteRows(text, []Row{row, last}))
 	}
 	return text.Bytes()
 }
@@ -32,9 +32,7 @@ func finished(t *testing.T, n int) []byte {
 func opened(t *testing.T, content []byte) (*Results, string, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "results.csv")
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, content, 0o644))
 	r, err := OpenResults(path, "h")
 	if err == nil {
 		t.Cleanup(func() { r.Close() })
@@ -47,16 +45,12 @@ func TestOpenResults_RemovesIncompleteTrial(t *testing.T) {
 	ends := []int{len(header), len(finished(t, 1)), len(finished(t, 2)), len(whole)}
 	path := filepath.Join(t.TempDir(), "results.csv")
 	for cut := range len(whole) + 1 {
-		if err := os.WriteFile(path, whole[:cut], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, whole[:cut], 0o644))
 		r, err := OpenResults(path, "h")
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Close())
 		want := len(header) // a file without a complete header starts again
 		for _, end := range ends {
 			if end <= cut {
@@ -64,9 +58,7 @@ func TestOpenResults_RemovesIncompleteTrial(t *testing.T) {
 			}
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if !bytes.Equal(text, whole[:want]) {
 			t.Fatalf("cut at %d: %d bytes are left, want %d", cut, len(text), want)
 		}
@@ -105,22 +97,14 @@ func TestOpenResults_RefusesAnotherProtocol(t *testing.T) {
 
 func TestOpenResults_RefusesALockedFile(t *testing.T) {
 	r, path, err := opened(t, finished(t, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := OpenResults(path, "h"); !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "another run") {
 		t.Errorf("the second run: %v", err)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Close())
 	again, err := OpenResults(path, "h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, again.Close())
 }
 
 // fullDisk takes half of what is written.
@@ -139,22 +123,16 @@ func (f *fullDisk) Write(text []byte) (int, error) {
 
 func TestResults_AppendUndoesAPartialWrite(t *testing.T) {
 	r, path, err := opened(t, finished(t, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rows, err := ReadRows(bytes.NewReader(finished(t, 3)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	disk := &fullDisk{r.file.(*os.File), true}
 	r.file = disk
 	if err := r.Append(rows[2:4]); !errors.Is(err, unix.ENOSPC) || !errors.Is(err, ErrResults) {
 		t.Errorf("the disk is full: %v", err)
 	}
 	disk.full = false
-	if err := r.Append(rows[4:6]); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Append(rows[4:6]))
 	there, err := ReadFile(path)
 	if err != nil || len(there) != 4 || there[3].Trial != 2 {
 		t.Errorf("%v (%v)", there, err)
@@ -163,21 +141,13 @@ func TestResults_AppendUndoesAPartialWrite(t *testing.T) {
 
 func TestResults_FinishSortsUnderTheLock(t *testing.T) {
 	r, path, err := opened(t, finished(t, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	waiting, err := os.OpenFile(path, os.O_RDWR, 0) // a run that has opened it, no more
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer waiting.Close()
-	if err := r.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Finish())
 	f, err := openLocked(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	before, _ := waiting.Stat()
 	now, _ := f.Stat()
@@ -190,9 +160,7 @@ func TestResults_FinishSortsUnderTheLock(t *testing.T) {
 func TestMerge_RefusesContradictions(t *testing.T) {
 	read := func(text string) []Row {
 		rows, err := ReadRows(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return rows
 	}
 	whole := string(finished(t, 2))
@@ -221,20 +189,14 @@ func TestMerge_RefusesContradictions(t *testing.T) {
 func TestMergeFiles_RefusesALockedOutput(t *testing.T) {
 	folder := t.TempDir()
 	in, out := filepath.Join(folder, "in.csv"), filepath.Join(folder, "out.csv")
-	if err := os.WriteFile(in, finished(t, 2), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(in, finished(t, 2), 0o600))
 	run, err := OpenResults(out, "h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, err = MergeFiles(out, []string{in})
 	if !errors.Is(err, ErrResults) || !strings.Contains(err.Error(), "another run writes to it") {
 		t.Errorf("beside a run: %v", err)
 	}
-	if err := run.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, run.Close())
 	if n, err := MergeFiles(out, []string{in}); err != nil || n != 4 {
 		t.Errorf("after the run: %d rows: %v", n, err)
 	}
@@ -263,9 +225,7 @@ func FuzzReadRows(f *testing.F) {
 			return
 		}
 		out := bytes.NewBufferString(header)
-		if err := WriteRows(out, rows); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, WriteRows(out, rows))
 		again, err := ReadRows(out)
 		if err != nil || len(again) != len(rows) {
 			t.Errorf("%d rows were written, %d read: %v", len(rows), len(again), err)

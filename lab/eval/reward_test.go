@@ -8,6 +8,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/episodes/oracle"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 )
 
@@ -18,9 +19,7 @@ func TestReward_MatchesToleranceOfDmControl(t *testing.T) {
 		{Channel: "height", Range: []float64{-9, 0}, Margin: 2},
 	}}
 	at, err := r.on(channels)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	// dm_control.utils.rewards.tolerance with sigmoid="gaussian" and value_at_margin=0.1.
 	for obs, want := range map[[2]float32]float64{
 		{-1, 1.5}: 1, {0, 2}: 1, {-1, 0.5}: 0.1, {2, 1}: 0.1, {1, 2.25}: 0.31622776601683794,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
 )
@@ -36,30 +37,22 @@ methods:
 func parsed(t *testing.T, text string) Protocol {
 	t.Helper()
 	p, err := Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return p
 }
 
 // runInto runs a protocol into a file.
 func runInto(t *testing.T, path string, r Runner) {
 	t.Helper()
-	if err := runOnce(context.Background(), t, path, r); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, runOnce(context.Background(), t, path, r))
 }
 
 func runOnce(ctx context.Context, t *testing.T, path string, r Runner) error {
 	t.Helper()
 	hash, err := r.Protocol.Hash()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	results, err := OpenResults(path, hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := r.Run(ctx, results); err != nil {
 		return errors.Join(err, results.Close())
 	}
@@ -70,18 +63,14 @@ func runOnce(ctx context.Context, t *testing.T, path string, r Runner) error {
 func content(t *testing.T, path string) string {
 	t.Helper()
 	rows, err := ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range rows {
 		if rows[i].Measure == MeasureHz {
 			rows[i].Value = 0
 		}
 	}
 	var text bytes.Buffer
-	if err := WriteRows(&text, rows); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteRows(&text, rows))
 	return text.String()
 }
 
@@ -121,19 +110,13 @@ func TestRunner_ResumesAfterAKill(t *testing.T) {
 		t.Fatalf("the interrupted run returned %v", err)
 	}
 	text, err := os.ReadFile(killed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	// A kill may leave any part of the last trial.
 	for _, cut := range []int{1, 200, 500} {
-		if err := os.WriteFile(killed, text[:len(text)-cut], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(killed, text[:len(text)-cut], 0o644))
 		hash, _ := p.Hash()
 		results, err := OpenResults(killed, hash)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if results.Dropped == "" {
 			t.Errorf("%d bytes less: Dropped is empty", cut)
 		}
@@ -146,9 +129,7 @@ func TestRunner_ResumesAfterAKill(t *testing.T) {
 		if done < 4 || done > 5 {
 			t.Errorf("%d bytes less: %d trials are done, of 6", cut, done)
 		}
-		if err := results.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, results.Close())
 	}
 	runInto(t, killed, Runner{Protocol: p, Jobs: 2})
 	if a, b := content(t, whole), content(t, killed); a != b {
@@ -163,26 +144,18 @@ func TestMerge_ShardsGiveTheWholeFile(t *testing.T) {
 	files, order := map[string][]Row{}, []string{}
 	for i := range 3 {
 		path := filepath.Join(dir, "shard.csv")
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.RemoveAll(path))
 		runInto(t, path, Runner{Protocol: p, Jobs: 1, Shard: Shard{i + 1, 3}})
 		rows, err := ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		name := string(rune('a' + i))
 		files[name], order = rows, append(order, name)
 	}
 	slices.Reverse(order)
 	merged, err := Merge(files, order)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	path := filepath.Join(dir, "merged.csv")
-	if err := WriteFile(path, merged); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteFile(path, merged))
 	if a, b := content(t, whole), content(t, path); a != b {
 		t.Errorf("whole:\n%s\nmerged:\n%s", a, b)
 	}
@@ -192,9 +165,7 @@ func TestRunner_DoesNotRepeatFinishedTrials(t *testing.T) {
 	path, p := filepath.Join(t.TempDir(), "results.csv"), parsed(t, tiny)
 	runInto(t, path, Runner{Protocol: p, Jobs: 2})
 	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	runInto(t, path, Runner{Protocol: p, Jobs: 2})
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 		t.Error("the file has changed")
@@ -210,15 +181,11 @@ func TestRunner_RefusesAModelWithOtherWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows, err := ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range rows {
 		rows[i].ModelHash = "of another model"
 	}
-	if err := WriteFile(path, rows); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteFile(path, rows))
 	err = runOnce(context.Background(), t, path, Runner{Protocol: p, Jobs: 1})
 	if !errors.Is(err, ErrOtherModel) || !strings.Contains(err.Error(), EmbeddedRover) {
 		t.Errorf("the run continued: %v", err)
@@ -257,9 +224,7 @@ methods: [{name: thompson, delay_s: [8, 20]`+asked+`}]
 		path := filepath.Join(t.TempDir(), "results.csv")
 		runInto(t, path, Runner{Protocol: p, Jobs: 2})
 		rows, err := ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, row := range rows {
 			if row.Measure == MeasureLabels && row.Value < 1 {
 				t.Errorf("%s: %v labels were used of 50 s", row.Params, row.Value)
@@ -284,9 +249,7 @@ func TestRunner_RefusesAModelWithOtherChannels(t *testing.T) {
 	m := tflitetest.Manifest(tflite.Dims{Obs: 6, Action: 2, Latent: 8, Ensemble: 2})
 	m.Action = []tflite.Channel{{Name: "right_wheel"}, {Name: "left_wheel"}}
 	bundle := filepath.Join(t.TempDir(), "model")
-	if err := tflite.Save(bundle, m, tflitetest.Tensors(m.Architecture, 1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tflite.Save(bundle, m, tflitetest.Tensors(m.Architecture, 1)))
 	path := filepath.Join(t.TempDir(), "results.csv")
 	p := parsed(t, strings.ReplaceAll(tiny, "embedded:rover", bundle))
 	err := runOnce(context.Background(), t, path, Runner{Protocol: p, Jobs: 1})

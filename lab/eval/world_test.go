@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 )
 
 func TestWorlds_ScriptOfEachEnvironment(t *testing.T) {
@@ -23,9 +26,7 @@ func TestWorlds_ScriptOfEachEnvironment(t *testing.T) {
 func TestWorlds_CheckReportsTheFix(t *testing.T) {
 	script := func(text string) string {
 		path := filepath.Join(t.TempDir(), "bridge.sh")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	for name, c := range map[string]struct {
@@ -47,7 +48,5 @@ func TestWorlds_CheckReportsTheFix(t *testing.T) {
 			t.Errorf("%s: the rover needs it: %v", name, err)
 		}
 	}
-	if err := (Worlds{Python: "sh", Bridge: script("exit 0")}).Check(context.Background(), Cheetah); err != nil {
-		t.Error(err)
-	}
+	errtest.Nil(t, (Worlds{Python: "sh", Bridge: script("exit 0")}).Check(context.Background(), Cheetah))
 }

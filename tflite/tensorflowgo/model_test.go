@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"optibfm/internal/errtest"
+	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tensorflow"
 	"optibfm/tflite/tensorflowgo"
@@ -27,13 +29,9 @@ func onCPU() tensorflowgo.Config {
 func open(t *testing.T, b *tflite.Bundle, n int) *tensorflowgo.Model {
 	t.Helper()
 	m, err := tensorflowgo.New(b, onCPU(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
+		errtest.Nil(t, m.Close())
 	})
 	return m
 }
@@ -50,15 +48,11 @@ func bundles(t *testing.T) map[string]*tflite.Bundle {
 	all := make(map[string]*tflite.Bundle)
 	for name, m := range map[string]tflite.Manifest{"simple": simple, "residual groups": grouped} {
 		b, err := tflite.New(m, tflitetest.Tensors(m.Architecture, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all[name] = b
 	}
 	walker, err := tflite.LoadDir("../../models/walker")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	all["walker"] = walker
 	return all
 }
@@ -82,9 +76,7 @@ func TestModel_SearchesLikeTheCAPI(t *testing.T) {
 			if errors.Is(err, tensorflow.ErrNotBuilt) {
 				t.Skip(err)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			defer capi.Close()
 			m, rng, d := open(t, b, candidates), rand.New(rand.NewPCG(1, 2)), b.Dims()
 			var ours, theirs time.Duration
@@ -96,9 +88,7 @@ func TestModel_SearchesLikeTheCAPI(t *testing.T) {
 				between := time.Now()
 				want, wantScore, failed := capi.Search(obs, zs, belief)
 				ours, theirs = ours+between.Sub(start), theirs+time.Since(between)
-				if err := errors.Join(err, failed); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err, failed)
 				if best != want || score != wantScore {
 					t.Errorf("search %d: %d with score %g, want %d with %g", i, best, score, want, wantScore)
 				}
@@ -123,9 +113,7 @@ func TestModel_AgreesWithNativeNetworks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, rng, d := open(t, b, 2), rand.New(rand.NewPCG(3, 4)), b.Dims()
 			n, err := b.NewNetwork()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			for range 100 {
 				obs, z := randoms(rng, d.Obs), make([]float64, d.Latent)
 				for i := range z {
@@ -156,9 +144,7 @@ func TestModel_ReferenceCheckpointsAgreeWithPyTorch(t *testing.T) {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			b, vectors := tflitetest.Imported(t, folder)
 			e, err := tflite.CheckEvaluator(open(t, b, 32), vectors)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			t.Logf("largest relative errors of %d cases: phi %.2g, action %.2g, psi %.2g", e.Cases, e.Phi, e.Action, e.Psi)
 			if !(e.Worst() <= 2e-5) {
 				t.Errorf("%+v, want at most 2e-5", e)
@@ -198,9 +184,7 @@ func TestModel_RefusesInvalidInputs(t *testing.T) {
 		_, _, err := m.Search(obs, zs, belief)
 		return err
 	}
-	if err := search(obs, zs, belief); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, search(obs, zs, belief))
 	wrong := belief
 	wrong.Mean = []float32{nan, 0, 0, 0}
 	for name, err := range map[string]error{
@@ -225,9 +209,7 @@ func TestModel_RefusesInvalidInputs(t *testing.T) {
 	if err := m.Phi(make([]float64, 4), []float32{3e38, 3e38, -3e38}); !errors.Is(err, tflite.ErrNotFinite) {
 		t.Errorf("overflow: %v, want ErrNotFinite", err)
 	}
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, m.Close())
 	if err := search(obs, zs, belief); err == nil {
 		t.Error("a closed model searches")
 	}
@@ -259,12 +241,8 @@ func TestModel_FreesTensors(t *testing.T) {
 func resident(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return pages * os.Getpagesize()
 }
