@@ -22,7 +22,7 @@ func haltProgram(set []string, args ...string) *exec.Cmd {
 		args = append(args, "--set", s)
 	}
 	cmd := exec.Command("/proc/self/exe", args...)
-	cmd.Env = append(os.Environ(), actAsProgram+"=1", rigtest.RigVariable+"={}")
+	cmd.Env = append(os.Environ(), actAsProgram+"=1", rigtest.RigVariable+"=1")
 	return cmd
 }
 

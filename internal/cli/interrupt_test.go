@@ -190,7 +190,7 @@ func waitingForTheBoard(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	cmd := program(t, board+"port.path="+line.Path, board+"start_timeout_ms=60000",
 		"model.bundle="+rigtest.WagonBundle(t))
 	cmd.Args = append(cmd.Args, "--config", rigtest.WagonFile)
-	cmd.Env = append(cmd.Env, rigtest.RigVariable+"={}")
+	cmd.Env = append(cmd.Env, rigtest.RigVariable+"=1")
 	return cmd, waiting
 }
 

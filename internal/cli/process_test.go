@@ -54,8 +54,8 @@ const inputFolder = "OPTIBFM_TEST_INPUT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(actAsProgram) != "" {
-		if orders := os.Getenv(rigtest.RigVariable); orders != "" {
-			assembly.LocalHardware = rigtest.RigFromJSON(orders).Hardware()
+		if os.Getenv(rigtest.RigVariable) != "" {
+			assembly.LocalHardware = rigtest.NewRig().Hardware()
 		}
 		if os.Getenv(tidyOften) != "" {
 			host.TidyEvery = 20 * time.Millisecond

@@ -51,12 +51,12 @@ func openWagon(t *testing.T, set ...string) (*rigtest.Wagon, *testRun) {
 func TestDevices_RunWithoutAllocationsAndHalt(t *testing.T) {
 	rig, r := openRig(t)
 	r.ticks(50)
-	if !r.agent.Armed() || rig.Seen.OE || rig.Pwm.Ticks(0) == 0 {
-		t.Fatalf("armed %v, OE %v, %d ticks", r.agent.Armed(), rig.Seen.OE, rig.Pwm.Ticks(0))
+	if !r.agent.Armed() || rig.OE || rig.Pwm.Ticks(0) == 0 {
+		t.Fatalf("armed %v, OE %v, %d ticks", r.agent.Armed(), rig.OE, rig.Pwm.Ticks(0))
 	}
 	wantNoAllocations(t, func() { r.ticks(200) })
-	if err := r.robot.Halt(); err != nil || !rig.Seen.OE || rig.Pwm.Ticks(0) != 0 {
-		t.Errorf("halted: OE %v, %d ticks, %v", rig.Seen.OE, rig.Pwm.Ticks(0), err)
+	if err := r.robot.Halt(); err != nil || !rig.OE || rig.Pwm.Ticks(0) != 0 {
+		t.Errorf("halted: OE %v, %d ticks, %v", rig.OE, rig.Pwm.Ticks(0), err)
 	}
 }
 
@@ -82,14 +82,13 @@ func TestDevices_EveryFaultDisablesTheMotors(t *testing.T) {
 			t.Parallel()
 			rig, r := openRig(t)
 			r.ticks(20)
-			rig.Fault = name
-			rig.Fail()
+			rig.Fail(name)
 			ticks, err := r.ticksUntilFault(100)
 			wantFault(t, err, c.fault)
 			if !errors.Is(err, c.kind) || ticks > c.ticks {
 				t.Errorf("after %d ticks, want at most %d: %v", ticks, c.ticks, err)
 			}
-			if !rig.Seen.OE {
+			if !rig.OE {
 				t.Error("OE is low: the motors are enabled")
 			}
 			total := uint64(0)
@@ -107,7 +106,7 @@ func TestDevices_HaltBesideDisablesTheMotors(t *testing.T) {
 	rig, r := openRig(t)
 	r.ticks(20)
 	r.robot.(hal.Backstop).HaltBeside()
-	if !rig.Seen.OE {
+	if !rig.OE {
 		t.Error("OE is low")
 	}
 	var fault *controller.FaultError

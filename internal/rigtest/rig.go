@@ -1,11 +1,9 @@
 package rigtest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"sync"
 	"time"
 
@@ -24,17 +22,13 @@ var AutoArmSettings = []string{
 	"safety.external_deadman=the test's",
 }
 
-// RigVariable is an environment variable for a test binary that acts as the program: the JSON of a
-// Rig that replaces the hardware of this computer.
+// RigVariable is an environment variable for a test binary that acts as the program: unless it is
+// empty, a Rig replaces the hardware of this computer.
 const RigVariable = "OPTIBFM_TEST_RIG"
 
 // Rig is the rover of configs/composite.yaml: chips on a bus, and a body that turns as its motors
 // command, whenever its IMU is read.
 type Rig struct {
-	Report string // file for the RigReport
-	Fault  string // one of rigFaults, "" for none
-	After  int    // samples of the IMU before the fault
-
 	Bus    *i2cbustest.Bus
 	Imu    *i2cbustest.BNO055
 	Pwm    *i2cbustest.PCA9685
@@ -43,18 +37,8 @@ type Rig struct {
 	moved  int64 // when
 	noise  int16
 
-	mu   sync.Mutex
-	Seen RigReport
-}
-
-// RigReport is what happened to a rig.
-type RigReport struct {
-	Reads      int
-	Turned     float64 // rad, in total
-	Left       int     // ticks of the pulse at the end
-	OE         bool    // at the end
-	FaultAt    int64   // CLOCK_MONOTONIC ns
-	DisabledAt int64   // when OE went high
+	mu sync.Mutex
+	OE bool // the level of the line: true disables the motors
 }
 
 var rigFaults = map[string]func(*Rig){
@@ -82,15 +66,6 @@ func NewRig() *Rig {
 	return r
 }
 
-// RigFromJSON returns a rig with the fields of the JSON of RigVariable.
-func RigFromJSON(text string) *Rig {
-	r := NewRig()
-	if err := json.Unmarshal([]byte(text), r); err != nil {
-		panic(err)
-	}
-	return r
-}
-
 // move turns the body as its wheels command, which are 0.5 m apart.
 func (r *Rig) move() {
 	const track, topSpeed = 0.5, 1.5
@@ -98,9 +73,7 @@ func (r *Rig) move() {
 	left, right := r.wheel(0), -r.wheel(1)
 	rate := (right - left) * topSpeed / track
 	if r.moved != 0 {
-		turned := rate * float64(now-r.moved) / 1e9
-		r.yaw = math.Remainder(r.yaw+turned, 2*math.Pi)
-		r.Seen.Turned += math.Abs(turned)
+		r.yaw = math.Remainder(r.yaw+rate*float64(now-r.moved)/1e9, 2*math.Pi)
 	}
 	r.moved = now
 	r.Imu.Turn(r.yaw, rate)
@@ -124,7 +97,7 @@ func (r *Rig) Hardware() assembly.Hardware {
 			if path != "/dev/i2c-1" && path != "/dev/i2c-7" || timeout != 10*time.Millisecond {
 				return nil, fmt.Errorf("rig: found %s, %v", path, timeout)
 			}
-			return &rigBus{r.Bus, r}, nil
+			return rigBus{r.Bus}, nil
 		},
 		OpenLine: func(name string, level gpio.Level) (assembly.OutputLine, error) {
 			if name != "GPIO17" {
@@ -139,52 +112,18 @@ func (r *Rig) Hardware() assembly.Hardware {
 func (r *Rig) drive(level gpio.Level) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if bool(level) && !r.Seen.OE {
-		r.Seen.DisabledAt = rtloop.Now()
-	}
-	r.Seen.OE = bool(level)
+	r.OE = bool(level)
 	return nil
 }
 
-// rigBus is the bus. It injects the fault when it is due.
-type rigBus struct {
-	*i2cbustest.Bus
-	rig *Rig
-}
+// rigBus is the bus, with the timeout that Hardware expects.
+type rigBus struct{ *i2cbustest.Bus }
 
-func (b *rigBus) Tx(addr uint16, w, r []byte) error {
-	if addr == 0x28 && w[0] == 0x14 {
-		if b.rig.Seen.Reads++; b.rig.Seen.Reads == b.rig.After {
-			b.rig.Fail()
-		}
-	}
-	return b.Bus.Tx(addr, w, r)
-}
+// Fail injects one of rigFaults.
+func (r *Rig) Fail(fault string) { rigFaults[fault](r) }
 
-// Fail injects the fault.
-func (r *Rig) Fail() {
-	r.Seen.FaultAt = rtloop.Now()
-	rigFaults[r.Fault](r)
-}
-
-// Timeout returns the timeout that Hardware expects.
-func (b *rigBus) Timeout() time.Duration { return 10 * time.Millisecond }
-
-// Close writes the report.
-func (b *rigBus) Close() error {
-	r := b.rig
-	if r.Report == "" {
-		return b.Bus.Close()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.Seen.Left = r.Pwm.Ticks(0)
-	text, err := json.Marshal(r.Seen)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(r.Report, text, 0o600)
-}
+// Timeout returns the adapter's timeout.
+func (rigBus) Timeout() time.Duration { return 10 * time.Millisecond }
 
 // rigLine is the line to OE.
 type rigLine struct{ rig *Rig }
