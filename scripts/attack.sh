@@ -2,7 +2,7 @@
 # Attacks the program in its tests and prints a table: scripts/attack.sh [--kills N] [--logs N]
 #   --kills N  runs that are killed at a random moment; default: 80
 #   --logs N   damaged logs; default: 1000
-# It takes ten minutes on two cores. OPTIBFM_LOAD_SECONDS and the tests of ARCHITECTURE.md have other attacks.
+# It takes ten minutes on two cores. The tests of ARCHITECTURE.md have other attacks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -80,8 +80,10 @@ func (p *Phone) Post(path, body string) *http.Response {
 // dial opens the page's socket.
 func (p *Phone) dial(ctx context.Context) *websocket.Conn {
 	p.t.Helper()
-	conn, err := p.open(ctx, "/socket")
+	header := http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}
+	conn, _, err := websocket.Dial(ctx, p.base+"/socket", &websocket.DialOptions{HTTPHeader: header})
 	fatal.If(p.t, err)
+	conn.SetReadLimit(1 << 20)
 	p.t.Cleanup(func() { _ = conn.CloseNow() })
 	return conn
 }
@@ -114,66 +116,6 @@ func (p *Phone) watch(first string, until func(m message, send func(text string)
 		var m message
 		fatal.If(p.t, json.Unmarshal(data, &m))
 		end = until(m, send)
-	}
-}
-
-// open opens the page's socket or, of a robot with pictures, that of its pictures.
-func (p *Phone) open(ctx context.Context, path string) (*websocket.Conn, error) {
-	header := http.Header{"Origin": {p.base}, "Cookie": {p.cookie}}
-	conn, _, err := websocket.Dial(ctx, p.base+path, &websocket.DialOptions{HTTPHeader: header})
-	if err == nil {
-		conn.SetReadLimit(1 << 20)
-	}
-	return conn, err
-}
-
-// PressAgain shows the page with its pictures and presses good at each interval, until ctx is done
-// or the program ends.
-func (p *Phone) PressAgain(ctx context.Context, interval time.Duration) {
-	conn, err := p.open(ctx, "/socket")
-	if err != nil {
-		p.t.Error(err)
-		return
-	}
-	defer conn.CloseNow()
-	begun := time.Now()
-	now := func() float64 { return float64(time.Since(begun)) / float64(time.Millisecond) }
-	send := func(format string, id any) error {
-		return conn.Write(ctx, websocket.MessageText, fmt.Appendf(nil, format, id, now()))
-	}
-	var open sync.WaitGroup
-	defer open.Wait()
-	open.Go(func() {
-		pictures, err := p.open(ctx, "/frames")
-		for err == nil {
-			_, _, err = pictures.Read(ctx)
-		}
-	})
-	open.Go(func() {
-		for {
-			_, data, err := conn.Read(ctx)
-			if err != nil {
-				return
-			}
-			var m struct {
-				Type string
-				ID   uint64
-			}
-			if json.Unmarshal(data, &m) == nil && m.Type == "clock" {
-				_ = send(`{"type":"clock","id":%d,"at":%f}`, m.ID)
-			}
-		}
-	})
-	every := time.NewTicker(interval)
-	defer every.Stop()
-	for err := error(nil); err == nil; {
-		select {
-		case <-every.C:
-			p.presses++
-			err = send(`{"type":"press","id":%d,"kind":"good","at":%f}`, p.presses)
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 
