@@ -53,6 +53,5 @@
 // kernel_portable.go select one of them.
 package kernel
 
-//go:generate go -C generate run ./amd64 -out ../kernel_amd64.s -stubs ../stubs_amd64.go -pkg kernel
-//go:generate sed -i "s/, start /,\\n\\tstart /" stubs_amd64.go
-//go:generate go -C generate run ./arm64 -out ../kernel_arm64.s -stubs ../stubs_arm64.go
+//go:generate go -C generate run ./amd64 -out ../kernel_amd64.s
+//go:generate go -C generate run ./arm64 -out ../kernel_arm64.s -stubs ../stubs.go

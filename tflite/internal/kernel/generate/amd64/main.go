@@ -104,7 +104,6 @@ func loop(label string, n Register, step int, body func()) {
 // dense: rows of x by one panel of 16 outputs.
 func dense(rows int) {
 	TEXT(fmt.Sprintf("dense%d", rows), NOSPLIT, "func("+tileParameters+"k int, "+startParameters+")")
-	Doc(fmt.Sprintf("dense%d computes %d rows by 16 outputs.", rows, rows))
 	sums := loadTile(rows)
 	x, stride := load("x"), inBytes("xStride")
 	far := x
@@ -204,10 +203,9 @@ const groupPanels = 4
 
 // group: rows of x by a group of panels of 16 outputs, stride elements apart, in AVX-512. Each
 // output is summed as in dense.
-func group(name, parameters, doc string, rows int, multiply func(x, w []Register, sums []VecVirtual)) {
+func group(name, parameters string, rows int, multiply func(x, w []Register, sums []VecVirtual)) {
 	TEXT(fmt.Sprintf("%s%d", name, rows), NOSPLIT,
 		"func("+tileParameters+"panelStride int, "+parameters+", "+startParameters+")")
-	Doc(fmt.Sprintf("%s%d computes %d rows by %d panels of 16 outputs%s.", name, rows, rows, groupPanels, doc))
 	sums := make([]VecVirtual, rows*groupPanels)
 	eachGroupRow("start", rows, func(r, p int, at Mem) {
 		sums[r*groupPanels+p] = ZMM()
@@ -267,7 +265,7 @@ func multiplyGroup(sums []VecVirtual, w, x func(i int) Mem) {
 }
 
 func denseGroup(rows int) {
-	group("denseGroup", "k int", "", rows, func(x, w []Register, sums []VecVirtual) {
+	group("denseGroup", "k int", rows, func(x, w []Register, sums []VecVirtual) {
 		k, at := load("k"), GP64()
 		XORQ(at, at)
 		loop("one", k, 1, func() {
@@ -283,7 +281,7 @@ func denseGroup(rows int) {
 }
 
 func sparseGroup(rows int) {
-	group("sparseGroup", "list *uint32, n int", " over the listed inputs", rows,
+	group("sparseGroup", "list *uint32, n int", rows,
 		func(x, w []Register, sums []VecVirtual) {
 			list, n, at, at64 := load("list"), load("n"), GP64(), GP64()
 			loop("one", n, 1, func() {
@@ -302,7 +300,6 @@ func sparseGroup(rows int) {
 // panels hide the latency of the multiply-add.
 func vector(panels int) {
 	TEXT(fmt.Sprintf("vector%d", panels), NOSPLIT, "func("+vectorParameters+", k int, start *float32, floor float32)")
-	Doc(fmt.Sprintf("vector%d computes one row by %d panels of 16 outputs.", panels, panels))
 	multiplyPanels(panels, inBytes("panelStride"), 64, func(w Mem, v, sum VecVirtual) { VFMADD231PS(w, v, sum) })
 }
 
@@ -310,7 +307,6 @@ func vector(panels int) {
 func halfVector(panels int) {
 	TEXT(fmt.Sprintf("halfVector%d", panels), NOSPLIT,
 		"func(dst, x *float32, w *uint16, panelStride, k int, start *float32, floor float32)")
-	Doc(fmt.Sprintf("halfVector%d computes one row by %d panels of 16 outputs with float16 weights.", panels, panels))
 	stride := load("panelStride")
 	SHLQ(U8(1), stride)
 	multiplyPanels(panels, stride, 32, func(w Mem, v, sum VecVirtual) {
@@ -380,7 +376,6 @@ func eachListed(list, n Register, body func(at, w64 Register)) {
 // sparse: rows of x by one panel of 16 outputs, over the inputs in a list.
 func sparse(rows int) {
 	TEXT(fmt.Sprintf("sparse%d", rows), NOSPLIT, "func("+tileParameters+"list *uint32, n int, "+startParameters+")")
-	Doc(fmt.Sprintf("sparse%d computes %d rows by 16 outputs over the listed inputs.", rows, rows))
 	sums := loadTile(rows)
 	stride := inBytes("xStride")
 	x := []Register{load("x")}
@@ -408,8 +403,6 @@ func sparse(rows int) {
 func sparseVector(panels int) {
 	TEXT(fmt.Sprintf("sparseVector%d", panels), NOSPLIT,
 		"func("+vectorParameters+" int, list *uint32, n int, start *float32, floor float32)")
-	Doc(fmt.Sprintf("sparseVector%d computes one row by %d panels of 16 outputs over the listed inputs.",
-		panels, panels))
 	sums := loadSums(load("start"), 2*panels)
 	x, stride := load("x"), inBytes("panelStride")
 	w := []Register{load("w")}
@@ -434,7 +427,6 @@ func sparseVector(panels int) {
 // doubling drops.
 func active(rows int) {
 	TEXT(fmt.Sprintf("active%d", rows), NOSPLIT, "func(list *uint32, x *float32, xStride, k int) int")
-	Doc(fmt.Sprintf("active%d lists the inputs below k that are not 0 in %d rows; list has room for k.", rows, rows))
 	list, stride, k := load("list"), inBytes("xStride"), load("k")
 	x := []Register{load("x")}
 	for r := 1; r < rows; r++ {
@@ -505,7 +497,6 @@ func zeros(n int) []VecVirtual {
 // hasF16C: golang.org/x/sys/cpu does not report it.
 func hasF16C() {
 	TEXT("hasF16C", NOSPLIT, "func() bool")
-	Doc("hasF16C reports whether the processor converts float16 (CPUID leaf 1, bit 29 of ECX).")
 	MOVL(U32(1), EAX)
 	XORL(ECX, ECX)
 	CPUID()
@@ -517,7 +508,6 @@ func hasF16C() {
 
 func widen() {
 	TEXT("widen16", NOSPLIT, "func(dst *float32, src *uint16, n int)")
-	Doc("widen16 converts n float16, a multiple of 16, to float32.")
 	dst, src, n := load("dst"), load("src"), load("n")
 	loop("more", n, 16, func() {
 		for i := range 2 {
@@ -534,7 +524,6 @@ func widen() {
 
 func sum() {
 	TEXT("sum16", NOSPLIT, "func(x *float32, n int) float64")
-	Doc("sum16 adds up n elements, a multiple of 16.")
 	x, n := load("x"), load("n")
 	sums := zeros(4)
 	loop("more", n, 16, func() {
@@ -550,7 +539,6 @@ func sum() {
 
 func squares() {
 	TEXT("squares16", NOSPLIT, "func(x *float32, n int, mean float64) float64")
-	Doc("squares16 adds up (x - mean)² of n elements, a multiple of 16.")
 	x, n := load("x"), load("n")
 	mean := YMM()
 	VBROADCASTSD(parameter("mean"), mean)
@@ -614,7 +602,6 @@ func broadcast(name string) VecVirtual {
 
 func normTanh() {
 	TEXT("normTanh16", NOSPLIT, "func(x, gain, bias *float32, n int, mean, scale float32, table *[13][8]float32)")
-	Doc("normTanh16 computes x ← tanh((x-mean)·scale·gain + bias) of n elements, a multiple of 16.")
 	x, gain, bias, n, table := load("x"), load("gain"), load("bias"), load("n"), load("table")
 	mean, scale := broadcast("mean"), broadcast("scale")
 	loop("more", n, 16, func() {
@@ -639,7 +626,6 @@ func normTanh() {
 
 func tanh() {
 	TEXT("tanh16", NOSPLIT, "func(x *float32, n int, table *[13][8]float32)")
-	Doc("tanh16 computes x ← tanh x of n elements, a multiple of 16.")
 	x, n, table := load("x"), load("n"), load("table")
 	loop("more", n, 16, func() {
 		for i := range 2 {
@@ -656,7 +642,6 @@ func tanh() {
 
 func norm() {
 	TEXT("norm16", NOSPLIT, "func(dst, x, gain, bias *float32, n int, mean, scale float32)")
-	Doc("norm16 computes dst = (x-mean)·scale·gain + bias of n elements, a multiple of 16.")
 	dst, x, gain, bias, n := load("dst"), load("x"), load("gain"), load("bias"), load("n")
 	mean, scale := broadcast("mean"), broadcast("scale")
 	loop("more", n, 16, func() {
@@ -679,7 +664,6 @@ func norm() {
 
 func finish() {
 	TEXT("finish16", NOSPLIT, "func(x, sums, bias *float32, n int, mean, scale float32)")
-	Doc("finish16 computes x ← (x-mean·sums)·scale + bias of n elements, a multiple of 16.")
 	x, sums, bias, n := load("x"), load("sums"), load("bias"), load("n")
 	mean, scale := broadcast("mean"), broadcast("scale")
 	loop("more", n, 16, func() {
@@ -733,7 +717,6 @@ func applyMish(x VecVirtual, table Register) {
 
 func mish() {
 	TEXT("mish16", NOSPLIT, "func(x *float32, n int, table *[13][8]float32)")
-	Doc("mish16 computes x ← mish x of n elements, a multiple of 16.")
 	x, n, table := load("x"), load("n"), load("table")
 	loop("more", n, 16, func() {
 		for i := range 2 {

@@ -15,7 +15,7 @@ import (
 
 func TestGenerate_WritesTheCommittedFiles(t *testing.T) {
 	assembly, stubs := generate()
-	for name, want := range map[string]string{"kernel_arm64.s": assembly, "stubs_arm64.go": stubs} {
+	for name, want := range map[string]string{"kernel_arm64.s": assembly, "stubs.go": stubs} {
 		got, err := os.ReadFile(filepath.Join("../..", name))
 		if err != nil {
 			t.Fatal(err)

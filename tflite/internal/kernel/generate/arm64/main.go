@@ -1,5 +1,5 @@
-// Command arm64 writes kernel_arm64.s, with NEON, and its declarations. The operations and
-// their order are those of the program for amd64.
+// Command arm64 writes kernel_arm64.s, with NEON, and its declarations, which are also those of
+// kernel_amd64.s. The operations and their order are those of the program for amd64.
 //
 // Go's assembler has the loads, the integer instructions and one multiply-add; words.go
 // encodes the other instructions. Registers are assigned by hand: there are 32 of 128 bits,
