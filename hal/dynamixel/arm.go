@@ -231,22 +231,3 @@ func (s *servo) holdsGoal(data []byte, watchdog byte) bool {
 	}
 	return int32(binary.LittleEndian.Uint32(goal)) == s.goal
 }
-
-// Reboot restarts a servo, which clears a hardware error and switches its torque off. It is not for
-// a tick: the servo needs about half a second before it answers again.
-func (d *Device) Reboot(name string) error {
-	for i := range d.servos {
-		s := &d.servos[i]
-		if s.Name != name {
-			continue
-		}
-		d.disarm()
-		request := AppendPacket(nil, Packet{ID: s.id, Instruction: RebootNow})
-		if _, err := d.bus.Request(s.id, request, 0); err != nil {
-			d.bus.Faults.Count(err)
-			return fmt.Errorf("%s: reboot: %w", s.prefix(), err)
-		}
-		return nil
-	}
-	return fmt.Errorf("dynamixel: reboot: no servo with this name (%q)", name)
-}

@@ -95,7 +95,7 @@ func newDevice(c Config) (*Device, error) {
 		s.Servo, s.id = config, byte(config.ID)
 		s.mode, _ = modeByName(config.mode()) // checked by Validate
 		s.errAlert = fmt.Errorf("%s: %w (overload, heat, voltage, shock or encoder, see register 70); "+
-			"remove the cause, then reboot the servo", s.prefix(), hal.ErrDevice)
+			"remove the cause, then power-cycle the servo", s.prefix(), hal.ErrDevice)
 		s.errJumped = fmt.Errorf("%s: %w (its position jumped: it restarted and forgot its full turns); "+
 			"check its power and position, then arm again", s.prefix(), hal.ErrDevice)
 		members[i] = servobus.Servo{Name: config.Name, ID: s.id}

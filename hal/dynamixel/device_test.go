@@ -291,16 +291,6 @@ func haltTripped(t *testing.T, dead byte) {
 	serialtest.HaltAgain(t, d, []float64{0, 0, 0, 0})
 }
 
-func TestDevice_RebootClearsHardwareError(t *testing.T) {
-	c, config := fourModes(t)
-	d := open(t, config)
-	c.Set(3, dynamixeltest.HardwareError, 1, 0x04)
-	errtest.Is(t, errtest.Of(d.Read(make([]float64, 12))), hal.ErrDevice)
-	fatal.If(t, d.Reboot("gripper"))
-	settle(t, d)
-	errtest.NotNil(t, d.Reboot("missing"), "rebooted a servo that does not exist")
-}
-
 func TestDevice_IgnoresEchoWithoutOption(t *testing.T) {
 	c, config := fourModes(t)
 	c.Echo()

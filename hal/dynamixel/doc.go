@@ -41,7 +41,7 @@
 //
 // Arm refuses a servo without a fresh answer, or outside of its limits (registers 48 and 52). A
 // limp servo counts full turns, but forgets them when its torque is switched on in position mode: a
-// joint that was turned by more than a turn is outside. Turn it back, or reboot the servo. A servo
+// joint that was turned by more than a turn is outside. Turn it back, or power-cycle the servo. A servo
 // in extended position mode forgets its full turns when it loses power, and its position changes by
 // them: check its limits in the robot's configuration. Between Arm and Halt such a jump, of more
 // than half a turn within 0.2 s, makes Read fail with hal.ErrDevice.
@@ -70,7 +70,7 @@
 // can.
 //
 // After a hardware error (register 70: overload, overheating, shock) Read fails with hal.ErrDevice;
-// the servo has switched its torque off. Only [Device.Reboot], or a power cycle, clears it.
+// the servo has switched its torque off. Only a power cycle clears it.
 //
 // Sources: ROBOTIS e-manual, "Protocol 2.0" (emanual.robotis.com/docs/en/dxl/protocol2) and the
 // control tables of XL330-M077, XL330-M288, XL430-W250, XM430-W210 and XM430-W350. Package

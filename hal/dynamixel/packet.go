@@ -13,7 +13,6 @@ const (
 	Ping      = 0x01
 	ReadData  = 0x02
 	WriteData = 0x03
-	RebootNow = 0x08
 	Status    = 0x55
 	SyncRead  = 0x82
 	SyncWrite = 0x83

@@ -40,7 +40,7 @@ var published = []struct {
 	{"reg write", 1, 0x04, "68 00 C8 00 00 00", "FF FF FD 00 01 09 00 04 68 00 C8 00 00 00 AE 8E"},
 	{"action", 1, 0x05, "", "FF FF FD 00 01 03 00 05 02 CE"},
 	{"factory reset", 1, 0x06, "01", "FF FF FD 00 01 04 00 06 01 A1 E6"},
-	{"reboot", 1, RebootNow, "", "FF FF FD 00 01 03 00 08 2F 4E"},
+	{"reboot", 1, 0x08, "", "FF FF FD 00 01 03 00 08 2F 4E"},
 	{"clear", 1, 0x10, "01 44 58 4C 22", "FF FF FD 00 01 08 00 10 01 44 58 4C 22 B1 DC"},
 	{"sync read", Broadcast, SyncRead, "84 00 04 00 01 02", "FF FF FD 00 FE 09 00 82 84 00 04 00 01 02 CE FA"},
 	{"sync read, answer of 2", 2, Status, "00 1F 08 00 00", "FF FF FD 00 02 08 00 55 00 1F 08 00 00 BA BE"},

@@ -180,9 +180,6 @@ func (s *Servo) answer(p dynamixel.Packet) []byte {
 	switch {
 	case p.Instruction == dynamixel.Ping:
 		return []byte{0, s.table[0], s.table[1], s.table[6]}
-	case p.Instruction == dynamixel.RebootNow:
-		s.table[HardwareError], s.table[TorqueEnable], s.table[Watchdog] = 0, 0, 0
-		return []byte{0}
 	case p.Instruction == dynamixel.ReadData && len(p.Params) == 4:
 		return s.read(int(binary.LittleEndian.Uint16(p.Params)), int(binary.LittleEndian.Uint16(p.Params[2:])))
 	case p.Instruction == dynamixel.WriteData && len(p.Params) > 2:
