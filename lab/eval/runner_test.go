@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,30 +133,6 @@ func TestRunner_ResumesAfterAKill(t *testing.T) {
 	runInto(t, killed, Runner{Protocol: p, Jobs: 2})
 	if a, b := content(t, whole), content(t, killed); a != b {
 		t.Errorf("at once:\n%s\nin two runs:\n%s", a, b)
-	}
-}
-
-func TestMerge_ShardsGiveTheWholeFile(t *testing.T) {
-	dir, p := t.TempDir(), parsed(t, tiny)
-	whole := filepath.Join(dir, "whole.csv")
-	runInto(t, whole, Runner{Protocol: p, Jobs: 2})
-	files, order := map[string][]Row{}, []string{}
-	for i := range 3 {
-		path := filepath.Join(dir, "shard.csv")
-		fatal.If(t, os.RemoveAll(path))
-		runInto(t, path, Runner{Protocol: p, Jobs: 1, Shard: Shard{i + 1, 3}})
-		rows, err := ReadFile(path)
-		fatal.If(t, err)
-		name := string(rune('a' + i))
-		files[name], order = rows, append(order, name)
-	}
-	slices.Reverse(order)
-	merged, err := Merge(files, order)
-	fatal.If(t, err)
-	path := filepath.Join(dir, "merged.csv")
-	fatal.If(t, WriteFile(path, merged))
-	if a, b := content(t, whole), content(t, path); a != b {
-		t.Errorf("whole:\n%s\nmerged:\n%s", a, b)
 	}
 }
 
