@@ -222,7 +222,7 @@ func (d *decoder) entry(e *ast.MappingValueNode, v reflect.Value, path string, s
 		d.fail(keyPlace, path, "this is not a key; use one of %s", strings.Join(keys.Of(v), ", "))
 		return
 	}
-	key, keyPath := name.Value, joinPath(path, name.Value)
+	key, keyPath := name.Value, keys.Join(path, name.Value)
 	field, ok := keys.Find(v, key)
 	if !ok {
 		d.fail(keyPlace, keyPath, "%s", unknownKey(keyPath, key, keyPath, keys.Of(v)))
@@ -276,8 +276,8 @@ func (d *decoder) table(node ast.Node, v reflect.Value, path string) {
 			d.fail(at, path, "%s: %s is given twice; keep one", path, shorten(name.Value))
 			continue
 		}
-		d.places[joinPath(path, name.Value)] = position{key: at, value: at}
-		d.decode(e.Value, element, joinPath(path, name.Value))
+		d.places[keys.Join(path, name.Value)] = position{key: at, value: at}
+		d.decode(e.Value, element, keys.Join(path, name.Value))
 		v.SetMapIndex(key, element)
 	}
 }

@@ -26,7 +26,7 @@ func lookup(v reflect.Value, path string) (found reflect.Value, section string, 
 		if !ok {
 			return v, section, false
 		}
-		v, section = next, joinPath(section, step)
+		v, section = next, keys.Join(section, step)
 	}
 	return v, section, true
 }
@@ -52,11 +52,4 @@ func overlap(a, b string) bool {
 		a, b = b, a
 	}
 	return strings.HasPrefix(b, a) && (len(a) == len(b) || strings.IndexByte(".[", b[len(a)]) >= 0)
-}
-
-func joinPath(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }

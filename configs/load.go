@@ -189,7 +189,7 @@ func unknownPath(section reflect.Value, sectionPath, path string) string {
 	}
 	rest := strings.TrimPrefix(strings.TrimPrefix(path, sectionPath), ".")
 	key, _, _ := strings.Cut(rest, ".")
-	return unknownKey(path, key, joinPath(sectionPath, key), keys.Of(section))
+	return unknownKey(path, key, keys.Join(sectionPath, key), keys.Of(section))
 }
 
 // YAML returns a configuration in full, without comments. Parse reads it back.

@@ -472,7 +472,7 @@ func TestFile_HasReadableFieldsOnly(t *testing.T) {
 				if f.Anonymous {
 					check(f.Type, path)
 				} else if key, _, _ := strings.Cut(tag, ","); key != "" && key != "-" {
-					check(f.Type, joinPath(path, key))
+					check(f.Type, keys.Join(path, key))
 				} else if tag != "-" {
 					t.Errorf("%s.%s has no key", path, f.Name)
 				}

@@ -43,7 +43,7 @@ func walk(v reflect.Value, path string, f keys.Field, visit func(string, keys.Fi
 	switch v.Kind() {
 	case reflect.Struct:
 		for _, f := range keys.Fields(v) {
-			walk(f.Value, joinPath(path, f.Key), f, visit)
+			walk(f.Value, keys.Join(path, f.Key), f, visit)
 		}
 	case reflect.Slice:
 		walk(reflect.New(v.Type().Elem()).Elem(), path+"[]", f, visit)

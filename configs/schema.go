@@ -61,7 +61,7 @@ func schemaOf(v reflect.Value, f keys.Field, path, section string) object {
 	case reflect.Struct:
 		var properties object
 		for _, f := range keys.Fields(v) {
-			properties = append(properties, member{f.Key, schemaOf(f.Value, f, joinPath(path, f.Key), description)})
+			properties = append(properties, member{f.Key, schemaOf(f.Value, f, keys.Join(path, f.Key), description)})
 		}
 		s = object{{"properties", properties}, {"additionalProperties", false}, {"type", "object"}}
 	case reflect.Map:

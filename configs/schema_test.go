@@ -81,7 +81,7 @@ func TestSchema_DescribesEveryKeyAndForbidsOthers(t *testing.T) {
 			t.Errorf("%s allows other keys", path)
 		}
 		for key, p := range properties {
-			check(p.(map[string]any), joinPath(path, key))
+			check(p.(map[string]any), keys.Join(path, key))
 		}
 		if items, ok := s["items"].(map[string]any); ok && items["properties"] != nil {
 			check(items, path+"[]")

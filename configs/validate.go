@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"optibfm/controller"
+	"optibfm/internal/keys"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/registry"
 	"optibfm/internal/sections"
@@ -131,7 +132,7 @@ func (c *checker) checkRobot(f File) {
 // checkSection checks the section of a driver.
 func (c *checker) checkSection(key string, section any) {
 	if p, ok := section.(registry.PartChecker); ok {
-		p.CheckParts(func(part string, err error) { c.addErrors(joinPath(key, part), err) })
+		p.CheckParts(func(part string, err error) { c.addErrors(keys.Join(key, part), err) })
 	}
 	if v, ok := section.(registry.Validator); ok {
 		c.addErrors(key, v.Validate())
@@ -214,11 +215,11 @@ func unjoin(err error) []error {
 func (c *checker) locate(section string, err error) (path, text string) {
 	var field *controller.FieldError
 	if errors.As(err, &field) {
-		return joinPath(section, field.Key), joinPath(section, field.Error())
+		return keys.Join(section, field.Key), keys.Join(section, field.Error())
 	}
 	_, text, _ = strings.Cut(err.Error(), ": ") // without the package
 	key := text[:strings.IndexAny(text+" ", " :")]
-	path = joinPath(section, key)
+	path = keys.Join(section, key)
 	if _, _, ok := lookup(c.file, path); !ok {
 		return section, section + ": " + text
 	}

@@ -130,6 +130,12 @@ type Timing struct {
 // Percentiles of durations.
 type Percentiles struct{ P50, P99, P999, Max time.Duration }
 
+// String returns them in µs.
+func (p Percentiles) String() string {
+	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return fmt.Sprintf("p50 %.0f, p99 %.0f, p99.9 %.0f, max %.0f µs", us(p.P50), us(p.P99), us(p.P999), us(p.Max))
+}
+
 // Snapshot is the whole belief between two ticks.
 type Snapshot struct {
 	Next  uint64    // index of the first tick that is not included

@@ -171,8 +171,8 @@ func timingRows(c *collected) []row {
 	s := &c.summary
 	var rows []row
 	if !c.meta.Clock.Simulated {
-		rows = append(rows, row{"Lateness", []string{percentilesText(s.Late)}},
-			row{"A tick takes", []string{percentilesText(s.Busy)}})
+		rows = append(rows, row{"Lateness", []string{s.Late.String()}},
+			row{"A tick takes", []string{s.Busy.String()}})
 	}
 	if plans := slices.Sorted(slices.Values(c.plans)); len(plans) > 0 && plans[len(plans)-1] > 0 {
 		at := func(q float64) float64 { return plans[int(q*float64(len(plans)-1))] }
@@ -180,11 +180,6 @@ func timingRows(c *collected) []row {
 			at(0.5), at(0.99), at(1), count(uint64(len(plans))))}})
 	}
 	return rows
-}
-
-func percentilesText(p flightlog.Percentiles) string {
-	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-	return fmt.Sprintf("p50 %.0f, p99 %.0f, p99.9 %.0f, max %.0f µs", us(p.P50), us(p.P99), us(p.P999), us(p.Max))
 }
 
 func sourceRows(c *collected) []row {

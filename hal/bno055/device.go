@@ -59,7 +59,7 @@ type Device struct {
 	cfg    Config
 	groups []*group
 	inputs []hal.Signal
-	setup  []setting
+	setup  []i2cbus.Setting
 	first  byte // register at raw[0]
 	raw    []byte
 	check  []byte
@@ -71,9 +71,6 @@ var (
 	_ hal.Counting = (*Device)(nil)
 	_ hal.Bounded  = (*Device)(nil)
 )
-
-// setting is a register and its required value.
-type setting struct{ reg, value byte }
 
 // New resets and configures the chip, restores its calibration and waits until its
 // fusion runs, which takes about 0.8 s, or until ctx ends. now is CLOCK_MONOTONIC
@@ -99,7 +96,10 @@ func open(ctx context.Context, bus i2c.Bus, cfg Config, now func() int64, sleep 
 	axes := axisMaps[cfg.AxisMap]
 	d := &Device{
 		now: now, sleep: sleep, cfg: cfg, groups: cfg.groups(), inputs: cfg.Inputs(),
-		setup: []setting{{regPage, 0}, {regPower, 0}, {regUnits, units}, {regAxisMap, axes[0]}, {regAxisSign, axes[1]}},
+		setup: []i2cbus.Setting{
+			{Reg: regPage}, {Reg: regPower}, {Reg: regUnits, Value: units},
+			{Reg: regAxisMap, Value: axes[0]}, {Reg: regAxisSign, Value: axes[1]},
+		},
 		check: make([]byte, 1), spikes: i2cbus.NewSpikes(3, gyroRange),
 	}
 	d.first = d.groups[0].first
@@ -182,7 +182,7 @@ func (d *Device) change(mode byte, wait time.Duration) error {
 
 func (d *Device) configure() error {
 	for _, s := range d.setup {
-		if err := d.conn.Write(s.reg, s.value); err != nil {
+		if err := d.conn.Write(s.Reg, s.Value); err != nil {
 			return err
 		}
 	}
@@ -194,16 +194,7 @@ func (d *Device) configure() error {
 
 // verify reads the settings back.
 func (d *Device) verify() error {
-	for _, s := range append(d.setup, setting{regMode, modes[d.cfg.Mode]}) {
-		if err := d.conn.Read(s.reg, d.check); err != nil {
-			return err
-		}
-		if d.check[0] != s.value {
-			err := fmt.Errorf("register %#02x holds %#02x, want %#02x", s.reg, d.check[0], s.value)
-			return d.conn.Fail(hal.ErrDevice, err)
-		}
-	}
-	return nil
+	return d.conn.Verify(append(d.setup, i2cbus.Setting{Reg: regMode, Value: modes[d.cfg.Mode]})...)
 }
 
 func (d *Device) awaitFusion(ctx context.Context) error {

@@ -24,6 +24,7 @@ type Conn struct {
 	name    string
 	timeout time.Duration  // of the bus
 	out     [MaxWrite]byte // an array on the stack of Read or Write would escape to the heap
+	check   [1]byte
 	faults  hal.Faults
 	failed  [4]Error // the newest
 	next    int
@@ -75,6 +76,22 @@ func (c *Conn) Write(reg byte, data ...byte) error {
 		panic(fmt.Sprintf("i2cbus: %d bytes in one write: at most %d", len(data), MaxWrite-1))
 	}
 	return c.transact(c.out[:1+n], nil)
+}
+
+// Setting is a register and its required value.
+type Setting struct{ Reg, Value byte }
+
+// Verify reads settings back. Another value is a fault of the kind hal.ErrDevice.
+func (c *Conn) Verify(settings ...Setting) error {
+	for _, s := range settings {
+		if err := c.Read(s.Reg, c.check[:]); err != nil {
+			return err
+		}
+		if got := c.check[0]; got != s.Value {
+			return c.Fail(hal.ErrDevice, fmt.Errorf("register %#02x holds %#02x, want %#02x", s.Reg, got, s.Value))
+		}
+	}
+	return nil
 }
 
 // transact tries a transaction up to twice. Both tries share one deadline, Timeout:

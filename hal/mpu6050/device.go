@@ -44,7 +44,7 @@ const (
 type Device struct {
 	conn  *i2cbus.Conn
 	now   func() int64
-	setup []setting
+	setup []i2cbus.Setting
 	accel float64 // m/s^2 for a bit
 	gyro  float64 // rad/s for a bit
 	raw   []byte
@@ -62,9 +62,6 @@ var (
 	_ hal.Bounded  = (*Device)(nil)
 )
 
-// setting is a register and its required value.
-type setting struct{ reg, value byte }
-
 // New resets and configures the chip and reads back the settings, which takes
 // about 150 ms. now is CLOCK_MONOTONIC in nanoseconds.
 func New(bus i2c.Bus, cfg Config, now func() int64) (*Device, error) {
@@ -79,13 +76,13 @@ func open(bus i2c.Bus, cfg Config, now func() int64, sleep func(time.Duration)) 
 	gyro, accel := slices.Index(gyroScales, cfg.GyroDPS), slices.Index(accelScales, cfg.AccelG)
 	d := &Device{
 		conn: i2cbus.NewConn(bus, uint16(cfg.Address), "mpu6050"), now: now,
-		setup: []setting{
-			{regPower, clockGyro},
-			{regRateDivider, byte(1000/cfg.RateHz - 1)},
-			{regConfig, byte(1 + slices.Index(bandwidths, cfg.BandwidthHz))},
-			{regGyroConfig, byte(gyro << 3)},
-			{regAccelConfig, byte(accel << 3)},
-			{regIntEnable, dataReady},
+		setup: []i2cbus.Setting{
+			{Reg: regPower, Value: clockGyro},
+			{Reg: regRateDivider, Value: byte(1000/cfg.RateHz - 1)},
+			{Reg: regConfig, Value: byte(1 + slices.Index(bandwidths, cfg.BandwidthHz))},
+			{Reg: regGyroConfig, Value: byte(gyro << 3)},
+			{Reg: regAccelConfig, Value: byte(accel << 3)},
+			{Reg: regIntEnable, Value: dataReady},
 		},
 		// Sections 4.17 and 4.19: 16 bits, two's complement, full scale.
 		accel: standardGravity * float64(cfg.AccelG) / (1 << 15),
@@ -112,12 +109,12 @@ func (d *Device) start(sleep func(time.Duration)) error {
 	}
 	sleep(resetTime)
 	for _, s := range d.setup {
-		if err := d.conn.Write(s.reg, s.value); err != nil {
+		if err := d.conn.Write(s.Reg, s.Value); err != nil {
 			return err
 		}
 	}
 	sleep(startTime)
-	return d.verify()
+	return d.conn.Verify(d.setup...)
 }
 
 var errOther = errors.New("another chip")
@@ -128,20 +125,6 @@ func (d *Device) identify() error {
 	}
 	if id := d.check[0]; id != chipID {
 		return d.conn.Fail(hal.ErrProtocol, fmt.Errorf("%w: identity %#02x, want %#02x", errOther, id, chipID))
-	}
-	return nil
-}
-
-// verify reads the settings back.
-func (d *Device) verify() error {
-	for _, s := range d.setup {
-		if err := d.conn.Read(s.reg, d.check); err != nil {
-			return err
-		}
-		if d.check[0] != s.value {
-			err := fmt.Errorf("register %#02x holds %#02x, want %#02x", s.reg, d.check[0], s.value)
-			return d.conn.Fail(hal.ErrDevice, err)
-		}
 	}
 	return nil
 }
@@ -205,7 +188,7 @@ func (d *Device) Arm() error {
 	if err := d.identify(); err != nil {
 		return err
 	}
-	return d.verify()
+	return d.conn.Verify(d.setup...)
 }
 
 // Bounds implements [hal.Bounded]: see [Config.Bounds].

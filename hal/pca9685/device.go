@@ -170,18 +170,8 @@ func (d *Device) setEnable(on bool) error {
 
 // verify reads the settings back.
 func (d *Device) verify() error {
-	for _, s := range []struct{ reg, value byte }{
-		{regMode1, modeIncrement}, {regMode2, mode2}, {regPrescale, d.prescale},
-	} {
-		if err := d.conn.Read(s.reg, d.check); err != nil {
-			return err
-		}
-		if d.check[0] != s.value {
-			err := fmt.Errorf("register %#02x holds %#02x, want %#02x", s.reg, d.check[0], s.value)
-			return d.conn.Fail(hal.ErrDevice, err)
-		}
-	}
-	return nil
+	return d.conn.Verify(i2cbus.Setting{Reg: regMode1, Value: modeIncrement},
+		i2cbus.Setting{Reg: regMode2, Value: mode2}, i2cbus.Setting{Reg: regPrescale, Value: d.prescale})
 }
 
 // Inputs is empty.

@@ -33,7 +33,7 @@ func each(v reflect.Value, path string, of Field, visit func(string, reflect.Val
 			if f.Unused(v) {
 				continue
 			}
-			each(f.Value, joinPath(path, f.Key), f, visit)
+			each(f.Value, Join(path, f.Key), f, visit)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
@@ -41,7 +41,7 @@ func each(v reflect.Value, path string, of Field, visit func(string, reflect.Val
 		}
 	case reflect.Map:
 		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), byName) {
-			each(v.MapIndex(name), joinPath(path, name.String()), of, visit)
+			each(v.MapIndex(name), Join(path, name.String()), of, visit)
 		}
 	default:
 		if of.HasRule && v.Kind() != reflect.Bool {
@@ -52,7 +52,8 @@ func each(v reflect.Value, path string, of Field, visit func(string, reflect.Val
 
 func byName(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }
 
-func joinPath(path, key string) string {
+// Join appends a key to the path of its section, "" at the top.
+func Join(path, key string) string {
 	if path == "" {
 		return key
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"optibfm/controller"
@@ -81,8 +80,8 @@ func printSummary(out io.Writer, s flightlog.Summary) {
 	}
 	printEpisodes(out, s.Episodes)
 	if s.Late.Max > 0 {
-		row(out, "late", "%s", percentilesText(s.Late))
-		row(out, "busy", "%s", percentilesText(s.Busy))
+		row(out, "late", "%s", s.Late)
+		row(out, "busy", "%s", s.Busy)
 	}
 	faults := s.Stops()
 	if s.Warnings+s.Errors > 0 {
@@ -106,11 +105,6 @@ func printEpisodes(out io.Writer, episodes []flightlog.Episode) {
 	if more := len(episodes) - shown; more > 0 {
 		fmt.Fprintf(out, "%*s... and %d more\n", indent, "", more)
 	}
-}
-
-func percentilesText(p flightlog.Percentiles) string {
-	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-	return fmt.Sprintf("p50 %.0f, p99 %.0f, p99.9 %.0f, max %.0f µs", us(p.P50), us(p.P99), us(p.P999), us(p.Max))
 }
 
 // printReplay prints the result of a replay and the answer to a what-if question, if there is one.
