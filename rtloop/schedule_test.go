@@ -209,15 +209,6 @@ func TestClock_SleepDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func BenchmarkTick(b *testing.B) {
-	l := loopOnClock(&handClock{}, NoLimit)
-	body := func(Beat) error { return nil }
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = l.tick(body)
-	}
-}
-
 func TestLoop_OnOverrunContinuesAndKeepsPhase(t *testing.T) {
 	c := &handClock{}
 	l := loopOnClock(c, 3)

@@ -481,20 +481,6 @@ func TestRobot_SenseAndActDoNotAllocate(t *testing.T) {
 	}
 }
 
-func BenchmarkTick(b *testing.B) {
-	bench := newBench()
-	bench.imu.log, bench.base.log = nil, nil
-	robot, err := New(bench.cfg, func() int64 { return bench.clock }, bench.devices...)
-	fatal.If(b, err)
-	fatal.If(b, robot.Arm())
-	obs, action := make([]float32, 4), []float32{0.1, 0.2}
-	b.ReportAllocs()
-	for b.Loop() {
-		fatal.If(b, errtest.Of(robot.Sense(obs)))
-		fatal.If(b, robot.Act(action))
-	}
-}
-
 func TestRobot_ActKeepsLimitsBeyondFloat32(t *testing.T) {
 	b := newBench()
 	b.cfg.Action[0].Max, b.cfg.Action[0].Disarmed = 0.1, 0

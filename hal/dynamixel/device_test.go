@@ -367,28 +367,6 @@ func TestHaltAll_SwitchesMuteCurrentServoOffUnlessModelIsConfigured(t *testing.T
 	}
 }
 
-func BenchmarkTick(b *testing.B) {
-	var servos []*dynamixeltest.Servo
-	config := dynamixel.Config{TimeoutMs: 100}
-	for i := range 12 {
-		servos = append(servos, dynamixeltest.NewServo(byte(i), xm430, 3))
-		config.Servos = append(config.Servos, dynamixel.Servo{Name: string(rune('a' + i)), ID: i})
-	}
-	c, err := dynamixeltest.New(servos...)
-	fatal.If(b, err)
-	defer c.Close()
-	config.Port.Path = c.Path
-	d, err := dynamixel.Open(b.Context(), config)
-	fatal.If(b, err)
-	defer d.Close()
-	in, out := make([]float64, 36), make([]float64, 12)
-	b.ReportAllocs()
-	for b.Loop() {
-		fatal.If(b, errtest.Of(d.Read(in)))
-		fatal.If(b, d.Write(out))
-	}
-}
-
 // A limp servo counts its turns. In position mode it forgets them when its torque is switched on,
 // so that its goal and its position would differ.
 func TestDevice_ArmRefusesServoTurnedBeyondOneTurn(t *testing.T) {

@@ -267,24 +267,3 @@ func TestConfig_RefusesInvalidSettings(t *testing.T) {
 		errtest.Contains(t, c.Validate(), want, want)
 	}
 }
-
-func BenchmarkTick(b *testing.B) {
-	var servos []*feetechtest.Servo
-	config := feetech.Config{TimeoutMs: 100}
-	for i := range 12 {
-		servos = append(servos, feetechtest.NewServo(byte(i), 0))
-		config.Servos = append(config.Servos, feetech.Servo{Name: string(rune('a' + i)), ID: i})
-	}
-	c, err := feetechtest.New(servos...)
-	fatal.If(b, err)
-	defer c.Close()
-	config.Port.Path = c.Path
-	d, err := feetech.Open(b.Context(), config)
-	fatal.If(b, err)
-	defer d.Close()
-	in := make([]float64, 36)
-	b.ReportAllocs()
-	for b.Loop() {
-		fatal.If(b, errtest.Of(d.Read(in)))
-	}
-}

@@ -631,21 +631,6 @@ func TestConfig_RefusesInvalidSettings(t *testing.T) {
 	}
 }
 
-func BenchmarkTick(b *testing.B) {
-	board, err := mcutest.New(mcutest.Rover())
-	fatal.If(b, err)
-	defer board.Close()
-	d, err := mcu.Open(b.Context(), config(board.Path))
-	fatal.If(b, err)
-	defer d.Close()
-	in, out := make([]float64, 6), make([]float64, 2)
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = d.Read(in)
-		fatal.If(b, d.Write(out))
-	}
-}
-
 func TestOpen_EndsWithItsContext(t *testing.T) {
 	line, err := serialtest.Open()
 	fatal.If(t, err)

@@ -459,23 +459,6 @@ func TestHaltAll_NotesMotorsOutsideMotorMode(t *testing.T) {
 	}
 }
 
-func BenchmarkTick(b *testing.B) {
-	c := legs("")
-	motors, err := mittest.New(c)
-	fatal.If(b, err)
-	defer motors.Close()
-	c.Interface = motors.Address
-	d, err := mit.Open(b.Context(), c)
-	fatal.If(b, err)
-	defer d.Close()
-	in := make([]float64, 12)
-	b.ReportAllocs()
-	for b.Loop() {
-		fatal.If(b, d.Write(goals))
-		fatal.If(b, errtest.Of(d.Read(in)))
-	}
-}
-
 // Arm, turn, read and halt a wheel. The CAN bus is a fake.
 func Example() {
 	config := mit.Config{Motors: []mit.Motor{

@@ -375,13 +375,3 @@ func TestConfig_NamesBadKey(t *testing.T) {
 		errtest.Contains(t, errtest.Of(New(cfg)), key)
 	}
 }
-
-func BenchmarkTick(b *testing.B) {
-	r := at(b, DefaultConfig(), state{})
-	obs, action := make([]float32, obsLen), []float32{0.5, 1}
-	b.ReportAllocs()
-	for b.Loop() {
-		fatal.If(b, errtest.Of(r.Sense(obs)))
-		fatal.If(b, r.Act(action))
-	}
-}

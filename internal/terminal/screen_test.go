@@ -396,17 +396,3 @@ func TestNewDisplay_WritesLinesWithoutTerminal(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkScreenDisplay_Frame(b *testing.B) {
-	s := newTestScreen(b, configs.Default(), rigtest.RoverSpec(b), 500)
-	screen := newSimulation(b, 80, 24)
-	c := &s.terminal.canvas
-	b.ReportAllocs()
-	for b.Loop() {
-		s.stats.Last.Index++
-		c.clear(80, 24)
-		s.draw(c)
-		c.copyTo(screen)
-		screen.Show()
-	}
-}

@@ -495,16 +495,3 @@ func TestConfig_NamesBadKey(t *testing.T) {
 		errtest.Contains(t, err, key+" is ", key)
 	}
 }
-
-func BenchmarkTick(b *testing.B) {
-	o, err := New(Config{Mode: EveryTick, DelayS: 0.3, NoiseStd: 0.1, RewardHigh: 1})
-	fatal.If(b, err)
-	buf := make([]rewardsrc.Label, 8)
-	tick := uint64(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		o.Watch(tick, int64(tick)*period, 0.5, true)
-		o.Poll(buf)
-		tick++
-	}
-}

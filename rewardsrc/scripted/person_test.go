@@ -426,16 +426,3 @@ func TestConfig_NamesBadWeakness(t *testing.T) {
 		errtest.Contains(t, errtest.Of(New(cfg)), key+" is ", key)
 	}
 }
-
-func BenchmarkPerson(b *testing.B) {
-	o, err := New(person())
-	fatal.If(b, err)
-	buf := make([]rewardsrc.Label, 8)
-	tick := uint64(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		o.Watch(tick, int64(tick)*period, 0.5, true)
-		o.Poll(buf)
-		tick++
-	}
-}

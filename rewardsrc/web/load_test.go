@@ -162,24 +162,3 @@ func TestServer_HaltStopsGoroutines(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkRecorderTick is what a console costs the recorder in a tick, with a
-// view and an event in each.
-func BenchmarkRecorderTick(b *testing.B) {
-	s := open(b, nil)
-	labels := make([]rewardsrc.Label, 8)
-	b.ReportAllocs()
-	for n := uint64(1); b.Loop(); n++ {
-		recorderTick(s, n, labels)
-	}
-}
-
-// BenchmarkPollOfAnIdleConsole is what it costs in every other tick.
-func BenchmarkPollOfAnIdleConsole(b *testing.B) {
-	s := open(b, nil)
-	labels := make([]rewardsrc.Label, 8)
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Poll(labels)
-	}
-}
