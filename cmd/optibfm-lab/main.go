@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"optibfm/internal/flags"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/usage"
 	_ "optibfm/standard" // the drivers of configurations
@@ -39,6 +38,6 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newEvalCommand(), newTheoryCommand(), newBenchCommand(), newBackendCommand(), newCollectCommand(),
 		newUnitreeRobotCommand())
 	usage.Explain(root)
-	flags.RefuseLeadingZeros(root)
+	usage.RefuseLeadingZeros(root)
 	return root
 }

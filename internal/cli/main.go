@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"optibfm/flightlog"
-	"optibfm/internal/flags"
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/shell"
@@ -108,7 +107,7 @@ informative.`,
 	root.AddCommand(newHostCommand())
 	cobra.EnableCommandSorting = false
 	usage.Explain(root)
-	flags.RefuseLeadingZeros(root)
+	usage.RefuseLeadingZeros(root)
 	return root
 }
 

@@ -1,5 +1,4 @@
-// Package flags checks the values of command-line flags.
-package flags
+package usage
 
 import (
 	"strings"
