@@ -596,7 +596,8 @@ func TestPage_SmallPhonesShowThePictureWhileAsking(t *testing.T) {
 				t.Errorf("%s: the picture has %s of the height", where, p.Eval(shownHeight+"('"+at+"') / innerHeight"))
 			}
 			for id, height := range map[string]int{
-				"good": 56, "bad": 56, "rather-bad": 56, "so-so": 56, "rather-good": 56, "stop": 52, "menu": 44, "question": 14, "learning": 20, "tally": 12, "task": 12,
+				"bad": 56, "rather-bad": 56, "so-so": 56, "rather-good": 56, "good": 56, "stop": 52, "menu": 44,
+				"question": 14, "learning": 20, "tally": 12, "task": 12,
 				"worse": 44, "better": 44, "goal": 44, "cant": 44, "undo": 44, "task-menu": 44, "presses": 14,
 			} {
 				width := min(height, 44)
