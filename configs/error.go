@@ -138,7 +138,7 @@ func Join(mistakes []*Error) error {
 	var all []error
 	for i, e := range mistakes {
 		if i == maxErrors {
-			all = append(all, fmt.Errorf("%s: %d more mistakes; fix these first", e.File, len(mistakes)-maxErrors))
+			all = append(all, fmt.Errorf("%s: %d more mistakes; fix those above first", e.File, len(mistakes)-maxErrors))
 			break
 		}
 		all = append(all, e)

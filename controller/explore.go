@@ -7,10 +7,11 @@ import (
 )
 
 // ExploreConfig limits the z that the agent follows, for any z of the planner. Only its direction
-// is limited; it keeps the norm of the planned z.
+// is limited; it keeps the norm of the planned z, except while UntilLabel holds.
 type ExploreConfig struct {
 	Tasks []string `yaml:"tasks"` // vetted tasks: saved tasks that are known to be safe
-	// UntilLabel follows the first vetted task until a label of the run is applied.
+	// UntilLabel follows the first vetted task until a label of the run is applied, and again after
+	// a switch to a task without labels.
 	UntilLabel  bool    `yaml:"until_label"`
 	WithinDeg   float64 `yaml:"within_deg" rule:"[0, 80]"`        // largest angle to the nearest vetted task; 0: no limit
 	TurnDegPerS float64 `yaml:"turn_deg_per_s" rule:"[0, 36000]"` // fastest turn of z, at most 90° a tick; 0: no limit
@@ -93,7 +94,7 @@ type explorer struct {
 	next    []float64   // scratch, [d]
 }
 
-// arc is an angle of at most 90°, with what rotate and exceeds need.
+// arc is an angle of at most 90° with its squared chord, sine and cosine.
 type arc struct {
 	on                bool
 	chordSq, sin, cos float64
@@ -162,9 +163,9 @@ func (e *explorer) limit(t *Tick) {
 	}
 }
 
-// approach makes next the direction one turn from last towards next. If that leaves all cones, it
-// is moved into the cone of last. That does not make the turn larger: the cone is convex, since its
-// angle is below 90°, and the turn is at most 90°.
+// approach makes next the direction one turn from last towards next. If next is
+// then outside all cones, approach moves it into the cone of last. That does not make the turn
+// larger: the cone is convex, since its angle is below 90°, and the turn is at most 90°.
 func (e *explorer) approach() {
 	rotate(e.next, e.last, e.next, e.turn)
 	if task := e.nearest(e.next); task != nil && e.within.exceeded(task, e.next) {

@@ -25,8 +25,8 @@ func (s NoiseState) possible() bool {
 		s.Labels <= maxLabels
 }
 
-// Pool returns the noise of a belief that has, besides its own labels, those of another belief that
-// are not in base. base is that with which the other began, the zero value without labels.
+// Pool adds the labels of other that are not in base. base is the state with which other began, or
+// zero.
 func (s NoiseState) Pool(other, base NoiseState) NoiseState {
 	own := max(0, other.Count-base.Count)
 	if own > 0 {

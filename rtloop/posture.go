@@ -61,15 +61,15 @@ func (g Granted) String() string {
 	return b.String()
 }
 
-// lockMemory locks all pages of the process in memory. It does not try without the
-// privilege for any amount: a limit that is reached later ends the Go runtime.
+// lockMemory locks all pages of the process in memory. Without an unlimited limit or
+// CAP_IPC_LOCK it does not try: reaching the limit later crashes the Go runtime.
 func (l *Loop) lockMemory() []Grant {
 	if !l.cfg.LockMemory {
 		return nil
 	}
 	g := Grant{
 		Request: "lock_memory", Asked: "all memory locked", Got: "not locked",
-		Fix: "run as root, set LimitMEMLOCK=infinity in the systemd unit, `ulimit -l unlimited`, or grant CAP_IPC_LOCK",
+		Fix: "run as root, set LimitMEMLOCK=infinity in the systemd unit, run `ulimit -l unlimited`, or grant CAP_IPC_LOCK",
 	}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
@@ -135,8 +135,8 @@ func mayHave(priority int) bool {
 // groupBudget returns whether the control group of this process refuses real-time priorities, as
 // kernels with CONFIG_RT_GROUP_SCHED do for groups without a budget
 // (Documentation/scheduler/sched-rt-group.rst), and the fix; "" if it does not. Version 1 of
-// cgroups has a file with the budget. Version 2 has none: permitted reports that nothing else
-// explains the refusal. files is the root folder.
+// cgroups has a file with the budget. Version 2 has none: permitted reports that only the
+// group or a seccomp filter can refuse. files is the root folder.
 func groupBudget(files fs.FS, permitted bool) (why, fix string) {
 	groups, _ := fs.ReadFile(files, "proc/self/cgroup")
 	for line := range strings.Lines(string(groups)) {

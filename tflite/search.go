@@ -9,9 +9,10 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// The members after the leading one evaluate batch candidates first, a tile of the kernels, which
-// often contains the best; then laterBatch at once, two tiles, which read weights half as often.
-// These do not depend on the number of workers, and so neither do the evaluated candidates.
+// batch and laterBatch are the numbers of candidates that the members after the leading one
+// evaluate at once: first batch, a tile of the kernels, which often contains the best; then
+// laterBatch, two tiles, which read weights half as often. The evaluated candidates do not depend
+// on the number of workers.
 const batch, laterBatch = 6, 12
 
 // search is the memory of Search, for the largest n so far.
@@ -23,7 +24,7 @@ type search struct {
 	whitened kernel.Rows // [n, d+1], R⁻ᵀψ and ψᵀẑ
 	z        kernel.Rows // [n, d], normalised
 	actions  kernel.Rows // [n, A]
-	scores   []float32   // [n], the least upper bound over the members so far
+	scores   []float32   // [n], the lowest bound of the members so far
 	order    []int       // [n], the candidates by descending bound of the leading member
 	next     []int       // the candidates of the batch that may still be the best
 	batch    batched
@@ -70,8 +71,8 @@ func (n *Network) growSearch(count int) {
 // from above. One member evaluates all candidates: the one that had the least bound of
 // the best candidate in the previous search. The others evaluate the candidates in the
 // order of these bounds, in batches, and stop at the first bound below the best score.
-// The result is, to the bit, that of evaluating all members. Only a ψ that is not finite
-// goes unnoticed if it is not needed.
+// The result is, to the bit, that of evaluating all members. Search does not
+// detect a non-finite ψ that it does not compute.
 //
 // Search allocates only if n is larger than before.
 func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, score float32, err error) {
@@ -80,7 +81,7 @@ func (n *Network) Search(obs, candidates []float32, belief Belief) (best int, sc
 		return 0, 0, ErrNoForward
 	}
 	if len(candidates) == 0 || len(candidates)%d != 0 {
-		return 0, 0, fmt.Errorf("tflite: the candidates have %d elements, want a positive multiple of %d",
+		return 0, 0, fmt.Errorf("tflite: search: wrong number of elements of candidates (%d, want a positive multiple of %d)",
 			len(candidates), d)
 	}
 	if err := n.setState(obs); err != nil {

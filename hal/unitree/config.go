@@ -75,8 +75,8 @@ type Config struct {
 	// estimated from joints, IMU and feet; see docs/estimator.md.
 	BodyEstimates bool `yaml:"body_estimates"`
 	// FootForce is the reading of a Go2's foot_force at which a foot carries the
-	// robot, for body_estimates. A third of it counts as none: it must be above the
-	// readings of feet in the air.
+	// robot, for body_estimates. At a third of it the foot counts as in the air: a
+	// third must exceed the readings of feet in the air.
 	FootForce float64 `yaml:"foot_force" rule:"[1, 30000]"`
 	// Battery has the thresholds of the Go2's state of charge.
 	Battery Battery `yaml:"battery"`
@@ -118,7 +118,8 @@ type Temperature struct {
 // Remote describes what the remote control does. A combination is buttons with plus signs, such as
 // L2+B.
 type Remote struct {
-	// Use is required (without the remote the robot does not arm and stops) or
+	// Use is required (without the remote the robot does not arm, and an
+	// armed one stops) or
 	// optional.
 	Use string `yaml:"use" rule:"required|optional"`
 	// Stop are combinations, each of which stops the robot.
@@ -157,7 +158,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns an error for each invalid setting, "unitree: KEY ...".
+// Validate returns an error for each invalid setting, "unitree: KEY ...", or only one for an
+// unknown model.
 func (c Config) Validate() error {
 	joints := Joints(c.Model)
 	if joints == nil {
@@ -168,8 +170,8 @@ func (c Config) Validate() error {
 		errs = append(errs, l.check(len(joints)))
 	}
 	if most := 100.0; c.PhysicalRobot && c.DeadmanMS+c.StandbyMS > most {
-		errs = append(errs, fmt.Errorf("unitree: deadman_ms: %g, and standby_ms %g, are more than %g together, after which "+
-			"a robot must be damped; lower one of them", c.DeadmanMS, c.StandbyMS, most))
+		errs = append(errs, fmt.Errorf("unitree: deadman_ms: %g, and standby_ms: %g, are more than %g ms together; "+
+			"lower one of them", c.DeadmanMS, c.StandbyMS, most))
 	}
 	if c.StandbyLateMS < c.StandbyMS {
 		errs = append(errs, fmt.Errorf("unitree: standby_late_ms: %g, but standby_ms is %g; raise it",

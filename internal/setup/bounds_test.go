@@ -255,7 +255,7 @@ func timeOut(driver string) time.Duration {
 	if slices.Contains([]string{"bno055", "mpu6050", "pca9685"}, driver) {
 		return 12 * time.Millisecond
 	}
-	return 100 * time.Millisecond
+	return time.Second
 }
 
 // timesT returns the factor of T in a cell, for a driver with one motor.
@@ -280,7 +280,7 @@ func timesT(t *testing.T, cell string) time.Duration {
 func driverBounds(t *testing.T) map[string]hal.Bounds {
 	t.Helper()
 	w := rigtest.NewWagon(t)
-	file, err := configs.Load(rigtest.WagonFile, w.Set...)
+	file, err := configs.Load(rigtest.WagonFile, append(w.Set, rigtest.LongTimeouts(4*time.Second)...)...)
 	fatal.If(t, err)
 	chain, err := feetechtest.New(feetechtest.NewServo(1, 0))
 	fatal.If(t, err)
@@ -288,7 +288,7 @@ func driverBounds(t *testing.T) map[string]hal.Bounds {
 	base, err := configs.Load("composite")
 	fatal.If(t, err)
 	servo := feetech.Config{
-		Port: serial.Config{Path: chain.Path}, Servos: []feetech.Servo{{Name: "s", ID: 1}}, TimeoutMs: 100,
+		Port: serial.Config{Path: chain.Path}, Servos: []feetech.Servo{{Name: "s", ID: 1}}, TimeoutMs: 1000,
 	}
 	arm := assembly.Device{Driver: "feetech"}
 	sections.Edit(&arm.Sections, func(c *feetech.Config) { *c = servo })

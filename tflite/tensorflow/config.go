@@ -38,7 +38,7 @@ type Config struct {
 	// -1: none, operations run one after the other on the calling thread.
 	InterOpThreads int `yaml:"inter_op_threads" rule:"[-1, 1024]"`
 	// TF32 lets a GPU round the inputs of products to 10 bits of mantissa:
-	// faster, with relative errors of 1e-2 instead of 1e-4.
+	// faster and less exact, see docs/gpu.md.
 	TF32 bool `yaml:"tf32"`
 	// AllowGrowth allocates GPU memory as it is needed, not all at the
 	// start. A Jetson's GPU shares its memory with the CPU.
@@ -56,7 +56,7 @@ var deviceName = regexp.MustCompile(`^/(CPU|GPU):[0-9]{1,2}$`)
 func (c Config) Validate() error {
 	errs := []error{keys.Check("tensorflow", c)}
 	if !deviceName.MatchString(c.Device) {
-		errs = append(errs, fmt.Errorf("tensorflow: device is invalid (%q); use /GPU:0 or /CPU:0", c.Device))
+		errs = append(errs, fmt.Errorf("tensorflow: device: invalid (%q); use /GPU:0 or /CPU:0", c.Device))
 	}
 	return errors.Join(errs...)
 }
