@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"optibfm/hal"
 	"optibfm/hal/mit"
@@ -194,6 +195,18 @@ func TestDevice_ArmBeginsAtVelocityAndTorqueOfWrite(t *testing.T) {
 	})
 }
 
+// staysOn reports whether a motor stays in motor mode. A failed Arm does not wait until the motors
+// have executed its last commands.
+func staysOn(motors *mittest.Motors, id int) bool {
+	for range 1000 {
+		if _, on := motors.Goal(id); !on {
+			return false
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return true
+}
+
 func TestDevice_ArmRefusesPositionAtEndOfRange(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		for _, place := range []float64{13, 12.5, -12.5} {
@@ -205,7 +218,7 @@ func TestDevice_ArmRefusesPositionAtEndOfRange(t *testing.T) {
 				errtest.Contains(t, err, want, "at ", place)
 			}
 			for id := 1; id <= 4; id++ {
-				if _, on := motors.Goal(id); on || motors.Jumps(id) != 0 {
+				if on := staysOn(motors, id); on || motors.Jumps(id) != 0 {
 					t.Errorf("at %v: motor %d: on %v, %d jumps", place, id, on, motors.Jumps(id))
 				}
 			}
@@ -226,7 +239,7 @@ func TestDevice_ArmRefusesWithoutAnswerToEnter(t *testing.T) {
 		t.Error(err)
 	}
 	for id := 1; id <= 4; id++ {
-		if _, on := motors.Goal(id); on || motors.Jumps(id) != 0 {
+		if on := staysOn(motors, id); on || motors.Jumps(id) != 0 {
 			t.Errorf("motor %d: on %v, %d jumps", id, on, motors.Jumps(id))
 		}
 	}
