@@ -71,7 +71,7 @@ func TestHalt_ReturnsWhenALineHangs(t *testing.T) {
 		rigtest.WaitUntil(20*time.Second, func() bool {
 			return w.Neck.Get(1, dynamixeltest.GoalPosition, 4) == rigtest.PanFailsafe && w.Arm.Frames(4) > 0
 		})
-		time.Sleep(200 * time.Millisecond) // Robot receives their results
+		time.Sleep(3 * time.Second) // Robot receives their results
 		cancel(terminated)
 	}()
 	var out bytes.Buffer
