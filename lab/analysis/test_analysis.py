@@ -96,7 +96,7 @@ class TestRows(Folder):
             'FILE:2: trial: not a finite number (found "1.5")': [HEAD, line(trial=1.5, seed=1)],
             "FILE:3: want 15 fields (found 2)": [HEAD, line(), "main,walker"],
             'FILE:2: params: want key=value, separated by semicolons (found "beta")': [HEAD, line(params="beta")],
-            "FILE:2: an empty name": [HEAD, line(task="")],
+            "FILE:2: empty experiment": [HEAD, line(task="")],
         }.items():
             with self.subTest(want):
                 missing = set(want.partition("column ")[2].split(", ")) if "column" in want else set()
