@@ -9,7 +9,8 @@ rewarded by dm_control's `tolerance`, which rises linearly up to v.
 The observation is dm_control's, flattened in its order. Actions are in [-1, 1]
 and scaled to the actuators' range, which differs from that in the quadruped
 only. Episodes have 1,000 steps (those with a target that drifts 30,000), which the client
-counts: nothing ends them here. In free mode, which has no resets, a cheetah that lies on its back is put on its feet.
+counts: nothing ends them here. Free mode has no resets: a quadruped falls from a random pose every 20 s
+there, and a cheetah that lies on its back is put on its feet.
 A seed gives the same episode every time, and the same as dm_control's own
 `random` of that number.
 
@@ -318,6 +319,8 @@ CAMERAS = {"cheetah": "side", "walker": "side",
 # start of an episode.
 PLACES = {"cheetah": [0], "walker": [1], "quadruped": [0, 1]}
 _LYING_S = 3  # s on its back after which a cheetah is put on its feet in free mode, as it does not get up
+_DROP_S = 20  # s between two falls of a quadruped in free mode, which would stand for ever and never learn to get up
+_CLEAR = 1.1  # m of height at which no pose of the quadruped touches the floor
 
 
 class Simulator:
@@ -364,7 +367,7 @@ class Simulator:
         # Below 2^32 this is what dm_control makes of the same number.
         self._env.task.random.seed(seed if seed < 1 << 32 else [seed & 0xFFFFFFFF, seed >> 32])
         self._env.reset()
-        self._lying = 0  # steps
+        self._lying = self._since_drop = 0  # steps
         self._troubles = self._data.warning.number.tobytes()
         self.halt()  # no command of the episode before
 
@@ -383,6 +386,8 @@ class Simulator:
             mujoco.mj_step(model, data, self._substeps - 1)
         if self.free and self._domain == "cheetah":
             self._help_up()
+        if self.free and self._domain == "quadruped":
+            self._drop()
         mujoco.mj_step1(model, data)
         self._check()
 
@@ -391,6 +396,15 @@ class Simulator:
         self._lying = self._lying + 1 if math.cos(self._data.qpos[2]) < 0 else 0
         if self._lying * self._period > _LYING_S:
             self._data.qpos[1:], self._data.qvel[:], self._lying = 0, 0, 0
+
+    def _drop(self):
+        """Lets a quadruped fall from a random pose, as at the beginning of an episode."""
+        self._since_drop += 1
+        if self._since_drop * self._period >= _DROP_S:
+            quaternion = self._task.random.randn(4)
+            self._data.qpos[:], self._data.qvel[:], self._data.act[:] = self._model.qpos0, 0, 0
+            self._data.qpos[2], self._data.qpos[3:7] = _CLEAR, quaternion / np.linalg.norm(quaternion)
+            self._since_drop = 0
 
     def _check(self):
         """Raises PhysicsError where MuJoCo has warned of something since the last step."""

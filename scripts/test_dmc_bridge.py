@@ -150,6 +150,31 @@ class StepsTest(unittest.TestCase):
                 self.assertEqual(np.cos(robot._data.qpos[2]) > 0.9, feet)
                 self.assertAlmostEqual(robot._data.qpos[0], 7, delta=1)
 
+    def test_a_quadruped_falls_from_a_random_pose_every_20_s_in_free_mode_only(self):
+        for free, falls in ((True, 2), (False, 0)):
+            robot, poses, times = dmc_bridge.Simulator("quadruped", "stand"), [], [0.0]
+            robot.free = free
+            for _ in range(2010):
+                before = robot._data.qpos[3:7].copy()
+                robot.advance()
+                times.append(robot.sense()[1])
+                if abs(before @ robot._data.qpos[3:7]) < 0.8:
+                    poses.append(robot._data.qpos[:7].copy())
+            with self.subTest(free=free):
+                self.assertEqual(len(poses), falls)
+                self.assertTrue((np.diff(times) > 0).all())
+                for pose in poses:
+                    self.assertAlmostEqual(pose[2], 1.1)
+                    self.assertAlmostEqual(np.linalg.norm(pose[3:]), 1)
+
+    def test_no_pose_of_a_quadruped_that_falls_touches_the_floor(self):
+        robot = dmc_bridge.Simulator("quadruped", "stand")
+        for _ in range(100):
+            robot._since_drop = 1e9
+            robot._drop()
+            dmc_bridge.mujoco.mj_forward(robot._model, robot._data)
+            self.assertEqual(robot._data.ncon, 0)
+
     def test_a_simulation_that_goes_wrong_is_an_error_once_and_begins_again_after_a_reset(self):
         robot = dmc_bridge.Simulator("cheetah", "walk")
         robot._data.qvel[:] = 1e12

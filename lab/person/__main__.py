@@ -52,7 +52,8 @@ class Trial:
         self.options, self.seed, self.folder = options, seed, folder
         self.person_task, (self.robot, _, self.task) = task, task.rpartition("-")
         self.connected = self.robot == "go2"  # over DDS, the robot's own protocol
-        self.model = Path("models", self.robot.removesuffix("-sim"))
+        bundle = re.search(r"bundle: (\S+)", Path("configs", f"{self.robot}.yaml").read_text())[1]
+        self.model = Path(bundle)
         self.human = "--config=go2" if self.connected else f"--config={self.robot}-human"
         self.simulator = "--config=go2-sim" if self.connected else f"--config={self.robot}"
         self.same = [f"--set=model.bundle={self.model.resolve()}", f"--set=run.task_dir={folder}/tasks"]
