@@ -15,8 +15,10 @@ const (
 	// suspected is the largest number of labels for which a change can be suspected.
 	suspected = 60
 	// discounted is the weight that is left to the former belief when it is to follow new labels
-	// quickly.
-	discounted = 0.2
+	// quickly, keptLabels the largest number of labels with that weight.
+	discounted, keptLabels = 0.2, 12
+	// repeated is the number of labels of one state after which another one is half the evidence.
+	repeated = 4
 	// mistaken and oftenMistaken are shares of labels that are mistakes.
 	mistaken, oftenMistaken = 0.05, 0.3
 	// remembered is the number of labels over which the best constant is estimated, hitKeep the
@@ -35,8 +37,8 @@ const (
 type Evidence struct {
 	// Change is the log Bayes factor of a changed task, nats: the newest labels under a belief that
 	// has only these, against the best of the present belief, of the present belief if three labels
-	// of ten were mistakes, and of the present belief with a fifth of its weight. 0: no change is
-	// suspected.
+	// of ten were mistakes, and of the present belief with a fifth of its weight, at most that of
+	// twelve labels. 0: no change is suspected.
 	Change float64
 	// Labels is the number of these labels. Those of successive ticks count once in half a second.
 	Labels uint64
@@ -92,9 +94,12 @@ func (e Evidence) Judgement(known Interval) string {
 // states, because no reward is exactly linear in the features. Therefore the new belief must also
 // surpass the former one with less weight, which fits as closely and begins from the former task. A
 // state of a new kind has a wide prediction under all of them and is not evidence. After a real
-// change, an empty belief predicts better than one that begins from the former task.
+// change, an empty belief predicts better than one that begins from the former task. A robot that
+// stays where the belief is wrong, with a label at every step, is one mistake and not many: a label
+// is less evidence the more labels of the same state the new belief has.
 type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
+	alike       bool              // each label is as much evidence: logs before format 10
 
 	open  bool   // a change is suspected
 	first uint64 // order of the first of these labels
@@ -146,7 +151,7 @@ func newEvidence(cfg Config, d int) (*evidence, error) {
 
 // restart forgets all labels.
 func (e *evidence) restart(limit float64) {
-	*e = evidence{fresh: e.fresh, kept: e.kept, limit: limit, variance: 0.25}
+	*e = evidence{fresh: e.fresh, kept: e.kept, alike: e.alike, limit: limit, variance: 0.25}
 }
 
 // changed reports whether the task has changed.
@@ -194,7 +199,11 @@ func (e *evidence) weigh(l *Learner, a *AppliedLabel, counts bool) {
 func (e *evidence) suspect(l *Learner) {
 	e.fresh.Reset()
 	e.kept.CopyFrom(l.belief)
-	e.kept.Discount(discounted)
+	share := discounted
+	if !e.alike { // count is at least firstJudged
+		share = min(share, keptLabels/float64(e.count))
+	}
+	e.kept.Discount(share)
 	scale := l.Scale()
 	e.open, e.first, e.scale, e.noise, e.logs = true, l.ledger.added, scale*scale, l.noise.state, [4]float64{}
 }
@@ -217,11 +226,16 @@ func (e *evidence) compare(l *Learner, a *AppliedLabel) {
 		return studentDensity(a.Value-b.Predict(l.phi), scale*(1/a.Weight+b.NormSq(l.phi)))
 	}
 	present := density(l.belief, now*now)
-	fresh := studentDensity(a.Value-e.fresh.Predict(l.phi), e.scale/a.Weight+e.fresh.NormSq(l.phi))
-	e.logs[0] += logMixture(fresh, mistake, mistaken)
-	e.logs[1] += logMixture(present, mistake, mistaken)
-	e.logs[2] += logMixture(present, mistake, oftenMistaken)
-	e.logs[3] += logMixture(density(e.kept, e.scale), mistake, mistaken)
+	noise, doubt := e.scale/a.Weight, e.fresh.NormSq(l.phi) // variances of the label and of its mean
+	fresh := studentDensity(a.Value-e.fresh.Predict(l.phi), noise+doubt)
+	news := 1.0
+	if !e.alike {
+		news = doubt / (doubt + noise/repeated)
+	}
+	e.logs[0] += news * logMixture(fresh, mistake, mistaken)
+	e.logs[1] += news * logMixture(present, mistake, mistaken)
+	e.logs[2] += news * logMixture(present, mistake, oftenMistaken)
+	e.logs[3] += news * logMixture(density(e.kept, e.scale), mistake, mistaken)
 	e.out.Change = e.logs[0] - max(e.logs[1], e.logs[2], e.logs[3])
 	e.out.Labels++
 }

@@ -115,6 +115,13 @@ func TestEvidence_CallsNoChangeOfTheSameTask(t *testing.T) {
 				s.label(phi, phi[0])
 			}
 		},
+		"the robot stays where the belief is wrong": func(s *labelling) {
+			s.labels(600, along(0, 1))
+			phi := gaussian(s.random, rigLatent)
+			for range 100 {
+				s.label(phi, -math.Copysign(1, phi[0]))
+			}
+		},
 	} {
 		s := newLabelling(t, nil)
 		if run(s); s.changed > 0 {

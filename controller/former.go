@@ -40,6 +40,14 @@ func (l *Learner) Evidence() Evidence {
 	return l.evidence.out
 }
 
+// CountAlike makes each label as much evidence as any other, as programs did whose logs have a
+// format before 10.
+func (l *Learner) CountAlike() {
+	if l.evidence != nil {
+		l.evidence.alike = true
+	}
+}
+
 // Relearn begins the belief again with the labels since the task changed (Changed). The former
 // belief remains for a minute from a tick on: Keep restores it. The agent calls Relearn in the tick
 // after FlagChanged. Without Config.Gate.Relearn, or a suspected change, it does nothing. O(n d²)

@@ -21,7 +21,8 @@ import (
 //	7  a changed task is called on evidence, and the operator can keep the former one
 //	8  the appraisal is an interval, and a learnt task is predicted better than by a constant
 //	9  labels have no share of their weight
-const FormatVersion = 9
+//	10 labels of one state are less evidence of a changed task, the more they are
+const FormatVersion = 10
 
 // oldestFormat is the first version that a reader accepts.
 const oldestFormat = 5
@@ -31,6 +32,9 @@ const formatWithEvidence = 7
 
 // formatWithInterval is the first version whose appraisal is an interval.
 const formatWithInterval = 8
+
+// formatWithNews is the first version in which repeated labels of a state are less evidence.
+const formatWithNews = 10
 
 // maxDim is the largest dimension in a log.
 const maxDim = 1 << 16

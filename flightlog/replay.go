@@ -205,6 +205,9 @@ func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) 
 	if err != nil {
 		return nil, fmt.Errorf("flightlog: the logged configuration: %w", err)
 	}
+	if r.meta.Format < formatWithNews {
+		learner.CountAlike()
+	}
 	return learner, nil
 }
 

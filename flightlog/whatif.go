@@ -255,6 +255,9 @@ func newWhatIf(r *Reader, p Params, known *loggedAnswers, first firstBelief) (*w
 	if err != nil {
 		return nil, fmt.Errorf("flightlog: what-if parameters: %w", err)
 	}
+	if r.meta.Format < formatWithNews {
+		learner.CountAlike()
+	}
 	if first.state != nil {
 		if err := learner.Belief().Restore(first.state); err != nil {
 			return nil, fmt.Errorf("flightlog: the first snapshot: %w: %w", ErrDamaged, err)

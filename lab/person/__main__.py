@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--film", type=Path, help="folder for pictures of the page, for film.py")
     parser.add_argument("--set", action="append", default=[], type="--set={}".format,
                         help="KEY=VALUE of the configuration")
-    parser.add_argument("--presses", type=int, default=60, help="of a run, at most")
+    parser.add_argument("--presses", type=int, default=90, help="of a run, at most")
     parser.add_argument("--seconds", type=int, default=420, help="of a run, at most")
     parser.add_argument("--browser", default="/usr/bin/chromium", help="program of the browser")
     o = parser.parse_args()

@@ -59,8 +59,8 @@ def walker_stands(pose: sight.Sight, _: float) -> float:
 
 
 def quadruped_stands(pose: sight.Sight, _: float) -> float:
-    """The quadruped's feet are below its torso. On its side is better than on its back."""
-    return ramp(pose.height, -0.45, 0.27)
+    """The quadruped's feet are below its torso. On its side is a little better than on its back."""
+    return ramp(pose.height, -0.15, 0.27)
 
 
 def cheetah_walks(_: sight.Sight, speed: float) -> float:
@@ -253,7 +253,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.person.teacher", description=__doc__)
     parser.add_argument("url", help="address of the console, with its code")
     parser.add_argument("--task", choices=SEEN, default="walker-walk")
-    parser.add_argument("--presses", type=int, default=60, help="at most this many")
+    parser.add_argument("--presses", type=int, default=90, help="at most this many")
     parser.add_argument("--seconds", type=float, default=600, help="at most this long")
     parser.add_argument("--stay", type=float, default=0, help="seconds to watch after the last press")
     parser.add_argument("--film", type=Path, help="folder for pictures of the page")
