@@ -14,10 +14,10 @@ const (
 	changedAt = 8
 	// suspected is the largest number of labels for which a change can be suspected.
 	suspected = 60
-	// discounted is the weight that is left to the former belief when it is to follow new labels
-	// quickly, keptLabels the largest number of labels with that weight.
+	// discounted is the factor of the former belief's weight when it is to follow new labels quickly,
+	// keptLabels the largest number of labels whose weight remains.
 	discounted, keptLabels = 0.2, 12
-	// repeated is the number of labels of one state after which another one is half the evidence.
+	// repeated is the number of labels of one state after which the next one counts half.
 	repeated = 4
 	// mistaken and oftenMistaken are shares of labels that are mistakes.
 	mistaken, oftenMistaken = 0.05, 0.3
@@ -95,8 +95,8 @@ func (e Evidence) Judgement(known Interval) string {
 // surpass the former one with less weight, which fits as closely and begins from the former task. A
 // state of a new kind has a wide prediction under all of them and is not evidence. After a real
 // change, an empty belief predicts better than one that begins from the former task. A robot that
-// stays where the belief is wrong, with a label at every step, is one mistake and not many: a label
-// is less evidence the more labels of the same state the new belief has.
+// stays where the belief is wrong, with a label at every step, repeats one mistake. Therefore a label
+// counts less, the more labels of its state the new belief has.
 type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
 	alike       bool              // each label is as much evidence: logs before format 10
@@ -111,7 +111,7 @@ type evidence struct {
 
 	constant, variance, labels float64 // of the newest labels with a value
 	kinds                      [2]hits // below and above the constant
-	count                      uint64
+	count, seen                uint64  // labels that were scored, all labels
 }
 
 // hits counts predictions of a kind of labels, older ones with less weight.
@@ -173,6 +173,7 @@ func (e *evidence) add(l *Learner, a *AppliedLabel, counts bool) {
 	if e.fresh != nil && (e.open || counts && e.predicts()) {
 		e.weigh(l, a, counts)
 	}
+	e.seen++
 	if counts && a.Kind == rewardsrc.Value {
 		e.score(l.belief.Predict(l.phi), a.Value)
 	}
@@ -199,13 +200,18 @@ func (e *evidence) weigh(l *Learner, a *AppliedLabel, counts bool) {
 func (e *evidence) suspect(l *Learner) {
 	e.fresh.Reset()
 	e.kept.CopyFrom(l.belief)
-	share := discounted
-	if !e.alike { // count is at least firstJudged
-		share = min(share, keptLabels/float64(e.count))
-	}
-	e.kept.Discount(share)
+	e.kept.Discount(e.share(l))
 	scale := l.Scale()
 	e.open, e.first, e.scale, e.noise, e.logs = true, l.ledger.added, scale*scale, l.noise.state, [4]float64{}
+}
+
+// share is the factor of the former belief's weight.
+func (e *evidence) share(l *Learner) float64 {
+	if e.alike {
+		return discounted
+	}
+	each := float64(e.seen) / float64(e.count) // labels of half a second
+	return min(discounted, keptLabels*each*l.labelWeight/e.kept.Weight())
 }
 
 // predicts reports whether the belief predicts labels of both kinds better than a constant would.
@@ -226,7 +232,7 @@ func (e *evidence) compare(l *Learner, a *AppliedLabel) {
 		return studentDensity(a.Value-b.Predict(l.phi), scale*(1/a.Weight+b.NormSq(l.phi)))
 	}
 	present := density(l.belief, now*now)
-	noise, doubt := e.scale/a.Weight, e.fresh.NormSq(l.phi) // variances of the label and of its mean
+	noise, doubt := e.scale/a.Weight, e.fresh.NormSq(l.phi) // variances of the label and of the prediction
 	fresh := studentDensity(a.Value-e.fresh.Predict(l.phi), noise+doubt)
 	news := 1.0
 	if !e.alike {

@@ -117,9 +117,24 @@ func TestEvidence_CallsNoChangeOfTheSameTask(t *testing.T) {
 		},
 		"the robot stays where the belief is wrong": func(s *labelling) {
 			s.labels(600, along(0, 1))
-			phi := gaussian(s.random, rigLatent)
-			for range 100 {
-				s.label(phi, -math.Copysign(1, phi[0]))
+			stay(s)
+		},
+		"it stays there after Keep": func(s *labelling) {
+			s.labels(600, along(0, 1))
+			s.labels(40, along(0, -1))
+			s.learner.Relearn(s.tick)
+			s.learner.keep()
+			s.changed = 0
+			s.labels(100, along(0, 1))
+			stay(s)
+		},
+		"states of a new kind after many labels": func(s *labelling) {
+			for i := range 700 {
+				phi := gaussian(s.random, rigLatent)
+				if i < 600 {
+					phi[2], phi[3] = 0, 0
+				}
+				s.label(phi, phi[0]-3*phi[2])
 			}
 		},
 	} {
@@ -127,6 +142,33 @@ func TestEvidence_CallsNoChangeOfTheSameTask(t *testing.T) {
 		if run(s); s.changed > 0 {
 			t.Errorf("%s: called", name)
 		}
+	}
+}
+
+// stay labels one state against the belief.
+func stay(s *labelling) {
+	phi := gaussian(s.random, rigLatent)
+	for range 100 {
+		s.label(phi, -math.Copysign(1, phi[0]))
+	}
+}
+
+// TestEvidence_CountsAlikeForOldLogs is about logs before format 10.
+func TestEvidence_CountsAlikeForOldLogs(t *testing.T) {
+	s := newLabelling(t, nil)
+	s.learner.CountAlike()
+	s.labels(600, along(0, 1))
+	if stay(s); s.changed == 0 {
+		t.Error("a label of the same state counts less")
+	}
+}
+
+func TestEvidence_CallsAChangeAfterManyLabels(t *testing.T) {
+	s := newLabelling(t, nil)
+	s.labels(600, along(0, 1))
+	s.labels(40, along(0, -1))
+	if s.changed == 0 {
+		t.Errorf("not called in 40 labels: %+v", s.learner.Evidence())
 	}
 }
 

@@ -40,8 +40,7 @@ func (l *Learner) Evidence() Evidence {
 	return l.evidence.out
 }
 
-// CountAlike makes each label as much evidence as any other, as programs did whose logs have a
-// format before 10.
+// CountAlike gives every label the same weight as evidence, the rule of logs before format 10.
 func (l *Learner) CountAlike() {
 	if l.evidence != nil {
 		l.evidence.alike = true

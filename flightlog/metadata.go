@@ -21,7 +21,7 @@ import (
 //	7  a changed task is called on evidence, and the operator can keep the former one
 //	8  the appraisal is an interval, and a learnt task is predicted better than by a constant
 //	9  labels have no share of their weight
-//	10 labels of one state are less evidence of a changed task, the more they are
+//	10 each further label of one state is less evidence of a changed task
 const FormatVersion = 10
 
 // oldestFormat is the first version that a reader accepts.

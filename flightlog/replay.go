@@ -177,7 +177,7 @@ func newReplay(r *Reader) (*replay, error) {
 	if len(snapshots) == 0 {
 		return nil, r.noSnapshot()
 	}
-	learner, err := r.newLearner(r.meta.Control)
+	learner, err := r.loggedLearner()
 	if err != nil {
 		return nil, err
 	}
@@ -200,15 +200,21 @@ func (r *Reader) noSnapshot() error {
 	return ErrNoSnapshot
 }
 
-func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) {
-	learner, err := controller.NewLearner(cfg, r.meta.Shape.Latent, r.meta.Robot.Period)
+func (r *Reader) loggedLearner() (*controller.Learner, error) {
+	learner, err := r.newLearner(r.meta.Control)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog: the logged configuration: %w", err)
 	}
-	if r.meta.Format < formatWithNews {
+	return learner, nil
+}
+
+// newLearner returns a learner with the rules of the program that wrote the log.
+func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) {
+	learner, err := controller.NewLearner(cfg, r.meta.Shape.Latent, r.meta.Robot.Period)
+	if err == nil && r.meta.Format < formatWithNews {
 		learner.CountAlike()
 	}
-	return learner, nil
+	return learner, err
 }
 
 // findSnapshots locates the snapshots and sorts them. In the file they need not be in

@@ -251,12 +251,9 @@ func newWhatIf(r *Reader, p Params, known *loggedAnswers, first firstBelief) (*w
 	if (first.state != nil || len(known.switches) > 0) && (p.Lambda != nil || p.Rho != nil) {
 		return nil, ErrWarmStart
 	}
-	learner, err := controller.NewLearner(cfg, r.meta.Shape.Latent, r.meta.Robot.Period)
+	learner, err := r.newLearner(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog: what-if parameters: %w", err)
-	}
-	if r.meta.Format < formatWithNews {
-		learner.CountAlike()
 	}
 	if first.state != nil {
 		if err := learner.Belief().Restore(first.state); err != nil {
@@ -287,7 +284,7 @@ type firstBelief struct {
 }
 
 func (r *Reader) firstBelief() (firstBelief, error) {
-	prior, err := r.newLearner(r.meta.Control)
+	prior, err := r.loggedLearner()
 	if err != nil {
 		return firstBelief{}, err
 	}

@@ -9,8 +9,8 @@ rewarded by dm_control's `tolerance`, which rises linearly up to v.
 The observation is dm_control's, flattened in its order. Actions are in [-1, 1]
 and scaled to the actuators' range, which differs from that in the quadruped
 only. Episodes have 1,000 steps (those with a target that drifts 30,000), which the client
-counts: nothing ends them here. Free mode has no resets: a quadruped falls from a random pose every 20 s
-there, and a cheetah that lies on its back is put on its feet.
+counts: nothing ends them here. Free mode has no resets: every 20 s a quadruped is dropped with a
+random orientation, and a cheetah on its back is put on its feet.
 A seed gives the same episode every time, and the same as dm_control's own
 `random` of that number.
 
@@ -319,7 +319,7 @@ CAMERAS = {"cheetah": "side", "walker": "side",
 # start of an episode.
 PLACES = {"cheetah": [0], "walker": [1], "quadruped": [0, 1]}
 _LYING_S = 3  # s on its back after which a cheetah is put on its feet in free mode, as it does not get up
-_DROP_S = 20  # s between two falls of a quadruped in free mode, which would stand for ever and never learn to get up
+_DROP_S = 20  # s between drops of a quadruped in free mode: one that stands never learns to get up
 _CLEAR = 1.1  # m of height at which no pose of the quadruped touches the floor
 
 
@@ -398,7 +398,7 @@ class Simulator:
             self._data.qpos[1:], self._data.qvel[:], self._lying = 0, 0, 0
 
     def _drop(self):
-        """Lets a quadruped fall from a random pose, as at the beginning of an episode."""
+        """Drops the quadruped with a random orientation every _DROP_S."""
         self._since_drop += 1
         if self._since_drop * self._period >= _DROP_S:
             quaternion = self._task.random.randn(4)

@@ -100,7 +100,7 @@ func TestHalt_HaltsABoardThatDoesNotAnswer(t *testing.T) {
 		!strings.HasPrefix(printed, "halted: neck, arm\n") {
 		t.Errorf("%v, %q", err, printed)
 	}
-	fatal.If(t, w.Stopped("base"))
+	w.WaitStopped(t, 5*time.Second, "base")
 }
 
 func TestHalt_RunsALineInOrderAndSurvivesAPanic(t *testing.T) {
