@@ -238,10 +238,10 @@ func (e *evidence) compare(l *Learner, a *AppliedLabel) {
 	if !e.alike {
 		news = doubt / (doubt + noise/repeated)
 	}
-	e.logs[0] += news * logMixture(fresh, mistake, mistaken)
-	e.logs[1] += news * logMixture(present, mistake, mistaken)
-	e.logs[2] += news * logMixture(present, mistake, oftenMistaken)
-	e.logs[3] += news * logMixture(density(e.kept, e.scale), mistake, mistaken)
+	e.logs[0] += float64(news * logMixture(fresh, mistake, mistaken))
+	e.logs[1] += float64(news * logMixture(present, mistake, mistaken))
+	e.logs[2] += float64(news * logMixture(present, mistake, oftenMistaken))
+	e.logs[3] += float64(news * logMixture(density(e.kept, e.scale), mistake, mistaken))
 	e.out.Change = e.logs[0] - max(e.logs[1], e.logs[2], e.logs[3])
 	e.out.Labels++
 }
