@@ -198,6 +198,20 @@ func (Operator) Choices(key string) []string {
 // Chosen returns the section of a registered label device, nil for another source.
 func (o Operator) Chosen() any { return o.Section(o.Source) }
 
+// Scale returns the labels of the good and the bad button of the operator's device.
+func (o Operator) Scale() (good, bad float64) {
+	switch o.Source {
+	case SourceRemote:
+		return o.Remote.Labels.GoodValue, o.Remote.Labels.BadValue
+	case SourceWeb:
+		return o.Web.GoodValue, o.Web.BadValue
+	}
+	if device, ok := o.Chosen().(sections.Scaled); ok {
+		return device.Scale()
+	}
+	return o.Keyboard.GoodValue, o.Keyboard.BadValue
+}
+
 // OnButtons reports whether the operator has a few buttons only: a registered label device or the
 // robot's remote control. Their undo has more than one meaning.
 func (o Operator) OnButtons() bool { return o.Chosen() != nil || o.Source == SourceRemote }

@@ -64,12 +64,12 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Describe returns a label in words: "label +1", "better", "worse", "goal", "can't tell", "undo" or
+// Describe returns a label in words: "label 1", "better", "worse", "goal", "can't tell", "undo" or
 // "keep the task".
 func (l Label) Describe() string {
 	switch {
 	case l.Kind == Value:
-		return fmt.Sprintf("label %+g", l.Value)
+		return fmt.Sprintf("label %g", l.Value)
 	case l.Kind == Comparison && l.Value >= 0:
 		return "better"
 	case l.Kind == Comparison:

@@ -18,7 +18,7 @@ func TestKind_String(t *testing.T) {
 
 func TestLabel_DescribeNamesKind(t *testing.T) {
 	for want, l := range map[string]Label{
-		"label +0.5": {Kind: Value, Value: 0.5}, "undo": {Kind: Undo}, "can't tell": {Kind: CantTell},
+		"label 0.5": {Kind: Value, Value: 0.5}, "undo": {Kind: Undo}, "can't tell": {Kind: CantTell},
 		"better": {Kind: Comparison, Value: 0.5}, "worse": {Kind: Comparison, Value: -0.5},
 		"goal": {Kind: Goal, Value: 1},
 	} {

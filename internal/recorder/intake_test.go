@@ -126,7 +126,7 @@ func TestLabelIntake_RefusesEverySourceWhileStopped(t *testing.T) {
 				t.Errorf("passed on %+v, want a label, an undo and a label", i.passed)
 			}
 			labels, events := i.logged()
-			wantEvents := []string{"label +1 does NOT count: the robot was stopped or starting"}
+			wantEvents := []string{"label 1 does NOT count: the robot was stopped or starting"}
 			if len(labels) != 3 || !slices.Equal(events, wantEvents) {
 				t.Errorf("the log has the labels %+v and the events %q", labels, events)
 			}
@@ -200,8 +200,8 @@ func TestLabelIntake_ReportsRefusalsOnceASecond(t *testing.T) {
 	i.Flush()
 	_, events := i.logged()
 	want := []string{
-		"label +0 does NOT count: ", "1000 presses do NOT count; the last: label +1000: ",
-		"1000 presses do NOT count; the last: label +2000: ", "499 presses do NOT count; the last: label +2499: ",
+		"label 0 does NOT count: ", "1000 presses do NOT count; the last: label 1000: ",
+		"1000 presses do NOT count; the last: label 2000: ", "499 presses do NOT count; the last: label 2499: ",
 	}
 	if len(events) != len(want) {
 		t.Fatalf("events %q", events)

@@ -19,6 +19,7 @@ const (
 // arena shows the rover from above.
 type arena struct {
 	robot   registry.Arena
+	scale   labelScale
 	task    string // shaded by its reward; "" for none
 	trail   [trailLength]trailPoint
 	points  int // ever added
@@ -43,7 +44,7 @@ type trailPoint struct {
 type mark struct {
 	label uint64
 	at    point
-	value float64
+	side  int // labelScale.side
 }
 
 // pose is a place with a heading.
@@ -75,7 +76,7 @@ func (a *arena) ask(t *controller.Tick) {
 
 // credited marks what a label is about. at is the time since the start of the run.
 func (a *arena) credited(l *controller.AppliedLabel, at time.Duration) {
-	a.credit = credit{l.From, l.To, at + creditTime, markInks[markSign(l.Value)+1]}
+	a.credit = credit{l.From, l.To, at + creditTime, markInks[a.scale.side(l)+1]}
 }
 
 // add records the pose and the labels of a tick. at is the time since the start of the run.
@@ -114,7 +115,7 @@ func (a *arena) mark(l *controller.AppliedLabel) {
 		if len(a.marks) == maxMarks {
 			a.marks = slices.Delete(a.marks, 0, 1)
 		}
-		a.marks = append(a.marks, mark{l.ID, p.at, l.Value})
+		a.marks = append(a.marks, mark{l.ID, p.at, a.scale.side(l)})
 		return
 	}
 }
@@ -126,7 +127,7 @@ func (a *arena) draw(c *canvas, x, y, w, h int) {
 	a.drawTask(c, x, y, w, h)
 	a.drawTrail(c, x, y, w, h)
 	for _, m := range a.marks {
-		i := markSign(m.value) + 1
+		i := m.side + 1
 		c.set(x+scale(m.at.x, w), y+scale(m.at.y, h), markInks[i], c.glyphs.marks[i])
 	}
 	if a.points > 0 {
@@ -142,15 +143,23 @@ func (p pose) draw(c *canvas, x, y, w, h int, k ink) {
 	c.set(x+scale(p.at.x, w), y+scale(p.at.y, h), k, c.glyphs.arrows[max(octant, 0)])
 }
 
-// markInks are the inks of a negative, a neutral and a positive label.
+// markInks are the inks of a bad, a neutral and a good label.
 var markInks = [...]ink{inkBad, inkDim, inkGood}
 
-// markSign is the sign of a label, 0 for values near zero.
-func markSign(v float64) int {
+// labelScale has the labels of the operator's good and bad button.
+type labelScale struct{ good, bad float64 }
+
+// side is 1 for a label above the middle of the scale, -1 for one below it, and 0 near it. The
+// middle of a comparison and of a goal is 0.
+func (s labelScale) side(l *controller.AppliedLabel) int {
+	above, near := l.Value, (s.good-s.bad)/20
+	if l.Kind != rewardsrc.Comparison && l.Kind != rewardsrc.Goal {
+		above -= (s.good + s.bad) / 2
+	}
 	switch {
-	case v > 0.1:
+	case above > near:
 		return 1
-	case v < -0.1:
+	case above < -near:
 		return -1
 	}
 	return 0

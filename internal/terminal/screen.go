@@ -46,6 +46,7 @@ type screenDisplay struct {
 	request   uint64        // open request, 0 for none
 	asked     time.Duration // its moment
 	lastLabel message
+	scale     labelScale
 	given     given // labels of a person
 	applied   int   // labels of the current tick that entered the belief
 	lastEvent message
@@ -70,9 +71,10 @@ func newScreenDisplay(t *terminal) *screenDisplay {
 
 func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string, y *recorder.Statistics) {
 	s.session, s.spec, s.missing, s.stats = of, spec, missing, y
+	s.scale.good, s.scale.bad = of.File.Operator.Scale()
 	s.started, s.keys = s.now(), term.IsTerminal(int(os.Stdin.Fd()))
 	if robot, ok := of.File.Robot.Chosen().(registry.Arena); ok {
-		s.arena = &arena{robot: robot}
+		s.arena = &arena{robot: robot, scale: s.scale}
 		s.arena.task = s.task()
 	} else {
 		s.channels = newChannels(spec.Obs)
@@ -164,10 +166,10 @@ func (s *screenDisplay) Label(l rewardsrc.Label, err error) {
 	}
 }
 
-// labelName returns a label in few words: "+0.333", "better" or "undo".
+// labelName returns a label in few words: "0.333", "better" or "undo".
 func labelName(l rewardsrc.Label) string {
 	if l.Kind == rewardsrc.Value {
-		return fmt.Sprintf("%+.3g", l.Value)
+		return fmt.Sprintf("%.3g", l.Value)
 	}
 	return l.Describe()
 }
@@ -179,7 +181,7 @@ func appliedName(l *controller.AppliedLabel) string {
 
 // showCounted shows the effect of a label of a person.
 func (s *screenDisplay) showCounted(t *controller.Tick, l *controller.AppliedLabel) {
-	s.given.add(l)
+	s.given.add(l, s.scale)
 	if !l.Kind.Teaches() || !s.person() {
 		return
 	}

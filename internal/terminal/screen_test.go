@@ -262,7 +262,7 @@ func TestDisplays_NameKindOfRefusedLabel(t *testing.T) {
 	var lines bytes.Buffer
 	d := NewLineDisplay(&lines, ShowLines)
 	for want, l := range map[string]controller.AppliedLabel{
-		"+0.5 (label 6) does NOT count: ":   {ID: 6, Kind: rewardsrc.Value, Value: 0.5},
+		"0.5 (label 6) does NOT count: ":    {ID: 6, Kind: rewardsrc.Value, Value: 0.5},
 		"better (label 7) does NOT count: ": {ID: 7, Kind: rewardsrc.Comparison, Value: 0.5},
 		"goal (label 8) does NOT count: ":   {ID: 8, Kind: rewardsrc.Goal, Value: 1},
 	} {

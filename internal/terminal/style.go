@@ -108,7 +108,7 @@ type glyphs struct {
 	topLeft, topRight, bottomLeft, bottomRight, horizontal, vertical rune
 
 	rule, fill, fillHalf, zero rune
-	marks                      [3]rune // a label: negative, neutral, positive
+	marks                      [3]rune // a label: bad, neutral, good
 	arrows                     [8]rune // east first, counter-clockwise
 	blocks                     [9]rune // empty to full
 	kappa                      rune    // a level near the foot of a cell

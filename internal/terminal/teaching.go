@@ -45,7 +45,7 @@ var givenKinds = [numGiven]struct {
 	{"better", '>', inkGood}, {"worse", '<', inkBad}, {"goal", 'g', inkAccent},
 }
 
-func (g *given) add(l *controller.AppliedLabel) {
+func (g *given) add(l *controller.AppliedLabel, s labelScale) {
 	if l.Kind == rewardsrc.Keep {
 		if g.former != nil {
 			*g = *g.former
@@ -53,7 +53,7 @@ func (g *given) add(l *controller.AppliedLabel) {
 		return
 	}
 	if g.former != nil {
-		g.former.add(l)
+		g.former.add(l, s)
 	}
 	if l.Kind == rewardsrc.Undo {
 		if i := slices.IndexFunc(g.newest, func(x givenLabel) bool { return x.id == l.Undoes }); i >= 0 {
@@ -61,7 +61,7 @@ func (g *given) add(l *controller.AppliedLabel) {
 		}
 		return
 	}
-	kind := [...]int{givenBad, givenNeither, givenGood}[markSign(l.Value)+1]
+	kind := [...]int{givenBad, givenNeither, givenGood}[s.side(l)+1]
 	switch {
 	case l.Kind == rewardsrc.Goal:
 		kind = givenGoal

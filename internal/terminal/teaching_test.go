@@ -161,7 +161,7 @@ func TestScreenDisplay_CountsTheLabelsOfAKeptTask(t *testing.T) {
 		t.Helper()
 		k := &controller.Tick{Header: &controller.Header{Flags: flags, Counted: counted}}
 		for i := range labels {
-			g.add(&labels[i])
+			g.add(&labels[i], labelScale{1, 0})
 		}
 		g.keep(k)
 		if _, sum := g.counts(); sum != counted {
@@ -253,7 +253,7 @@ func countStruck(t *testing.T, s *screenDisplay) (n int) {
 func TestScreenDisplay_CountsLabelsBeyondThoseThatCanBeUndone(t *testing.T) {
 	var g given
 	for id := range uint64(undoable + 44) {
-		g.add(&controller.AppliedLabel{ID: id, Value: 1, Kind: rewardsrc.Value})
+		g.add(&controller.AppliedLabel{ID: id, Value: 1, Kind: rewardsrc.Value}, labelScale{1, 0})
 	}
 	if counts, sum := g.counts(); counts[givenGood] != undoable+44 || sum != undoable+44 || len(g.newest) != undoable {
 		t.Errorf("%d good, %d in all, %d kept", counts[givenGood], sum, len(g.newest))

@@ -40,6 +40,7 @@ func pad() (evdev.Info, evdev.Config) {
 	cfg := evdev.DefaultConfig()
 	cfg.Device = info.Match()
 	cfg.Buttons = padButtons
+	cfg.Labels.BadValue = -1
 	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
 	return info, cfg
 }

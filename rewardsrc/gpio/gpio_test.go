@@ -126,6 +126,7 @@ func config() Config {
 		Good: "17", Bad: "27", Better: "23", Worse: "24", Goal: "25", CantTell: "22", Undo: "5",
 	}
 	cfg.LED, cfg.Buzzer = "6", "13"
+	cfg.Labels.BadValue = -1
 	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
 	return cfg
 }

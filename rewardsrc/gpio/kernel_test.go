@@ -36,6 +36,7 @@ func kernelBoard(t *testing.T) (lineBoard, Config) {
 	fatal.If(t, a.KeepPolling())
 	cfg := DefaultConfig()
 	cfg.Chip, cfg.Good, cfg.LED, cfg.Buzzer = a.Chip, "3", "5", "6"
+	cfg.Labels.BadValue = -1
 	cfg.Labels.RefractoryMS, cfg.Labels.ReactionMS = 0, 0
 	return lineBoard{a, t}, cfg
 }

@@ -25,9 +25,9 @@ type Config struct {
 	Bell bool `yaml:"bell"`
 }
 
-// DefaultConfig is good 1, neutral 0, bad -1.
+// DefaultConfig is good 1, neutral 0.5, bad 0.
 func DefaultConfig() Config {
-	return Config{GoodValue: 1, BadValue: -1, RefractoryMS: 250, ReactionMS: 150, Bell: true}
+	return Config{GoodValue: 1, NeutralValue: 0.5, RefractoryMS: 250, ReactionMS: 150, Bell: true}
 }
 
 // Validate returns an error that names each key with an invalid value.

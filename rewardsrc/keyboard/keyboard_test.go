@@ -56,6 +56,7 @@ func (d *terminalUser) labels(t *testing.T, n int) []rewardsrc.Label {
 func quick() Config {
 	cfg := DefaultConfig()
 	cfg.ReactionMS = 0
+	cfg.NeutralValue, cfg.BadValue = 0, -1
 	return cfg
 }
 
@@ -127,7 +128,7 @@ func TestKeyboard_ShowsOutcomes(t *testing.T) {
 	d := newUser(t, quick(), Options{})
 	d.Acknowledge(rewardsrc.Label{ID: 12, Kind: rewardsrc.Value, Value: 0.5})
 	d.Refuse(rewardsrc.Label{Kind: rewardsrc.Undo}, errors.New("the ring is full"))
-	want := []string{"label +0.5 saved (12)", "undo does NOT count: the ring is full"}
+	want := []string{"label 0.5 saved (12)", "undo does NOT count: the ring is full"}
 	for i, n := range d.notices {
 		if n.Text != want[i] {
 			t.Errorf("notice %q, want %q", n.Text, want[i])

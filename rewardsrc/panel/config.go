@@ -67,10 +67,10 @@ func (b *Buttons) Teach() bool {
 	return false
 }
 
-// DefaultConfig is good 1, bad -1, and streams of five labels of weight 0.2 a
+// DefaultConfig is good 1, bad 0, and streams of five labels of weight 0.2 a
 // second.
 func DefaultConfig() Config {
-	return Config{GoodValue: 1, BadValue: -1, RefractoryMS: 250, ReactionMS: 150, IntervalMS: 200, Weight: 0.2}
+	return Config{GoodValue: 1, RefractoryMS: 250, ReactionMS: 150, IntervalMS: 200, Weight: 0.2}
 }
 
 // Validate returns an error that names each key with an invalid value.
@@ -78,12 +78,9 @@ func (c Config) Validate() error {
 	return errors.Join(keys.Check("panel", c), rewardsrc.CheckButtons("panel", c.GoodValue, c.BadValue))
 }
 
-// value is the reward of a deflection in [-1, 1].
+// value is the reward of a deflection from -1 (bad) to 1 (good).
 func (c *Config) value(deflection float64) float64 {
-	if deflection >= 0 {
-		return deflection * c.GoodValue
-	}
-	return -deflection * c.BadValue
+	return c.BadValue + (c.GoodValue-c.BadValue)*(1+deflection)/2
 }
 
 // nanos converts a key in milliseconds.

@@ -74,7 +74,7 @@ func (w *wire) press(t *testing.T, keys string) {
 func start(t *testing.T, w *wire, change func(*panel.Config), display func(rewardsrc.Notice)) *panel.Panel {
 	t.Helper()
 	cfg := panel.DefaultConfig()
-	cfg.RefractoryMS, cfg.ReactionMS = 0, 0
+	cfg.BadValue, cfg.RefractoryMS, cfg.ReactionMS = -1, 0, 0
 	if change != nil {
 		change(&cfg)
 	}
@@ -176,7 +176,7 @@ func TestPanel_ShowsOutcomes(t *testing.T) {
 			t.Fatalf("shown %+v", shown)
 		}
 	}
-	if shown[2].Text != "label +1 saved (7)" || shown[3].Text != "undo does NOT count: the disk is full" {
+	if shown[2].Text != "label 1 saved (7)" || shown[3].Text != "undo does NOT count: the disk is full" {
 		t.Errorf("texts %q, %q", shown[2].Text, shown[3].Text)
 	}
 }

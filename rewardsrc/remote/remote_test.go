@@ -51,8 +51,8 @@ func TestOpen_LettersAreLabels(t *testing.T) {
 			t.Errorf("label %d is of kind %d, want %d", i, l.Kind, kinds[i])
 		}
 	}
-	if got[0].Value != 1 || got[1].Value != -1 {
-		t.Errorf("values %g and %g, want 1 and -1", got[0].Value, got[1].Value)
+	if got[0].Value != 1 || got[1].Value != 0 {
+		t.Errorf("values %g and %g, want 1 and 0", got[0].Value, got[1].Value)
 	}
 }
 

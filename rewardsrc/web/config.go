@@ -95,8 +95,8 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Listen: "127.0.0.1:8642", Hosts: []string{}, TLS: TLSAuto, Announce: true,
-		GoodValue: 1, BadValue: -1,
-		SampleMS: 500, RefractoryMS: 250, ReactionMS: 150, MaxLateS: 3,
+		GoodValue: 1,
+		SampleMS:  500, RefractoryMS: 250, ReactionMS: 150, MaxLateS: 3,
 	}
 }
 

@@ -25,7 +25,7 @@ func open(t testing.TB, change func(*Config, *Options)) *Server {
 	cfg, opts := DefaultConfig(), Options{
 		About: About{Robot: "rover", Strategy: "ucb", PeriodMS: 20, Record: true}, Period: 20 * time.Millisecond,
 	}
-	cfg.Listen, cfg.RefractoryMS = "127.0.0.1:0", 0
+	cfg.Listen, cfg.BadValue, cfg.RefractoryMS = "127.0.0.1:0", -1, 0
 	if change != nil {
 		change(&cfg, &opts)
 	}

@@ -213,9 +213,12 @@ class LabelPanel {
     }
     for (const row of this.rows.values()) {
       const value = this.rewardOf(row);
-      f.diamond(row.time, labelAt(value), value > 0 ? c.green : value < 0 ? c.red : c.dim, false);
+      f.diamond(row.time, labelAt(value), this.colourOf(c, row), false);
     }
   }
+
+  // colourOf returns the colour of a label.
+  colourOf(c, row) { return colourOf(c, this.rewardOf(row) - (this.given.good + this.given.bad) / 2); }
 
   // values returns the rewards of the labels, for the axis of a plot.
   values() { return Array.from(this.rows.values(), (row) => this.rewardOf(row)); }

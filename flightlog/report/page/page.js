@@ -22,6 +22,17 @@ const state = { open: 1, answered: 2, expired: 3 };
 const applied = 1;
 const teaching = [kind.value, kind.comparison, kind.goal];
 
+// advantages returns each label's reward above the middle between good and bad. A scale without negative rewards begins
+// at 0. The middle of comparisons and goals is 0.
+function advantages({ kind: kinds, value: values }) {
+  const rewards = values.filter((_, i) => kinds[i] === kind.value);
+  const middle = rewards.some((r) => r < 0) ? 0 : rewards.reduce((most, r) => Math.max(most, r), 1) / 2;
+  return values.map((v, i) => (kinds[i] === kind.value ? v - middle : v));
+}
+
+// colourOf returns the colour of an advantage.
+function colourOf(c, advantage) { return advantage > 0 ? c.green : advantage < 0 ? c.red : c.dim; }
+
 class Page {
   constructor(data) {
     this.data = data;
@@ -354,11 +365,9 @@ function addPlots(page) {
   const skipped = (i) => page.setting !== null && page.setting.skipped.has(i);
   // whatIf draws a curve of the chosen setting.
   const whatIf = (f, c, axis, series) => f.sparse(axis.times, series, c.purple, { dash: [4, 3], join: axis.join });
-  const labelColour = (c, i) => {
-    const value = labels.value[i];
-    return skipped(i) ? c.purple : value > 0 ? c.green : value < 0 ? c.red : c.dim;
-  };
-  const mostLabel = Math.max(1e-9, ...sampled(labels.value));
+  const advantage = advantages(labels);
+  const labelColour = (c, i) => (skipped(i) ? c.purple : colourOf(c, advantage[i]));
+  const mostAdvantage = Math.max(1e-9, ...sampled(advantage.map(Math.abs)));
   const dense = labels.pos.length > 5000, given = page.labels.enabled;
   const shadeGaps = (f, c) => data.gaps.forEach((g) => f.span(page.timeOf(g.from), page.timeOf(g.to), 0, f.height, c.warn));
 
@@ -384,7 +393,7 @@ function addPlots(page) {
         f.dot(labelTimes[i], rows.labels, 2.5, c.dim, true);
         continue;
       }
-      const length = 3 + (13 * Math.abs(labels.value[i])) / mostLabel, up = labels.value[i] >= 0;
+      const length = 3 + (13 * Math.abs(advantage[i])) / mostAdvantage, up = advantage[i] >= 0;
       f.span(labelTimes[i], labelTimes[i], up ? rows.labels - length : rows.labels, length, labelColour(c, i));
     }
     page.labels.draw(f, c, rows.given, () => rows.given);

@@ -119,14 +119,13 @@ class Scene {
       ctx.fillStyle = colour;
       ctx.fill();
     };
-    const sign = (value) => (value > 0 ? c.green : value < 0 ? c.red : c.dim);
-    const { labels } = data, radius = labels.pos.length > 500 ? 1.5 : 3;
+    const { labels } = data, advantage = advantages(labels), radius = labels.pos.length > 500 ? 1.5 : 3;
     for (let i = 0; i < labels.pos.length; i++) {
       if (labels.about[i] >= 0 && labels.outcome[i] === applied && teaching.includes(labels.kind[i])) {
-        dot(this.rowOf(labels.about[i]), radius, sign(labels.value[i]));
+        dot(this.rowOf(labels.about[i]), radius, colourOf(c, advantage[i]));
       }
     }
-    for (const row of page.labels.rows.values()) dot(this.rowAt(row.point), 5, sign(page.labels.rewardOf(row)));
+    for (const row of page.labels.rows.values()) dot(this.rowAt(row.point), 5, page.labels.colourOf(c, row));
     this.drawRobot(ctx, c);
   }
 

@@ -500,7 +500,7 @@ func TestScale_IsThatOfTheOperatorsDevice(t *testing.T) {
 		configs.SourceWeb: 4,
 	} {
 		o.Source = source
-		if got := scaleOf(o); got.good != want || got.bad != -1 {
+		if got := scaleOf(o); got.good != want || got.bad != 0 {
 			t.Errorf("%s: %+v", source, got)
 		}
 	}

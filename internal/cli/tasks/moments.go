@@ -15,7 +15,6 @@ import (
 	"optibfm/flightlog"
 	"optibfm/internal/decimal"
 	"optibfm/internal/safefile"
-	"optibfm/internal/sections"
 )
 
 // A file of moments is CSV with these columns, in any order. Propose and the replay page write it.
@@ -66,17 +65,8 @@ type scale struct{ good, bad float64 }
 
 // scaleOf returns the values of the good and the bad button of the operator's device.
 func scaleOf(o configs.Operator) scale {
-	if o.Source == configs.SourceRemote {
-		return scale{o.Remote.Labels.GoodValue, o.Remote.Labels.BadValue}
-	}
-	if o.Source == configs.SourceWeb {
-		return scale{o.Web.GoodValue, o.Web.BadValue}
-	}
-	if device, ok := o.Chosen().(sections.Scaled); ok {
-		good, bad := device.Scale()
-		return scale{good, bad}
-	}
-	return scale{o.Keyboard.GoodValue, o.Keyboard.BadValue}
+	good, bad := o.Scale()
+	return scale{good, bad}
 }
 
 // readMoments reads the rows with a label, in the order of the file, and the number of rows without

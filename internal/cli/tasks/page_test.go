@@ -79,10 +79,10 @@ func TestLabel_ReadsTheFileOfThePage(t *testing.T) {
 		press("Home", "PageDown", "ArrowRight", "ArrowRight", "0");
 		document.getElementById("save-labels").click();
 		return text;`, &text)
-	rows, empty, err := parseMoments([]byte(text), scale{1, -1})
+	rows, empty, err := parseMoments([]byte(text), scale{1, 0})
 	fatal.If(t, err)
 	got, want := map[uint64]float64{}, map[uint64]float64{
-		l.Proposed[0].Tick: 1, l.Proposed[1].Tick: -1, l.Proposed[2].Tick: -0.75, 22: 0, // 1 s and two ticks
+		l.Proposed[0].Tick: 1, l.Proposed[1].Tick: 0, l.Proposed[2].Tick: 0.125, 22: 0.5, // 1 s and two ticks
 	}
 	for _, row := range rows {
 		got[row.tick] = row.value
