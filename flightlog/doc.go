@@ -36,7 +36,7 @@
 // checksum agrees.
 //
 // A power failure also loses the page cache. So WriteLabel calls fsync before it
-// returns, Create calls fsync for the file and its directory, and ticks follow every
+// returns, and Create calls fsync for the file and its directory. Ticks are synced every
 // Options.SyncEvery (2 s).
 //
 // If a write fails (disk full), the Writer cuts the file back to its last valid length.

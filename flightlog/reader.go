@@ -562,7 +562,7 @@ func (r *Reader) load(p part) ([]byte, error) {
 		return nil, damaged("a record of %d bytes is larger than any that a writer makes", p.length)
 	}
 	start := p.offset + recordLead
-	if p.op == mcap.OpChunk { // before it takes memory
+	if p.op == mcap.OpChunk { // check the lengths before memory is allocated
 		head, err := r.bytes(start, min(start+chunkFields, p.end()))
 		if err != nil {
 			return nil, err

@@ -128,7 +128,8 @@ var widths = map[string]int64{
 	"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
 }
 
-// plainName removes what torch.compile and DataParallel add to the names of a module's tensors.
+// plainName removes from the names of tensors the parts that torch.compile (_orig_mod) and
+// DataParallel (module) add.
 func plainName(name string) string {
 	parts := slices.DeleteFunc(strings.Split(name, "."), func(s string) bool { return s == "_orig_mod" || s == "module" })
 	return strings.Join(parts, ".")

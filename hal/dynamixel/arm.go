@@ -7,10 +7,10 @@ import (
 	"math"
 )
 
-// Arm implements hal.Device. It opens a lost port again, reads the present positions, and refuses
-// servos with a hardware error or outside of their limits. It sets the watchdog, writes these
-// positions as goals, and in the other modes those of the latest Write, switches the torque on, and
-// reads all of that back. After a failure it switches the torque off.
+// Arm implements hal.Device. It reopens a lost port and refuses servos with a hardware error or
+// outside of their limits. It sets the watchdog. Position servos get their present positions as
+// goals, other servos the goals of the latest Write. Then Arm switches the torque on and reads all
+// of that back. If a step after reopening fails, it switches the torque off.
 func (d *Device) Arm() error {
 	if err := d.bus.Recover(); err != nil {
 		return fmt.Errorf("dynamixel: arm: %w", err)

@@ -72,7 +72,7 @@ type servo struct {
 	held      bool // goal is the position at the first Halt since Open, Arm or Relax
 	torque    bool // as far as the driver knows
 	silent    bool // it did not answer the latest Halt
-	absent    bool // nor the one before
+	absent    bool // nor the one before, or it was not armed: Halt sends it no goal
 	seam      seam
 	errFault  error
 	errSeam   error

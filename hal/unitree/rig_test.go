@@ -29,7 +29,8 @@ const period = 20 * time.Millisecond
 // program is the built optibfm-unitree.
 var program string
 
-// TestMain builds the program of the writers; as a child process it is a control process.
+// TestMain builds the program of the writers. In a child process it is a control process or holds
+// a mark.
 func TestMain(m *testing.M) {
 	if emulated() {
 		unitree.WaitForEmulator()

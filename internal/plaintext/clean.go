@@ -10,7 +10,7 @@ import (
 
 // Clean makes text from a file or another process harmless for a terminal: without control
 // characters and marks that change the direction or hide text, and with every rune one column wide.
-// Lines, such as of joined errors, are separated by semicolons.
+// It joins lines with semicolons.
 func Clean(s string) string {
 	s = Line(s)
 	return strings.Map(func(r rune) rune {

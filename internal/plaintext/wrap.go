@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap breaks lines at spaces before column 80 and indents continuations by two more columns.
-// Commands, which are indented by four, stay whole so that they can be copied.
+// Wrap breaks lines longer than 80 columns at spaces and indents continuations by two more columns.
+// Commands, which are indented by four or more, stay whole so that they can be copied.
 func Wrap(text string) string {
 	const width = 80
 	var b strings.Builder

@@ -20,7 +20,7 @@ var Family = fmt.Sprintf("products of 1 to %d sigmoids, bumps or ramps of single
 
 // Options choose the random rewards.
 type Options struct {
-	Rewards int // number, at least 100 and 10 d
+	Rewards int // number, at least max(100, 10 d) for d features
 	Seed    uint64
 }
 

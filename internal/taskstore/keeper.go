@@ -58,8 +58,8 @@ func (s Store) Lock() (*Keeper, error) {
 // Switch makes the next Save keep the task in Last as Previous.
 func (k *Keeper) Switch() { k.switched = true }
 
-// Save replaces Last. If it returns nil, the new task is on disk; after an error it is the old or
-// the new one. A switch loses neither the old task nor, before the new one is on disk, Previous.
+// Save replaces Last. If it returns nil, the new task is on disk; after an error Last is the old or
+// the new task. After Switch it keeps the old task, and Previous until the new task is on disk.
 func (k *Keeper) Save(t Task) (err error) {
 	if err := t.check(); err != nil {
 		return fmt.Errorf("taskstore: %s: %w", Last, err)
