@@ -2,8 +2,8 @@ package unitree
 
 import "time"
 
-// WaitForEmulator gives slow writers more time to start.
-func WaitForEmulator() { writersStart = time.Minute }
+// WaitForSlowStart gives writers on a busy or emulated computer more time to start.
+func WaitForSlowStart() { writersStart = time.Minute }
 
 // Report returns the newest report of the writer.
 func (r *Robot) Report() Report {

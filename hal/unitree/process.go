@@ -33,7 +33,7 @@ type WriterConfig struct {
 	Period time.Duration // of goals
 }
 
-// writersStart is the time until a writer has joined the network. Tests with an emulator change it.
+// writersStart is the time until a writer has joined the network. Tests change it.
 var writersStart = 10 * time.Second
 
 const writersEnd = 8 * time.Second // until a writer has damped and ended

@@ -32,9 +32,7 @@ var program string
 // TestMain builds the program of the writers. In a child process it is a control process or holds
 // a mark.
 func TestMain(m *testing.M) {
-	if emulated() {
-		unitree.WaitForEmulator()
-	}
+	unitree.WaitForSlowStart()
 	if config := os.Getenv("OPTIBFM_TEST_CONTROL"); config != "" {
 		if err := control(config); err != nil {
 			fmt.Fprintln(os.Stderr, "control:", err)

@@ -21,6 +21,9 @@ import (
 )
 
 // load returns a configuration with a socket in a new folder.
+// patientNeck lets the servos answer late on a busy computer.
+const patientNeck = "robot.composite.devices[2].dynamixel.timeout_ms=1000"
+
 func load(t *testing.T, name string, set ...string) configs.File {
 	t.Helper()
 	file, err := configs.Load(name, append([]string{"safety.socket=" + filepath.Join(t.TempDir(), "s")}, set...)...)
@@ -87,7 +90,8 @@ func TestHalt_ReturnsWhenALineHangs(t *testing.T) {
 func TestHalt_HaltsABoardThatDoesNotAnswer(t *testing.T) {
 	w := rigtest.NewWagon(t)
 	const board = "robot.composite.devices[1].mcu."
-	file := load(t, rigtest.WagonFile, append(w.Set, board+"deadman_ms=60000", board+"start_timeout_ms=300")...)
+	slow := append(w.Set, board+"deadman_ms=60000", board+"start_timeout_ms=300", patientNeck)
+	file := load(t, rigtest.WagonFile, slow...)
 	base, err := mcu.Open(t.Context(), sections.Get[mcu.Config](rigtest.DevicesOf(file)[1].Sections))
 	fatal.If(t, err)
 	fatal.If(t, errors.Join(base.Arm(), base.Write([]float64{5, 5}), base.Close()))
@@ -131,7 +135,7 @@ func TestHalt_HaltsWithoutALock(t *testing.T) {
 		"safety.group=no-such-group-here":                     "",
 	} {
 		w := rigtest.NewWagon(t)
-		file := load(t, rigtest.WagonFile, append(w.Set, set)...)
+		file := load(t, rigtest.WagonFile, append(w.Set, set, patientNeck)...)
 		w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
 		printed, err := haltRobot(t, w.Hardware(), file)
 		words := strings.Join(strings.Fields(printed), " ")
