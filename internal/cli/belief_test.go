@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -60,14 +61,16 @@ func TestRun_ContinuesFromTheBeliefOfAKilledRun(t *testing.T) {
 		_ = cmd.Wait()
 		weight = loadLast(t, dir).Belief.Weight()
 	}
-	cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=2")...)
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "starts from the belief of") {
-		t.Fatalf("the last run: %v\n%s", err, out)
+	cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=0")...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	fatal.If(t, cmd.Start())
+	awaitLast(t, dir, weight+1)
+	fatal.If(t, cmd.Process.Signal(os.Interrupt))
+	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "starts from the belief of") {
+		t.Fatalf("the last run: %v\n%s", err, out.String())
 	}
 	r := loadLast(t, dir)
-	if r.Belief.Weight() <= weight {
-		t.Fatalf("weight %g after %g", r.Belief.Weight(), weight)
-	}
 	result := checkVerified(t, onlyLog(t, cmd))
 	z := make([]float64, r.Belief.TaskDim())
 	r.Belief.Mean(z) // the random bundle has no task prior
