@@ -372,7 +372,7 @@ function addPlots(page) {
   const shadeGaps = (f, c) => data.gaps.forEach((g) => f.span(page.timeOf(g.from), page.timeOf(g.to), 0, f.height, c.warn));
 
   page.addPlot("Requests, labels, faults", [
-    ["request, answered", "blue"], ["expired", "orange"], ["label above 0", "green"], ["below", "red"],
+    ["request, answered", "blue"], ["expired", "orange"], ["label above the middle", "green"], ["below", "red"],
     ["what if: left out", "purple"], ["ring: undo, can't tell, refused", "dim"],
     ...(given ? [["diamond: given here", "dim"], ["hollow: proposed", "dim"]] : []),
   ], given ? 148 : 116, (f, c) => {
@@ -414,7 +414,7 @@ function addPlots(page) {
 
   const e = series.estimate, s = series.spread;
   page.addPlot("Reward", [
-    ["estimate φᵀẑ ± σ", "blue"], ["the simulator's", "dim"], ["label above 0", "green"], ["below", "red"],
+    ["estimate φᵀẑ ± σ", "blue"], ["the simulator's", "dim"], ["label above the middle", "green"], ["below", "red"],
     ["what if", "purple"],
   ], 172, (f, c) => {
     f.range([e, series.reward].filter(Boolean), { include: [...sampled(labels.value), ...page.labels.values()] });
