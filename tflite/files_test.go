@@ -47,7 +47,7 @@ func TestLoadDir_RejectsIrregularFiles(t *testing.T) {
 						!strings.Contains(err.Error(), file) {
 						t.Errorf("%v, want ErrNotRegular", err)
 					}
-				case <-time.After(30 * time.Second): // a guard against a hang
+				case <-time.After(2 * time.Minute): // a guard against a hang
 					t.Fatal("still waiting")
 				}
 			})

@@ -53,7 +53,7 @@ func TestOpenDevices_HaltsOpenDevicesAfterAnError(t *testing.T) {
 		"signal": func(w *rigtest.Wagon, cancel context.CancelFunc) {
 			w.Arm.Mute(3, -1)
 			go func() {
-				rigtest.WaitUntil(time.Minute, func() bool { return w.Arm.Frames(3) > 0 })
+				rigtest.WaitUntil(rigtest.HangGuard, func() bool { return w.Arm.Frames(3) > 0 })
 				cancel()
 			}()
 		},

@@ -263,7 +263,7 @@ func TestPort_InterruptEndsRead(t *testing.T) {
 		_, _ = line.Read(make([]byte, 1)) // the request
 		cancel()
 	}()
-	const guard = 20 * time.Second
+	const guard = 2 * time.Minute
 	fatal.If(t, port.Write([]byte{1}, monotonic.After(guard)))
 	errtest.Is(t, errtest.Of(port.Read(make([]byte, 1), monotonic.After(guard))), context.Canceled, "read")
 	errtest.Is(t, port.Write([]byte{1}, monotonic.After(guard)), context.Canceled, "write")

@@ -297,7 +297,7 @@ func TestAttack_HostCannotBlockTheControlThread(t *testing.T) {
 	if strings.Contains(text, "segment: succeeded") || strings.Count(text, " blocks: succeeded") < 3 {
 		t.Errorf("%s", text)
 	}
-	late := time.AfterFunc(10*time.Second, func() {
+	late := time.AfterFunc(rigtest.HangGuard, func() {
 		t.Error("SIGTERM does not end it")
 		_ = r.cmd.Process.Kill()
 	})

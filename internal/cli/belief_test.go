@@ -36,7 +36,7 @@ func loadLast(t *testing.T, dir string) *taskstore.SavedBelief {
 // awaitLast waits until the last belief in a folder has a weight.
 func awaitLast(t *testing.T, dir string, weight float64) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		task, err := taskstore.Store{State: dir}.Load(taskstore.Last)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("the last belief: %v", err)

@@ -81,7 +81,7 @@ func awaitStep(t *testing.T, waiting <-chan struct{}, output *syncBuffer) {
 	t.Helper()
 	select {
 	case <-waiting:
-	case <-time.After(30 * time.Second):
+	case <-time.After(rigtest.HangGuard):
 		t.Fatalf("the program did not reach the step:\n%s", output)
 	}
 }
@@ -169,7 +169,7 @@ func waitingForTheServer(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 func exists(path string) <-chan struct{} {
 	found := make(chan struct{})
 	go func() {
-		if rigtest.WaitUntil(30*time.Second, func() bool { _, err := os.Stat(path); return err == nil }) {
+		if rigtest.WaitUntil(rigtest.HangGuard, func() bool { _, err := os.Stat(path); return err == nil }) {
 			close(found)
 		}
 	}()

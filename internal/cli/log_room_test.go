@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"optibfm/flightlog"
 	"optibfm/internal/errtest"
@@ -62,7 +61,7 @@ func TestRun_DeletesALogThatIsReleasedDuringTheRun(t *testing.T) {
 	released := filepath.Join(logDir(cmd), "earlier.mcap")
 	fatal.If(t, errors.Join(os.WriteFile(released, []byte("replayed"), 0o600), os.Truncate(released, 2e9),
 		flightlog.MarkReplayed(released)))
-	if !rigtest.WaitUntil(20*time.Second, func() bool {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		_, err := os.Stat(released)
 		return errors.Is(err, fs.ErrNotExist)
 	}) {

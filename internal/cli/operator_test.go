@@ -21,7 +21,7 @@ import (
 // waitFor waits until the output of a command contains some words.
 func waitFor(t *testing.T, output *rigtest.SyncBuffer, words string) {
 	t.Helper()
-	if !rigtest.WaitUntil(30*time.Second, func() bool { return strings.Contains(output.String(), words) }) {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return strings.Contains(output.String(), words) }) {
 		t.Fatalf("no %q in\n%s", words, output)
 	}
 }
@@ -120,7 +120,7 @@ func TestRun_HeldAxisLabelsContinuously(t *testing.T) {
 		"controller.gate.kappa=0", "controller.credit.held.delay_s=0.1", "controller.credit.held.width_s=0.1")...)
 	cmd.Env = append(cmd.Env, inputFolder+"="+machine.Dir)
 	output := startShared(t, cmd)
-	rigtest.WaitUntil(30*time.Second, func() bool { return w.acts.Load() >= 30 })
+	rigtest.WaitUntil(rigtest.HangGuard, func() bool { return w.acts.Load() >= 30 })
 	device.Move(0, 1023)
 	waitFor(t, output, "saved (8)")
 	device.Move(0, 512)

@@ -221,7 +221,7 @@ func (w *watched) start(t *testing.T, cmd *exec.Cmd) *strings.Builder {
 	cmd.Stdout, cmd.Stderr = &output, &output
 	fatal.If(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	for deadline := time.Now().Add(30 * time.Second); w.acts.Load() < 3; {
+	for deadline := time.Now().Add(rigtest.HangGuard); w.acts.Load() < 3; {
 		if time.Now().After(deadline) {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
@@ -238,7 +238,7 @@ func (w *watched) waitHalted(t *testing.T, since time.Time) time.Duration {
 	select {
 	case at := <-w.halted:
 		return at.Sub(since)
-	case <-time.After(20 * time.Second):
+	case <-time.After(rigtest.HangGuard):
 		t.Fatal("the robot was not halted")
 		return 0
 	}
@@ -673,7 +673,7 @@ func killOnce(t *testing.T, rng *rand.Rand) killed {
 	}()
 	select {
 	case <-first:
-	case <-time.After(30 * time.Second):
+	case <-time.After(rigtest.HangGuard):
 		t.Fatal("no label was acknowledged")
 	}
 	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return robot.acts.Load() >= 3 }) {

@@ -166,7 +166,7 @@ func TestRun_DrivesTheRoverOfTheManual(t *testing.T) {
 	}
 	base, set := roverBoard(t, firmware)
 	cmd, output := startOn(t, "rover-mcu", append(set, patient...)...)
-	moved := rigtest.WaitUntil(2*time.Minute, func() bool { return commands.Load() >= 20 })
+	moved := rigtest.WaitUntil(rigtest.HangGuard, func() bool { return commands.Load() >= 20 })
 	_ = cmd.Process.Signal(unix.SIGTERM) // fails if the program has ended; Wait returns its error
 	if err := cmd.Wait(); err != nil || !moved {
 		t.Fatalf("%d commands, %v\n%s", commands.Load(), err, output)
@@ -194,7 +194,7 @@ func TestRun_StopsOnTheBoardsEmergencyStop(t *testing.T) {
 	t.Parallel()
 	base, set := roverBoard(t, mcutest.Rover())
 	cmd, output := startOn(t, "rover-mcu", slices.Concat(set, patient)...)
-	if !rigtest.WaitUntil(30*time.Second, func() bool {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		outputs, armed := base.Outputs()
 		return armed && outputs[0] != 0
 	}) {
@@ -216,7 +216,7 @@ func TestRun_DrivesFeetechServosAndLeavesThemWithoutTorque(t *testing.T) {
 	fatal.If(t, err)
 	t.Cleanup(func() { _ = arm.Close() })
 	cmd, output := startOn(t, rigtest.GripperFile, "robot.composite.devices[0].feetech.port.path="+arm.Path)
-	moving := rigtest.WaitUntil(30*time.Second, func() bool {
+	moving := rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		return arm.Get(1, feetechtest.Torque, 1) == 1 && arm.Get(1, feetechtest.Goal, 2) != 2048 &&
 			arm.Get(2, feetechtest.GoalSpeed, 2) != 0
 	})

@@ -205,7 +205,7 @@ func TestConsole_WatchOnlyStops(t *testing.T) {
 	cmd := program(t, append(set, "operator.source=none", "operator.web.watch_only=true",
 		"operator.web.listen=127.0.0.1:0")...)
 	p := rigtest.PairPhone(t, startShared(t, cmd))
-	if !rigtest.WaitUntil(30*time.Second, func() bool { return w.acts.Load() >= 3 }) {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return w.acts.Load() >= 3 }) {
 		t.Fatal("the robot did not move")
 	}
 	stopFromPhone(t, w, p.Post, cmd.Wait)

@@ -213,7 +213,7 @@ func newArmed(t *testing.T, afterStop string) (*faultyRobot, *testRun) {
 // waitHalted waits for the Halt of a loop whose control thread returned.
 func (r *faultyRobot) waitHalted(t *testing.T) {
 	t.Helper()
-	if !rigtest.WaitUntil(time.Minute, func() bool { return r.halts.Load() > 0 }) {
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return r.halts.Load() > 0 }) {
 		t.Error("the loop did not halt the robot")
 	}
 }
@@ -236,7 +236,7 @@ func (r *testRun) loopWith(ctx context.Context, cfg rtloop.Config) error {
 	var loop *rtloop.Loop
 	var err error
 	// There is one loop a process, and that of an earlier test may still be ending.
-	rigtest.WaitUntil(20*time.Second, func() bool {
+	rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 		loop, _, err = rtloop.Prepare(cfg)
 		return err == nil
 	})

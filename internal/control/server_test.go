@@ -150,7 +150,7 @@ func TestServer_StatusNamesTheCauseAndPresentFaults(t *testing.T) {
 	a.robot.Pressed = true
 	a.mu.Unlock()
 	var c ipc.Status
-	rigtest.WaitUntil(time.Minute, func() bool { c = a.send("status"); return c.State == "stopped" })
+	rigtest.WaitUntil(rigtest.HangGuard, func() bool { c = a.send("status"); return c.State == "stopped" })
 	estop := controller.FaultEStop.String()
 	if c.Cause != estop || c.Present != estop || !strings.Contains(c.Found, "release it") || !c.Planned {
 		t.Errorf("%+v", c)

@@ -70,7 +70,7 @@ func TestTidier_RemovesPicturesAndVerifiedLogsDuringARun(t *testing.T) {
 	fatal.If(t, err)
 	for _, path := range []string{pictures, verified} {
 		removed := func() bool { _, err := os.Stat(path); return errors.Is(err, fs.ErrNotExist) }
-		if !rigtest.WaitUntil(20*time.Second, removed) {
+		if !rigtest.WaitUntil(rigtest.HangGuard, removed) {
 			t.Errorf("%s was not removed", path)
 		}
 	}

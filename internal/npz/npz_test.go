@@ -256,7 +256,7 @@ func TestReadFile_RefusesFilesThatAreNotRegular(t *testing.T) {
 		select {
 		case err := <-errs:
 			errtest.Is(t, err, safefile.ErrNotRegular, path)
-		case <-time.After(30 * time.Second): // a guard against a hang
+		case <-time.After(2 * time.Minute): // a guard against a hang
 			t.Fatalf("%s: still waiting", path)
 		}
 	}

@@ -68,7 +68,7 @@ func (i *intake) sense(flags controller.Flags) {
 func (i *intake) take() error {
 	i.t.Helper()
 	var one [1]rewardsrc.Label
-	for deadline := time.Now().Add(20 * time.Second); i.Source.Poll(one[:]) == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(rigtest.HangGuard); i.Source.Poll(one[:]) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			i.t.Fatal("no label came")
 		}

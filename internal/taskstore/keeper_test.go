@@ -104,7 +104,7 @@ func killAfter(t *testing.T, store Store, wait time.Duration) string {
 	fatal.If(t, cmd.Start())
 	select {
 	case <-out.first:
-	case <-time.After(20 * time.Second): // a guard against a hang
+	case <-time.After(2 * time.Minute): // a guard against a hang
 		t.Error("no output from the writer")
 	}
 	time.Sleep(wait)

@@ -100,7 +100,7 @@ func TestStore_RefusesFilesThatAreNotRegular(t *testing.T) {
 		case err := <-loaded:
 			errtest.Is(t, err, ErrDamaged, name)
 			errtest.Contains(t, err, store.State, name)
-		case <-time.After(30 * time.Second): // a guard against a hang
+		case <-time.After(2 * time.Minute): // a guard against a hang
 			t.Fatalf("%s: Load waits", name)
 		}
 	}

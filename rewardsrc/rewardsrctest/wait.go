@@ -9,7 +9,7 @@ import (
 )
 
 // HangGuard ends a test that waits for an event that never comes.
-const HangGuard = time.Minute
+const HangGuard = 3 * time.Minute
 
 // Eventually waits until ok reports true.
 func Eventually(t testing.TB, what string, ok func() bool) {

@@ -229,7 +229,7 @@ func TestPage_PairLabelUndoStop(t *testing.T) {
 		if by != "device 1" {
 			t.Errorf("stopped by %q", by)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("STOP did not arrive")
 	}
 	p.UntilText("banner", "STOP was pressed on device 1")
@@ -823,7 +823,7 @@ func TestPage_SpaceIsStop(t *testing.T) {
 		press(focus)
 		select {
 		case <-stopped:
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("focus on %s: no STOP", focus)
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"optibfm/hal"
 	"optibfm/hal/mcu"
 	"optibfm/hal/serial/serialtest"
@@ -59,9 +61,6 @@ const (
 	CauseDeadman = 3
 	CauseEStop   = 16
 )
-
-// fullLine is how long a write waits for room before the board drops bytes.
-const fullLine = time.Millisecond
 
 // Board is a running firmware. Several goroutines may use it.
 type Board struct {
@@ -298,10 +297,17 @@ func (b *Board) send(message byte, payload []byte) {
 	}
 }
 
-// write sends without flow control, as a UART does.
+// write sends without flow control, as a UART does: a full line loses bytes. A write deadline
+// would also lose them when the computer is busy.
 func (b *Board) write(frame []byte) {
-	_ = b.line.SetWriteDeadline(time.Now().Add(fullLine))
-	_, _ = b.line.Write(frame)
+	raw, err := b.line.SyscallConn()
+	if err != nil {
+		return // closed
+	}
+	_ = raw.Write(func(fd uintptr) bool {
+		_, _ = unix.Write(int(fd), frame)
+		return true
+	})
 }
 
 // deliver sends delayed frames when they are due.

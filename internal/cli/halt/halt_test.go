@@ -71,7 +71,7 @@ func TestHalt_ReturnsWhenALineHangs(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	terminated := errors.New("terminated")
 	go func() {
-		rigtest.WaitUntil(20*time.Second, func() bool {
+		rigtest.WaitUntil(rigtest.HangGuard, func() bool {
 			return w.Neck.Get(1, dynamixeltest.GoalPosition, 4) == rigtest.PanFailsafe && w.Arm.Frames(4) > 0
 		})
 		time.Sleep(3 * time.Second) // Robot receives their results

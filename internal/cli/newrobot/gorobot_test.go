@@ -118,7 +118,7 @@ func runAndKill(t *testing.T, dir, program string) {
 		status, _ := outside(dir, program, "status", "--socket", socket)
 		return strings.Contains(status, "armed") && !strings.Contains(status, "disarmed")
 	}
-	if !rigtest.WaitUntil(30*time.Second, moves) {
+	if !rigtest.WaitUntil(rigtest.HangGuard, moves) {
 		t.Errorf("not armed; the run printed\n%s", out.String())
 	}
 	time.Sleep(2 * time.Second) // some ticks and labels
@@ -132,7 +132,7 @@ func runAndKill(t *testing.T, dir, program string) {
 		text, err := outside(dir, program, "replay", logs[0])
 		return err == nil && strings.Contains(text, "agree")
 	}
-	if !rigtest.WaitUntil(20*time.Second, replayed) {
+	if !rigtest.WaitUntil(rigtest.HangGuard, replayed) {
 		text, err := outside(dir, program, "replay", logs[0])
 		t.Errorf("replay: %v\n%s", err, text)
 	}

@@ -222,7 +222,7 @@ func (p *partner) take() error {
 
 const (
 	talkTime = 300 * time.Millisecond
-	patience = 30 * time.Second // for the other one to start, or to finish
+	patience = 2 * time.Minute // for the other one to start, or to finish
 )
 
 // meet waits for the first message of the other.
