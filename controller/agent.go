@@ -41,7 +41,7 @@ type Agent struct {
 	resets   bool                // the robot can be reset: an episode starts from its failsafe output
 	disarmer hal.Disarmer        // the robot, or nil if its disarmed output is the failsafe one
 	limper   hal.Limper          // the robot, or nil if it cannot go limp
-	guarded  hal.Guarded         // the robot, or nil if it has no deadman
+	guarded  hal.DeadmanTimer    // the robot, or nil if it has no deadman
 	model    tflite.Model
 	plans    Plans
 	stage    *atomic.Uint64
@@ -183,7 +183,7 @@ func (a *Agent) bindOptional(parts Parts) {
 	_, a.resets = parts.Robot.(hal.Resetter)
 	a.disarmer, _ = parts.Robot.(hal.Disarmer)
 	a.limper, _ = parts.Robot.(hal.Limper)
-	a.guarded, _ = parts.Robot.(hal.Guarded)
+	a.guarded, _ = parts.Robot.(hal.DeadmanTimer)
 }
 
 // fallbackStream differs from the streams of the planner, which are scattered

@@ -89,7 +89,7 @@ func NewAssembler(groups []Group, model []tflite.Group, robot hal.Spec) (*Assemb
 	for _, m := range model {
 		i := slices.IndexFunc(groups, func(g Group) bool { return g.Name == m.Name })
 		if i < 0 {
-			return nil, fmt.Errorf("%w: model.groups: group %q (%d elements) is missing; the model reads %s",
+			return nil, fmt.Errorf("%w: model.groups: group %q (%d elements) is missing; add it (the model reads %s)",
 				ErrConfig, m.Name, m.Size, groupNames(model))
 		}
 		before := len(a.elements)
@@ -99,7 +99,7 @@ func NewAssembler(groups []Group, model []tflite.Group, robot hal.Spec) (*Assemb
 			}
 		}
 		if n := len(a.elements) - before; n != m.Size {
-			return nil, fmt.Errorf("%w: model.groups: %s: the terms give %d elements, the model has %d",
+			return nil, fmt.Errorf("%w: model.groups: %s: the terms give %d elements, the model has %d; correct channels, steps or skip",
 				ErrConfig, m.Name, n, m.Size)
 		}
 	}
@@ -126,14 +126,15 @@ func groupNames(groups []tflite.Group) string {
 // add appends the elements of a term of a group.
 func (a *Assembler) add(group string, t Term, robot hal.Spec) error {
 	if t.LastAction == (len(t.Channels) > 0) {
-		return fmt.Errorf("found %d channels and last_action: %t; give either", len(t.Channels), t.LastAction)
+		return fmt.Errorf("found %d channels and last_action: %t; set one of them", len(t.Channels), t.LastAction)
 	}
 	steps, scale := max(t.Steps, 1), t.Scale
 	if scale == 0 {
 		scale = 1
 	}
 	if t.Steps < 0 || t.Skip < 0 || t.Steps > maxSteps || t.Skip > maxSteps || !finite(float64(float32(scale))) {
-		return fmt.Errorf("steps %d, skip %d or scale %g is out of range", t.Steps, t.Skip, t.Scale)
+		return fmt.Errorf("steps %d, skip %d or scale %g out of range; set 0 to %d, 0 to %d and a finite number",
+			t.Steps, t.Skip, t.Scale, maxSteps, maxSteps)
 	}
 	from, channels := &a.actions, robot.Action
 	var indices []int
@@ -169,7 +170,7 @@ func matching(pattern string, robot hal.Spec) ([]int, error) {
 	var found []int
 	for i, c := range robot.Obs {
 		if ok, err := path.Match(pattern, c.Name); err != nil {
-			return nil, fmt.Errorf("channel %q: %w", pattern, err)
+			return nil, fmt.Errorf("channel %q: %w; * stands for any characters", pattern, err)
 		} else if ok || c.Name == pattern {
 			found = append(found, i)
 		}

@@ -26,7 +26,7 @@ type Safety struct {
 	// FrozenChannels are the channels that must each change. If it is empty,
 	// the observation as a whole must change.
 	FrozenChannels []string
-	// RequireDeadman refuses to arm a robot unless it is hal.Guarded and
+	// RequireDeadman refuses to arm a robot unless it is hal.DeadmanTimer and
 	// reports, once armed, a deadman longer than a period.
 	RequireDeadman bool
 	// Start is the motion after arming, and Rest the one before an operator's disarming.

@@ -183,7 +183,7 @@ func NewReader(src io.ReaderAt, size int64) (*Reader, error) {
 		return nil, err
 	}
 	if log := r.meta.Extra[keyPicturesOf]; log != "" && r.control == nil {
-		return nil, fmt.Errorf("%w: it holds the pictures of %s; give that file", ErrNotALog, log)
+		return nil, fmt.Errorf("%w: it contains the pictures of %s; open that log", ErrNotALog, log)
 	}
 	return r, r.decodeControl()
 }
@@ -466,7 +466,7 @@ func (r *Reader) decodeAttachment(data []byte) error {
 	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
 	name, rest, ok := cutString(body[16:]) // after log time and creation time
 	if (sum != 0 || r.ours) && crc32.ChecksumIEEE(body) != sum {
-		return fmt.Errorf("the checksum of %.40q does not agree", name)
+		return fmt.Errorf("wrong checksum of %.40q", name)
 	}
 	if !ok {
 		return io.ErrUnexpectedEOF
@@ -584,14 +584,14 @@ func (r *Reader) load(p part) ([]byte, error) {
 		return nil, damaged("a chunk: %w", err)
 	}
 	if chunk.UncompressedCRC != 0 && crc32.ChecksumIEEE(body) != chunk.UncompressedCRC {
-		return nil, damaged("the checksum of a chunk does not agree")
+		return nil, damaged("wrong checksum of a chunk")
 	}
 	return body, nil
 }
 
 func (r *Reader) unpack(c *mcap.Chunk) ([]byte, error) {
 	if most := r.maxChunk(); c.UncompressedSize > most {
-		return nil, fmt.Errorf("the chunk claims %d bytes, at most %d", c.UncompressedSize, most)
+		return nil, fmt.Errorf("chunk of %d bytes (at most %d)", c.UncompressedSize, most)
 	}
 	var packed io.Reader
 	switch mcap.CompressionFormat(c.Compression) {
@@ -609,11 +609,11 @@ func (r *Reader) unpack(c *mcap.Chunk) ([]byte, error) {
 	}
 	body := make([]byte, c.UncompressedSize)
 	if n, err := io.ReadFull(packed, body); err != nil {
-		return nil, fmt.Errorf("the chunk unpacks to %d bytes, not %d (%w)", n, c.UncompressedSize, err)
+		return nil, fmt.Errorf("chunk of %d bytes instead of %d (%w)", n, c.UncompressedSize, err)
 	}
 	switch n, err := io.CopyN(io.Discard, packed, 1); {
 	case n > 0:
-		return nil, fmt.Errorf("the chunk unpacks to more than %d bytes", c.UncompressedSize)
+		return nil, fmt.Errorf("chunk of more than %d bytes", c.UncompressedSize)
 	case !errors.Is(err, io.EOF):
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (r *Reader) walk() error {
 	}
 	inPreamble := r.cut != nil && len(r.parts) == 0
 	if !w.covered && !inPreamble && (r.announced != r.summed || r.summed && !r.sumAgrees) {
-		r.damageFirst(errors.New("the checksum of the metadata is missing or does not agree"))
+		r.damageFirst(errors.New("no or a wrong checksum of the metadata"))
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (w *walker) agrees(what string, from, to int64, record []byte) error {
 	}
 	got, err := w.checksum(from, to)
 	if err == nil && got != sum {
-		err = damaged("the checksum of %s does not agree", what)
+		err = damaged("wrong checksum of %s", what)
 	}
 	return err
 }
@@ -286,7 +286,7 @@ func (w *walker) describe(p part) (next int64, err error) {
 	return next, nil
 }
 
-var errIndex = errors.New("a message index does not agree with its chunk")
+var errIndex = errors.New("a message index differs from its chunk")
 
 // chunk checks a chunk, the sequence numbers of its messages and its message indexes.
 func (w *walker) chunk(p part) (next int64, err error) {

@@ -90,17 +90,17 @@ type Signal struct {
 	Holds bool
 }
 
-// Guarded is implemented by devices and robots with a deadman: they stop when
+// DeadmanTimer is implemented by devices and robots with a deadman: they stop when
 // they receive nothing for the time that Deadman returns, as Arm set it and read
 // it back; 0 for none. A robot of several devices has the longest of its
 // actuators' times, and 0 if one of them has none.
-type Guarded interface {
+type DeadmanTimer interface {
 	Deadman() time.Duration
 }
 
-// Bounded is implemented by devices and robots with known upper bounds on the
+// Bounder is implemented by devices and robots with known upper bounds on the
 // duration of calls. Bounds is called once, at the start.
-type Bounded interface {
+type Bounder interface {
 	Bounds() Bounds
 }
 
@@ -124,16 +124,16 @@ type Share struct {
 	Bounds
 }
 
-// BoundsOf returns the bounds of a robot or a device, zero if it is not Bounded.
+// BoundsOf returns the bounds of a robot or a device, zero if it is not Bounder.
 func BoundsOf(v any) Bounds {
-	if b, ok := v.(Bounded); ok {
+	if b, ok := v.(Bounder); ok {
 		return b.Bounds()
 	}
 	return Bounds{}
 }
 
-// Counting is implemented by devices that count their faults.
-type Counting interface {
+// FaultCounter is implemented by devices that count their faults.
+type FaultCounter interface {
 	Faults() Faults
 }
 

@@ -23,10 +23,10 @@
 //
 // Three optional interfaces concern stopping. A [Disarmer] has an output for an
 // orderly stop that differs from the failsafe one. A [StopInput] reports an
-// emergency stop. A [Guarded] robot has a deadman, which stops it when the
+// emergency stop. A [DeadmanTimer] robot has a deadman, which stops it when the
 // computer fails.
 //
-// A [Bounded] robot or device has upper bounds on the duration of its calls. The
+// A [Bounder] robot or device has upper bounds on the duration of its calls. The
 // program compares them with the loop's period and watchdog before it arms.
 //
 // # Where motion begins

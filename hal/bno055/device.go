@@ -51,7 +51,7 @@ const (
 	patience     = time.Second
 )
 
-// Device is a BNO055. It implements [hal.Device], [hal.Counting] and [hal.Bounded].
+// Device is a BNO055. It implements [hal.Device], [hal.FaultCounter] and [hal.Bounder].
 type Device struct {
 	conn   *i2cbus.Conn
 	now    func() int64
@@ -67,9 +67,9 @@ type Device struct {
 }
 
 var (
-	_ hal.Device   = (*Device)(nil)
-	_ hal.Counting = (*Device)(nil)
-	_ hal.Bounded  = (*Device)(nil)
+	_ hal.Device       = (*Device)(nil)
+	_ hal.FaultCounter = (*Device)(nil)
+	_ hal.Bounder      = (*Device)(nil)
 )
 
 // New resets and configures the chip, restores its calibration and waits until its
@@ -356,7 +356,7 @@ func (d *Device) Arm() error {
 	return nil
 }
 
-// Bounds implements [hal.Bounded]: see [Config.Bounds].
+// Bounds implements [hal.Bounder]: see [Config.Bounds].
 func (d *Device) Bounds() hal.Bounds { return d.cfg.Bounds(d.conn.Timeout()) }
 
 // Halt does nothing: a sensor has no actuators.

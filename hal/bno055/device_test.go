@@ -69,7 +69,7 @@ func want(t *testing.T, got map[string]float64, wanted map[string]float64) {
 
 func TestDevice(t *testing.T) {
 	devicetest.Run(t, func(t *testing.T, _ float64) devicetest.Rig {
-		cfg := Config{Read: everything}
+		cfg := Config{Read: allInputs}
 		b := newBench(t, cfg)
 		return devicetest.Rig{
 			Device: b.imu,
@@ -81,7 +81,7 @@ func TestDevice(t *testing.T) {
 	})
 }
 
-var everything = []string{"quaternion", "heading", "euler", "gyro", "accel", "linear_accel", "gravity", "calibration"}
+var allInputs = []string{"quaternion", "heading", "euler", "gyro", "accel", "linear_accel", "gravity", "calibration"}
 
 func TestNew_FollowsDatasheet(t *testing.T) {
 	tx := func(w []byte, r ...byte) i2ctest.IO { return i2ctest.IO{Addr: 0x29, W: w, R: r} }
@@ -122,7 +122,7 @@ func TestNew_FollowsDatasheet(t *testing.T) {
 
 // The representations of tables 3-22, 3-29, 3-31, 3-33 and 3-35.
 func TestRead_ConvertsUnits(t *testing.T) {
-	b := newBench(t, Config{Read: everything})
+	b := newBench(t, Config{Read: allInputs})
 	b.chip.Little(0x08, 100, -981, 3)
 	b.chip.Little(0x14, 900, -1800, 9)
 	b.chip.Little(0x1A, 2827, -900, 450)
@@ -208,7 +208,7 @@ func TestRead_RefusesImpossibleData(t *testing.T) {
 }
 
 func TestRead_RefusesAFlippedHighBit(t *testing.T) {
-	b := newBench(t, Config{Read: everything})
+	b := newBench(t, Config{Read: allInputs})
 	read := func() error { _, err := b.imu.Read(b.value); return err }
 	for name, c := range map[string]struct {
 		reg, bit byte // the high byte of a number
@@ -332,7 +332,7 @@ func FuzzRead(f *testing.F) {
 	good[0x21-8], good[0x36-8], good[0x39-8] = 0x40, 0x0F, 5
 	f.Add(good)
 	f.Add(slices.Repeat([]byte{0xFF}, 51))
-	cfg := Config{Bus: "x", Read: everything}.withDefaults()
+	cfg := Config{Bus: "x", Read: allInputs}.withDefaults()
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if len(raw) < 51 {
 			return

@@ -29,7 +29,8 @@ type Config struct {
 	Mode string `yaml:"mode" rule:"lockstep|free|"`
 	// TimeoutMs limits the wait of a call for the server. Default: 10000 in
 	// lockstep, where a timeout loses the robot; half a period in free mode,
-	// which bounds the delay of the control thread. Reset waits at least 10 s.
+	// which bounds the delay of the control thread. Reset waits at least 10 s,
+	// Halt in free mode 100 ms to 5 s.
 	TimeoutMs float64 `yaml:"timeout_ms" rule:"[0, 3600000]"`
 	// StaleMs is the age limit of a sample in free mode. Default: three periods.
 	StaleMs float64 `yaml:"stale_ms" rule:"[0, 3600000]"`
@@ -68,7 +69,7 @@ const (
 	commandTimeout  = 60 * time.Second // a server that has to start
 	resetTimeout    = 10 * time.Second
 	haltTimeout     = 100 * time.Millisecond
-	simulatorHalt   = 5 * time.Second // the longest haltTimeout of a simulator
+	longestHalt     = 5 * time.Second // of a slow server
 	freeDeadman     = 500 * time.Millisecond
 	noticeAfter     = 3 * time.Second // without a welcome
 )

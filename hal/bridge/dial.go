@@ -111,13 +111,14 @@ func greet(ctx context.Context, conn net.Conn, config Config, deadline time.Time
 	if m.capabilities&canReset != 0 {
 		wait = config.SimulatorWait
 	}
-	period, halting := m.spec.Period, max(haltTimeout, min(wait, simulatorHalt))
+	period, halting := m.spec.Period, max(haltTimeout, min(wait, longestHalt))
 	if m.mode == lockstep {
 		return newRobot(sock, m, orDefault(config.TimeoutMs, lockstepTimeout), 0, halting), nil
 	}
 	stale := max(orDefault(config.StaleMs, 3*period), wait)
-	r := newRobot(sock, m, orDefault(config.TimeoutMs, period/2), stale, halting)
-	r.deadman = deadmanOf(config)
+	timeout := orDefault(config.TimeoutMs, period/2)
+	r := newRobot(sock, m, timeout, stale, max(halting, min(timeout, longestHalt)))
+	r.deadman, r.patient = deadmanOf(config), halting > haltTimeout
 	return r, nil
 }
 

@@ -36,6 +36,7 @@ type Robot struct {
 	timeout time.Duration
 	stale   time.Duration
 	halting time.Duration // the longest wait of Arm, in free mode, and Halt
+	patient bool          // the server is a simulator that may be late, in free mode
 	deadman time.Duration // 0 in lockstep
 
 	out      []byte               // the frame to send
@@ -60,13 +61,13 @@ type Robot struct {
 }
 
 var (
-	_ hal.Robot    = (*Robot)(nil)
-	_ hal.Resetter = (*Robot)(nil)
-	_ hal.Rewarder = (*Robot)(nil)
-	_ hal.Backstop = (*Robot)(nil)
-	_ hal.Guarded  = (*Robot)(nil)
-	_ hal.Bounded  = (*Robot)(nil)
-	_ io.Closer    = (*Robot)(nil)
+	_ hal.Robot        = (*Robot)(nil)
+	_ hal.Resetter     = (*Robot)(nil)
+	_ hal.Rewarder     = (*Robot)(nil)
+	_ hal.Backstop     = (*Robot)(nil)
+	_ hal.DeadmanTimer = (*Robot)(nil)
+	_ hal.Bounder      = (*Robot)(nil)
+	_ io.Closer        = (*Robot)(nil)
 )
 
 func newRobot(sock *socket, m welcome, timeout, stale, halting time.Duration) *Robot {
@@ -139,7 +140,7 @@ func (r *Robot) update() error {
 		return nil
 	}
 	timeout := r.timeout
-	if !r.begun && r.mode == free && r.patient() {
+	if !r.begun && r.mode == free && r.patient {
 		timeout = r.patience(r.halting)
 	}
 	err := r.requestState(r.begin(kindSense), timeout)
@@ -153,7 +154,7 @@ func (r *Robot) update() error {
 // it, and welcome confirms it. 0 in lockstep.
 func (r *Robot) Deadman() time.Duration { return r.deadman }
 
-// Bounds implements hal.Bounded. In free mode a call waits for the server once. In
+// Bounds implements hal.Bounder. In free mode a call waits for the server once. In
 // lockstep the duration of a simulator's step is unknown; after the timeout the
 // robot is lost.
 func (r *Robot) Bounds() hal.Bounds {
@@ -162,9 +163,6 @@ func (r *Robot) Bounds() hal.Bounds {
 	}
 	return hal.Bounds{Sense: r.timeout, Act: r.timeout, Arm: r.patience(r.halting), Halt: r.halting}
 }
-
-// patient reports whether the server is a simulator that may be late.
-func (r *Robot) patient() bool { return r.halting > haltTimeout }
 
 // Act sends the action. In lockstep it returns after the robot's step. In free mode
 // it returns at once, and the next Act returns the server's refusal of this one. An
@@ -188,7 +186,7 @@ func (r *Robot) Act(action []float32) error {
 		return r.noteHalted(r.requestState(frame, r.timeout))
 	}
 	err := r.send(frame, monotonic.After(r.timeout))
-	if err == errDeadline && r.patient() {
+	if err == errDeadline && r.patient {
 		return nil
 	}
 	return err

@@ -261,19 +261,21 @@ func TestRobot_TakesTheSamplesOfLateAnswers(t *testing.T) {
 func TestDial_SimulatorIsPatient(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
-		name        string
-		can         capability
-		wait        time.Duration
-		stale, halt time.Duration
+		name          string
+		can           capability
+		wait, timeout time.Duration
+		stale, halt   time.Duration
 	}{
-		{"simulator", canReset, time.Minute, time.Minute, simulatorHalt},
-		{"simulator with a short wait", canReset, 200 * ms, 200 * ms, 200 * ms},
-		{"simulator without a wait", canReset, 0, 30 * ms, haltTimeout},
-		{"physical robot", canReward, time.Minute, 30 * ms, haltTimeout},
+		{"simulator", canReset, time.Minute, 5 * ms, time.Minute, longestHalt},
+		{"simulator with a short wait", canReset, 200 * ms, 5 * ms, 200 * ms, 200 * ms},
+		{"simulator without a wait", canReset, 0, 5 * ms, 30 * ms, haltTimeout},
+		{"physical robot", canReward, time.Minute, 5 * ms, 30 * ms, haltTimeout},
+		{"slow physical robot", canReward, time.Minute, time.Second, 30 * ms, time.Second},
 	} {
 		m := welcome{mode: free, capabilities: c.can, spec: haltest.Spec(2, 1)}
 		address := against(t, true, frame(kindWelcome, 0, m.encode()))
-		r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: 5, StaleMs: 30, SimulatorWait: c.wait})
+		r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: float64(c.timeout / ms), StaleMs: 30,
+			SimulatorWait: c.wait})
 		if b := r.Bounds(); r.stale != c.stale || b.Halt != c.halt || b.Arm != c.halt {
 			t.Errorf("%s: stale after %v, bounds %+v", c.name, r.stale, b)
 		}
@@ -349,7 +351,7 @@ func TestRobot_CallTimeouts(t *testing.T) {
 	const ms = time.Millisecond
 	for timeoutMs, want := range map[float64]hal.Bounds{
 		5:   {Sense: 5 * ms, Act: 5 * ms, Arm: 100 * ms, Halt: 100 * ms},
-		300: {Sense: 300 * ms, Act: 300 * ms, Arm: 300 * ms, Halt: 100 * ms},
+		300: {Sense: 300 * ms, Act: 300 * ms, Arm: 300 * ms, Halt: 300 * ms},
 	} {
 		address := against(t, true, frame(kindWelcome, 0, aWelcome(free)))
 		r := dial(t, Config{Address: address, Mode: Free, TimeoutMs: timeoutMs})

@@ -12,9 +12,9 @@ import (
 	"optibfm/hal"
 )
 
-// Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop], [hal.Guarded],
+// Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop], [hal.DeadmanTimer],
 // [hal.Disarmer], [hal.Limper], [hal.Meter], [hal.StopInput], [hal.ArmInput], [hal.LabelInput],
-// [hal.Warner] and [hal.Bounded]. Only one goroutine may use it, except for HaltBeside and Warning.
+// [hal.Warner] and [hal.Bounder]. Only one goroutine may use it, except for HaltBeside and Warning.
 // Sense and Act allocate nothing, also when they fail: the next error of a device overwrites the
 // previous one.
 type Robot struct {
@@ -39,8 +39,8 @@ type device struct {
 	Device
 	// Optional interfaces of the driver, or nil. A type assertion may allocate: they are asserted
 	// once.
-	guarded  hal.Guarded
-	counting hal.Counting
+	guarded  hal.DeadmanTimer
+	counting hal.FaultCounter
 	backstop hal.Backstop
 	holder   hal.FailsafeHolder
 	relaxer  hal.Relaxer
@@ -65,17 +65,17 @@ type device struct {
 }
 
 var (
-	_ hal.Robot      = (*Robot)(nil)
-	_ hal.Backstop   = (*Robot)(nil)
-	_ hal.Guarded    = (*Robot)(nil)
-	_ hal.Disarmer   = (*Robot)(nil)
-	_ hal.Limper     = (*Robot)(nil)
-	_ hal.Meter      = (*Robot)(nil)
-	_ hal.StopInput  = (*Robot)(nil)
-	_ hal.ArmInput   = (*Robot)(nil)
-	_ hal.LabelInput = (*Robot)(nil)
-	_ hal.Warner     = (*Robot)(nil)
-	_ hal.Bounded    = (*Robot)(nil)
+	_ hal.Robot        = (*Robot)(nil)
+	_ hal.Backstop     = (*Robot)(nil)
+	_ hal.DeadmanTimer = (*Robot)(nil)
+	_ hal.Disarmer     = (*Robot)(nil)
+	_ hal.Limper       = (*Robot)(nil)
+	_ hal.Meter        = (*Robot)(nil)
+	_ hal.StopInput    = (*Robot)(nil)
+	_ hal.ArmInput     = (*Robot)(nil)
+	_ hal.LabelInput   = (*Robot)(nil)
+	_ hal.Warner       = (*Robot)(nil)
+	_ hal.Bounder      = (*Robot)(nil)
 )
 
 // New returns a robot and writes the disarmed outputs to its devices, except to those with measured
@@ -171,8 +171,8 @@ func newDevice(d Device, period time.Duration, inputs []float64) *device {
 		outputs: make([]float64, n), failsafe: make([]float64, n),
 		stale: d.Stale.Nanoseconds(), bits: make([]uint64, len(inputs)),
 	}
-	made.guarded, _ = d.Device.(hal.Guarded)
-	made.counting, _ = d.Device.(hal.Counting)
+	made.guarded, _ = d.Device.(hal.DeadmanTimer)
+	made.counting, _ = d.Device.(hal.FaultCounter)
 	made.backstop, _ = d.Device.(hal.Backstop)
 	made.holder, _ = d.Device.(hal.FailsafeHolder)
 	made.relaxer, _ = d.Device.(hal.Relaxer)

@@ -237,11 +237,11 @@ func fails(t *testing.T, r Rig, f Fault) {
 	if r.counted() == before {
 		t.Error("no fault was counted")
 	}
-	if g, ok := r.Device.(hal.Guarded); ok && f.Arm != nil && g.Deadman() != 0 {
+	if g, ok := r.Device.(hal.DeadmanTimer); ok && f.Arm != nil && g.Deadman() != 0 {
 		t.Errorf("not armed, but a deadman of %v", g.Deadman())
 	}
 }
 
-func (r Rig) counted() hal.Faults { return r.Device.(hal.Counting).Faults() }
+func (r Rig) counted() hal.Faults { return r.Device.(hal.FaultCounter).Faults() }
 
 func wants(t *testing.T, method string, err, kind error) { errtest.Is(t, err, kind, method) }

@@ -13,7 +13,8 @@ import (
 	"optibfm/hal/servobus"
 )
 
-// Device is a chain of servos. It implements hal.Device, hal.Relaxer, hal.Guarded and hal.Counting.
+// Device is a chain of servos. It implements hal.Device, hal.Relaxer, hal.DeadmanTimer and
+// hal.FaultCounter.
 type Device struct {
 	config   Config
 	bus      *servobus.Bus
@@ -94,7 +95,7 @@ func newDevice(c Config) (*Device, error) {
 		s := &d.servos[i]
 		s.Servo, s.id = config, byte(config.ID)
 		s.mode, _ = modeByName(config.mode()) // checked by Validate
-		s.errAlert = fmt.Errorf("%s: %w (overload, heat, voltage, shock or encoder, see register 70); "+
+		s.errAlert = fmt.Errorf("%s: %w (overload, temperature, voltage, shock or encoder, see register 70); "+
 			"remove the cause, then power-cycle the servo", s.prefix(), hal.ErrDevice)
 		s.errJumped = fmt.Errorf("%s: %w (its position jumped: it restarted and forgot its full turns); "+
 			"check its power and position, then arm again", s.prefix(), hal.ErrDevice)
@@ -213,10 +214,10 @@ func (d *Device) Inputs() []hal.Signal { return d.inputs }
 // Outputs implements hal.Device.
 func (d *Device) Outputs() []hal.Signal { return d.outputs }
 
-// Faults implements hal.Counting. Each missing answer counts as one timeout.
+// Faults implements hal.FaultCounter. Each missing answer counts as one timeout.
 func (d *Device) Faults() hal.Faults { return d.bus.Faults }
 
-// Deadman implements hal.Guarded.
+// Deadman implements hal.DeadmanTimer.
 func (d *Device) Deadman() time.Duration {
 	if !d.armed {
 		return 0
@@ -227,7 +228,7 @@ func (d *Device) Deadman() time.Duration {
 // Timeout returns the time limit of one transaction, T in the package documentation.
 func (d *Device) Timeout() time.Duration { return d.bus.Timeout() }
 
-// Bounds implements hal.Bounded: see the package documentation.
+// Bounds implements hal.Bounder: see the package documentation.
 func (d *Device) Bounds() hal.Bounds { return boundsOf(d.Timeout()) }
 
 func boundsOf(t time.Duration) hal.Bounds {

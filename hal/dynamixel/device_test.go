@@ -22,10 +22,10 @@ import (
 )
 
 var (
-	_ hal.Device   = (*dynamixel.Device)(nil)
-	_ hal.Relaxer  = (*dynamixel.Device)(nil)
-	_ hal.Guarded  = (*dynamixel.Device)(nil)
-	_ hal.Counting = (*dynamixel.Device)(nil)
+	_ hal.Device       = (*dynamixel.Device)(nil)
+	_ hal.Relaxer      = (*dynamixel.Device)(nil)
+	_ hal.DeadmanTimer = (*dynamixel.Device)(nil)
+	_ hal.FaultCounter = (*dynamixel.Device)(nil)
 )
 
 const (

@@ -17,12 +17,13 @@ import (
 const (
 	regModel       = 3  // 2 bytes
 	regReturnDelay = 7  // 1 byte, 2 µs
-	regLimits      = 9  // minimum and maximum angle, 2 bytes each; both 0: many turns
+	regLimits      = 9  // minimum and maximum angle, 2 bytes each; both 0: multi-turn mode
 	regMode        = 33 // 0 position, 1 velocity
 	regTorque      = 40
 	regGoal        = 42 // position 2, time 2, velocity 2
 	regGoalSpeed   = 46
-	regPresent     = 56 // position 2, velocity 2, load 2, voltage 1, heat 1, 1, status 1, moving 1, 2, current 2
+	// Position 2, velocity 2, load 2, voltage 1, temperature 1, 1, status 1, moving 1, 2, current 2.
+	regPresent = 56
 
 	goalSize      = 6
 	presentSize   = 15
@@ -39,17 +40,17 @@ const (
 	radPerStep     = 2 * math.Pi / stepsPerTurn
 	amperePerUnit  = 0.0065
 	maxMagnitude   = 1<<15 - 1
-	manyTurns      = 30_719 // largest goal with many turns, in steps from the middle
+	maxMultiTurn   = 30_719 // largest goal in multi-turn mode, in steps from the middle
 	delayUnit      = 2 * time.Microsecond
-	statusFaults   = 0x3F // voltage, sensor, heat, current, angle, overload
+	statusFaults   = 0x3F // voltage, sensor, temperature, current, angle, overload
 	openingTimeout = 30 * time.Millisecond
 )
 
 // models have these registers.
 var models = map[uint16]string{777: "STS3215", 2825: "STS3250"}
 
-// Device is a chain of servos. It implements hal.Device, hal.Relaxer and hal.Counting. It does not
-// implement hal.Guarded: see the package documentation.
+// Device is a chain of servos. It implements hal.Device, hal.Relaxer and hal.FaultCounter. It does
+// not implement hal.DeadmanTimer: see the package documentation.
 type Device struct {
 	config  Config
 	bus     *servobus.Bus
@@ -65,17 +66,17 @@ type Device struct {
 // servo is the driver's state of one servo.
 type servo struct {
 	Servo
-	id        byte
-	wheel     bool
-	low, high int // limits of its goal, steps or steps/s
-	goal      int
-	held      bool // goal is the position at the first Halt since Open, Arm or Relax
-	torque    bool // as far as the driver knows
-	silent    bool // it did not answer the latest Halt
-	absent    bool // nor the one before, or it was not armed: Halt sends it no goal
-	seam      seam
-	errFault  error
-	errSeam   error
+	id         byte
+	wheel      bool
+	low, high  int // limits of its goal, steps or steps/s
+	goal       int
+	held       bool // goal is the position at the first Halt since Open, Arm or Relax
+	torque     bool // as far as the driver knows
+	silent     bool // it did not answer the latest Halt
+	absent     bool // nor the one before, or it was not armed: Halt sends it no goal
+	unwrapper  unwrapper
+	errFault   error
+	errWrapped error
 }
 
 // Open opens the port, finds every servo and checks its model, mode and return delay. It writes
@@ -110,10 +111,10 @@ func newDevice(c Config) (*Device, error) {
 		s := &d.servos[i]
 		s.Servo, s.id, s.wheel = config, byte(config.ID), config.mode() == Velocity
 		s.setLimits(make([]byte, 4))
-		s.errFault = fmt.Errorf("%s: %w (voltage, sensor, heat, current, angle or overload, see register 65); "+
+		s.errFault = fmt.Errorf("%s: %w (voltage, sensor, temperature, current, angle or overload, see register 65); "+
 			"remove the cause, then arm again", s.prefix(), hal.ErrDevice)
-		s.errSeam = fmt.Errorf("%s: %w (it crossed the seam of its encoder, and its way back to a goal is a full turn); "+
-			"move it back by hand, or mount it so that the joint does not reach the seam", s.prefix(), hal.ErrDevice)
+		s.errWrapped = fmt.Errorf("%s: %w (it crossed the wrap-around of its encoder and would turn the long way to a goal); "+
+			"move it back by hand, or mount it so that the joint does not reach the wrap-around", s.prefix(), hal.ErrDevice)
 		members[i] = servobus.Servo{Name: config.Name, ID: s.id}
 	}
 	d.bus = servobus.New("feetech", port, newProtocol(n), members)
@@ -172,7 +173,7 @@ func (s *servo) setLimits(angles []byte) {
 	case s.wheel:
 		s.low, s.high = -maxMagnitude, maxMagnitude
 	case s.low == 0 && s.high == 0:
-		s.low, s.high = -manyTurns, manyTurns
+		s.low, s.high = -maxMultiTurn, maxMultiTurn
 	}
 }
 
@@ -188,13 +189,13 @@ func (d *Device) Inputs() []hal.Signal { return d.inputs }
 // Outputs implements hal.Device.
 func (d *Device) Outputs() []hal.Signal { return d.outputs }
 
-// Faults implements hal.Counting. Each missing answer counts as one timeout.
+// Faults implements hal.FaultCounter. Each missing answer counts as one timeout.
 func (d *Device) Faults() hal.Faults { return d.bus.Faults }
 
 // Timeout returns the time limit of one transaction, T in the package documentation.
 func (d *Device) Timeout() time.Duration { return d.bus.Timeout() }
 
-// Bounds implements hal.Bounded: see the package documentation.
+// Bounds implements hal.Bounder: see the package documentation.
 func (d *Device) Bounds() hal.Bounds { return boundsOf(d.Timeout()) }
 
 func boundsOf(t time.Duration) hal.Bounds {
@@ -222,14 +223,14 @@ func (d *Device) Read(dst []float64) (at int64, err error) {
 			err = d.servos[i].errFault
 		} else if d.armed && d.servos[i].crossed() {
 			d.bus.Faults.Device++
-			err = d.servos[i].errSeam
+			err = d.servos[i].errWrapped
 		}
 	}
 	return at, err
 }
 
-// seam makes the position of an encoder continuous that jumps between 4095 and 0.
-type seam struct {
+// unwrapper makes the position of an encoder continuous: the raw value jumps between 4095 and 0.
+type unwrapper struct {
 	raw   int // of the latest sample
 	turns int // steps of the turns since the first sample
 	known bool
@@ -247,33 +248,34 @@ func (d *Device) recent(at int64) bool { return d.readAt != 0 && at-d.readAt < i
 // near reports whether a joint can be at a raw position within longestGap after the latest sample.
 // An answer with several bit errors may pass its checksum of 8 bits.
 func (s *servo) near(raw int) bool {
-	step := max(raw-s.seam.raw, s.seam.raw-raw)
-	return !s.seam.known || min(step, stepsPerTurn-step) < largestStep
+	step := max(raw-s.unwrapper.raw, s.unwrapper.raw-raw)
+	return !s.unwrapper.known || min(step, stepsPerTurn-step) < largestStep
 }
 
 // unwrap returns the position of a raw sample. A joint is counted from the raw position again after
-// a longer gap, in which it may have moved anywhere; a wheel keeps its turns. With many turns the
-// servo counts itself.
+// a longer gap, in which it may have moved anywhere; a wheel keeps its turns. In multi-turn mode
+// the servo counts itself.
 func (s *servo) unwrap(raw int, recent bool) int {
-	switch step := raw - s.seam.raw; {
-	case s.manyTurns():
+	switch step := raw - s.unwrapper.raw; {
+	case s.multiTurn():
 		return raw
-	case !s.seam.known || !recent && !s.wheel:
-		s.seam.turns = 0
+	case !s.unwrapper.known || !recent && !s.wheel:
+		s.unwrapper.turns = 0
 	case step > stepsPerTurn-largestStep:
-		s.seam.turns -= stepsPerTurn
+		s.unwrapper.turns -= stepsPerTurn
 	case step < largestStep-stepsPerTurn:
-		s.seam.turns += stepsPerTurn
+		s.unwrapper.turns += stepsPerTurn
 	}
-	s.seam.raw, s.seam.known = raw, true
-	return raw + s.seam.turns
+	s.unwrapper.raw, s.unwrapper.known = raw, true
+	return raw + s.unwrapper.turns
 }
 
-// manyTurns reports whether the servo counts full turns.
-func (s *servo) manyTurns() bool { return !s.wheel && (s.low < 0 || s.high >= stepsPerTurn) }
+// multiTurn reports whether the servo counts full turns.
+func (s *servo) multiTurn() bool { return !s.wheel && (s.low < 0 || s.high >= stepsPerTurn) }
 
-// crossed reports whether a joint crossed the seam. The servo then turns the long way to its goal.
-func (s *servo) crossed() bool { return !s.wheel && s.seam.turns != 0 }
+// crossed reports whether a joint crossed the wrap-around. The servo then turns the long way to its
+// goal.
+func (s *servo) crossed() bool { return !s.wheel && s.unwrapper.turns != 0 }
 
 // radians converts a position in steps.
 func radians(steps int) float64 { return float64(steps-middle) * radPerStep }
@@ -287,7 +289,7 @@ func (d *Device) Write(outputs []float64) error {
 	}
 	for i := range d.servos {
 		if s := &d.servos[i]; d.armed && s.crossed() {
-			return s.errSeam
+			return s.errWrapped
 		}
 	}
 	return d.writeGoals(d.armed, d.bus.Deadline())

@@ -17,9 +17,9 @@ import (
 )
 
 var (
-	_ hal.Device   = (*feetech.Device)(nil)
-	_ hal.Relaxer  = (*feetech.Device)(nil)
-	_ hal.Counting = (*feetech.Device)(nil)
+	_ hal.Device       = (*feetech.Device)(nil)
+	_ hal.Relaxer      = (*feetech.Device)(nil)
+	_ hal.FaultCounter = (*feetech.Device)(nil)
 )
 
 // rig is the chain and the driver of the common test suite.
@@ -102,7 +102,7 @@ func TestServos(t *testing.T) {
 
 func TestDevice_IsNotGuarded(t *testing.T) {
 	var d hal.Device = (*feetech.Device)(nil)
-	if _, guarded := d.(hal.Guarded); guarded {
+	if _, guarded := d.(hal.DeadmanTimer); guarded {
 		t.Error("these servos have no watchdog")
 	}
 }

@@ -9,11 +9,11 @@
 //
 //	NAME_goal      rad or rad/s
 //
-// The encoder jumps between 4095 and 0. NAME_position continues across this seam from its first
-// sample, as do the turns of a wheel. A servo in position mode cannot: it would turn the long way
-// to its goal. Arm refuses a joint that was moved across the seam while limp, and Read and Write
-// fail with hal.ErrDevice if one crosses it between Arm and Halt. After 0.5 s without a sample a
-// joint begins at its raw position again.
+// The encoder jumps between 4095 and 0. NAME_position continues across this wrap-around from its
+// first sample, as do the turns of a wheel. A servo in position mode cannot: it would turn the long
+// way to its goal. Arm refuses a joint that was moved across the wrap-around while limp, and Read
+// and Write fail with hal.ErrDevice if one crosses it between Arm and Halt. After 0.5 s without a
+// sample a joint begins at its raw position again.
 //
 // Numbers of two bytes are little-endian, with the sign in bit 15 and the magnitude below it. The
 // SCS series (potentiometers, big-endian, no sync read) is not supported: Open refuses its model
@@ -49,8 +49,9 @@
 // # No watchdog
 //
 // These servos do not stop when the line goes silent: a position servo holds its last goal, and a
-// velocity servo continues to turn. Device therefore does not implement hal.Guarded. Add a relay in
-// the servos' supply that the control process must keep closed, or use servos with a watchdog.
+// velocity servo continues to turn. Device therefore does not implement hal.DeadmanTimer. Add a
+// relay in the servos' supply that the control process must keep closed, or use servos with a
+// watchdog.
 //
 // # Halt
 //
@@ -61,7 +62,8 @@
 // is ignored. Servos without torque stay limp. With Config.HaltTorqueOff it also switches the
 // torque off, and reads that back. It opens a lost port again ([serial.Port.Recover]). [HaltAll]
 // halts a chain whose program died, in any state of its servos. A servo whose status reports a
-// fault of voltage, sensor, heat, current, angle or overload makes Read fail with hal.ErrDevice.
+// fault of voltage, sensor, temperature, current, angle or overload makes Read fail with
+// hal.ErrDevice.
 //
 // Warning: without Config.HaltTorqueOff and hal.Hold, Halt moves a servo in position mode to its
 // failsafe goal as fast as the servo can.

@@ -29,7 +29,7 @@ const (
 var header = []byte{0xFF, 0xFF}
 
 // Packet is an instruction packet with an instruction in Code, or a status packet with the servo's
-// status: 0, or bits for voltage, sensor, heat, current, angle and overload.
+// status: 0, or bits for voltage, sensor, temperature, current, angle and overload.
 type Packet struct {
 	ID, Code byte
 	Params   []byte

@@ -10,9 +10,9 @@ import (
 // devices, must pass them on.
 func Optional() []reflect.Type {
 	return []reflect.Type{
-		reflect.TypeFor[hal.ArmInput](), reflect.TypeFor[hal.Backstop](), reflect.TypeFor[hal.Bounded](),
-		reflect.TypeFor[hal.Counting](), reflect.TypeFor[hal.Disarmer](), reflect.TypeFor[hal.FailsafeHolder](),
-		reflect.TypeFor[hal.Guarded](), reflect.TypeFor[hal.LabelInput](), reflect.TypeFor[hal.Limper](),
+		reflect.TypeFor[hal.ArmInput](), reflect.TypeFor[hal.Backstop](), reflect.TypeFor[hal.Bounder](),
+		reflect.TypeFor[hal.FaultCounter](), reflect.TypeFor[hal.Disarmer](), reflect.TypeFor[hal.FailsafeHolder](),
+		reflect.TypeFor[hal.DeadmanTimer](), reflect.TypeFor[hal.LabelInput](), reflect.TypeFor[hal.Limper](),
 		reflect.TypeFor[hal.Meter](), reflect.TypeFor[hal.Relaxer](), reflect.TypeFor[hal.Resetter](),
 		reflect.TypeFor[hal.Rewarder](), reflect.TypeFor[hal.SlowResetter](), reflect.TypeFor[hal.StopInput](),
 		reflect.TypeFor[hal.Viewer](), reflect.TypeFor[hal.Warner](),

@@ -46,8 +46,8 @@ type Robot struct {
 }
 
 var (
-	_ hal.Robot   = (*Robot)(nil)
-	_ hal.Guarded = (*Robot)(nil)
+	_ hal.Robot        = (*Robot)(nil)
+	_ hal.DeadmanTimer = (*Robot)(nil)
 )
 
 // Spec returns a valid description with the given sizes: observations o0, o1, ...

@@ -15,7 +15,8 @@ import (
 	"optibfm/hal/serial"
 )
 
-// Device is a board. It implements hal.Device, hal.FailsafeHolder, hal.Guarded and hal.Counting.
+// Device is a board. It implements hal.Device, hal.FailsafeHolder, hal.DeadmanTimer and
+// hal.FaultCounter.
 type Device struct {
 	config  Config
 	port    *serial.Port
@@ -324,7 +325,7 @@ func (d *Device) Inputs() []hal.Signal { return d.inputs }
 // Outputs implements hal.Device.
 func (d *Device) Outputs() []hal.Signal { return d.outputs }
 
-// Faults implements hal.Counting.
+// Faults implements hal.FaultCounter.
 func (d *Device) Faults() hal.Faults { return d.faults }
 
 // Lost returns the numbers of lost frames from the board and to it, by their sequence numbers.
@@ -334,7 +335,7 @@ func (d *Device) Lost() (from, to uint64) { return d.lost, d.lostThere }
 // (PROTOCOL.md); 0 while it is armed.
 func (d *Device) Cause() byte { return d.status.cause }
 
-// Deadman implements hal.Guarded. The firmware has confirmed it.
+// Deadman implements hal.DeadmanTimer. The firmware has confirmed it.
 func (d *Device) Deadman() time.Duration {
 	if !d.armed {
 		return 0
@@ -342,7 +343,7 @@ func (d *Device) Deadman() time.Duration {
 	return time.Duration(d.deadman) * time.Millisecond
 }
 
-// Bounds implements [hal.Bounded]: see [Config.Bounds].
+// Bounds implements [hal.Bounder]: see [Config.Bounds].
 func (d *Device) Bounds() hal.Bounds { return d.config.Bounds(0) }
 
 // Close implements hal.Device.

@@ -27,9 +27,9 @@ import (
 )
 
 var (
-	_ hal.Device   = (*mcu.Device)(nil)
-	_ hal.Guarded  = (*mcu.Device)(nil)
-	_ hal.Counting = (*mcu.Device)(nil)
+	_ hal.Device       = (*mcu.Device)(nil)
+	_ hal.DeadmanTimer = (*mcu.Device)(nil)
+	_ hal.FaultCounter = (*mcu.Device)(nil)
 )
 
 // board is a running firmware, in Go or in C.

@@ -12,8 +12,8 @@ import (
 	"optibfm/hal/monotonic"
 )
 
-// Device is the set of motors of one interface. It implements hal.Device, hal.Relaxer, hal.Guarded
-// and hal.Counting.
+// Device is the set of motors of one interface. It implements hal.Device, hal.Relaxer,
+// hal.DeadmanTimer and hal.FaultCounter.
 type Device struct {
 	config  Config
 	bus     *can.Socket
@@ -134,7 +134,7 @@ func (d *Device) Inputs() []hal.Signal { return d.inputs }
 // Outputs implements hal.Device.
 func (d *Device) Outputs() []hal.Signal { return d.outputs }
 
-// Faults implements hal.Counting.
+// Faults implements hal.FaultCounter.
 func (d *Device) Faults() hal.Faults { return d.faults }
 
 // Bus returns the counters of the CAN controller.
@@ -143,7 +143,7 @@ func (d *Device) Bus() can.Faults { return d.bus.Faults() }
 // Timeout returns the time limit of one round, T in the package documentation.
 func (d *Device) Timeout() time.Duration { return d.timeout }
 
-// Deadman implements hal.Guarded. It is the longest that a motor has confirmed.
+// Deadman implements hal.DeadmanTimer. It is the longest that a motor has confirmed.
 func (d *Device) Deadman() time.Duration {
 	var longest time.Duration
 	for i := range d.motors {
@@ -155,7 +155,7 @@ func (d *Device) Deadman() time.Duration {
 	return longest
 }
 
-// Bounds implements hal.Bounded: see the package documentation.
+// Bounds implements hal.Bounder: see the package documentation.
 func (d *Device) Bounds() hal.Bounds { return d.config.Bounds(0) }
 
 // Close implements hal.Device.

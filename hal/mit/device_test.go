@@ -24,10 +24,10 @@ import (
 )
 
 var (
-	_ hal.Device   = (*mit.Device)(nil)
-	_ hal.Relaxer  = (*mit.Device)(nil)
-	_ hal.Guarded  = (*mit.Device)(nil)
-	_ hal.Counting = (*mit.Device)(nil)
+	_ hal.Device       = (*mit.Device)(nil)
+	_ hal.Relaxer      = (*mit.Device)(nil)
+	_ hal.DeadmanTimer = (*mit.Device)(nil)
+	_ hal.FaultCounter = (*mit.Device)(nil)
 )
 
 // legs returns a hip (position), a wheel (velocity), a knee (torque) and an ankle (impedance).

@@ -40,7 +40,7 @@ const (
 	standardGravity = 9.80665
 )
 
-// Device is an MPU-6050. It implements [hal.Device], [hal.Counting] and [hal.Bounded].
+// Device is an MPU-6050. It implements [hal.Device], [hal.FaultCounter] and [hal.Bounder].
 type Device struct {
 	conn  *i2cbus.Conn
 	now   func() int64
@@ -57,9 +57,9 @@ type Device struct {
 }
 
 var (
-	_ hal.Device   = (*Device)(nil)
-	_ hal.Counting = (*Device)(nil)
-	_ hal.Bounded  = (*Device)(nil)
+	_ hal.Device       = (*Device)(nil)
+	_ hal.FaultCounter = (*Device)(nil)
+	_ hal.Bounder      = (*Device)(nil)
 )
 
 // New resets and configures the chip and reads back the settings, which takes
@@ -191,7 +191,7 @@ func (d *Device) Arm() error {
 	return d.conn.Verify(d.setup...)
 }
 
-// Bounds implements [hal.Bounded]: see [Config.Bounds].
+// Bounds implements [hal.Bounder]: see [Config.Bounds].
 func (d *Device) Bounds() hal.Bounds { return Config{}.Bounds(d.conn.Timeout()) }
 
 // Halt does nothing: a sensor has no actuators.

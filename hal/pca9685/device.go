@@ -39,8 +39,8 @@ type Line interface {
 	String() string
 }
 
-// Device is a PCA9685. It implements [hal.Device], [hal.Guarded] and
-// [hal.Counting].
+// Device is a PCA9685. It implements [hal.Device], [hal.DeadmanTimer] and
+// [hal.FaultCounter].
 type Device struct {
 	conn     *i2cbus.Conn
 	outputs  []hal.Signal
@@ -67,10 +67,10 @@ type place struct {
 type Enabled struct{ *Device }
 
 var (
-	_ hal.Guarded  = (*Device)(nil)
-	_ hal.Counting = (*Device)(nil)
-	_ hal.Bounded  = (*Device)(nil)
-	_ hal.Backstop = (*Enabled)(nil)
+	_ hal.DeadmanTimer = (*Device)(nil)
+	_ hal.FaultCounter = (*Device)(nil)
+	_ hal.Bounder      = (*Device)(nil)
+	_ hal.Backstop     = (*Enabled)(nil)
 )
 
 // New turns all outputs off and configures the chip, which takes a millisecond.
@@ -272,7 +272,7 @@ func (d *Device) Halt(failsafe []float64) error {
 	return cmp.Or(enableErr, err, offErr)
 }
 
-// Bounds implements [hal.Bounded]: see [Config.Bounds].
+// Bounds implements [hal.Bounder]: see [Config.Bounds].
 func (d *Device) Bounds() hal.Bounds { return Config{}.Bounds(d.conn.Timeout()) }
 
 // Deadman is 0: the chip has no watchdog.

@@ -241,7 +241,7 @@ func TestBackstop_NeedsOE(t *testing.T) {
 		t.Error("a backstop without OE")
 	}
 	for _, d := range []hal.Device{b.pwm, without} {
-		if d.(hal.Guarded).Deadman() != 0 {
+		if d.(hal.DeadmanTimer).Deadman() != 0 {
 			t.Error("the chip has no deadman")
 		}
 	}
@@ -254,7 +254,7 @@ func TestWrite_DetectsPowerLoss(t *testing.T) {
 	b.chip.PowerCycle()
 	errtest.Is(t, b.pwm.Write([]float64{1500, 1500}), hal.ErrDevice)
 	errtest.Is(t, b.pwm.Arm(), hal.ErrDevice, "arm")
-	if f := b.pwm.(hal.Counting).Faults(); f.Device != 2 {
+	if f := b.pwm.(hal.FaultCounter).Faults(); f.Device != 2 {
 		t.Errorf("counted %+v", f)
 	}
 }

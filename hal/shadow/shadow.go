@@ -25,7 +25,7 @@ var (
 	_ hal.Robot      = (*Robot)(nil)
 	_ hal.Rewarder   = (*Robot)(nil)
 	_ hal.Backstop   = (*Robot)(nil)
-	_ hal.Bounded    = (*Robot)(nil)
+	_ hal.Bounder    = (*Robot)(nil)
 	_ hal.Meter      = (*Robot)(nil)
 	_ hal.StopInput  = (*Robot)(nil)
 	_ hal.ArmInput   = (*Robot)(nil)
@@ -119,7 +119,7 @@ func (r *Robot) Presses(dst []hal.Press) int {
 	return r.labels.Presses(dst)
 }
 
-// Bounds implements hal.Bounded by the wrapped robot. Act and Arm take no time.
+// Bounds implements hal.Bounder by the wrapped robot. Act and Arm take no time.
 func (r *Robot) Bounds() hal.Bounds {
 	b := hal.BoundsOf(r.body)
 	b.Act, b.Arm = 0, 0

@@ -70,8 +70,8 @@ func (b *body) Bounds() hal.Bounds { return hal.Bounds{Sense: 1, Act: 2, Arm: 3,
 
 func TestShadow_PassesOnEveryOptionalInterface(t *testing.T) {
 	without := []string{
-		"Counting", "FailsafeHolder", "Relaxer", // of devices
-		"Disarmer", "Guarded", "Limper", // it commands no actuators
+		"FaultCounter", "FailsafeHolder", "Relaxer", // of devices
+		"Disarmer", "DeadmanTimer", "Limper", // it commands no actuators
 		"Resetter", "SlowResetter", // it would move a simulator
 	}
 	slices.Sort(without)

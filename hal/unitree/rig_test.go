@@ -71,8 +71,8 @@ func TestMain(m *testing.M) {
 // emulated reports whether the writers run under an emulator, which is slow.
 func emulated() bool { return os.Getenv("OPTIBFM_TEST_EMULATED") != "" }
 
-// opening is how long a robot may take to open.
-func opening() time.Duration {
+// openTimeout is how long a robot may take to open.
+func openTimeout() time.Duration {
 	if emulated() {
 		return 3 * time.Minute
 	}
@@ -141,7 +141,7 @@ func newRig(t *testing.T, c unitree.Config) *rig {
 
 func open(t *testing.T, c unitree.Config) *unitree.Robot {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), opening())
+	ctx, cancel := context.WithTimeout(t.Context(), openTimeout())
 	defer cancel()
 	r, err := unitree.Open(ctx, c, period)
 	fatal.If(t, err)
@@ -269,7 +269,7 @@ func control(text string) error {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), opening())
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout())
 	defer cancel()
 	r, err := unitree.Open(ctx, c, period)
 	if err != nil {

@@ -55,15 +55,15 @@ type Robot struct {
 }
 
 var (
-	_ hal.Robot      = (*Robot)(nil)
-	_ hal.StopInput  = (*Robot)(nil)
-	_ hal.Guarded    = (*Robot)(nil)
-	_ hal.Bounded    = (*Robot)(nil)
-	_ hal.Backstop   = (*Robot)(nil)
-	_ hal.ArmInput   = (*Robot)(nil)
-	_ hal.Warner     = (*Robot)(nil)
-	_ hal.LabelInput = (*Robot)(nil)
-	_ io.Closer      = (*Robot)(nil)
+	_ hal.Robot        = (*Robot)(nil)
+	_ hal.StopInput    = (*Robot)(nil)
+	_ hal.DeadmanTimer = (*Robot)(nil)
+	_ hal.Bounder      = (*Robot)(nil)
+	_ hal.Backstop     = (*Robot)(nil)
+	_ hal.ArmInput     = (*Robot)(nil)
+	_ hal.Warner       = (*Robot)(nil)
+	_ hal.LabelInput   = (*Robot)(nil)
+	_ io.Closer        = (*Robot)(nil)
 )
 
 // The errors of Act and Arm besides those of the writers.

@@ -148,7 +148,10 @@ func LongTimeouts(age time.Duration) []string {
 	ms := func(key string, d time.Duration) string {
 		return fmt.Sprintf("robot.composite.devices%s=%d", key, d.Milliseconds())
 	}
-	set := []string{"loop.watchdog_ms=20000", ms("[0].stale_ms", age), ms("[1].mcu.stale_ms", age)}
+	set := []string{
+		"loop.watchdog_ms=20000", fmt.Sprintf("safety.max_sample_age_ms=%d", age.Milliseconds()),
+		ms("[0].stale_ms", age), ms("[1].mcu.stale_ms", age),
+	}
 	for i, driver := range []string{"mcu", "dynamixel", "mit"} {
 		device := fmt.Sprintf("[%d].", i+1)
 		set = append(set, ms(device+"stale_ms", age),

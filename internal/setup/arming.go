@@ -93,7 +93,7 @@ func withoutDeadman(robot hal.Robot, file configs.File) string {
 	if p, ok := file.Robot.Chosen().(registry.Parted); ok {
 		return strings.Join(p.Unguarded(file.Loop.Period()), ", ")
 	}
-	if _, ok := robot.(hal.Guarded); ok {
+	if _, ok := robot.(hal.DeadmanTimer); ok {
 		return ""
 	}
 	return "this robot's driver"

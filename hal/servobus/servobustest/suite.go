@@ -149,7 +149,7 @@ func write(t *testing.T, d hal.Device, goals ...float64) {
 	fatal.If(t, errtest.Of(d.Read(make([]float64, samples))))
 }
 
-func faults(d hal.Device) hal.Faults { return d.(hal.Counting).Faults() }
+func faults(d hal.Device) hal.Faults { return d.(hal.FaultCounter).Faults() }
 
 func armFails(t *testing.T, start func(*testing.T) Rig) {
 	for name, fail := range map[string]func(Rig){
@@ -174,7 +174,7 @@ func armFails(t *testing.T, start func(*testing.T) Rig) {
 					t.Errorf("servo %d has torque", id)
 				}
 			}
-			if g, ok := d.(hal.Guarded); ok && g.Deadman() != 0 {
+			if g, ok := d.(hal.DeadmanTimer); ok && g.Deadman() != 0 {
 				t.Errorf("deadman %v", g.Deadman())
 			}
 		})

@@ -26,8 +26,8 @@ type Participant struct {
 	domain int32
 	entity int32
 
-	opening sync.Mutex // of endpoints: it guards topics and the library's texts
-	topics  map[string]int32
+	openMutex sync.Mutex // of endpoints: it guards topics and the library's texts
+	topics    map[string]int32
 }
 
 // Join opens a participant in a domain, on one interface. A process has at most one for each
@@ -143,8 +143,8 @@ const (
 func (p *Participant) endpoint(
 	create uintptr, topic string, d idl.Descriptor, reliability, depth uintptr,
 ) (int32, error) {
-	p.opening.Lock()
-	defer p.opening.Unlock()
+	p.openMutex.Lock()
+	defer p.openMutex.Unlock()
 	t, err := p.topic(topic, d)
 	if err != nil {
 		return 0, err

@@ -32,7 +32,7 @@ func readAcross(t *testing.T, r rig, d hal.Device) (change [3]float64, err error
 	return change, err
 }
 
-func TestDevice_PositionContinuesAcrossTheSeam(t *testing.T) {
+func TestDevice_PositionContinuesAcrossTheWrapAround(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)
 	change, err := readAcross(t, r, d)
@@ -43,7 +43,7 @@ func TestDevice_PositionContinuesAcrossTheSeam(t *testing.T) {
 		}
 	}
 	if err := d.Arm(); err == nil || r.Torque(1) {
-		t.Errorf("a limp joint beyond the seam: %v", err)
+		t.Errorf("a limp joint beyond the wrap-around: %v", err)
 	}
 	for id := byte(1); id <= 2; id++ { // moved back by hand
 		r.Set(id, feetechtest.Place, 2, 4090)
@@ -54,7 +54,7 @@ func TestDevice_PositionContinuesAcrossTheSeam(t *testing.T) {
 	}
 }
 
-func TestDevice_StopsAJointThatCrossesTheSeam(t *testing.T) {
+func TestDevice_StopsAJointThatCrossesTheWrapAround(t *testing.T) {
 	r := newRig(t)
 	d := r.open(t)
 	for id := byte(1); id <= 3; id++ {
