@@ -34,7 +34,7 @@ type position struct{ key, value place }
 
 // Decode reads a YAML text into v, a pointer to a struct of structs, slices,
 // strings, booleans and numbers with yaml tags. It is as strict as [Load] and
-// reports all mistakes together, each as an [*Error]. Keys that the text leaves
+// reports up to 12 mistakes together, each as an [*Error]. Keys that the text leaves
 // out keep their values in v. The keys of an embedded struct are those of the
 // struct around it. Messages contain name.
 func Decode(name string, text []byte, v any) (*Document, error) {

@@ -12,7 +12,7 @@
 //
 // The loader refuses unknown and repeated keys, values of the wrong type or out
 // of range, and sections that contradict each other. It converts nothing. It
-// reports all mistakes of a file together. Each is an [Error] with its place
+// reports up to 12 mistakes of a file together. Each is an [Error] with its place
 // and a fix:
 //
 //	rover.yaml:18:3: unknown key controller.kapa; did you mean kappa?

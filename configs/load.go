@@ -28,16 +28,16 @@ var embedded embed.FS
 // ready-made configuration nor a file.
 var ErrUnknownName = errors.New("no such configuration")
 
-// ready is a ready-made configuration of a program.
-type ready struct{ name, text string }
+// readyMade is a ready-made configuration of a program.
+type readyMade struct{ name, text string }
 
-var registered []ready
+var registered []readyMade
 
 // Register adds a ready-made configuration. The first one is the default of the program.
-func Register(name, text string) { registered = append(registered, ready{name, text}) }
+func Register(name, text string) { registered = append(registered, readyMade{name, text}) }
 
-// DefaultName is the ready-made configuration of a run without any: the first registered one, else
-// rover.
+// DefaultName returns the name of the configuration for a run that names none: the first registered
+// one, else rover.
 func DefaultName() string {
 	if len(registered) > 0 {
 		return registered[0].name
@@ -57,7 +57,7 @@ func Names() (names []string) {
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".yaml")
 		text, _ := embedded.ReadFile(e.Name())
-		driver := "rover" // without the key
+		driver := "rover" // if the file does not set robot.driver
 		if line := driverLine.FindSubmatch(text); line != nil {
 			driver = string(line[1])
 		}
@@ -86,9 +86,9 @@ func Text(name string) ([]byte, error) {
 	return text, nil
 }
 
-// Load reads the ready-made configuration of a name, or the file at a path. It
-// applies the changes, each as key.path=value, and checks the result. It
-// reports all mistakes together, each as an [*Error].
+// Load reads the ready-made configuration with a name, or the file at a path. It applies the
+// changes, each as key.path=value, and checks the result. It reports up to 12 mistakes together,
+// each as an [*Error].
 func Load(nameOrPath string, set ...string) (File, error) {
 	if text, err := Text(nameOrPath); err == nil {
 		return Parse(nameOrPath+".yaml", text, set...)
@@ -127,7 +127,7 @@ func Parse(name string, text []byte, set ...string) (File, error) {
 	return cfg, nil
 }
 
-// parse reads a configuration. The keys that it does not set have the values of cfg.
+// parse reads a configuration. Keys that neither text nor set has keep their values in cfg.
 func parse(name string, text []byte, set []string, cfg File) (File, []*Error) {
 	doc, errs := decodeText(name, text, reflect.ValueOf(&cfg).Elem())
 	unread := slices.ContainsFunc(errs, func(e *Error) bool { return e.Path == "" })
@@ -165,7 +165,7 @@ func override(cfg *File, places map[string]position, assignment string) []*Error
 	at := place{src: d.src, line: 1, column: width + 2, width: max(1, utf8.RuneCountInString(value))}
 	places[path] = position{key: key, value: at}
 	if field.Kind() == reflect.String {
-		field.SetString(value) // the quotes of the shell are enough
+		field.SetString(value) // a string needs no YAML quotes here
 		return nil
 	}
 	root := d.parse(value)
@@ -201,8 +201,8 @@ func (f File) YAML() ([]byte, error) {
 	return text, nil
 }
 
-// tree returns a configuration for the YAML writer: structs with sections of drivers as ordered
-// maps.
+// tree converts a configuration for the YAML writer. Structs with sections of drivers become
+// ordered maps.
 func tree(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -233,13 +233,14 @@ func tree(v reflect.Value) any {
 	return v.Interface()
 }
 
-// Redacted returns a copy without the secrets of addresses, for people and for the log.
+// Redacted returns a copy to show or to log. It hides the secrets in addresses.
 func (f File) Redacted() File {
 	redactStrings(reflect.ValueOf(&f).Elem())
 	return f
 }
 
-// redactStrings hides secrets in all strings of v. It copies slices and maps.
+// redactStrings hides secrets in all strings of v outside of maps, which hold only numbers. It
+// copies slices, so that the original keeps its strings.
 func redactStrings(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:

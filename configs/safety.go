@@ -14,7 +14,7 @@ import (
 // The values of safety.arm.
 const (
 	ArmAutomatic = "automatic" // once, at the first plan without a fault
-	ArmOperator  = "operator"  // when a person runs `optibfm arm`
+	ArmOperator  = "operator"  // by a person: `optibfm arm` or the robot's remote control
 )
 
 // The values of safety.after_stop.
@@ -25,13 +25,12 @@ const (
 
 // Safety sets who arms the robot, what stops it and what follows a stop.
 type Safety struct {
-	// Arm is automatic (once, at the first plan without a fault; after a refusal or a stop a person
-	// arms) or operator (when a person runs `optibfm arm`). With loop.posture strict, only
-	// simulators can have automatic.
+	// Arm is automatic (once, at the first plan without a fault; after a refusal, a disarm or a stop
+	// a person arms) or operator (a person arms with `optibfm arm` or the robot's remote control).
+	// With loop.posture strict, automatic needs a simulator or a shadow run.
 	Arm string `yaml:"arm" rule:"automatic|operator"`
-	// AfterStop is what follows a stop: end (the run ends) or hold (the loop
-	// continues with the robot halted: it senses, learns and records until it
-	// is reset and armed).
+	// AfterStop is the reaction to a stop. end: the run ends. hold: the loop continues with the
+	// robot halted; it senses, learns and records. Then a person may reset and arm the robot.
 	AfterStop string `yaml:"after_stop" rule:"end|hold"`
 	// Socket is the Unix socket for `optibfm arm`, disarm, stop, reset and
 	// status. Empty: none.
@@ -56,30 +55,32 @@ type Safety struct {
 	// {channel: pitch, min: -0.5, max: 0.5}. A value outside stops the robot
 	// at once.
 	Limits []controller.StopLimit `yaml:"limits"`
-	// Start is the motion from where the robot is to a start pose, after it is armed. Without a
-	// pose it follows the policy at once, from where it is.
+	// Start is the motion from the measured position to a start pose after arming. Without a pose,
+	// the robot follows the policy at once.
 	Start controller.Motion `yaml:"start"`
-	// Rest is the motion to a rest pose when an operator disarms the robot; then it goes limp.
-	// Without a pose it stays where it is. A stop never moves there.
+	// Rest is the motion to a rest pose when an operator disarms the robot. Then the robot goes limp
+	// or, if it cannot, takes its disarmed output. Without a pose it takes its disarmed output at
+	// once. A stop does not move the robot to the rest pose.
 	Rest controller.Motion `yaml:"rest"`
 }
 
 // Attended reports whether a person arms the robot, at the start or after a stop.
 func (s Safety) Attended() bool { return s.Arm == ArmOperator || s.AfterStop == AfterStopHold }
 
-// Rules returns the safety rules of the controller. harmless: the robot moves
-// nothing, as a simulator, and needs no deadman.
-func (f File) Rules(harmless bool) controller.Safety {
+// Rules returns the safety rules of the controller. simulatedOrShadow: the run moves no actuators,
+// so the robot needs no deadman.
+func (f File) Rules(simulatedOrShadow bool) controller.Safety {
 	s := f.Safety
 	rules := controller.Safety{
 		Limits: s.Limits, FrozenTicks: s.FrozenTicks, FrozenChannels: s.FrozenChannels,
 		MaxSampleAge:   milliseconds(s.MaxSampleAgeMS),
-		RequireDeadman: f.Loop.Posture == rtloop.Strict && !harmless && s.ExternalDeadman == "",
-		Start:          s.Start, Rest: s.Rest, Simulated: harmless,
+		RequireDeadman: f.Loop.Posture == rtloop.Strict && !simulatedOrShadow && s.ExternalDeadman == "",
+		Start:          s.Start, Rest: s.Rest, Simulated: simulatedOrShadow,
 	}
 	rules.MaxPositionAge = positionPeriods * f.Loop.Period()
 	if rules.MaxSampleAge > 0 {
-		rules.MaxPositionAge = rules.MaxSampleAge + f.Loop.Period() // an operator arms before the tick's sample
+		// Arm runs before the tick takes its sample: the newest one may be a period older.
+		rules.MaxPositionAge = rules.MaxSampleAge + f.Loop.Period()
 	}
 	if f.SimulatedTime() { // the time of a sample counts from the start of the simulation
 		rules.MaxSampleAge, rules.MaxPositionAge = 0, 0
@@ -87,8 +88,8 @@ func (f File) Rules(harmless bool) controller.Safety {
 	return rules
 }
 
-// positionPeriods is the largest age in periods of a position at which motion begins, without
-// safety.max_sample_age_ms.
+// positionPeriods is the largest age of a measured position at which Arm begins a motion, in
+// periods. It applies if safety.max_sample_age_ms is 0.
 const positionPeriods = 5
 
 // SimulatedTime reports whether the time of a sample is not CLOCK_MONOTONIC.
@@ -98,7 +99,7 @@ func (f File) SimulatedTime() bool {
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// robotKeys are the keys that decide whether the robot and its time are simulated.
+// robotKeys returns the keys that decide whether the robot and its time are simulated.
 func robotKeys(f File) []string {
 	if f.Robot.HasKey("mode") {
 		return []string{"robot.driver", "robot." + f.Robot.Driver + ".mode"}
@@ -106,7 +107,7 @@ func robotKeys(f File) []string {
 	return []string{"robot.driver"}
 }
 
-// robotMode describes the robot by these keys.
+// robotMode returns the driver or its mode as "key: value", for an error.
 func robotMode(f File) string {
 	if !f.Robot.HasKey("mode") {
 		return "robot.driver: " + f.Robot.Driver
@@ -130,7 +131,7 @@ func (c *checker) checkSafety(f File) {
 		c.add("safety.socket", " is empty, but safety.after_stop is hold; give the path for `optibfm reset`")
 	}
 	if len(s.FrozenChannels) > 0 && s.FrozenTicks == 0 {
-		c.add("safety.frozen_channels", " is given, but safety.frozen_ticks is 0; set frozen_ticks")
+		c.add("safety.frozen_channels", " is given, but safety.frozen_ticks is 0; set safety.frozen_ticks")
 	}
 	for _, l := range s.Limits {
 		if l.Channel == "" || l.Min >= l.Max {
@@ -144,7 +145,8 @@ func (c *checker) checkSafety(f File) {
 func (c *checker) checkSafetyConflicts(f File) {
 	c.addConflict(f.Safety.MaxSampleAgeMS > 0 && registry.HasOwnTime(f.Robot.Chosen()),
 		append([]string{"safety.max_sample_age_ms"}, robotKeys(f)...),
-		" is given, but the robot's time is simulated (%s); set it to 0, or the mode to free", robotMode(f))
+		" is given, but the robot's time is simulated (%s); set it to 0, or robot.%s.mode to free", robotMode(f),
+		f.Robot.Driver)
 	c.addConflict(f.Run.Lockstep && f.Safety.Arm == ArmOperator, []string{"safety.arm", "run.lockstep"},
 		" is operator, but run.lockstep does not wait for a person; use automatic")
 	c.addConflict(f.Run.Lockstep && f.Safety.AfterStop == AfterStopHold, []string{"safety.after_stop", "run.lockstep"},

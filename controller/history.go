@@ -63,14 +63,14 @@ func (h *history) search(beyond func(m *moment) bool) uint64 {
 	return lo
 }
 
-// span returns the sequence numbers [lo, hi) of the ticks from to to, inclusive.
+// span returns the sequence numbers [lo, hi) of the ticks [from, to].
 func (h *history) span(from, to uint64) (lo, hi uint64) {
 	lo = h.search(func(m *moment) bool { return m.tick >= from })
 	hi = h.search(func(m *moment) bool { return m.tick > to })
 	return lo, hi
 }
 
-// has reports whether one of the ticks from to to is in the ring.
+// has reports whether one of the ticks [from, to] is in the ring.
 func (h *history) has(from, to uint64) bool {
 	lo, hi := h.span(from, to)
 	return lo < hi
@@ -99,7 +99,7 @@ func (h *history) window(since, until, maxGap int64, limit uint64) (from, to uin
 	return before.tick, before.tick, true
 }
 
-// mean writes to dst the mean φ̄ of the ticks from to to that are in the ring,
+// mean writes to dst the mean φ̄ of the ticks [from, to] that are in the ring,
 // with triangular weights, largest in the middle. It returns their number.
 func (h *history) mean(dst []float64, from, to uint64) (held int) {
 	clear(dst)
@@ -124,7 +124,7 @@ func (h *history) mean(dst []float64, from, to uint64) (held int) {
 }
 
 // middle returns the moment that determines the age of a label about the ticks
-// from to to: the middle one, else the nearest before it in the ring, else the
+// [from, to]: the middle one, else the nearest before it in the ring, else the
 // nearest after it. ok is false if the ring has none.
 func (h *history) middle(from, to uint64) (m moment, ok bool) {
 	lo, hi := h.span(from, to)

@@ -27,9 +27,9 @@ const (
 	maxAdvance = 1 << 24
 )
 
-// ErrUnknownFeatures is returned by Reapply if the features that a label was
-// credited to are not in the history.
-var ErrUnknownFeatures = errors.New("controller: the features of the label are not in the history")
+// ErrUnknownFeatures is wrapped by the errors of Reapply and Resettle if the learner does not have
+// the data of the logged label: features, an earlier label or a former task.
+var ErrUnknownFeatures = errors.New("controller: the learner does not have the data of the logged label")
 
 // Learner holds the belief, the features of the last ticks and the applied
 // labels. Replay runs it again, so it is a function of its inputs alone. After
@@ -42,8 +42,8 @@ type Learner struct {
 	noise       noiseModel
 	predicts    bool // count predicted labels
 	predictions predictions
-	apart       uint64    // least number of ticks between the moments of two labels that count as predicted or not
-	counted     uint64    // tick of the newest one
+	minSpacing  uint64    // least ticks between two labels that count in predictions
+	counted     uint64    // tick of the newest counted label
 	evidence    *evidence // nil: none
 	former      formerTask
 	unsettled   int // ticks until Settle has checked all labels
@@ -52,7 +52,7 @@ type Learner struct {
 	labelWeight float64 // 1/σ², the weight of a label of confidence 1
 	rho         float64
 	windows     windows   // for labels without a tick
-	clip        uint64    // answers are about so many ticks before and after the request
+	clip        uint64    // answers are about this number of ticks around the request; 0: see windows
 	reaction    *reaction // nil: the moment of a press is not estimated
 	compared    uint64    // ticks between the moments of a comparison; 0: no comparisons
 	maxGap      int64     // largest gap between an empty window and the state used for it, ns
@@ -105,15 +105,15 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	moments, err := newReaction(cfg, d)
+	pressMoments, err := newReaction(cfg, d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	held, err := historyLen(cfg, belief.Dim(), period)
+	historyTicks, err := historyLen(cfg, belief.Dim(), period)
 	if err != nil {
 		return nil, err
 	}
-	weighed, err := newEvidence(cfg, d)
+	labelEvidence, err := newEvidence(cfg, d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -128,15 +128,15 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		lambda:      cfg.Lambda,
 		noise:       newNoiseModel(cfg),
 		predicts:    cfg.Gate.Predicts(),
-		apart:       apart(cfg.Gate, period),
-		evidence:    weighed,
+		minSpacing:  minSpacing(cfg.Gate, period),
+		evidence:    labelEvidence,
 		former:      former,
 		unsettled:   SettlingTicks,
-		history:     newHistory(held, belief.Dim()),
+		history:     newHistory(historyTicks, belief.Dim()),
 		labelWeight: cfg.labelWeight(),
 		rho:         cfg.Rho,
 		windows:     newWindows(cfg.Credit),
-		reaction:    moments,
+		reaction:    pressMoments,
 		compared:    ticks(cfg.Credit.CompareS, period, 0),
 		maxGap:      max(int64(time.Second), 2*int64(period)),
 		phi:         make([]float64, belief.Dim()),
@@ -176,8 +176,8 @@ func historyLen(cfg Config, d int, period time.Duration) (int, error) {
 		return 0, fmt.Errorf("%w: %w", ErrConfig, &FieldError{
 			Key:   "gate.timeout_s",
 			Found: fmt.Sprintf("a history of %g s (%d periods of %v)", longest, n, period),
-			Fix: fmt.Sprintf("shorten timeout_s, or credit.delay_s, width_s and compare_s, to at most %d periods",
-				maxHistory/(8*d)),
+			Fix: fmt.Sprintf("shorten gate.timeout_s, credit.delay_s, credit.width_s, credit.compare_s or the keys of "+
+				"credit.held, to at most %d periods", maxHistory/(8*d)),
 		})
 	}
 	return int(n), nil
@@ -227,8 +227,8 @@ func (l *Learner) Gain(phi []float64, obs []float32) float64 {
 // Noise returns the estimate of the noise and the number of labels. Restore sets it.
 func (l *Learner) Noise() NoiseState { return l.noise.state }
 
-// Restore sets the belief to a posterior.Belief.State of the same λ and ρ, and what is known about
-// the noise. An impossible one is an error and changes nothing. O(d²).
+// Restore sets the belief from a posterior.Belief.State of the same λ and ρ, and the estimate of
+// the noise. After an error both are unchanged. O(d²).
 func (l *Learner) Restore(state []float64, noise NoiseState) error {
 	if !noise.possible() {
 		return fmt.Errorf("controller: impossible noise (%+v)", noise)
@@ -294,8 +294,8 @@ func (l *Learner) features(dst, phi []float64, obs []float32) {
 
 // Apply credits a label to its moment and updates the belief. asked is the tick
 // of the request that the label answers; it is ignored if label.Request is 0. A
-// refused label does not change the belief. A label with a known ID is refused,
-// with any first outcome.
+// refused label does not change the belief. Apply refuses a label with a known ID, whatever the
+// outcome of the first one.
 func (l *Learner) Apply(label rewardsrc.Label, asked uint64) AppliedLabel {
 	a := newAppliedLabel(label)
 	if l.ledger.repeated(label.ID) {
@@ -327,7 +327,7 @@ func newAppliedLabel(label rewardsrc.Label) AppliedLabel {
 	}
 }
 
-// ApplyTo is Apply for a label with a value about the ticks from to to.
+// ApplyTo is Apply for a label with a value about the ticks [from, to].
 func (l *Learner) ApplyTo(label rewardsrc.Label, from, to uint64) AppliedLabel {
 	a := newAppliedLabel(label)
 	if l.ledger.repeated(label.ID) {
@@ -371,8 +371,8 @@ func (l *Learner) applyValueTo(a *AppliedLabel, label rewardsrc.Label, from, to 
 	a.Outcome = l.update(a)
 }
 
-// credited writes to l.phi the features of a label of a kind about the ticks from to to. It returns
-// false if the history does not have them.
+// credited writes the features of a label about the ticks [from, to] to l.phi. It returns false if
+// the history does not have them.
 func (l *Learner) credited(kind rewardsrc.Kind, from, to uint64) bool {
 	if l.history.mean(l.phi, from, to) == 0 {
 		return false
@@ -401,8 +401,8 @@ func (l *Learner) FirstTick(a *AppliedLabel) uint64 {
 	return a.From
 }
 
-// Weights relative to that of a value. A comparison has the noise of two labels. A goal has half of
-// one's.
+// Weights relative to that of a value. A comparison has twice the variance of a value's noise, a
+// goal a quarter.
 const (
 	comparisonWeight = 0.5
 	goalWeight       = 4
@@ -418,16 +418,16 @@ func kindWeight(kind rewardsrc.Kind) float64 {
 	return 1
 }
 
-// setWeight sets About and Weight of a label about ticks in the history,
-// with φ̄ in l.phi.
+// setWeight sets About and Weight of a label. The history must hold ticks from a.From to a.To.
 func (l *Learner) setWeight(a *AppliedLabel) {
 	m, _ := l.history.middle(a.From, a.To)
 	a.About = m.tick
 	a.Weight = float64(l.weight(a.Confidence, l.clock-m.clock) * kindWeight(a.Kind))
 }
 
-// apart returns Learner.apart. Labels of successive ticks are predicted or not for the same reason.
-func apart(g GateConfig, period time.Duration) uint64 {
+// minSpacing returns the least number of ticks between two labels that Relearn counts. Predictions
+// of labels in successive ticks are not independent.
+func minSpacing(g GateConfig, period time.Duration) uint64 {
 	if !g.Relearn {
 		return 0
 	}
@@ -443,7 +443,7 @@ func (l *Learner) update(a *AppliedLabel) Outcome {
 	if l.noise.Estimate || l.predicts {
 		surprise = l.belief.Surprise(l.phi, a.Value, a.Weight)
 	}
-	counts := l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.apart)
+	counts := l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.minSpacing)
 	l.evidence.add(l, a, counts)
 	if err := l.belief.Update(l.phi, a.Value, a.Weight); err != nil {
 		l.evidence.drop()
@@ -470,7 +470,7 @@ func (l *Learner) creditedTicks(label rewardsrc.Label, asked uint64) (from, to u
 	case label.Tick != rewardsrc.NoTick:
 		return label.Tick, label.Tick, true
 	}
-	if label.At < 0 { // invalid; the sums below cannot overflow
+	if label.At < 0 { // invalid; a negative time could overflow below
 		return 0, 0, false
 	}
 	since, until := l.windows.interval(label)
@@ -495,7 +495,8 @@ func (l *Learner) answeredTicks(label rewardsrc.Label, asked uint64) (from, to u
 // one moment of a gait is not like the next.
 const Clip = 500 * time.Millisecond
 
-// shown returns the ticks of the clip around a request. The robot may have stood still after it.
+// shown returns the ticks of the clip around a request. The history has no ticks in which the robot
+// was held or moved to a pose.
 func (l *Learner) shown(asked uint64) (from, to uint64) {
 	lo, hi := l.history.span(asked-min(asked, l.clip), asked+l.clip)
 	if lo >= hi {
@@ -538,13 +539,13 @@ func (l *Learner) downdate(a *AppliedLabel, e *entry) Outcome {
 	l.forgetFormer(e)
 	l.evidence.drop()
 	e.active = false
-	l.noise.state.Labels -= min(l.noise.state.Labels, 1) // a belief of an earlier program has no count
+	l.noise.state.Labels -= min(l.noise.state.Labels, 1) // an earlier version saved no count
 	l.unsettled = SettlingTicks
 	return Applied
 }
 
-// weight returns the weight of a label with this confidence and age, before its
-// share.
+// weight returns the weight of a label with this confidence and age, without the factor of its
+// kind.
 func (l *Learner) weight(confidence float64, age uint64) float64 {
 	return float64(float64(confidence*l.labelWeight) * l.decay(age))
 }
@@ -563,10 +564,8 @@ func decay(rho float64, age uint64) float64 {
 	return result
 }
 
-// Reapply repeats a logged update with the logged ticks, value and weight. It
-// returns the result of this learner for comparison. With ErrUnknownFeatures,
-// the features of those ticks are not in the history and the belief is
-// unchanged.
+// Reapply repeats a logged update with the logged ticks, value and weight. It returns the result of
+// this learner for comparison. An error wraps ErrUnknownFeatures, and the belief is unchanged.
 func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 	own := logged
 	if logged.Outcome != Applied {
@@ -604,10 +603,9 @@ func (l *Learner) Reapply(logged AppliedLabel) (AppliedLabel, error) {
 	return own, nil
 }
 
-// WarmStart updates the belief with n labelled features, phi [n, d] and
-// reward [n], each with confidence 1 and age 0, as rewards without residuals. Call it
-// before the first tick.
-// After an error the belief is unchanged.
+// WarmStart updates the belief with n labelled features, phi [n, d] and reward [n], each with
+// confidence 1 and age 0, as rewards without residuals. Call it before the first tick. After an
+// error the belief is unchanged.
 func (l *Learner) WarmStart(phi, reward []float64) error {
 	if len(reward) == 0 || len(phi)%len(reward) != 0 || len(phi)/len(reward) != l.belief.TaskDim() {
 		return fmt.Errorf("controller: warm start: %d features for %d labels of a task of dimension %d; give [n, d]",

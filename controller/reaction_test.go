@@ -44,7 +44,7 @@ func (o *operated) move(n uint64) {
 	}
 }
 
-// press applies a label about the mean of the ticks from to to. asked is NoTick for an unasked
+// press applies a label about the mean of the ticks [from, to]. asked is NoTick for an unasked
 // press.
 func (o *operated) press(asked, from, to uint64) AppliedLabel {
 	phi := make([]float64, rigLatent)

@@ -113,7 +113,7 @@ func (n *naive) before(ticks []naiveTick) []float64 {
 	return mean(n.held(), ticks[0].tick-lag, ticks[len(ticks)-1].tick-lag)
 }
 
-// mean returns the triangular mean of the features of the ticks from to to, nil for none.
+// mean returns the triangular mean of the features of the ticks [from, to], nil for none.
 func mean(ticks []naiveTick, from, to uint64) (sum []float64) {
 	total := 0.0
 	for _, s := range ticks {

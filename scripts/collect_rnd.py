@@ -172,7 +172,7 @@ class Collector:
         for k in range(self.round):
             recorded = rounds.read(self.args.out, k)
             if recorded["obs"].shape != self.obs.shape[1:]:
-                raise SystemExit(f"{self.args.out}: has rounds of {recorded['obs'].shape}: give the same --copies and --episode-steps")
+                raise SystemExit(f"{self.args.out}: has rounds of {recorded['obs'].shape}; give the same --copies and --episode-steps")
             self.obs[k], self.action[k] = recorded["obs"], recorded["action"]
         for name, module in self.modules().items():
             module.load_state_dict(content[name])

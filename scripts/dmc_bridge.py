@@ -10,7 +10,7 @@ The observation is dm_control's, flattened in its order. Actions are in [-1, 1]
 and scaled to the actuators' range, which differs from that in the quadruped
 only. Episodes have 1,000 steps (those with a target that drifts 30,000), which the client
 counts: nothing ends them here. Free mode has no resets: every 20 s a quadruped is dropped with a
-random orientation, and a cheetah on its back is put on its feet.
+random orientation, and a cheetah on its nose or back is put on its feet.
 A seed gives the same episode every time, and the same as dm_control's own
 `random` of that number.
 
@@ -318,7 +318,8 @@ CAMERAS = {"cheetah": "side", "walker": "side",
 # Of qpos, what is a position on the floor. Its tiles repeat every 2 m, and it ends 2 m behind the
 # start of an episode.
 PLACES = {"cheetah": [0], "walker": [1], "quadruped": [0, 1]}
-_LYING_S = 3  # s on its back after which a cheetah is put on its feet in free mode, as it does not get up
+_FALLEN_S = 3  # s on its nose or back after which a cheetah is put on its feet in free mode: it seldom gets up
+_FALLEN_RAD = 0.7  # pitch of a fallen cheetah; it runs at about 0
 _DROP_S = 20  # s between drops of a quadruped in free mode: one that stands never learns to get up
 _CLEAR = 1.1  # m of height at which no pose of the quadruped touches the floor
 
@@ -367,7 +368,7 @@ class Simulator:
         # Below 2^32 this is what dm_control makes of the same number.
         self._env.task.random.seed(seed if seed < 1 << 32 else [seed & 0xFFFFFFFF, seed >> 32])
         self._env.reset()
-        self._lying = self._since_drop = 0  # steps
+        self._since_fall = self._since_drop = 0  # steps
         self._troubles = self._data.warning.number.tobytes()
         self.halt()  # no command of the episode before
 
@@ -392,10 +393,11 @@ class Simulator:
         self._check()
 
     def _help_up(self):
-        """Puts a cheetah on its feet that lies on its back, as the person who teaches it would."""
-        self._lying = self._lying + 1 if math.cos(self._data.qpos[2]) < 0 else 0
-        if self._lying * self._period > _LYING_S:
-            self._data.qpos[1:], self._data.qvel[:], self._lying = 0, 0, 0
+        """Puts a cheetah on its feet that is stuck on its nose or back, as the person who teaches it would."""
+        fallen = math.cos(self._data.qpos[2]) < math.cos(_FALLEN_RAD)
+        self._since_fall = self._since_fall + 1 if fallen else 0
+        if self._since_fall * self._period > _FALLEN_S:
+            self._data.qpos[1:], self._data.qvel[:], self._since_fall = 0, 0, 0
 
     def _drop(self):
         """Drops the quadruped with a random orientation every _DROP_S."""

@@ -77,7 +77,7 @@ class Replay:
         columns, place = state["columns"], state["next"]
         self.size = len(columns["obs"])
         if self.size > self.capacity:
-            raise SystemExit(f"--capacity {self.capacity}: the checkpoint has {self.size} transitions: give as many, or another --out")
+            raise SystemExit(f"--capacity {self.capacity}: the checkpoint has {self.size} transitions; give as many, or another --out")
         if place < self.size < self.capacity:  # the buffer was full and is larger now: the newest row becomes the last
             columns, place = {name: column.roll(-place, 0) for name, column in columns.items()}, self.size
         self.next = place % self.capacity
@@ -248,7 +248,7 @@ class Practice:
         if missing := [name for name in self.arrays() if name not in state]:
             raise SystemExit(f"the checkpoint's practice lacks {', '.join(missing)}: it is of an older version; start again with another --out")
         if len(state["physics"]) != len(sim.data):
-            raise SystemExit(f"--copies {len(sim.data)}: the checkpoint has {len(state['physics'])}: give as many, or another --out")
+            raise SystemExit(f"--copies {len(sim.data)}: the checkpoint has {len(state['physics'])}; give as many, or another --out")
         sim.rng.bit_generator.state, self.rows = state["rng"], state["rows"]
         sim.restore(state["physics"].cpu().numpy())
         sim.obs = state["obs"].cpu().numpy().copy()
@@ -500,7 +500,7 @@ def check_recording(path: Path, columns: dict[str, np.ndarray], domain, capacity
     """Ends the program if the recording is of another domain or too long."""
     recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
     if len(columns["obs"]) > capacity:
-        raise SystemExit(f"--capacity {capacity}: {path} has {len(columns['obs'])} transitions: give as many at least")
+        raise SystemExit(f"--capacity {capacity}: {path} has {len(columns['obs'])} transitions; give as many at least")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -137,17 +137,19 @@ class StepsTest(unittest.TestCase):
         robot.reset(1)
         self.assertEqual(robot._command.tolist(), begun)
 
-    def test_a_cheetah_on_its_back_is_put_on_its_feet_in_free_mode_only(self):
-        for free, feet in ((True, True), (False, False)):
+    def test_a_fallen_cheetah_is_put_on_its_feet_in_free_mode_only(self):
+        for free, height, pitch in ((True, -0.5, np.pi), (False, -0.5, np.pi), (True, -0.1, 1.1), (False, -0.1, 1.1)):
             robot = dmc_bridge.Simulator("cheetah", "walk")
             robot.free = free
-            robot._data.qpos[:3] = 7, -0.5, np.pi
+            robot._data.qpos[:3] = 7, height, pitch
             for step in range(310):
+                if step < 295:  # it would fall from its nose
+                    robot._data.qpos[1:3], robot._data.qvel[:] = (height, pitch), 0
                 robot.advance()
                 if step < 290:
-                    self.assertLess(np.cos(robot._data.qpos[2]), 0)
-            with self.subTest(free=free):
-                self.assertEqual(np.cos(robot._data.qpos[2]) > 0.9, feet)
+                    self.assertLess(np.cos(robot._data.qpos[2]), 0.75)
+            with self.subTest(free=free, pitch=pitch):
+                self.assertEqual(np.cos(robot._data.qpos[2]) > 0.9, free)
                 self.assertAlmostEqual(robot._data.qpos[0], 7, delta=1)
 
     def test_a_quadruped_falls_from_a_random_pose_every_20_s_in_free_mode_only(self):

@@ -550,7 +550,7 @@ class Trainer:
         try:
             self.model.load_state_dict(content["model"])
         except RuntimeError as err:
-            raise SystemExit(f"{self.checkpoint()}: holds another model: give the same sizes, or another --out\n{err}") from err
+            raise SystemExit(f"{self.checkpoint()}: holds another model; give the same sizes, or another --out\n{err}") from err
         self.step = content["step"]
         before = [(o, [(group["lr"], group["capturable"]) for group in o.param_groups]) for o in (self.fb_optimizer, self.actor_optimizer)]
         self.fb_optimizer.load_state_dict(content["fb_optimizer"])
@@ -706,7 +706,7 @@ class Feed:
         if args.transitions.is_dir():
             columns = self.rounds()
             if columns is None:
-                raise SystemExit(f"{args.transitions}: has no rounds: give the folder of collect_rnd.py")
+                raise SystemExit(f"{args.transitions}: has no rounds; give the folder of collect_rnd.py")
             recording.check(args.transitions, columns)
         else:
             columns = recording.read(args.transitions, ("obs", "action", "next_obs"))

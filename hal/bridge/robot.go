@@ -20,7 +20,7 @@ var ErrLost = errors.New("bridge: the robot is lost")
 // ErrStale is the error of Sense in free mode when the newest sample is older than
 // stale_ms.
 var ErrStale = errors.New("bridge: sense: no sample is young enough; " +
-	"see whether the server keeps up, or raise stale_ms")
+	"see whether the server keeps up, or raise robot.bridge.stale_ms")
 
 // maxUnanswered is the number of requests in a row that a server may leave
 // unanswered before the robot is lost.
@@ -329,7 +329,7 @@ func (r *Robot) exchange(frame []byte, timeout time.Duration) (header, []byte, e
 	}
 	h, payload, err := r.answer(deadline)
 	if request := kind(frame[4]); err == errDeadline && !r.mayMiss(request) {
-		err = r.lose(fmt.Errorf("bridge: %v: no answer within %v; check the server, or raise timeout_ms",
+		err = r.lose(fmt.Errorf("bridge: %v: no answer within %v; check the server, or raise robot.bridge.timeout_ms",
 			request, timeout))
 	}
 	return h, payload, err

@@ -15,7 +15,7 @@ import (
 
 // errDeadline is the error of a deadline that passed before the peer answered or read.
 var errDeadline = errors.New("bridge: the server did not answer or read in time; " +
-	"see whether it keeps up, or raise timeout_ms")
+	"see whether it keeps up, or raise robot.bridge.timeout_ms")
 
 // socket is a non-blocking descriptor with a receive buffer. The net package
 // would park the goroutine until another thread wakes it; the control thread must

@@ -160,7 +160,7 @@ func (e *Error) advice() string {
 	case e.Kind == hal.ErrTimeout:
 		return "check the pull-ups and the wiring, or cycle the power"
 	case e.Kind == hal.ErrDevice:
-		return "check its power, then start again"
+		return "check its power, then restart the run"
 	}
 	return "check the wiring, the address and the power (i2cdetect lists the devices)"
 }

@@ -2,9 +2,9 @@
 //
 // A [Robot] belongs to the control thread. It exchanges goals and reports with the writers through
 // shared memory ([Shared]). The writers (package writer, program optibfm-unitree) send rt/lowcmd
-// over Cyclone DDS 0.10, and damp the motors when the control process or the other writer ends or
-// hangs.
+// over Cyclone DDS 0.10. They damp the motors after a fault, and when the control process or the
+// other writer ends or hangs.
 //
-// [Config] is the section unitree of the configuration. docs/unitree.md describes the first start
-// and what is not verified on a robot.
+// [Config] is the section robot.unitree of the configuration. docs/unitree.md describes the first
+// start and lists the parts that are not verified on a robot.
 package unitree

@@ -52,7 +52,7 @@ func FindProgram(configured string) (string, error) {
 	path, err := exec.LookPath(Program)
 	if err != nil {
 		return "", fmt.Errorf("unitree: writer: %w; install %s beside this program "+
-			"(go build -o DIR ./cmd/%[2]s), or set unitree.writer", err, Program)
+			"(go build -o DIR ./cmd/%[2]s), or set robot.unitree.writer", err, Program)
 	}
 	return path, nil
 }

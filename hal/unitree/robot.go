@@ -68,7 +68,7 @@ var (
 
 // The errors of Act and Arm besides those of the writers.
 var (
-	errPrimary  = fmt.Errorf("unitree: %w: the writer died or hangs; start again", hal.ErrDevice)
+	errPrimary  = fmt.Errorf("unitree: %w: the writer died or hung; restart optibfm", hal.ErrDevice)
 	errNotArmed = fmt.Errorf("unitree: %w: the writer does not follow; arm again", hal.ErrDevice)
 	errNoAnswer = fmt.Errorf("unitree: %w: the writer did not begin", hal.ErrTimeout)
 	errHalt     = fmt.Errorf("unitree: halt: %w: no writer damps the motors; cut their power", hal.ErrTimeout)
@@ -170,9 +170,9 @@ func (r *Robot) noState() error {
 	case !r.known:
 		return errPrimary
 	case fault == FaultChecksum || fault == FaultFrozen || fault == FaultValues || fault == FaultModeMachine:
-		return r.faults.of(fault, r.report.FaultDetail)
+		return r.faults.errorOf(fault, r.report.FaultDetail)
 	}
-	return errorsOf[FaultNoState]
+	return faultErrors[FaultNoState]
 }
 
 // Sense fills obs with the newest good state. It fails if that is older than stale_ms.
@@ -256,11 +256,11 @@ func (r *Robot) check() error {
 	s := &r.report
 	switch {
 	case r.shared.Takeover.Load() != 0:
-		return errorsOf[FaultTakeover]
+		return faultErrors[FaultTakeover]
 	case now-s.At > r.beatLimit:
 		return errPrimary
 	case s.Epoch != r.epoch || s.Mode != ModeHolding && s.Mode != ModeFollowing:
-		if err := r.faults.of(s.Fault, s.FaultDetail); err != nil {
+		if err := r.faults.errorOf(s.Fault, s.FaultDetail); err != nil {
 			return err
 		}
 		return errNotArmed
@@ -288,13 +288,13 @@ func (r *Robot) Arm() error {
 		r.began = true // it may begin later
 		err = errNoAnswer
 		if r.shared.Takeover.Load() != 0 {
-			err = errorsOf[FaultTakeover]
+			err = faultErrors[FaultTakeover]
 		}
 		return errors.Join(err, r.Halt())
 	}
 	r.began = r.began || r.report.Mode != ModeIdle
 	if r.report.Mode != ModeHolding {
-		err := r.faults.of(r.report.Fault, r.report.FaultDetail)
+		err := r.faults.errorOf(r.report.Fault, r.report.FaultDetail)
 		if err == nil {
 			err = errNotArmed
 		}

@@ -24,28 +24,28 @@ import (
 	"optibfm/rewardsrc/keyboard"
 )
 
-// HostFinishTimeout is how long the host may take to finish the log and the summary.
+// HostFinishTimeout is the time in which the host must finish the log and the summary.
 const HostFinishTimeout = 60 * time.Second
 
 const (
 	hostStartTimeout   = 60 * time.Second       // until the host is ready
 	hostConfigTimeout  = 10 * time.Second       // until the host has read its configuration
 	hostAbortTimeout   = 5 * time.Second        // for a host that failed or has nothing to finish
-	hostUnreadyTimeout = 500 * time.Millisecond // for a host that is not ready and may hang in TensorFlow
+	hostUnreadyTimeout = 500 * time.Millisecond // for a host that is not ready: it may hang
 )
 
 // hostProcess is the host process, a child of the control process.
 type hostProcess struct {
 	process  *os.Process
 	lifeline *os.File     // sends the configuration; the host ends when it is closed
-	segment  *os.File     // empty until link.CreateIn
+	segment  *os.File     // empty until ipc.CreateIn
 	tasks    *os.File     // this process's end of the socket at which the host asks for another task
 	crash    *os.File     // the stack of its panic
 	weights  *os.File     // this process's end of the socket that passes the file of the weights
 	restore  func() error // restores the terminal
-	screen   bool         // it draws a full screen
+	screen   bool         // the host draws a full screen
 	exited   chan hostEnd
-	gone     atomic.Bool // it has ended; known sooner than its silence
+	gone     atomic.Bool // the host has ended; set before its silence is noticed
 	finished bool        // finish or abandon has returned
 }
 
@@ -71,9 +71,9 @@ func takeHost(userName string) (*hostProcess, error) {
 	return h, nil
 }
 
-// spawnHost starts the host process, which waits for its configuration. It inherits the standard
-// files, the segment, the lifeline, the crash file, its socket of the tasks and that of the
-// weights. It inherits no descriptor of a device, because none is open yet. The control thread
+// spawnHost starts the host process, which waits for its configuration. The host inherits the
+// standard files, the segment, the lifeline, the crash file and its ends of the sockets for tasks
+// and weights. It inherits no descriptor of a device, because none is open yet. The control thread
 // makes no system call on any of these files.
 func spawnHost(userName string) (*hostProcess, error) {
 	attributes, err := userAttributes(userName)
@@ -119,15 +119,16 @@ func spawnHost(userName string) (*hostProcess, error) {
 		return nil, fmt.Errorf("control: starting the host process: %w", err)
 	}
 	h.process = cmd.Process
-	return h, forbidInspection() // a child that changes its user before exec(2) resets the attribute of both
+	// A child that changes its user before exec(2) makes both processes dumpable again.
+	return h, forbidInspection()
 }
 
 func newHostProcess() *hostProcess {
 	return &hostProcess{exited: make(chan hostEnd, 1), restore: func() error { return nil }}
 }
 
-// shareWeights passes the weights of a native model to the host. Without any, the host opens the
-// model itself.
+// shareWeights passes the weights of a native model to the host. Without weights, the host opens
+// the model.
 func (h *hostProcess) shareWeights(m setup.Model) error {
 	defer h.weights.Close()
 	native, ok := m.(setup.NativeModel)
@@ -136,16 +137,17 @@ func (h *hostProcess) shareWeights(m setup.Model) error {
 	}
 	defer native.Weights.Close()
 	err := ipc.SendFile(h.weights, native.Weights)
-	if errors.Is(err, syscall.EPIPE) { // waitReady reports its end
+	if errors.Is(err, syscall.EPIPE) { // the host has ended: waitReady reports it
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("control: the weights of the host process: %w", err)
+		return fmt.Errorf("control: sending the weights to the host process: %w", err)
 	}
 	return nil
 }
 
-// configure sends the configuration to the host.
+// configure sends the configuration to the host. It first saves the modes of the terminal, for
+// restoreTerminal.
 func (h *hostProcess) configure(s *setup.Session, o ipc.HostConfig) (err error) {
 	o.YAML, o.Control = s.YAML, s.File.Controller
 	h.screen = terminal.TakesScreen(o.Show)
@@ -160,16 +162,16 @@ func (h *hostProcess) configure(s *setup.Session, o ipc.HostConfig) (err error) 
 	if err == nil {
 		err = json.NewEncoder(h.lifeline).Encode(o)
 	}
-	if errors.Is(err, syscall.EPIPE) { // waitReady reports its end
+	if errors.Is(err, syscall.EPIPE) { // the host has ended: waitReady reports it
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("control: the configuration of the host process: %w", err)
+		return fmt.Errorf("control: sending the configuration to the host process: %w", err)
 	}
 	return nil
 }
 
-// memoryFile returns a file in memory that ends with its last descriptor.
+// memoryFile returns a file in memory. The kernel frees it with its last descriptor.
 func memoryFile(name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -178,7 +180,7 @@ func memoryFile(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// userName returns the name of a user, or the number of one without a name.
+// userName returns the name of a user, or the number as text if the user has no name.
 func userName(uid int) string {
 	number := strconv.Itoa(uid)
 	if u, err := user.LookupId(number); err == nil {
@@ -187,8 +189,8 @@ func userName(uid int) string {
 	return number
 }
 
-// userAttributes makes the host run as another user with that user's groups, which grant access to
-// the reward device and the GPU.
+// userAttributes returns the attributes to run the host as another user. That user's groups grant
+// access to the reward device and the GPU.
 func userAttributes(name string) (*syscall.SysProcAttr, error) {
 	if name == "" {
 		return nil, nil
@@ -222,10 +224,10 @@ func (h *hostProcess) waitReady(ctx context.Context, l *ipc.ControlLink) error {
 		case <-ticker.C:
 		case end := <-h.exited:
 			h.exited <- end
-			if ctx.Err() != nil { // perhaps by the same signal
+			if ctx.Err() != nil { // the signal may have ended the host too
 				return ipc.ErrInterrupted
 			}
-			return errors.New("control: the host process ended before the robot was armed: nothing moved")
+			return errors.New("control: the host process ended before the robot was armed: nothing moved; see its output")
 		case <-ctx.Done():
 			return ipc.ErrInterrupted
 		case <-deadline:
@@ -244,7 +246,7 @@ func finishTimeout(err error) time.Duration {
 }
 
 // finish waits for the host to record the end of the run, kills it after the timeout and restores
-// the terminal. A signal, or a second one after a run that a signal ended, shortens the wait.
+// the terminal. A signal during the wait shortens it to hostAbortTimeout.
 func (h *hostProcess) finish(timeout time.Duration) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, ipc.StopSignals...)
@@ -267,21 +269,22 @@ func (h *hostProcess) abandon(grace time.Duration) error {
 	case <-time.After(grace):
 	}
 	h.finished = true
-	if err := h.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) { // of another user
+	if err := h.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) { // another user runs it
 		return errors.Join(fmt.Errorf("%w: %w", ipc.ErrHostLeft, err), h.restoreTerminal(true))
 	}
 	<-h.exited
 	return errors.Join(ipc.ErrHostKilled, h.restoreTerminal(true))
 }
 
-// dismiss ends a host that a run no longer needs, because the run failed before it started.
+// dismiss ends the host of a run that failed before it started.
 func (h *hostProcess) dismiss() {
 	if !h.finished {
 		_ = h.abandon(hostUnreadyTimeout) // the run has its own error
 	}
 }
 
-// endError returns the error of a host that ended without being killed here.
+// endError closes the lifeline and restores the terminal. It returns the error of a host that
+// abandon did not kill.
 func (h *hostProcess) endError(end hostEnd) error {
 	h.finished = true
 	_ = h.lifeline.Close() // it may be closed already
@@ -299,14 +302,15 @@ func (h *hostProcess) endError(end hostEnd) error {
 	return errors.Join(err, h.restoreTerminal(code != 0 && code != 1))
 }
 
-// restoreTerminal restores the terminal, also after a host that was killed or that panicked.
+// restoreTerminal restores the terminal. If the host died with a full screen, it also prints the
+// stack of the host's panic.
 func (h *hostProcess) restoreTerminal(died bool) error {
 	if died && h.screen {
 		terminal.RescueTerminal(os.Stdout)
 		_, _ = io.Copy(os.Stderr, io.NewSectionReader(h.crash, 0, 1<<20)) // best effort
 	}
 	var err error
-	if !terminal.InBackground(int(os.Stdin.Fd())) { // in the background it would stop this process
+	if !terminal.InBackground(int(os.Stdin.Fd())) { // else it would stop this process
 		err = h.restore()
 	}
 	return errors.Join(err, h.crash.Close())

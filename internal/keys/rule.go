@@ -9,17 +9,18 @@ import (
 	"strings"
 )
 
-// Rule is the choices of a text, or the choices and the range of a number.
+// Rule states the permitted values of a key: choices for a string; choices, a range or both for a
+// number.
 type Rule struct {
 	Choices []string
 	Ranged  bool // has a range
 
-	Min, Max float64 // of the range; ±math.MaxFloat64: no bound, but finite
+	Min, Max float64 // of the range; ±math.MaxFloat64: no bound, but the number is finite
 	Above    bool    // Min itself is outside
 }
 
-// Chooser is implemented by structs with texts whose choices are not in a tag. Choices returns
-// those of a key, nil for other keys.
+// Chooser is implemented by structs whose string fields have computed choices. Choices returns the
+// choices of a key, nil for other keys.
 type Chooser interface{ Choices(key string) []string }
 
 // HasMin reports whether the range has a lower bound.
@@ -34,7 +35,7 @@ func (r Rule) Allows(x float64) bool {
 	return r.Ranged && inside || slices.Contains(r.Numbers(), x)
 }
 
-// Numbers returns the choices of a number.
+// Numbers returns the choices as numbers. It panics if a choice is not a number.
 func (r Rule) Numbers() []float64 {
 	numbers := make([]float64, len(r.Choices))
 	for i, choice := range r.Choices {
@@ -93,7 +94,7 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r Rule, ok bool) {
 	}
 	low, high, isRange := strings.Cut(interval[1:], ", ")
 	if end := interval[len(interval)-1]; !isRange || end != ']' && end != ')' {
-		panic(fmt.Sprintf("keys: %v.%s: no rule (%q)", owner, f.Name, tag))
+		panic(fmt.Sprintf("keys: %v.%s: malformed rule (%q); write [a, b], (a, b], finite or a|b", owner, f.Name, tag))
 	}
 	r = Rule{Ranged: true, Min: mustNumber(low), Max: mustNumber(high[:len(high)-1]), Above: interval[0] == '('}
 	if len(choices) > 1 {
@@ -102,7 +103,7 @@ func ruleOf(owner reflect.Type, f reflect.StructField) (r Rule, ok bool) {
 	return r, true
 }
 
-// mustNumber reads a number of a rule. A rule is part of the program.
+// mustNumber reads a number of a rule. It panics on a mistake: rules are part of the program.
 func mustNumber(text string) float64 {
 	switch text {
 	case "inf":
@@ -117,7 +118,7 @@ func mustNumber(text string) float64 {
 	}
 	n, err := strconv.ParseInt(text, 0, 64) // such as 0x28
 	if err != nil {
-		panic(fmt.Sprintf("keys: a rule has no number (%q)", text))
+		panic(fmt.Sprintf("keys: invalid number in a rule (%q)", text))
 	}
 	return float64(n)
 }

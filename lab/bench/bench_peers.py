@@ -167,7 +167,7 @@ class Bundle:
                 self.tensors[name] = np.frombuffer(raw[8 + size + first:8 + size + last], kind).reshape(t["shape"])
         arch = manifest["architecture"]
         if not arch["norm_z"] or not arch["b"]["norm"]:
-            raise SystemExit("bench_peers: the peers are written for norm_z: true, b.norm: true: use such a bundle")
+            raise SystemExit("bench_peers: the peers are written for norm_z: true, b.norm: true; use such a bundle")
         self.eps, self.arch = manifest["layernorm_eps"], arch
         self.obs, self.action, self.d, self.members = arch["obs"], arch["action"], arch["latent"], arch["f"]["num_parallel"]
         self.b = self.stack("_backward_map.net", 0, 1)

@@ -19,7 +19,7 @@ func (k *Keyboard) read() {
 	for {
 		n, err := k.wait(buf)
 		if err != nil {
-			lost := fmt.Errorf("keyboard: %s: lost (%w); check the terminal, then start again", k.terminal.Name(), err)
+			lost := fmt.Errorf("keyboard: %s: lost (%w); check the terminal, then restart the run", k.terminal.Name(), err)
 			k.lost.Store(&lost)
 			return
 		}

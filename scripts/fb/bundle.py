@@ -1,7 +1,7 @@
-"""The bundle: a folder with bfm.json and model.safetensors.
+"""A model bundle: a folder with bfm.json and model.safetensors.
 
-The program reads nothing else. Tensor names and shapes are those that the
-program's tflite package documents.
+tflite/FORMAT.md describes the files, the names of the tensors and their shapes. fb.prior adds
+prior.safetensors.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from fb.networks import LAYERNORM_EPS, Architecture, Model
 
 
 def tensors(model: Model, cov_b: torch.Tensor, half: bool = False) -> dict[str, torch.Tensor]:
-    """Returns the tensors of a bundle by name, those of the maps as float16 if half; cov_b [d, d]."""
+    """Returns the tensors of a bundle by name. half: networks as float16. cov_b: [d, d]."""
     out = {"cov_b": cov_b}
     for prefix, part in parts(model).items():
         out.update({f"{prefix}.{name}": value.half() if half else value for name, value in part.state_dict().items()})
@@ -28,7 +28,10 @@ def tensors(model: Model, cov_b: torch.Tensor, half: bool = False) -> dict[str, 
 
 
 def normalizer(model: Model) -> dict[str, torch.Tensor]:
-    """Returns the tensors of the observation's mean and variance, which are the model's own: of each group, if it has groups."""
+    """Returns the observation's mean and variance [O], or those of each group if the model has groups.
+
+    The tensors share the memory of the model: read writes into them.
+    """
     if not model.arch.groups:
         return {"_obs_normalizer.running_mean": model.obs_mean, "_obs_normalizer.running_var": model.obs_var}
     names, sizes = zip(*model.arch.groups)
@@ -66,10 +69,14 @@ def describe(arch: Architecture) -> dict:
 
 
 def channels(names: list[str | dict] | None, count: int, prefix: str) -> list[dict[str, str]]:
-    """Returns channel descriptions: of names, those given as {"name", "unit"}, or numbered if there are none."""
+    """Returns the descriptions of count channels.
+
+    names has a name or {"name", "unit"} for each channel. Without names, channels are numbered.
+    """
     names = names or [f"{prefix}{i}" for i in range(count)]
     if len(names) != count:
-        raise SystemExit(f"names of channels: {len(names)} for the {count} of {prefix} ({', '.join(map(str, names))}): give one for each")
+        found = ", ".join(map(str, names))
+        raise SystemExit(f"{prefix}: found {len(names)} channel names ({found}), want {count}; give one for each channel")
     return [{"name": name, "unit": ""} if isinstance(name, str) else name for name in names]
 
 
@@ -86,7 +93,10 @@ def second_moment(model: Model, obs: torch.Tensor, chunk: int = 65536) -> torch.
 def write(
         folder: str | Path, model: Model, obs: torch.Tensor, *, name: str, gamma: float, observation: list[str | dict] | None,
         action: list[str | dict] | None, provenance: dict, half: bool = False) -> None:
-    """Writes the bundle, with cov_b over obs [n, O]; half: float16 weights. It replaces each file in one step."""
+    """Writes the bundle, with cov_b over obs [n, O]. half: float16 weights.
+
+    Each file is replaced atomically.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights = save(tensors(model, second_moment(model, obs), half))
@@ -113,7 +123,7 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def read(folder: str | Path) -> Model:
-    """Reads the model of a bundle that write wrote. A bad bundle ends the program."""
+    """Reads the model of a bundle that write wrote. A bad bundle raises SystemExit."""
     folder = Path(folder)
     try:
         a = json.loads((folder / "bfm.json").read_text())["architecture"]
@@ -131,5 +141,5 @@ def read(folder: str | Path) -> Model:
                 part.copy_(weights[name])
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as err:
         what = f"{err} is missing" if isinstance(err, KeyError) else err
-        raise SystemExit(f"{folder}: no bundle of these scripts: {what}: give the folder of another") from err
+        raise SystemExit(f"{folder}: no bundle of these scripts: {what}; give the folder of a trained bundle") from err
     return model

@@ -29,7 +29,7 @@ def read(path: str | os.PathLike, needed: tuple[str, ...], optional: tuple[str, 
             names = [*needed, *(name for name in optional if name in archive)]
             columns = {name: np.asarray(archive[name], np.float32 if name in FLOATS else None) for name in names}
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as err:
-        raise SystemExit(f"{path}: no recording: {err}: give an .npz with {', '.join(needed)}") from err
+        raise SystemExit(f"{path}: no recording: {err}; give an .npz with {', '.join(needed)}") from err
     check(path, columns)
     return columns
 
@@ -42,7 +42,7 @@ def robot(path: str | os.PathLike) -> dict:
         try:
             return json.loads(bytes(archive["robot"].astype(np.uint8)))
         except (ValueError, TypeError) as err:
-            raise SystemExit(f"{path}: robot: {err}: give a recording of optibfm-lab collect") from err
+            raise SystemExit(f"{path}: robot: {err}; give a recording of optibfm-lab collect") from err
 
 
 def of_checkpoint(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -51,7 +51,7 @@ def of_checkpoint(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
     content = read_checkpoint(path, "cpu")
     if "replay" not in content:
-        raise SystemExit(f"{path}: holds no transitions: give a checkpoint of pretrain_dmc.py")
+        raise SystemExit(f"{path}: holds no transitions; give a checkpoint of pretrain_dmc.py")
     columns = {name: column.to(torch.float32).numpy() for name, column in content["replay"]["columns"].items()}
     check(path, columns)
     return columns
@@ -70,7 +70,7 @@ def read_checkpoint(path: str | os.PathLike, device: str) -> dict:
         err = "neither a model nor its updates are in it"
     except (OSError, EOFError, RuntimeError, TypeError, pickle.UnpicklingError) as caught:
         err = caught
-    raise SystemExit(f"{path}: no checkpoint of a training: {err}: give another folder, or start again")
+    raise SystemExit(f"{path}: no checkpoint of a training: {err}; give another folder, or start again")
 
 
 def check(path: str | os.PathLike, columns: dict[str, np.ndarray]) -> None:
@@ -98,4 +98,4 @@ def check_domain(path: str | os.PathLike, columns: dict[str, np.ndarray], sim) -
     wrong = [f"{name} {columns[name].shape[1]} instead of {width}" for name, width in widths.items()
              if name in columns and columns[name].shape[1] != width]
     if wrong:
-        raise SystemExit(f"{path}: is not of this domain (widths: {', '.join(wrong)}): give one that was recorded in it")
+        raise SystemExit(f"{path}: is not of this domain (widths: {', '.join(wrong)}); give one that was recorded in it")

@@ -64,5 +64,5 @@ def measured(folder: Path) -> dict[str, np.ndarray]:
     """Returns the transitions of a folder's rounds, with measures."""
     columns = transitions(paths(folder)) if paths(folder) else {}
     if "measure" not in columns:
-        raise SystemExit(f"{folder}: has no rounds with measures: give a folder of collect_rnd.py")
+        raise SystemExit(f"{folder}: has no rounds with measures; give a folder of collect_rnd.py")
     return columns

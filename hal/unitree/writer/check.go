@@ -70,7 +70,7 @@ func checkStates(ctx context.Context, r probe.Report, c unitree.Config, b bus) p
 		r = r.Bad("", "%v (%d)", unitree.FaultError(fault), detail)
 	}
 	if i := s.missing(); i >= 0 {
-		r = r.Bad("check unitree.model: a G1 with 23 joints is another robot", "motor %s sends nothing",
+		r = r.Bad("check robot.unitree.model: a G1 with 23 joints is another robot", "motor %s sends nothing",
 			unitree.Joints(c.Model)[i].Name)
 	}
 	hottest := float32(0)
@@ -95,7 +95,7 @@ func checkOwner(ctx context.Context, r probe.Report, p *dds.Participant, b bus) 
 		r = r.Bad("", "%v", err)
 	case n > 0:
 		verb := map[bool]string{true: "writes", false: "may write"}[sent]
-		r = r.Bad("end it, or release the robot's controller (optibfm-unitree release); see unitree.other_writers",
+		r = r.Bad("end it, or release the robot's controller (optibfm-unitree release); see robot.unitree.other_writers",
 			"another program %s rt/lowcmd (%d found)", verb, n)
 	default:
 		r = r.OK("no other program writes rt/lowcmd")

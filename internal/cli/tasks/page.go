@@ -8,21 +8,21 @@ import (
 const (
 	maxPageProposed = 20
 	minPageProposed = 5
-	// maxPageWork bounds the work of the proposals in a page to some seconds:
-	// candidates × dimensions² × proposals.
+	// maxPageWork limits the number of proposals in a page, which is at least minPageProposed. The
+	// unit is candidates × dimensions² × proposals.
 	maxPageWork = 3e9
 )
 
-// ForPage returns the data that a person needs to label a log in its replay page: the first moments
-// that Propose proposes and the values of the operator's buttons, or why Label would refuse the
-// log.
+// ForPage returns the data to label a log in its replay page: the first moments that Propose
+// proposes and the rewards of the keys. If Label would refuse the log, it returns only the reason.
 func ForPage(path string) report.Labelling {
 	end, from, err := findCandidates(path)
 	if err != nil {
 		return report.Labelling{Refused: err.Error()}
 	}
 	operator := configs.Default().Operator
-	if file, err := configs.Parse(path, end.yaml); err == nil { // another version may have written it
+	// Another version may have written the log: then the defaults apply.
+	if file, err := configs.Parse(path, end.yaml); err == nil {
 		operator = file.Operator
 	}
 	s, d := scaleOf(operator), float64(end.learner.Belief().Dim())
