@@ -33,36 +33,45 @@ const (
 	faultCount
 )
 
+// kindError is an error of a kind, such as hal.ErrTimeout, for errors.Is. The kind's own text would
+// repeat or contradict the cause.
+type kindError struct {
+	text string
+	kind error
+}
+
+func (e *kindError) Error() string { return e.text }
+func (e *kindError) Unwrap() error { return e.kind }
+
 // faultErrors holds the error of each fault. They are allocated once: a tick allocates nothing.
 var faultErrors = [faultCount]error{
-	FaultSilent: fmt.Errorf("unitree: the writer damped the motors: %w: the control process was silent for deadman_ms; "+
-		"end other programs, or raise robot.unitree.deadman_ms", hal.ErrDevice),
-	FaultEnded: fmt.Errorf("unitree: the writer damped the motors: %w: the control process ended", hal.ErrDevice),
-	FaultNoState: fmt.Errorf("unitree: %w: the robot sends no state (rt/lowstate); check the cable, "+
-		"robot.unitree.interface and robot.unitree.model, or run `optibfm doctor`", hal.ErrTimeout),
-	FaultChecksum: fmt.Errorf("unitree: %w: the robot's states have wrong checksums; check robot.unitree.model, "+
-		"or set robot.unitree.simulator_quirks for unitree_mujoco", hal.ErrChecksum),
-	FaultFrozen: fmt.Errorf("unitree: %w: the tick of the robot's states stands still; restart the robot", hal.ErrStale),
-	FaultValues: fmt.Errorf("unitree: %w: the robot's states have impossible values (not finite or out of range); "+
-		"restart the robot", hal.ErrDevice),
-	FaultModeMachine: fmt.Errorf("unitree: %w: mode_machine is not that of robot.unitree.mode_machine, or it changed; "+
-		"check robot.unitree.model and robot.unitree.mode_machine", hal.ErrProtocol),
-	FaultForeign: fmt.Errorf("unitree: %w: another program writes rt/lowcmd; end it, run `optibfm-unitree release`, "+
-		"or set robot.unitree.other_writers", hal.ErrProtocol),
-	FaultNoReader: fmt.Errorf("unitree: %w: nothing reads rt/lowcmd; start the robot, or check robot.unitree.model",
-		hal.ErrProtocol),
-	FaultWrite: fmt.Errorf("unitree: %w: the writer cannot send commands", hal.ErrBus),
-	FaultGoal:  fmt.Errorf("unitree: %w: the writer got an impossible goal", hal.ErrProtocol),
-	FaultTakeover: fmt.Errorf("unitree: %w: the writer died, hung or failed, and the standby writer damps the motors; "+
-		"restart optibfm", hal.ErrDevice),
-	FaultStandby: fmt.Errorf("unitree: %w: the standby writer died or hung; restart optibfm", hal.ErrDevice),
-	FaultRead:    fmt.Errorf("unitree: %w: the writer cannot read states or commands", hal.ErrBus),
-	FaultNotReady: fmt.Errorf("unitree: %w: the standby writer has not found the robot yet; arm again",
-		hal.ErrTimeout),
-	FaultStandbyLate: fmt.Errorf("unitree: %w: the standby writer was silent for standby_ms: the computer is too busy, "+
-		"or was suspended; end other programs, then arm again", hal.ErrTimeout),
-	FaultTwoRobots: fmt.Errorf("unitree: %w: two robots or programs send rt/lowstate on this interface, and "+
-		"both robots obey these commands; give each robot its own network", hal.ErrProtocol),
+	FaultSilent: &kindError{"unitree: the writer damped the motors: the control process was silent for deadman_ms; " +
+		"end other programs, or raise robot.unitree.deadman_ms", hal.ErrDevice},
+	FaultEnded: &kindError{"unitree: the writer damped the motors: the control process ended", hal.ErrDevice},
+	FaultNoState: &kindError{"unitree: the robot sends no state (rt/lowstate); check the cable, " +
+		"robot.unitree.interface and robot.unitree.model, or run `optibfm doctor`", hal.ErrTimeout},
+	FaultChecksum: &kindError{"unitree: the robot's states have wrong checksums; check robot.unitree.model, " +
+		"or set robot.unitree.simulator_quirks for unitree_mujoco", hal.ErrChecksum},
+	FaultFrozen: &kindError{"unitree: the tick of the robot's states stands still; restart the robot", hal.ErrStale},
+	FaultValues: &kindError{"unitree: the robot's states have impossible values (not finite or out of range); " +
+		"restart the robot", hal.ErrDevice},
+	FaultModeMachine: &kindError{"unitree: mode_machine is not that of robot.unitree.mode_machine, or it changed; " +
+		"check robot.unitree.model and robot.unitree.mode_machine", hal.ErrProtocol},
+	FaultForeign: &kindError{"unitree: another program writes rt/lowcmd; end it, run `optibfm-unitree release`, " +
+		"or set robot.unitree.other_writers", hal.ErrProtocol},
+	FaultNoReader: &kindError{"unitree: nothing reads rt/lowcmd; start the robot, or check robot.unitree.model",
+		hal.ErrProtocol},
+	FaultWrite: &kindError{"unitree: the writer cannot send commands", hal.ErrBus},
+	FaultGoal:  &kindError{"unitree: the writer got an impossible goal", hal.ErrProtocol},
+	FaultTakeover: &kindError{"unitree: the writer died, hung or failed, and the standby writer damps the motors; " +
+		"restart optibfm", hal.ErrDevice},
+	FaultStandby:  &kindError{"unitree: the standby writer died or hung; restart optibfm", hal.ErrDevice},
+	FaultRead:     &kindError{"unitree: the writer cannot read states or commands", hal.ErrBus},
+	FaultNotReady: &kindError{"unitree: the standby writer has not found the robot yet; arm again", hal.ErrTimeout},
+	FaultStandbyLate: &kindError{"unitree: the standby writer was silent for standby_ms: the computer is too busy, " +
+		"or was suspended; end other programs, then arm again", hal.ErrTimeout},
+	FaultTwoRobots: &kindError{"unitree: two robots or programs send rt/lowstate on this interface, and " +
+		"both robots obey these commands; give each robot its own network", hal.ErrProtocol},
 }
 
 // FaultError returns the error of a fault, nil for FaultNone. The error of FaultMotor does not name
@@ -74,8 +83,8 @@ func FaultError(f Fault) error {
 	return newFaults(nil).errorOf(f, 0)
 }
 
-var errMotor = fmt.Errorf("unitree: %w: a motor is missing, loses packets or reports a fault; check its cable",
-	hal.ErrDevice)
+var errMotor = &kindError{"unitree: a motor is missing, loses packets or reports a fault; check its cable",
+	hal.ErrDevice}
 
 // faults converts the fault in a report to an error.
 type faults struct {
@@ -84,11 +93,11 @@ type faults struct {
 }
 
 func newFaults(joints []Joint) *faults {
-	f := &faults{other: fmt.Errorf("unitree: %w: the writer reports an unknown fault; install optibfm and "+
-		"optibfm-unitree of one version", hal.ErrProtocol)}
+	f := &faults{other: &kindError{"unitree: the writer reports an unknown fault; install optibfm and " +
+		"optibfm-unitree of one version", hal.ErrProtocol}}
 	for i, j := range joints {
-		f.motor[i] = fmt.Errorf("unitree: %w: motor %s is missing, loses packets or reports a fault; check its cable, "+
-			"and that the robot has this joint", hal.ErrDevice, j.Name)
+		f.motor[i] = &kindError{fmt.Sprintf("unitree: motor %s is missing, loses packets or reports a fault; "+
+			"check its cable, and that the robot has this joint", j.Name), hal.ErrDevice}
 	}
 	return f
 }

@@ -68,10 +68,10 @@ var (
 
 // The errors of Act and Arm besides those of the writers.
 var (
-	errPrimary  = fmt.Errorf("unitree: %w: the writer died or hung; restart optibfm", hal.ErrDevice)
-	errNotArmed = fmt.Errorf("unitree: %w: the writer does not follow; arm again", hal.ErrDevice)
-	errNoAnswer = fmt.Errorf("unitree: %w: the writer did not begin", hal.ErrTimeout)
-	errHalt     = fmt.Errorf("unitree: halt: %w: no writer damps the motors; cut their power", hal.ErrTimeout)
+	errPrimary  error = &kindError{"unitree: the writer died or hung; restart optibfm", hal.ErrDevice}
+	errNotArmed error = &kindError{"unitree: the writer does not follow; arm again", hal.ErrDevice}
+	errNoAnswer error = &kindError{"unitree: the writer did not begin to command the motors; arm again", hal.ErrTimeout}
+	errHalt     error = &kindError{"unitree: halt: no writer damps the motors; cut their power", hal.ErrTimeout}
 )
 
 // Open starts the writers and waits for the first state of the robot. The robot is halted: nothing
