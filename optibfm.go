@@ -49,7 +49,7 @@ func RegisterBackend[C any](
 	registry.AddBackend(name, "Settings of the backend "+name+".", defaults, open)
 }
 
-// Workload is what a backend must be ready for: the candidates of a search, at least 1, and the
+// Workload is the largest work of a backend: the candidates of a search, at least 1, and the
 // processors that a search may use.
 type Workload = registry.Workload
 
@@ -73,5 +73,5 @@ func RegisterCheck[C any](driver string, check func(context.Context, C, Computer
 // Finding is the result of a check.
 type Finding = registry.Finding
 
-// Computer is what a check may ask about this computer.
+// Computer gives checks access to this computer.
 type Computer = registry.Computer

@@ -15,7 +15,7 @@ import (
 	"optibfm/tflite"
 )
 
-// go2 is what scripts/go2_bridge.py serves, with the legs in an order.
+// go2 returns the robot that scripts/go2_bridge.py serves, with the legs in an order.
 func go2(legs ...string) hal.Spec {
 	spec := hal.Spec{Name: "unitree go2"}
 	for _, leg := range legs {

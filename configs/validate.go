@@ -148,7 +148,7 @@ func (c *checker) checkController(f File) {
 	c.addErrors("controller", f.Controller.Validate(0))
 }
 
-// readable reports whether the value at a path is what the text gives. It is
+// readable reports whether the value at a path is that of the text. It is
 // not if the value, a part of it or a section around it could not be read. A
 // value that the text leaves out is not readable if a key beside it could not be
 // read: that key may be its misspelt name.

@@ -14,7 +14,7 @@ import (
 	"optibfm/tflite"
 )
 
-// Parts are what an agent works with. The agent owns none of them, but it arms
+// Parts are the parts that an agent uses. The agent owns none of them, but it arms
 // and halts the robot.
 type Parts struct {
 	Robot  hal.Robot

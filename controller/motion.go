@@ -25,7 +25,7 @@ type Motion struct {
 	Pose map[string]float64 `yaml:"pose" rule:"finite"`
 	// RampS is the duration of the motion. A channel with a lower max_rate takes longer.
 	RampS float64 `yaml:"ramp_s" rule:"[0.1, 60]"`
-	// SettleS is how long the robot then holds the pose.
+	// SettleS is the time that the robot then holds the pose.
 	SettleS float64 `yaml:"settle_s" rule:"[0, 60]"`
 	// BlendS is the duration of the transition from the start pose to the policy. A rest pose
 	// ignores it.
@@ -33,7 +33,7 @@ type Motion struct {
 	// Tolerance is the largest distance of a measured channel from its command, as a share of its
 	// range.
 	Tolerance float64 `yaml:"tolerance" rule:"(0, 1]"`
-	// FollowS is how long a channel may be farther away before the robot stops.
+	// FollowS is the time that a channel may be farther away before the robot stops.
 	FollowS float64 `yaml:"follow_s" rule:"[0.05, 60]"`
 	// Unmeasured: accepted arms a robot with position channels (rad, deg, m, mm) that nothing
 	// measures: they may jump. Empty refuses it. A rest pose ignores it.

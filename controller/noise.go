@@ -8,8 +8,8 @@ const noiseWindow = 200
 // firstLabels is the number of labels that the configured sigma counts for.
 const firstLabels = 10
 
-// NoiseState is what a Learner estimates besides its belief: the noise and the number of labels.
-// With NoiseConfig.Estimate off the noise is zero.
+// NoiseState holds the estimates of a Learner besides its belief: the noise and the number of
+// labels. With NoiseConfig.Estimate off the noise is zero.
 type NoiseState struct {
 	Squares float64 `json:"squares,omitempty"` // Σ w u² of the newest labels: u is the surprise of a label, w its share
 	Count   float64 `json:"count,omitempty"`   // number of these labels, older ones with less weight

@@ -99,7 +99,8 @@ const (
 	keyClock       = "clock"
 	keyMono        = "mono_ns"
 	keyWall        = "wall_ns"
-	// keyUnverifiable in Extra is what the original of a recovered log lacked for a replay.
+	// keyUnverifiable in Extra names the parts for a replay that the original of a recovered log
+	// lacked.
 	keyUnverifiable = "unverifiable"
 	keyPreamble     = "crc32" // checksum of the file before the record preambleName
 	clockMonotonic  = "monotonic"

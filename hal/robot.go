@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ErrHalted is what Act returns after Halt, until Arm.
+// ErrHalted is the error of Act after Halt, until Arm.
 var ErrHalted = errors.New("hal: the robot is halted: arm it before acting")
 
 // Robot senses, acts and stops. One goroutine, the control thread, calls every
@@ -162,7 +162,7 @@ type Channel struct {
 	// may be outside of Min and Max, such as no pulses for an ESC; rate limits
 	// then start from the nearer limit.
 	Disarmed float64
-	// Measured is what measures the actuator of an action channel.
+	// Measured is the channel that measures the actuator of an action channel.
 	Measured Measured `json:",omitzero"`
 }
 

@@ -126,7 +126,7 @@ type Live struct {
 	// Demoted counts how often the other threads of the process lost their
 	// priority, because they computed.
 	Demoted uint64
-	// PriorityError is why their priority cannot be changed at present.
+	// PriorityError is the reason that their priority cannot be changed at present.
 	PriorityError error
 }
 

@@ -99,8 +99,8 @@ type scratch struct {
 	work        Work
 }
 
-// rowStep is what a layer does with each row besides the product, in this order. Parts are inputs
-// of the layer, side by side.
+// rowStep describes the steps of a layer for each row besides the product, in this order. Parts are
+// inputs of the layer, side by side.
 type rowStep struct {
 	dst    kernel.Rows
 	width  int

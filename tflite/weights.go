@@ -15,7 +15,7 @@ import (
 	"optibfm/tflite/internal/kernel"
 )
 
-// obsEps is what the observation normaliser adds to the variance.
+// obsEps is the constant that the observation normaliser adds to the variance.
 const obsEps = 1e-5
 
 // weights are the networks of a bundle. All Networks of the bundle share them

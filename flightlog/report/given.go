@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 )
 
-// Labelling is what a person needs to label a log in its page. The page keeps the labels in
+// Labelling is the data to label a log in its page. The page keeps the labels in
 // the browser's storage and downloads a file for `optibfm log label`.
 type Labelling struct {
 	Refused            string  // why the log cannot be labelled; "": it can

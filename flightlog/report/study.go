@@ -18,7 +18,7 @@ const (
 	maxStudyStates = 64      // moments at which a setting's belief is shown
 )
 
-// study is what flightlog.WhatIfAll computes for a grid of settings, see page/study.js.
+// study is the result of flightlog.WhatIfAll for a grid of settings, see page/study.js.
 type study struct {
 	Why       string    `json:"why,omitempty"` // why Settings is empty
 	Warm      bool      `json:"warm"`          // a belief in the log holds labels of earlier runs

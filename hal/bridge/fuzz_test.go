@@ -44,7 +44,7 @@ func FuzzClient(f *testing.F) {
 		if inLockstep {
 			m.mode = lockstep
 		}
-		// poll ignores the descriptor -1: there is what there is.
+		// poll ignores the descriptor -1.
 		sock := &socket{fd: -1, buf: received, end: len(received)}
 		r := newRobot(sock, m, 0, 1e9, haltTimeout)
 		for range 4 {

@@ -83,8 +83,8 @@ type Action struct {
 	// Default is a typical value, within the limits. It is the failsafe value of an action that a
 	// stop holds.
 	Default float64 `yaml:"default" rule:"finite"`
-	// Halt is what a stop does. hold: the actuator stays where it is; its driver must be able to
-	// hold it, as those of servos and CAN motors that follow positions. failsafe: Halt commands
+	// Halt is the reaction to a stop. hold: the actuator stays where it is; its driver must be able
+	// to hold it, as those of servos and CAN motors that follow positions. failsafe: Halt commands
 	// failsafe. Empty: hold where the driver can, else failsafe.
 	Halt string `yaml:"halt" rule:"hold|failsafe|"`
 	// Failsafe is the value that Halt commands, within the limits. It needs halt: failsafe where

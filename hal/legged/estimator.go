@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sample is what a robot measures at one moment.
+// Sample holds the measurements of a robot at one moment.
 type Sample struct {
 	Position, Velocity []float64 // of the joints, rad, rad/s [len(Body.Joints)]
 	Down               Vector    // direction of gravity in the base

@@ -43,7 +43,7 @@ type Config struct {
 	Channels string `yaml:"channels" rule:"absolute|relative"`
 	// Pose is the middle of the goals, rad. Empty: zeros.
 	Pose []float64 `yaml:"pose" rule:"[-pi, pi]"`
-	// ActionScale is how far goals go from the pose, rad: the policy's actions
+	// ActionScale is the largest distance of goals from the pose, rad: the policy's actions
 	// from -1 to 1 are goals in this range. Empty: the range of each joint.
 	ActionScale []float64 `yaml:"action_scale" rule:"(0, 10]"`
 	// MaxRate limits the speed of the goal of a joint, rad/s.

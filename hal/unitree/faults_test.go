@@ -16,7 +16,7 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// faults are what the robot does wrong, and what the error or the input for a stop then says.
+// faults are the simulated faults, with the text of the error or the input for a stop.
 var faults = []struct {
 	name  string
 	wrong func(*simulator.Faults)

@@ -20,8 +20,8 @@ type Joint struct {
 	Torque   float64
 }
 
-// Slack is how far a joint may be beyond its range, rad: a folded leg rests at its stop, and
-// encoders have an offset.
+// Slack is the largest distance of a joint beyond its range, rad: a folded leg rests at its stop,
+// and encoders have an offset.
 const Slack = 0.1
 
 // Joints returns the joints of a model in the order of the robot's messages, nil for an unknown

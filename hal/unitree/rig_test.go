@@ -71,7 +71,7 @@ func TestMain(m *testing.M) {
 // emulated reports whether the writers run under an emulator, which is slow.
 func emulated() bool { return os.Getenv("OPTIBFM_TEST_EMULATED") != "" }
 
-// openTimeout is how long a robot may take to open.
+// openTimeout limits the time to open a robot.
 func openTimeout() time.Duration {
 	if emulated() {
 		return 3 * time.Minute
@@ -287,7 +287,7 @@ func control(text string) error {
 	return errors.Join(err, r.Halt(), wait())
 }
 
-// body is what the control thread of a control process does.
+// body runs the control thread of a control process.
 type body struct {
 	*unitree.Robot
 	obs, action []float32

@@ -122,9 +122,9 @@ func Attach(config Config, period time.Duration, shared *Shared, now func() int6
 }
 
 const (
-	// firstState is how long a robot may take to be discovered on its network.
+	// firstState limits the time until a robot is discovered on its network.
 	firstState = 5 * time.Second
-	// standbyLater is how much later the standby writer may have discovered it. Then arming is
+	// standbyLater limits the time until the standby writer has discovered it too. Then arming is
 	// refused.
 	standbyLater = time.Second
 )

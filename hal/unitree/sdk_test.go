@@ -15,7 +15,7 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// sdkCounts are what Unitree's SDK sent and read.
+// sdkCounts counts the messages that Unitree's SDK sent and read.
 type sdkCounts struct{ Commands, Sound, Damping, States int }
 
 // TestRobot_AgreesWithUnitreesSDK drives a robot that Unitree's SDK for Python is:

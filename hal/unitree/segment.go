@@ -25,7 +25,7 @@ const (
 	CommandEnd                   // CommandDamp, then end
 )
 
-// Mode is what a writer writes.
+// Mode is the kind of command that a writer writes.
 type Mode = uint32
 
 // The modes.

@@ -34,7 +34,7 @@ const (
 // ErrNotRunning is returned where avahi-daemon does not run.
 var ErrNotRunning = errors.New("avahi-daemon does not run")
 
-// Service is what a robot offers.
+// Service is the service that a robot announces.
 type Service struct {
 	Name string // of this instance, for people
 	Type string // such as _optibfm._tcp

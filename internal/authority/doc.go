@@ -1,7 +1,7 @@
 // Package authority is the certificate authority of a robot. A phone that trusts its root
 // certificate trusts the console at every name and address that the robot gets later.
 //
-// An authority has two certificates. The root is what a phone trusts; its key signs the issuer and
+// An authority has two certificates. A phone trusts the root, whose key signs the issuer and
 // is then forgotten. The issuer signs the certificates of the console. Both have the same critical
 // name constraints: the names of the robot, and private, link-local and loopback addresses. A
 // stolen issuer's key can therefore imitate the robot, and no site of the internet, to a phone that

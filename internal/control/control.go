@@ -73,11 +73,11 @@ type controlProcess struct {
 	after      func(time.Duration) <-chan time.Time  // time.After, or a test's clock
 }
 
-// stuckGrace is how long a stuck control thread may take to return before the process ends without
+// stuckGrace limits the time of a stuck control thread to return before the process ends without
 // it. The end of the process triggers the device's deadman.
 const stuckGrace = time.Second
 
-// lastTickMargin is how long a tick may take after a signal, in addition to two periods and the
+// lastTickMargin limits the time of a tick after a signal, in addition to two periods and the
 // bounds of the driver, before the robot is halted beside the driver. A simulator on a busy
 // computer has longer.
 const (
@@ -349,7 +349,7 @@ func (c *controlProcess) wait(ctx context.Context, loop *rtloop.Loop, over <-cha
 	return nil
 }
 
-// maxStopTime is how long a driver within its bounds can delay the end of the loop: by the tick in
+// maxStopTime is the longest delay of the loop's end by a driver within its bounds: by the tick in
 // progress and the Halt after it.
 func maxStopTime(robot hal.Robot) time.Duration {
 	b := hal.BoundsOf(robot)

@@ -207,7 +207,7 @@ type injection struct {
 	after  aftermath
 }
 
-// aftermath is what is left of a fault after the stop.
+// aftermath is the state after a fault and the stop.
 type aftermath int
 
 const (
@@ -396,7 +396,7 @@ func (r *faultRun) push(label func() rewardsrc.Label) {
 	}
 }
 
-// disturbances are what the robot must tolerate without a stop and without a wrong action.
+// disturbances are events that the robot must tolerate without a stop and without a wrong action.
 var disturbances = map[string]func(*faultRun, int){
 	"bad observations, but not too many in a row": func(r *faultRun, i int) {
 		r.sense(func(obs []float32) {

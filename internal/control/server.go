@@ -331,7 +331,7 @@ func (s *Server) execute(word string, body io.Reader) error {
 	return err
 }
 
-// threadTimeout is how long the control thread may take to answer a command.
+// threadTimeout limits the time of the control thread to answer a command.
 func threadTimeout(period time.Duration) time.Duration { return 2*period + time.Second }
 
 func (s *Server) reply(c *net.UnixConn, refusal error) {

@@ -113,7 +113,7 @@ func flatten(err error) (all []error) {
 	return all
 }
 
-// errStuck is what every stuckError wraps.
+// errStuck is wrapped by every stuckError.
 var errStuck = errors.New("a tick did not end")
 
 // stuckError names the stage in which the control thread hangs.

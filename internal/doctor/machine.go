@@ -25,7 +25,7 @@ import (
 	"optibfm/rtloop"
 )
 
-// machine is what checks read from a computer. Tests replace it.
+// machine is the access of checks to a computer. Tests replace it.
 type machine struct {
 	files fs.FS // rooted at /
 	user  identity

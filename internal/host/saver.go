@@ -36,7 +36,7 @@ type beliefSaver struct {
 // retrySaveS is the time from a failed save to the next, s.
 const retrySaveS = 1
 
-// savedState is what a save needs of a controller.State.
+// savedState is the part of a controller.State that a save needs.
 type savedState struct {
 	next     uint64 // the first tick that it does not include
 	belief   []float64

@@ -29,7 +29,7 @@ type taskDesk struct {
 	change   *ipc.TaskChanger
 }
 
-// newestWait is how long a save waits for a belief with all labels that the operator saw.
+// newestWait is the longest wait of a save for a belief with all labels that the operator saw.
 const newestWait = 2 * time.Second
 
 func (h *Process) openTasks(belief *beliefWatch) (*taskDesk, error) {

@@ -1,4 +1,4 @@
-// Package ipc is what passes between the control process and the host process of a run.
+// Package ipc connects the control process and the host process of a run.
 //
 // Both map one shared-memory segment (internal/ipc/shm), which the host process inherits as a
 // descriptor:

@@ -26,7 +26,7 @@ func (BackendKind) ChosenBy() string { return "backend" }
 // OmitsDefault implements Kind.
 func (BackendKind) OmitsDefault() bool { return false }
 
-// Workload is what a backend must be ready for.
+// Workload is the largest work of a backend.
 type Workload struct {
 	Candidates int // of a search; at least 1, except for native
 	Processors int // that a search may use, at least 1

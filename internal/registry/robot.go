@@ -24,7 +24,7 @@ func (RobotKind) ChosenBy() string { return "driver" }
 // OmitsDefault implements Kind.
 func (RobotKind) OmitsDefault() bool { return false }
 
-// Opening is what a robot is opened with.
+// Opening holds the arguments to open a robot.
 type Opening struct {
 	Period time.Duration // of the loop
 	// Now is the clock of the samples, CLOCK_MONOTONIC nanoseconds. Nil: simulated time.
@@ -193,7 +193,7 @@ type Finding struct {
 	Fix    string // empty if none is needed
 }
 
-// Computer is what a check may ask about this computer.
+// Computer gives checks access to this computer.
 type Computer interface {
 	// Exists reports whether a file exists.
 	Exists(path string) bool

@@ -7,7 +7,7 @@ import (
 	"optibfm/hal/bridge/bridgetest"
 )
 
-// ExitTimeout is how long a program may take to end after a signal. Without the handling under test
+// ExitTimeout limits the time of a program to end after a signal. Without the handling under test
 // it takes 57 s or hangs.
 const ExitTimeout = 25 * time.Second
 

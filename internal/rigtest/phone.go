@@ -155,7 +155,7 @@ func (p *Phone) AwaitLabels(n uint64) {
 	p.watch("", func(m message, _ func(string)) bool { return m.Type == "state" && m.View.Labels == n })
 }
 
-// Ending is what the page shows at the end of a run.
+// Ending is the text of the page at the end of a run.
 type Ending struct {
 	Ended, Keep string
 	Failed      bool

@@ -145,7 +145,7 @@ func saveBundle(t *testing.T, m tflite.Manifest, tensors map[string]tflite.Tenso
 	return dir
 }
 
-// HangGuard is how long a test waits for an event that needs a busy machine. The program has other
+// HangGuard is the longest wait of a test for an event on a busy machine. The program has other
 // deadlines.
 const HangGuard = 3 * time.Minute
 

@@ -59,7 +59,7 @@ type quantiles struct {
 	Max  float64 `json:"max"`
 }
 
-// baseline is what another way to choose z gives in the same task.
+// baseline is the result of another way to choose z in the same task.
 type baseline struct {
 	Returns []float64
 	Mean    float64

@@ -35,7 +35,7 @@ type header struct {
 	Belief *beliefHeader `json:"belief,omitempty"`
 }
 
-// beliefHeader is what a file has of a belief besides its state.
+// beliefHeader holds the parts of a belief in a file besides its state.
 type beliefHeader struct {
 	SavedBelief
 	Dim          int     `json:"dim"`

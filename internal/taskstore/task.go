@@ -30,7 +30,7 @@ type Task struct {
 	Exported  *Exported    `json:"exported,omitempty"` // of a file on its way to another robot
 }
 
-// Exported is what a file on its way to another robot has besides the task.
+// Exported holds the parts of an exported file besides the task.
 type Exported struct {
 	Name        string    `json:"name"`
 	Observation []Channel `json:"observation"` // of the model

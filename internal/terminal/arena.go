@@ -60,7 +60,7 @@ type credit struct {
 	ink      ink
 }
 
-// creditTime is how long a credited stretch stays marked.
+// creditTime is the time that a credited stretch stays marked.
 const creditTime = 4 * time.Second
 
 func (a *arena) poseOf(t *controller.Tick) pose {

@@ -15,7 +15,7 @@ import (
 	"optibfm/controller"
 )
 
-// Report is what Run found. Times in JSON are in nanoseconds.
+// Report is the result of Run. Times in JSON are in nanoseconds.
 type Report struct {
 	Model      string        `json:"model"` // name and sizes
 	Weights    int64         `json:"weights_bytes"`

@@ -26,7 +26,7 @@ const (
 // tinyNorm is the norm of a z without a direction, as in package controller.
 const tinyNorm = 1e-9
 
-// answerMarginS is how long a request stays open beyond the operator's delay, s.
+// answerMarginS is the time that a request stays open beyond the operator's delay, s.
 const answerMarginS = 1
 
 // buildAgent builds the shipped controller with the extensions of the trial's method.

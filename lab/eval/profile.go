@@ -21,8 +21,9 @@ type Quick struct {
 	Episodes     int `yaml:"episodes"`
 	EpisodeSteps int `yaml:"episode_steps"`
 	RewardEvery  int `yaml:"reward_every"`
-	// Environments, Tasks, Models and Values are how many the profile keeps, from the first: of the
-	// environments, of the tasks and models of each, and of the values of each setting.
+	// Environments, Tasks, Models and Values are the numbers that the profile keeps, from the
+	// first: of the environments, of the tasks and models of each, and of the values of each
+	// setting.
 	Environments int `yaml:"environments"`
 	Tasks        int `yaml:"tasks"`
 	Models       int `yaml:"models"`
@@ -43,7 +44,7 @@ type Profile struct {
 	Tasks        []string `yaml:"tasks"`
 	Models       []string `yaml:"models"`
 	Methods      []string `yaml:"methods"`
-	// Values is how many values of each setting the profile keeps, from the first.
+	// Values is the number of values of each setting that the profile keeps, from the first.
 	Values int `yaml:"values"`
 }
 

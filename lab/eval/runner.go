@@ -83,7 +83,7 @@ func (r Runner) check(ctx context.Context, lib *library, todo []Trial, results *
 	return nil
 }
 
-// pool is what the workers of a run share.
+// pool holds the state that the workers of a run share.
 type pool struct {
 	runner  Runner
 	hash    string

@@ -129,7 +129,8 @@ type Settings struct {
 	Labels []int `yaml:"labels,omitempty" rule:"[1, 1e7]"`
 	// Ridge is λ of their least squares; default 1. The paper has none: 1e-9.
 	Ridge []float64 `yaml:"ridge,omitempty" rule:"[1e-9, 1e9]"`
-	// By is what collected the labels of collected: ucb (default), thompson, random or rnd.
+	// By is the method that collected the labels of collected: ucb (default), thompson, random or
+	// rnd.
 	By []string `yaml:"by,omitempty" rule:"ucb|thompson|random|rnd"`
 
 	// Method lola (Sikchi et al., 2025).

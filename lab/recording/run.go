@@ -24,7 +24,7 @@ import (
 	"optibfm/rtloop"
 )
 
-// Config is what to record.
+// Config describes a recording.
 type Config struct {
 	Transitions int     // at least 2
 	Seed        uint64  // of the actions and of a simulator's states
@@ -228,8 +228,8 @@ var (
 	errStuck = errors.New("the driver hangs; the robot was halted beside it, if it has a second path")
 )
 
-// stuckGrace is how long a driver may hang before the process ends without it. Its end triggers the
-// device's deadman.
+// stuckGrace is the longest hang of a driver before the process ends without it. Its end triggers
+// the device's deadman.
 const stuckGrace = time.Second
 
 // drive records a robot in real time.

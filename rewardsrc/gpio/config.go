@@ -22,7 +22,7 @@ type Config struct {
 	// pull_down, off, or as_is if there is an external one. A chip without
 	// such resistors ignores it, and the kernel does not say so.
 	Bias string `yaml:"bias"`
-	// DebounceMS is how long a button must be steady, in [0, 1000] ms.
+	// DebounceMS is the time that a button must be steady, in [0, 1000] ms.
 	DebounceMS float64 `yaml:"debounce_ms" rule:"[0, 1000]"`
 	// LED is the line of a light. Empty: none.
 	LED string `yaml:"led"`

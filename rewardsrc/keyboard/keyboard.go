@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// queueLen is how many presses can wait for a Poll.
+	// queueLen is the number of presses that can wait for a Poll.
 	queueLen = 64
 	// maxKeys is the most keys of one read that count: fingers do not press
 	// more in the time in which a reader wakes up.

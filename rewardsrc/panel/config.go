@@ -19,7 +19,7 @@ type Config struct {
 	// ReactionMS is how soon after a request was shown a press can be its
 	// answer, in [0, 2000] ms.
 	ReactionMS float64 `yaml:"reaction_ms" rule:"[0, 2000]"`
-	// HoldAfterMS is how long good or bad must be held to become a stream of
+	// HoldAfterMS is the time that good or bad must be held to become a stream of
 	// labels, in [0, 10000] ms. 0: a held button is one label.
 	HoldAfterMS float64 `yaml:"hold_after_ms" rule:"[0, 10000]"`
 	// IntervalMS is the time between two labels of a stream, from a held

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// queueLen is how many presses can wait for a Poll.
+	// queueLen is the number of presses that can wait for a Poll.
 	queueLen = 64
-	// signalLen is how many signals can wait for the lamp.
+	// signalLen is the number of signals that can wait for the lamp.
 	signalLen = 16
 	// reportEvery is the shortest interval between two reports of losses.
 	reportEvery = int64(1e9)
@@ -38,7 +38,7 @@ type Options struct {
 	// Retry is the time between two attempts to open an absent device; 0
 	// means a second.
 	Retry time.Duration
-	// Quiet is how long a stream of labels continues without [Panel.Heard]; 0
+	// Quiet is the time that a stream of labels continues without [Panel.Heard]; 0
 	// means until its release. It is for devices whose loss is noticed late.
 	Quiet time.Duration
 }

@@ -2,7 +2,7 @@ package panel
 
 import "math"
 
-// longest is how long a button or an axis can be held before it counts as stuck,
+// longest is the time for which a button or an axis is held until it counts as stuck,
 // such as a pedal under a box. It counts again after its release.
 const longest = int64(60e9)
 

@@ -102,7 +102,7 @@ type Fatigue struct {
 
 // Absence describes when the operator is away. The zero value means never.
 type Absence struct {
-	// AwayS is how long each absence lasts, in [0, 86400] seconds. 0 means never.
+	// AwayS is the length of each absence, in [0, 86400] seconds. 0 means never.
 	AwayS float64 `yaml:"away_s" rule:"[0, 86400]"`
 	// EveryS is the length of a time window with one absence at a random time, in
 	// [0, 86400] seconds. It is greater than away_s unless both are 0.

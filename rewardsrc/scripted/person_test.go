@@ -11,7 +11,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// scene is what an operator is shown in one tick.
+// scene is the view of an operator in one tick.
 type scene struct {
 	at     int64
 	reward float64

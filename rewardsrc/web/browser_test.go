@@ -142,7 +142,7 @@ func (d *drive) run() {
 	}
 }
 
-// scene is what a run looks like t seconds after v.
+// scene returns the view of a run t seconds after v.
 func scene(v View, t float64) View {
 	at := 60 + t
 	v.Tick += uint64(50 * at)

@@ -86,7 +86,7 @@ type Config struct {
 	// ReactionMS is how soon after a request was shown a press can be its
 	// answer, in [0, 2000] ms.
 	ReactionMS float64 `yaml:"reaction_ms" rule:"[0, 2000]"`
-	// MaxLateS is how late an unasked press may arrive, in [0.1, 60] seconds; a
+	// MaxLateS is the largest delay of an unasked press, in [0.1, 60] seconds; a
 	// later one is refused.
 	MaxLateS float64 `yaml:"max_late_s" rule:"[0.1, 60]"`
 }

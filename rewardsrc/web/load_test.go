@@ -43,7 +43,7 @@ func stalled(t testing.TB, s *Server) {
 	t.Cleanup(func() { _ = conn.CloseNow() })
 }
 
-// recorderTick is what the host's recorder does with a console in a tick, with
+// recorderTick does the work of the host's recorder with a console in a tick, with
 // a view and an event in every one, which is far more often than in a run.
 func recorderTick(s *Server, n uint64, labels []rewardsrc.Label) {
 	s.Show(View{Tick: n, ElapsedS: Number(n)})

@@ -54,7 +54,7 @@ const (
 	roleWatch = "watch" // may watch, and stop
 )
 
-// message is what a browser sends.
+// message is a message of a browser.
 type message struct {
 	Type    string  `json:"type"`
 	ID      uint64  `json:"id"`      // of a press or an exchange; a browser counts to 2^53

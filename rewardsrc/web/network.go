@@ -195,7 +195,7 @@ type Place struct {
 	Unnamed bool
 }
 
-// invitation is what the server has announced.
+// invitation is the announced address of the server.
 type invitation struct {
 	token   string  // the lasting code
 	places  []Place // of the console, without the code

@@ -329,7 +329,7 @@ func TestServer_CertificateHasTheShownFingerprint(t *testing.T) {
 	}
 	var seen string
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
-		InsecureSkipVerify: true, // the fingerprint is what is trusted
+		InsecureSkipVerify: true, // the test trusts the fingerprint
 		VerifyConnection: func(c tls.ConnectionState) error {
 			seen = authority.Fingerprint(c.PeerCertificates[0].Raw)
 			return c.PeerCertificates[0].VerifyHostname("127.0.0.1")

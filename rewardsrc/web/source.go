@@ -9,7 +9,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// queueLen is how many presses can wait for a Poll.
+// queueLen is the number of presses that can wait for a Poll.
 const queueLen = 64
 
 // press is a press on a page, in the robot's time.

@@ -64,7 +64,7 @@ type Server struct {
 	seen Report
 }
 
-// Report is what a server saw.
+// Report is a server's summary of its session.
 type Report struct {
 	Committed bool // the fault
 	Acts      int  // in total

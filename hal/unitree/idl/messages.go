@@ -9,7 +9,7 @@ const (
 // RemoteSize is the size of the state of the remote control in a LowState.
 const RemoteSize = 40
 
-// Descriptor is what Cyclone DDS must know of a type: its size in C and how to serialise it.
+// Descriptor describes a type to Cyclone DDS: its size in C and how to serialise it.
 type Descriptor struct {
 	Name              string // the type's name on the wire
 	Size, Align       uint32

@@ -17,12 +17,12 @@ import (
 // Period is the time between two states.
 const Period = 2 * time.Millisecond
 
-// Command is what the motors obey, one number for each joint.
+// Command holds the commands of the motors, one number for each joint.
 type Command struct {
 	Q, Dq, Tau, Kp, Kd []float64
 }
 
-// State is what the sensors measure.
+// State holds the measurements of the sensors.
 type State struct {
 	Q, Dq, Tau    []float64  // rad, rad/s, N·m
 	Quaternion    [4]float64 // w x y z
@@ -37,7 +37,8 @@ type Physics interface {
 	Step(*Command, *State) error
 }
 
-// Faults are what the robot does wrong. Temperature and battery are not faults by themselves.
+// Faults are the faults that the robot simulates. Temperature and battery are not faults by
+// themselves.
 type Faults struct {
 	Silent      bool // it sends no state
 	Frozen      bool // its tick stands still

@@ -65,7 +65,7 @@ type link[S, C idl.Message] struct {
 // commandDepth is the number of commands that are kept between two cycles.
 const commandDepth = 8
 
-// use is what a process does with commands.
+// use is the way in which a process uses commands.
 type use struct {
 	write    bool                // an optibfm that runs takes even a silent writer for another program
 	overhear bool                // those of others

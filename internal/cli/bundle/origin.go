@@ -22,8 +22,8 @@ const (
 	downloadKey = "download_sha256"
 )
 
-// originParents is how many folders above a file may have the model card: BFM-Zero's checkpoint is
-// three deep.
+// originParents is the number of folders above a file that may have the model card: BFM-Zero's
+// checkpoint is three deep.
 const originParents = 5
 
 // addOrigin adds the licence, the revision and the hash of a downloaded file to its provenance.

@@ -18,7 +18,7 @@ import (
 	"optibfm/internal/shell"
 )
 
-// environment is what the server of an environment reports of it.
+// environment is the description of an environment by its server.
 type environment struct {
 	Period float64 `json:"period"` // s
 }

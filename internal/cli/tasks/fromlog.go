@@ -118,7 +118,7 @@ func (g *goal) mean() []float64 {
 	return z
 }
 
-// endMargin is how far beyond the end of a log a part may end, s: people round what "log info"
+// endMargin is the time by which a part may end after its log, s: people round what "log info"
 // prints.
 const endMargin = 0.5
 
