@@ -99,8 +99,8 @@ func NewAssembler(groups []Group, model []tflite.Group, robot hal.Spec) (*Assemb
 			}
 		}
 		if n := len(a.elements) - before; n != m.Size {
-			return nil, fmt.Errorf("%w: model.groups: %s: the terms give %d elements, the model has %d; correct channels, steps or skip",
-				ErrConfig, m.Name, n, m.Size)
+			return nil, fmt.Errorf("%w: model.groups: %s: the terms give %d elements, the model has %d; "+
+				"correct channels, steps or skip", ErrConfig, m.Name, n, m.Size)
 		}
 	}
 	for _, p := range []*past{&a.readings, &a.actions} {

@@ -113,7 +113,7 @@ func newDevice(c Config) (*Device, error) {
 		s.setLimits(make([]byte, 4))
 		s.errFault = fmt.Errorf("%s: %w (voltage, sensor, temperature, current, angle or overload, see register 65); "+
 			"remove the cause, then arm again", s.prefix(), hal.ErrDevice)
-		s.errWrapped = fmt.Errorf("%s: %w (it crossed the wrap-around of its encoder and would turn the long way to a goal); "+
+		s.errWrapped = fmt.Errorf("%s: %w (it crossed the wrap-around of its encoder: its way to a goal is a full turn); "+
 			"move it back by hand, or mount it so that the joint does not reach the wrap-around", s.prefix(), hal.ErrDevice)
 		members[i] = servobus.Servo{Name: config.Name, ID: s.id}
 	}

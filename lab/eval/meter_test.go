@@ -11,7 +11,8 @@ import (
 // simulated time.
 func TestMeter_LacksNothingOfASimulator(t *testing.T) {
 	without := []string{
-		"ArmInput", "Backstop", "Bounder", "FaultCounter", "Disarmer", "FailsafeHolder", "DeadmanTimer", "LabelInput", "Limper",
+		"ArmInput", "Backstop", "Bounder", "FaultCounter", "Disarmer", "FailsafeHolder", "DeadmanTimer", "LabelInput",
+		"Limper",
 		"Meter", "Relaxer", "SlowResetter", "StopInput", "Viewer", "Warner",
 	}
 	if missing := haltest.Missing(&meter{}); !slices.Equal(missing, without) {
