@@ -72,7 +72,7 @@ func (r *Reader) walk() error {
 	}
 	inPreamble := r.cut != nil && len(r.parts) == 0
 	if !w.covered && !inPreamble && (r.announced != r.summed || r.summed && !r.sumAgrees) {
-		r.damageFirst(errors.New("no or a wrong checksum of the metadata"))
+		r.damageFirst(errors.New("the metadata has no or a wrong checksum"))
 	}
 	return nil
 }

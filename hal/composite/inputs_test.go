@@ -106,7 +106,7 @@ func TestNew_RefusesButtonsThatAreNeverRead(t *testing.T) {
 
 func TestRobot_PassesOnEveryOptionalInterface(t *testing.T) {
 	without := []string{
-		"FaultCounter", "FailsafeHolder", "Relaxer", // of devices; Faults has the counters
+		"FailsafeHolder", "FaultCounter", "Relaxer", // of devices; Faults has the counters
 		"Resetter", "Rewarder", "SlowResetter", "Viewer", // of simulators; a device is none
 	}
 	if missing := haltest.Missing(&Robot{}); !slices.Equal(missing, without) {

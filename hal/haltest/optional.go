@@ -11,8 +11,8 @@ import (
 func Optional() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[hal.ArmInput](), reflect.TypeFor[hal.Backstop](), reflect.TypeFor[hal.Bounder](),
-		reflect.TypeFor[hal.FaultCounter](), reflect.TypeFor[hal.Disarmer](), reflect.TypeFor[hal.FailsafeHolder](),
-		reflect.TypeFor[hal.DeadmanTimer](), reflect.TypeFor[hal.LabelInput](), reflect.TypeFor[hal.Limper](),
+		reflect.TypeFor[hal.DeadmanTimer](), reflect.TypeFor[hal.Disarmer](), reflect.TypeFor[hal.FailsafeHolder](),
+		reflect.TypeFor[hal.FaultCounter](), reflect.TypeFor[hal.LabelInput](), reflect.TypeFor[hal.Limper](),
 		reflect.TypeFor[hal.Meter](), reflect.TypeFor[hal.Relaxer](), reflect.TypeFor[hal.Resetter](),
 		reflect.TypeFor[hal.Rewarder](), reflect.TypeFor[hal.SlowResetter](), reflect.TypeFor[hal.StopInput](),
 		reflect.TypeFor[hal.Viewer](), reflect.TypeFor[hal.Warner](),

@@ -11,9 +11,8 @@ import (
 // simulated time.
 func TestMeter_LacksNothingOfASimulator(t *testing.T) {
 	without := []string{
-		"ArmInput", "Backstop", "Bounder", "FaultCounter", "Disarmer", "FailsafeHolder", "DeadmanTimer", "LabelInput",
-		"Limper",
-		"Meter", "Relaxer", "SlowResetter", "StopInput", "Viewer", "Warner",
+		"ArmInput", "Backstop", "Bounder", "DeadmanTimer", "Disarmer", "FailsafeHolder", "FaultCounter", "LabelInput",
+		"Limper", "Meter", "Relaxer", "SlowResetter", "StopInput", "Viewer", "Warner",
 	}
 	if missing := haltest.Missing(&meter{}); !slices.Equal(missing, without) {
 		t.Errorf("lacks %v, want %v", missing, without)

@@ -122,7 +122,7 @@ func TestReview_ReadsALogWhoseSettingsAreDamaged(t *testing.T) {
 	for _, err := range []error{infoErr, catErr, replayErr, jsonErr, pageErr} {
 		errtest.Is(t, err, flightlog.ErrDamaged)
 	}
-	rigtest.Contains(t, about, `wrong checksum of "controller.json"`, "control    unknown", "150 in 3.0 s")
+	rigtest.Contains(t, about, "attachment: wrong checksum of", "control    unknown", "150 in 3.0 s")
 	rigtest.Contains(t, text, "NO: nothing in the log can be verified", "150 ticks can be read")
 	rigtest.Contains(t, report.String(), `"ok": false`, `"unverifiable": "`, `"ticks": 150`)
 	rigtest.Contains(t, page, "NO: nothing in the log can be verified")
