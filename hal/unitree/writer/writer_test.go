@@ -378,7 +378,7 @@ func TestWriter_RefusesToBeginWithALateStandby(t *testing.T) {
 	r := newRig(t, unitree.Go2, nil)
 	r.dead.standby = true
 	r.run(60 * ms) // above standby_ms
-	errtest.Contains(t, errors.Join(r.sense(), r.robot.Arm()), "is late", "arm")
+	errtest.Contains(t, errors.Join(r.sense(), r.robot.Arm()), "standby writer was silent", "arm")
 	if w := r.robot.Warning(); w == nil || !strings.Contains(w.Error(), "standby_ms") {
 		t.Errorf("warning: %v", w)
 	}
