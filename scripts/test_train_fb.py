@@ -331,7 +331,7 @@ class Training(TrainingCase):
             self.assertRegex(said.getvalue(), says)
 
     def test_names_that_are_too_few_are_refused_at_once(self):
-        with self.assertRaisesRegex(SystemExit, "2 for the 3 of obs .a, b."):
+        with self.assertRaisesRegex(SystemExit, "obs: found 2 channel names .a, b., want 3"):
             self.run_to(1, "names", "--observation", "a,b")
 
 
