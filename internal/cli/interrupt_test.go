@@ -43,10 +43,7 @@ var startSteps = []startStep{
 	{"lockstep: reset is not answered", inLockstep(bridgetest.Reset), "reset"},
 	{"lockstep: act is not answered", inLockstep(bridgetest.Act), "act"},
 	{"lockstep: halt is not answered", inLockstep(bridgetest.Halt), "halt: no answer within 100ms"},
-	{"halt is not answered", waitingForTheBridge(bridgetest.Halt, "no answer"), "halt: no answer within 100ms"},
-	{"a simulator's halt is not answered",
-		waitingForTheBridge(bridgetest.Halt, "no answer", "run.simulator_wait_s=0.3"),
-		"halt: no answer within 300ms"},
+	{"halt is not answered", waitingForTheBridge(bridgetest.Halt, "no answer"), "halt: no answer within 5s"},
 }
 
 func TestRun_ASignalEndsEveryStepOfItsStart(t *testing.T) {
@@ -107,12 +104,10 @@ func interrupt(t *testing.T, cmd *exec.Cmd, output *syncBuffer) *os.ProcessState
 }
 
 // waitingForTheBridge returns a run in real time with a server that commits a fault.
-func waitingForTheBridge(
-	at bridgetest.Kind, fault string, set ...string,
-) func(*testing.T) (*exec.Cmd, <-chan struct{}) {
+func waitingForTheBridge(at bridgetest.Kind, fault string) func(*testing.T) (*exec.Cmd, <-chan struct{}) {
 	return func(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 		server := serveFaulty(t, true, at, fault)
-		cmd := program(t, append(bridgeSettings(server, "free"), set...)...)
+		cmd := program(t, bridgeSettings(server, "free")...)
 		if at == bridgetest.Halt { // the signal causes it
 			return cmd, server.Acted()
 		}

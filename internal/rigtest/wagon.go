@@ -149,7 +149,9 @@ func LongTimeouts(age time.Duration) []string {
 		return fmt.Sprintf("robot.composite.devices%s=%d", key, d.Milliseconds())
 	}
 	set := []string{
-		"loop.watchdog_ms=20000", fmt.Sprintf("safety.max_sample_age_ms=%d", age.Milliseconds()),
+		"loop.watchdog_ms=20000",
+		// Else Arm refuses positions older than 100 ms.
+		fmt.Sprintf("safety.max_sample_age_ms=%d", 2*age.Milliseconds()),
 		ms("[0].stale_ms", age), ms("[1].mcu.stale_ms", age),
 	}
 	for i, driver := range []string{"mcu", "dynamixel", "mit"} {
