@@ -33,8 +33,8 @@ func TestRecorder_AnnouncesALearntTaskOnce(t *testing.T) {
 		r.Tick(tick)
 	}
 	starts := []string{
-		"learnt: you may stop; 75 to 95% of the attainable reward, 9 of the last 10", "no longer learnt: 1 of the last 10",
-		"learnt: you may stop",
+		"it seems to have learnt the task: watch it; 75 to 95% of the attainable reward, 9 of the last 10", "no longer learnt: 1 of the last 10",
+		"it seems to have learnt the task: watch it",
 	}
 	if !slices.EqualFunc(display.texts, starts, strings.HasPrefix) {
 		t.Errorf("events %q", display.texts)
@@ -77,7 +77,8 @@ func TestRecorder_AChangedOrKeptTaskIsNotContradicted(t *testing.T) {
 		r.Tick(tick)
 	}
 	starts := []string{
-		"learnt", "it seems that the task changed", "learnt", "the operator kept", "learnt", "no longer learnt",
+		"it seems to have learnt", "it seems that the task changed", "it seems to have learnt",
+		"the operator kept", "it seems to have learnt", "no longer learnt",
 	}
 	if !slices.EqualFunc(display.texts, starts, strings.HasPrefix) {
 		t.Errorf("events %q", display.texts)

@@ -163,7 +163,7 @@ func (s *screenDisplay) doing() string {
 	case k.Strategy == controller.Random:
 		return "It follows random tasks."
 	case t.Flags.Has(controller.FlagLearnt):
-		return "It does what you taught."
+		return "It does what it learnt."
 	case s.session.File.Operator.Source == configs.SourceNone:
 		return "It gets no labels."
 	case !s.person():
@@ -208,7 +208,7 @@ func (s *screenDisplay) progress() (k ink, text string, part float64) {
 	case t.Flags.Has(controller.FlagKeepable):
 		return inkAccent, "It seems that the task changed.", 0
 	case t.Flags.Has(controller.FlagLearnt):
-		return inkGood, "Learnt: you may stop.", 1
+		return inkGood, "It seems to have learnt it: watch it.", 1
 	case t.Predicted.Of > 1:
 		return inkPlain, t.Evidence.Judgement(t.Known), max(0, min(t.Evidence.Skill, 1))
 	case t.Counted == 0:

@@ -235,7 +235,7 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	s.show(t, func(k *controller.Tick) { k.Flags, k.Counted = k.Flags|controller.FlagSwitched, 12 })
 	shows(" 12 labels\n", " 0 good  0 bad  12 earlier\n")
 	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagLearnt })
-	shows("It does what you taught.\n", "Learnt: you may stop.\n")
+	shows("It does what it learnt.\n", "It seems to have learnt it: watch it.\n")
 }
 
 // countStruck counts the cells that are struck through.

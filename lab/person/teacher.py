@@ -157,7 +157,7 @@ class Person:
             self.watching, button = bool(box), ""
             if box:
                 button = await self.answer(box)
-            elif "may stop" in await self.page.locator("#learnt").inner_text():
+            elif "seems to have learnt" in await self.page.locator("#learnt").inner_text():
                 button = await self.watch_live()
                 content = content + 1 if button in BUTTONS[3:] else 0
             if button in BUTTONS[:3] or button and box:

@@ -648,7 +648,7 @@ function idleDetail(mine, stopped) {
   if (stopped) return 'The robot is stopped: presses do not count. Undo works.';
   if (['starting', 'resting'].includes(state.view?.mode)) return 'Presses do not count now. Undo works.';
   if (state.view?.waiting) return 'This press is not a label.';
-  if (state.view?.learnt) return hello.tasks ? 'It asks no more. Save the task to keep it.' : 'It asks no more.';
+  if (state.view?.learnt) return `Label what it does wrong: it asks again.${hello.tasks ? ' Save the task to keep it.' : ''}`;
   return {
     per_request: 'Wait for a question.',
     sparse: 'Press when you like or dislike it.',
@@ -659,7 +659,7 @@ function idleDetail(mine, stopped) {
 /** How well the robot knows the task: one sentence, and the filled part of the bar. */
 function progress(v) {
   if (v.keepable && !state.ended) return { text: 'It seems that the task changed: it learns the new one.', part: 0 };
-  if (v.learnt) return { text: 'Learnt: you may stop.', part: 1 };
+  if (v.learnt) return { text: 'It seems to have learnt it: watch it.', part: 1 };
   if (v.predicted_of > 1) {
     return { text: `${v.judged[0].toUpperCase()}${v.judged.slice(1)}.`, part: Math.max(0, Math.min(v.skill, 1)) };
   }
@@ -690,7 +690,7 @@ function doing(v) {
   if (v.mode === 'starting') return 'moves to its start pose';
   if (v.mode === 'resting') return 'moves to its rest pose';
   if (v.mode === 'disarmed') return 'does not move: it is not armed';
-  if (v.learnt) return 'does what you taught';
+  if (v.learnt) return 'does what it learnt';
   if (v.task && !v.predicted_of) return `follows the task ${v.task}`;
   return v.labels ? 'learns from your labels' : 'tries out what it can do';
 }
