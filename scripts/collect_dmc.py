@@ -55,7 +55,8 @@ class Babble:
 
     def act(self) -> np.ndarray:
         self.phase += self.frequency
-        self.wander = self.keep * self.wander + np.sqrt(1 - self.keep**2) * self.noise * self.rng.normal(size=self.shape)
+        self.wander = self.keep * self.wander + np.sqrt(1 - self.keep ** 2) * self.noise * self.rng.normal(
+            size=self.shape)
         return np.clip(self.level + self.swing * np.sin(self.phase) + self.wander, -1, 1).astype(np.float32)
 
 
@@ -96,9 +97,12 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("--transitions", type=at_least(1), default=100_000, help="from exploring starts (%(default)s)")
-    p.add_argument("--curious", type=at_least(0), default=0, help="transitions of random network distillation (%(default)s)")
-    p.add_argument("--oscillating", type=at_least(0), default=0, help="transitions of gaits and rightings that a search finds, of the quadruped (%(default)s)")
-    p.add_argument("--commanded", type=at_least(0), default=0, help="transitions of an agent that learns to follow commands (%(default)s)")
+    p.add_argument("--curious", type=at_least(0), default=0,
+                   help="transitions of random network distillation (%(default)s)")
+    p.add_argument("--oscillating", type=at_least(0), default=0,
+                   help="transitions of gaits and rightings that a search finds, of the quadruped (%(default)s)")
+    p.add_argument("--commanded", type=at_least(0), default=0,
+                   help="transitions of an agent that learns to follow commands (%(default)s)")
     p.add_argument("--seed", type=at_least(0), default=0)
     p.add_argument("--out", type=Path, required=True, help="the .npz to write")
     args = p.parse_args(argv)

@@ -100,7 +100,8 @@ def main() -> None:
     p.add_argument("--transitions", type=int, default=300_000, help="(%(default)s)")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--out", type=Path, help="the .npz to write")
-    p.add_argument("--search-gait", type=int, metavar="ROUNDS", help="print the gait that a search of so many rounds finds, and stop")
+    p.add_argument("--search-gait", type=int, metavar="ROUNDS",
+                   help="print the gait that a search of so many rounds finds, and stop")
     args = p.parse_args()
     if args.transitions < 2:
         p.error(f"--transitions {args.transitions}: too few: give 2 or more")

@@ -39,7 +39,8 @@ STANDARDISED = 8  # rounds after which the scale of the agent's inputs is final
 
 
 def plain(obs: int) -> nn.Sequential:
-    return nn.Sequential(linear(0, obs, HIDDEN), nn.ReLU(), linear(0, HIDDEN, HIDDEN), nn.ReLU(), linear(0, HIDDEN, curiosity.FEATURES))
+    return nn.Sequential(linear(0, obs, HIDDEN), nn.ReLU(), linear(0, HIDDEN, HIDDEN), nn.ReLU(),
+                         linear(0, HIDDEN, curiosity.FEATURES))
 
 
 class Bonus(curiosity.Novelty):
@@ -113,7 +114,9 @@ class Collector:
             self.obs[k, t + 1] = sim.obs
             if k * self.steps + t + 1 >= args.warm_up:
                 self.learn(k * self.steps + t + 1)
-        return {"obs": self.obs[k], "action": self.action[k], "measure": np.nan_to_num(np.stack(measure)), "valid": valid}
+        return {
+            "obs": self.obs[k], "action": self.action[k], "measure": np.nan_to_num(np.stack(measure)), "valid": valid
+        }
 
     def act(self, step: int) -> np.ndarray:
         if step < self.args.warm_up:
@@ -149,9 +152,11 @@ class Collector:
 
     def modules(self) -> dict:
         agent, novelty = self.agent, self.novelty
-        return {"actor": agent.actor, "critics": agent.critics, "target": agent.target, "actor_optimizer": agent.actor_optimizer,
-                "critics_optimizer": agent.critics_optimizer, "known": novelty.target, "predictor": novelty.predictor,
-                "predictor_optimizer": novelty.optimizer}
+        return {
+            "actor": agent.actor, "critics": agent.critics, "target": agent.target,
+            "actor_optimizer": agent.actor_optimizer, "critics_optimizer": agent.critics_optimizer,
+            "known": novelty.target, "predictor": novelty.predictor, "predictor_optimizer": novelty.optimizer
+        }
 
     def write_checkpoint(self) -> None:
         content = {name: module.state_dict() for name, module in self.modules().items()}
@@ -167,12 +172,16 @@ class Collector:
             return
         content = torch.load(path, weights_only=True)
         if content["round"] > len(self.obs):
-            raise SystemExit(f"{path}: has {content['round']} rounds already, more than --transitions {self.args.transitions}")
+            raise SystemExit(
+                f"{path}: has {content['round']} rounds already, more than --transitions {self.args.transitions}")
         self.round = content["round"]
         for k in range(self.round):
             recorded = rounds.read(self.args.out, k)
             if recorded["obs"].shape != self.obs.shape[1:]:
-                raise SystemExit(f"{self.args.out}: has rounds of {recorded['obs'].shape}; give the same --copies and --episode-steps")
+                raise SystemExit(
+                    f"{self.args.out}: has rounds of {recorded['obs'].shape}; give the same --copies and "
+                    "--episode-steps"
+                )
             self.obs[k], self.action[k] = recorded["obs"], recorded["action"]
         for name, module in self.modules().items():
             module.load_state_dict(content[name])
@@ -185,11 +194,13 @@ class Collector:
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=[name for name in simulation.DOMAINS if name != "antmaze"])
-    p.add_argument("--transitions", type=at_least(1), default=3_000_000, help="rounded up to whole rounds (%(default)s)")
+    p.add_argument("--transitions", type=at_least(1), default=3_000_000,
+                   help="rounded up to whole rounds (%(default)s)")
     p.add_argument("--out", type=Path, required=True, help="folder of the rounds")
     p.add_argument("--copies", type=at_least(1), default=64, help="(%(default)s)")
     p.add_argument("--episode-steps", type=at_least(1), default=simulation.EPISODE_STEPS, help="(%(default)s)")
-    p.add_argument("--updates", type=at_least(0), default=4, help="of the agent for each step of all copies (%(default)s)")
+    p.add_argument("--updates", type=at_least(0), default=4,
+                   help="of the agent for each step of all copies (%(default)s)")
     p.add_argument("--batch", type=at_least(1), default=BATCH, help="of such an update (%(default)s)")
     p.add_argument("--warm-up", type=at_least(0), default=100, help="steps of random actions (%(default)s)")
     p.add_argument("--seed", type=at_least(0), default=0)

@@ -55,7 +55,8 @@ class Channel:
         self.scale, self.offset = _number(given, "scale", 1.0), _number(given, "offset", 0.0)
         self.steps = [_STEP.fullmatch(step) for step in str(given["field"]).split(".")]
         if not all(self.steps):
-            raise ValueError(f"{self.name}: field {given['field']!r} is not like pose.position.x or position[left_knee]")
+            raise ValueError(
+                f"{self.name}: field {given['field']!r} is not like pose.position.x or position[left_knee]")
         if action:
             low, high = _number(given, "min"), _number(given, "max")
             if not low < high:
@@ -71,7 +72,8 @@ class Channel:
             if value is not None and index is not None:
                 value = self._element(owner, value, index)
         if isinstance(value, bool) or not isinstance(value, (int, float, np.number, np.bool_)):
-            raise ValueError(f"{self.name}: {self.topic} has no number at this field (found {type(value).__name__})")  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004
+                f"{self.name}: {self.topic} has no number at this field (found {type(value).__name__})")
         if not math.isfinite(number := self.scale * float(value) + self.offset):
             raise ValueError(f"{self.name}: {self.topic} has a number that is not finite ({value})")
         return number
@@ -80,7 +82,8 @@ class Channel:
         if not index.isdigit():
             names = list(getattr(owner, "name", []))
             if index not in names:
-                raise ValueError(f"{self.name}: {self.topic} has no {index!r} (its names: {', '.join(map(str, names)) or 'none'})")
+                raise ValueError(
+                    f"{self.name}: {self.topic} has no {index!r} (its names: {', '.join(map(str, names)) or 'none'})")
             index = names.index(index)
         if int(index) >= len(values):
             raise ValueError(f"{self.name}: {self.topic} has {len(values)} numbers, no number {index}")
@@ -196,7 +199,9 @@ def collect(mapping: Mapping, bags: list[Path]) -> tuple[dict[str, np.ndarray], 
             raise ValueError(f"{bag}: {e}") from e
     if not episodes:
         raise ValueError("no transition: topics come later than stale_s; raise it, or period_s")
-    columns = {key: np.concatenate([e[key] for e in episodes]).astype(np.float32) for key in ("obs", "action", "next_obs")}
+    columns = {
+        key: np.concatenate([e[key] for e in episodes]).astype(np.float32) for key in ("obs", "action", "next_obs")
+    }
     columns["episode"] = np.repeat(np.arange(len(episodes)), [len(e["obs"]) for e in episodes])
     clipped = int((np.abs(columns["action"]) > 1 + 1e-6).any(axis=1).sum())
     columns["action"] = columns["action"].clip(-1, 1)

@@ -49,7 +49,8 @@ _INF = float("inf")
 
 
 def _at_least(value, target, at_margin, margin=None):
-    """1 from the target upwards, falling linearly to at_margin at a margin below, which is the target if it is left out.
+    """1 from the target upwards, falling linearly to at_margin at a margin below, which is the target if it is
+    left out.
 
     That is dm_control's tolerance(sigmoid="linear") of one number.
     """
@@ -432,8 +433,9 @@ class Simulator:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Serves a robot of dm_control over optibfm's bridge.",
-                                     epilog="tasks: " + "; ".join(f"{d}: {' '.join(t | DRIFTING.get(d, {}))}" for d, (_, t) in DOMAINS.items()))
+    parser = argparse.ArgumentParser(
+        description="Serves a robot of dm_control over optibfm's bridge.",
+        epilog="tasks: " + "; ".join(f"{d}: {' '.join(t | DRIFTING.get(d, {}))}" for d, (_, t) in DOMAINS.items()))
     parser.add_argument("domain", choices=DOMAINS)
     parser.add_argument("task", nargs="?", help="may be left to the client; default: the domain's first")
     bridge.add_arguments(parser)

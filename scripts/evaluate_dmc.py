@@ -6,10 +6,9 @@
 
 RUN/best is the bundle, and the labelled states are drawn from --transitions or from those in
 RUN/checkpoint.pt. With --choose, RUN/best becomes the bundle of train_fb.py --keep, RUN/UPDATES,
-with the highest mean over random rewards, which exclude the tasks. For every task it prints the mean return of following the oracle's
-z, inferred from 50,000 labelled states, and of following random z. --out receives
-the bundle with these figures in its provenance, and oracle.json: task to z.
-"""
+with the highest mean over random rewards, which exclude the tasks. For every task it prints the mean return of
+following the oracle's z, inferred from 50,000 labelled states, and of following random z. --out receives the
+bundle with these figures in its provenance, and oracle.json: task to z. """
 
 import argparse
 import importlib.metadata
@@ -61,13 +60,20 @@ def labelled_states(path: Path, domain: simulation.Domain):
     columns = recorded(path)
     recording.check_domain(path, columns, simulation.Simulation(domain, 1, seed=0))
     rows = torch.randint(len(columns["obs"]), (zeroshot.LABELLED,)).numpy()
-    return torch.from_numpy(columns["next_obs"][rows]), torch.as_tensor(domain.reward(columns["measure"][rows].astype("float64")))
+    return torch.from_numpy(columns["next_obs"][rows]), torch.as_tensor(
+        domain.reward(columns["measure"][rows].astype("float64")))
 
 
 def measure(model, domain: simulation.Domain, z, args: argparse.Namespace):
     """Returns [task, episode] of the oracle's z and of a random z in every episode."""
-    followed = {"oracle": z.repeat_interleave(args.episodes, 0), "random": on_sphere(torch.randn(len(z) * args.episodes, z.shape[1]))}
-    return {name: zeroshot.returns(model, domain, rows, args.episodes, args.seed, args.episode_steps) for name, rows in followed.items()}
+    followed = {
+        "oracle": z.repeat_interleave(args.episodes, 0),
+        "random": on_sphere(torch.randn(len(z) * args.episodes, z.shape[1])),
+    }
+    return {
+        name: zeroshot.returns(model, domain, rows, args.episodes, args.seed, args.episode_steps)
+        for name, rows in followed.items()
+    }
 
 
 def provenance(domain: simulation.Domain, returns, explained, args: argparse.Namespace) -> dict:
@@ -79,8 +85,9 @@ def provenance(domain: simulation.Domain, returns, explained, args: argparse.Nam
         **({"data": args.data} if args.data else {}),  # else what the training's --note says
         "returns_oracle": ", ".join(f"{t} {m:.0f}" for t, m in zip(tasks, mean["oracle"])),
         "returns_random": ", ".join(f"{t} {m:.0f}" for t, m in zip(tasks, mean["random"])),
-        "returns_of": f"means over {args.episodes} episodes of {args.episode_steps} steps; oracle: z of {zeroshot.LABELLED} labelled states, "
-                      "random: a z of the sphere for each episode",
+        "returns_of": f"means over {args.episodes} episodes of {args.episode_steps} steps; oracle: z of "
+                      f"{zeroshot.LABELLED} labelled states, "
+        "random: a z of the sphere for each episode",
         "reward_variance_linear_in_phi": ", ".join(f"{t} {e:.2f}" for t, e in zip(tasks, explained)),
         "versions": " ".join(f"{name}={version}" for name, version in versions.items()),
     }
@@ -102,8 +109,10 @@ def main(argv: list[str] | None = None) -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("run", type=Path, help="--out of pretrain_dmc.py or train_fb.py")
-    p.add_argument("--transitions", type=Path, help=".npz with measures, or folder of collect_rnd.py (default: RUN/checkpoint.pt)")
-    p.add_argument("--choose", action="store_true", help="choose RUN/best among the bundles RUN/UPDATES by random rewards")
+    p.add_argument("--transitions", type=Path,
+                   help=".npz with measures, or folder of collect_rnd.py (default: RUN/checkpoint.pt)")
+    p.add_argument("--choose", action="store_true",
+                   help="choose RUN/best among the bundles RUN/UPDATES by random rewards")
     p.add_argument("--out", type=Path, help="folder of the bundle to write")
     p.add_argument("--data", default="", help="for the provenance: how the transitions came about")
     p.add_argument("--episodes", type=at_least(1), default=10, help="of each task (%(default)s)")
@@ -121,9 +130,11 @@ def main(argv: list[str] | None = None) -> None:
     z, explained = zeroshot.oracle(model, *(states if args.choose else labelled_states(path, domain)))
     returns = measure(model, domain, z, args)
     for name, values in returns.items():
-        print(f"{name:8}" + "".join(f"  {t} {v.mean():.0f} ({v.min():.0f} to {v.max():.0f})" for t, v in zip(domain.tasks, values)))
+        print(f"{name:8}" +"".join(f"  {t} {v.mean():.0f} ({v.min():.0f} to {v.max():.0f})"
+                                   for t, v in zip(domain.tasks, values)))
     if args.out:
-        export(args.run / "best", args.out, provenance(domain, returns, explained, args), dict(zip(domain.tasks, z.tolist())))
+        export(args.run / "best", args.out, provenance(domain, returns, explained, args),
+               dict(zip(domain.tasks, z.tolist())))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ class Task:
     WIDTHS = (0.3, 0.3, 0.6, 0.06)
 
     def reward(self, base: np.ndarray) -> np.ndarray:
-        """Returns the reward [...] of base states [..., 10]: velocity, angular velocity, gravity, height (base_state)."""
+        """Returns the reward [...] of base states [..., 10]: velocity, angular velocity, gravity, height
+        (base_state)."""
         moves = base[..., [0, 1, 5, 9]]
         error = (moves - np.array([self.forward, self.left, self.turn, self.height])) / self.WIDTHS
         return (1 - base[..., 8]) / 2 * np.exp(-0.5 * np.square(error).sum(-1))

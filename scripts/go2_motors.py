@@ -28,7 +28,8 @@ from go2_physics import JOINTS, LEGS, LIE
 COMMANDS = (("q", "rad", 100.0), ("dq", "rad/s", 100.0), ("tau", "N m", 100.0), ("kp", "", 1000.0), ("kd", "", 100.0))
 KP = 3  # of COMMANDS
 READINGS = [
-    *((f"{kind}_{j}", unit) for kind, unit in (("position", "rad"), ("velocity", "rad/s"), ("torque", "N m")) for j in JOINTS),
+    *((f"{kind}_{j}", unit) for kind, unit in (("position", "rad"), ("velocity", "rad/s"), ("torque", "N m"))
+      for j in JOINTS),
     *((f"orientation_{a}", "") for a in "wxyz"),
     *((f"gyro_{a}", "rad/s") for a in "xyz"),
     *((f"accelerometer_{a}", "m/s^2") for a in "xyz"),

@@ -247,9 +247,11 @@ class Go2:
         force = self._foot_force()
         if not robot.noise:
             return Measured(q, dq, tau, quaternion.copy(), gyro.copy(), acc.copy(), force)
-        noise = {name: self._rng.normal(0, robot.noise * NOISE[name], size)
-                 for name, size in (("q", 12), ("dq", 12), ("tau_est", 12), ("tilt", 3), ("gyro", 3), ("accelerometer", 3),
-                                    ("foot_force", 4))}
+        noise = {
+            name: self._rng.normal(0, robot.noise * NOISE[name], size)
+            for name, size in (("q", 12), ("dq", 12), ("tau_est", 12), ("tilt", 3), ("gyro", 3), ("accelerometer", 3),
+                               ("foot_force", 4))
+        }
         return Measured(
             q + robot.zero + noise["q"], dq + noise["dq"], tau + noise["tau_est"],
             rotated(quaternion, robot.tilt + noise["tilt"]), gyro + robot.gyro_bias + noise["gyro"],
@@ -299,7 +301,11 @@ class Go2:
         return bool(-self.base_gravity()[2] >= FALLEN_TILT and np.abs(angles - LIE).max() < 0.3)
 
 
-FAILURES = [int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQVEL), int(mujoco.mjtWarning.mjWARN_BADQACC)]
+FAILURES = [
+    int(mujoco.mjtWarning.mjWARN_BADQPOS),
+    int(mujoco.mjtWarning.mjWARN_BADQVEL),
+    int(mujoco.mjtWarning.mjWARN_BADQACC),
+]
 
 
 def rotated(quaternion: np.ndarray, turn: np.ndarray) -> np.ndarray:

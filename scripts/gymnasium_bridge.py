@@ -13,8 +13,8 @@ it earlier, the last observation stays, with a reward of 0, until the next reset
 environment begins again a second later, and after its time limit, if it has one.
 
 Pictures are those of render(), grey after the end of an episode. Environments with a mujoco_renderer, as all of MuJoCo
-in Gymnasium, are rendered in another process instead, without the edges of the floor, by a camera that follows the robot.
-"""
+in Gymnasium, are rendered in another process instead, without the edges of the floor, by a camera that follows
+the robot. """
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def period_of(env: gymnasium.Env) -> float:
 def names_of(space: gymnasium.Space, name: str = "obs") -> list[str]:
     """Returns a name for each element of the flattened space."""
     if isinstance(space, gymnasium.spaces.Dict):
-        return [n for key, part in space.spaces.items() for n in names_of(part, key if name == "obs" else f"{name}.{key}")]
+        return [
+            n for key, part in space.spaces.items() for n in names_of(part, key if name == "obs" else f"{name}.{key}")
+        ]
     if isinstance(space, gymnasium.spaces.Tuple):
         return [n for i, part in enumerate(space.spaces) for n in names_of(part, f"{name}.{i}")]
     size = gymnasium.spaces.flatdim(space)
@@ -116,7 +118,8 @@ class Simulator:
         self._middle, self._half = (high + low) / 2, (high - low) / 2
         self._pause = math.ceil(_PAUSE / period)  # steps
         self._pictures = _pictures(env) if env.render_mode == "rgb_array" else None
-        self.spec = bridge.Spec(name=name, period=period, obs=self.observation_channels(), action=self.action_channels())
+        self.spec = bridge.Spec(name=name, period=period, obs=self.observation_channels(),
+                                action=self.action_channels())
         self.reset(0)
 
     def observation_channels(self) -> list[bridge.Channel]:
@@ -138,7 +141,8 @@ class Simulator:
     def _begin(self, seed: int | None) -> None:
         answer = self.env.reset(seed=seed, options=self.reset_options())
         if not (isinstance(answer, tuple) and len(answer) == 2):
-            raise ValueError(f"{self.spec.name}: reset returns no pair of observation and info; wrap it in a gymnasium.Env")
+            raise ValueError(
+                f"{self.spec.name}: reset returns no pair of observation and info; wrap it in a gymnasium.Env")
         self._obs, _ = answer
         self._reward, self._steps, self._ended = None, 0, 0  # _ended: steps since the end of the episode
 
@@ -220,7 +224,8 @@ class _OtherProcess:
 
 
 def _without_edges(model: object) -> object:
-    """Returns a copy of a mujoco.MjModel with floors as endless as they are for its physics, and with the same tiles."""
+    """Returns a copy of a mujoco.MjModel with floors as endless as they are for its physics, and with the same
+    tiles."""
     model = copy.deepcopy(model)
     for floor in np.flatnonzero((model.geom_type == _PLANE) & (model.geom_size[:, :2] > 0).all(1)):
         material = model.geom_matid[floor]
@@ -242,7 +247,8 @@ def _camera(renderer: object) -> str | dict:
 
 
 class _Pictures:
-    """Renders in the thread of the simulation, because renderers belong to one thread, and only for a waiting viewer."""
+    """Renders in the thread of the simulation, because renderers belong to one thread, and only for a waiting
+    viewer."""
 
     def __init__(self, env: gymnasium.Env) -> None:
         self._env, self._picture, self._error = env, None, None
@@ -288,7 +294,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("env", metavar="ENV_ID", help="an id of gymnasium.make, or MODULE:CLASS")
     parser.add_argument("task", nargs="?", help="reward, the only one; may be left to the client")
     parser.add_argument("--kwargs", type=json.loads, default={}, metavar="JSON", help="arguments of the environment")
-    parser.add_argument("--period", type=_positive, metavar="SECONDS", help="of a step (default: the environment's dt or 1 / render_fps)")
+    parser.add_argument("--period", type=_positive, metavar="SECONDS",
+                        help="of a step (default: the environment's dt or 1 / render_fps)")
     parser.add_argument("--describe", action="store_true", help="print the period in seconds as JSON, and exit")
     bridge.add_arguments(parser)
     return parser

@@ -48,8 +48,9 @@ def rows_of(transitions: dict[str, np.ndarray], only: str | None) -> np.ndarray:
     """Returns the indices of the rows of one source."""
     told = [name for name in recording.SOURCES if name in transitions]
     if not told or only != "exploring" and only not in told:
-        raise SystemExit(f"label_states: the record does not tell which rows are {only} (it tells of {', '.join(told) or 'none'}): "
-                         "record it again, or leave out --only")
+        raise SystemExit(
+            f"label_states: the record does not tell which rows are {only} (it tells of {', '.join(told) or 'none'}): "
+            "record it again, or leave out --only")
     if only == "exploring":
         return np.flatnonzero(~np.any([transitions[name] for name in told], axis=0))
     return np.flatnonzero(transitions[only])
@@ -94,13 +95,23 @@ def label(
     n = len(transitions["measure"])
     rows = rows_of(transitions, only) if only else np.arange(n)
     if states > len(rows):
-        raise SystemExit(f"label_states: there are {len(rows)} transitions, {states} states are wanted: record more, or give --states")
-    episode = transitions["episode"] if "episode" in transitions else find_episodes(transitions["obs"], transitions["next_obs"])
+        raise SystemExit(
+            f"label_states: there are {len(rows)} transitions, {states} states are wanted: record more, or "
+            "give --states"
+        )
+    episode = (
+        transitions["episode"]
+        if "episode" in transitions
+        else find_episodes(transitions["obs"], transitions["next_obs"])
+    )
     episode = episode[rows]
     drawn, lengths = draw_episodes(episode, states, np.random.default_rng(seed))
     rows = rows[drawn]
     rewards = domain.reward(transitions["measure"][rows].astype(np.float64))
-    columns = {"obs": rounded(transitions["next_obs"][rows], OBS_BITS).astype(np.float32), "episode_length": lengths.astype(np.int32)}
+    columns = {
+        "obs": rounded(transitions["next_obs"][rows], OBS_BITS).astype(np.float32),
+        "episode_length": lengths.astype(np.int32),
+    }
     columns.update((f"reward_{task}", rewards[:, i].astype(np.float32)) for i, task in enumerate(domain.tasks))
     return columns
 
@@ -111,13 +122,17 @@ def part(path: str, states: int) -> dict[str, np.ndarray]:
         columns = dict(file)
     whole = len(columns.get("obs", ()))
     if states > whole or "whole_states" in columns or "episode_length" not in columns:
-        raise SystemExit(f"label_states: {path}: not a file of {states} labelled states or more, or a part of one: label the states again")
+        raise SystemExit(
+            f"label_states: {path}: not a file of {states} labelled states or more, or a part of one: label "
+            "the states again"
+        )
     ends = np.cumsum(columns.pop("episode_length"))
     lengths = np.diff(np.minimum(ends, states), prepend=0)
     with np.errstate(over="ignore"):
         columns = {name: column[:states].astype(np.float16) for name, column in columns.items()}
     if not all(np.isfinite(column).all() for column in columns.values()):
-        raise SystemExit(f"label_states: {path}: a value is beyond the range of float16, 65,504: keep all states instead")
+        raise SystemExit(
+            f"label_states: {path}: a value is beyond the range of float16, 65,504: keep all states instead")
     digest = hashlib.sha256(Path(path).read_bytes()).digest()
     return columns | {"episode_length": lengths[lengths > 0].astype(np.int32), "whole_states": np.array([whole]),
                       "whole_sha256": np.frombuffer(digest, np.uint8)}
@@ -126,7 +141,8 @@ def part(path: str, states: int) -> dict[str, np.ndarray]:
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("domain", choices=simulation.DOMAINS)
-    p.add_argument("transitions", help=".npz of collect_dmc.py, folder of collect_rnd.py or checkpoint.pt of pretrain_dmc.py")
+    p.add_argument("transitions",
+                   help=".npz of collect_dmc.py, folder of collect_rnd.py or checkpoint.pt of pretrain_dmc.py")
     p.add_argument("--states", type=int, default=50_000, help="(%(default)s)")
     p.add_argument("--only", choices=("exploring", *recording.SOURCES),
                    help="only of one of collect_dmc.py's sources")

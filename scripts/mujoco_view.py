@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 QUALITY = 80  # of the JPEG
-_MANY_FACES = 50_000  # of meshes, above which shadows and reflections, which draw each again, take too long without a GPU
+_MANY_FACES = 50_000  # of meshes, above which shadows and reflections take too long without a GPU
 _SIZE = struct.Struct("<I")
 
 
@@ -98,7 +98,8 @@ def _main(path, camera, width, height):
             camera.type = mujoco.mjtCamera.mjCAMERA_TRACKING
     renderer = mujoco.Renderer(model, int(height), int(width))
     if model.nmeshface > _MANY_FACES:
-        renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+        renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = renderer.scene.flags[
+            mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
     while len(raw := sys.stdin.buffer.read(8 * model.nq)) == 8 * model.nq:
         data.qpos[:] = np.frombuffer(raw, "<f8")
         mujoco.mj_forward(model, data)

@@ -38,12 +38,21 @@ EVALUATION_SEED, PRACTICE_SEED = 12345, 1
 PRACTICE_STATES, PRACTICE_REWARDS = 0.25, 0.65  # parts of the z that practice follows; the rest are of the sphere
 
 # What --preset sets; options that are given count instead.
-PRESETS = {"paper": train_fb.PRESETS["paper"] | {
-    "base_scale": 1.0, "z_from_future": 0.0, "z_from_commands": 0.0, "base_share": 0.0, "b_of_base": False, "expert": 0, "practice_every": 0,
-}}
+PRESETS = {
+    "paper": train_fb.PRESETS["paper"] | {
+        "base_scale": 1.0,
+        "z_from_future": 0.0,
+        "z_from_commands": 0.0,
+        "base_share": 0.0,
+        "b_of_base": False,
+        "expert": 0,
+        "practice_every": 0,
+    }
+}
 
 SCORED_REWARDS = 64  # of --best-by rewards
-TASKS_ROWS, TASKS_REWARDS, TASKS_COMMANDS, TASKS_EVERY = 4096, 1024, 64, 50  # of class Tasks; updates for which one serves
+# Of class Tasks; TASKS_EVERY: updates for which one serves.
+TASKS_ROWS, TASKS_REWARDS, TASKS_COMMANDS, TASKS_EVERY = 4096, 1024, 64, 50
 
 
 class Replay:
@@ -71,13 +80,19 @@ class Replay:
         self.size = min(self.size + n, self.capacity)
 
     def state(self) -> dict:
-        return {"columns": {name: column[: self.size].clone() for name, column in self.columns.items()}, "next": self.next}
+        return {
+            "columns": {name: column[: self.size].clone() for name, column in self.columns.items()},
+            "next": self.next,
+        }
 
     def restore(self, state) -> None:
         columns, place = state["columns"], state["next"]
         self.size = len(columns["obs"])
         if self.size > self.capacity:
-            raise SystemExit(f"--capacity {self.capacity}: the checkpoint has {self.size} transitions; give as many, or another --out")
+            raise SystemExit(
+                f"--capacity {self.capacity}: the checkpoint has {self.size} transitions; give as many, or "
+                "another --out"
+            )
         if place < self.size < self.capacity:  # the buffer was full and is larger now: the newest row becomes the last
             columns, place = {name: column.roll(-place, 0) for name, column in columns.items()}, self.size
         self.next = place % self.capacity
@@ -91,7 +106,8 @@ class Replay:
         return [self.columns[name][rows].to(self.device) for name in names]
 
     def later(self, rows, gamma: float):
-        """Rows of the same episodes as rows, k steps later with a chance of (1 - gamma) gamma^k, their episodes' last at most."""
+        """Rows of the same episodes as rows, k steps later with a chance of (1 - gamma) gamma^k, their
+        episodes' last at most."""
         steps = torch.log(torch.rand(len(rows))).div(math.log(gamma)).floor()
         return rows + steps.minimum(self.columns["left"][rows, 0]).long()
 
@@ -147,10 +163,11 @@ def _random_rewards(obs, shares, count):
 
 @torch.no_grad()
 def score_random_rewards(model, domain, labelled, yardstick, standardise, shares, steps: int) -> float:
-    """Returns how far random rewards rise along their policies above states yardstick [n, O], as a mean of standard deviations.
+    """Returns how far random rewards rise along their policies above states yardstick [n, O], as a mean of
+    standard deviations.
 
-    z is inferred from labelled [n, O]. A reward counts at most 3 deviations. The rewards are of states after standardise.
-    """
+    z is inferred from labelled [n, O]. A reward counts at most 3 deviations. The rewards are of states after
+    standardise. """
     def rewards(obs):  # the same functions in each evaluation, up to scale and offset
         with torch.random.fork_rng():
             torch.manual_seed(EVALUATION_SEED)
@@ -246,9 +263,13 @@ class Practice:
     def restore(self, state) -> None:
         sim = self.sim
         if missing := [name for name in self.arrays() if name not in state]:
-            raise SystemExit(f"the checkpoint's practice lacks {', '.join(missing)}: it is of an older version; start again with another --out")
+            raise SystemExit(
+                f"the checkpoint's practice lacks {', '.join(missing)}: it is of an older version; start "
+                "again with another --out"
+            )
         if len(state["physics"]) != len(sim.data):
-            raise SystemExit(f"--copies {len(sim.data)}: the checkpoint has {len(state['physics'])}; give as many, or another --out")
+            raise SystemExit(
+                f"--copies {len(sim.data)}: the checkpoint has {len(state['physics'])}; give as many, or another --out")
         sim.rng.bit_generator.state, self.rows = state["rng"], state["rows"]
         sim.restore(state["physics"].cpu().numpy())
         sim.obs = state["obs"].cpu().numpy().copy()
@@ -282,7 +303,8 @@ class Pretraining(train_fb.Trainer):
         return [self.args.observation.index(name) for name in self.domain.base]
 
     def have_b_begin_with_the_base(self) -> None:
-        """B of few channels: the first layer's LayerNorm leaves nothing of their sizes unless its biases differ as much as they do."""
+        """B of few channels: the first layer's LayerNorm leaves nothing of their sizes unless its biases differ
+        as much as they do."""
         args, b = self.args, self.model.backward_map
         with torch.no_grad():
             b.net[0].bias.normal_(0, args.base_scale * (len(self.domain.base) / args.b_hidden) ** 0.5)
@@ -366,7 +388,8 @@ class Pretraining(train_fb.Trainer):
         reward = torch.as_tensor(domain.reward(measure.double().cpu().numpy()), device=args.device)
         z, explained = zeroshot.oracle(self.average, next_obs, reward)
         followed = z.repeat_interleave(args.eval_episodes, 0)
-        returns = zeroshot.returns(self.average, domain, followed, args.eval_episodes, EVALUATION_SEED, args.episode_steps).mean(1)
+        returns = zeroshot.returns(self.average, domain, followed, args.eval_episodes, EVALUATION_SEED,
+                                   args.episode_steps).mean(1)
         shown = " ".join(f"{t} {r:.0f} (R2 {e:.2f})" for t, r, e in zip(domain.tasks, returns, explained))
         print(f"update {self.step}, {self.replay.size} transitions: mean {returns.mean():.0f}: {shown}  "
               f"[{time.monotonic() - began:.0f} s]", flush=True)
@@ -376,11 +399,12 @@ class Pretraining(train_fb.Trainer):
             self.save_best(z, dict(zip(domain.tasks, returns.tolist())))
 
     def score_random_rewards(self, labelled) -> float:
-        """Returns the score of the averaged weights, beside the states of the first evaluation. labelled: states [n, O]."""
+        """Returns the score of the averaged weights, beside the states of the first evaluation. labelled:
+        states [n, O]."""
         if self.yardstick is None:
             self.yardstick = labelled.clone()
-        score = score_random_rewards(self.average, self.domain, labelled, self.yardstick, self.average.normalize, self.shares,
-                                      self.args.episode_steps)
+        score = score_random_rewards(self.average, self.domain, labelled, self.yardstick, self.average.normalize,
+                                     self.shares, self.args.episode_steps)
         print(f"  random rewards: {score:.3f}", flush=True)
         return score
 
@@ -389,7 +413,8 @@ class Pretraining(train_fb.Trainer):
         [obs] = self.replay.sample(50_000, "next_obs")
         self.write_bundle(folder, self.average, obs)
         oracle = dict(zip(self.domain.tasks, z.tolist()))
-        bundle.replace(folder / "oracle.json", (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
+        bundle.replace(folder / "oracle.json",
+                       (json.dumps({"z": oracle, "returns": returns, "updates": self.step}) + "\n").encode())
 
     def after_update(self) -> None:
         if self.practice and self.step % self.args.practice_every == 0:
@@ -418,8 +443,10 @@ class Pretraining(train_fb.Trainer):
                                        "transitions": f"{len(self.obs)} recorded, {practised}"}
 
     def state(self) -> dict:
-        more = {"replay": self.replay.state(), "best": self.best, "best_by": self.args.best_by, "yardstick": self.yardstick,
-                "average": self.average.state_dict()}
+        more = {
+            "replay": self.replay.state(), "best": self.best, "best_by": self.args.best_by, "yardstick": self.yardstick,
+            "average": self.average.state_dict()
+        }
         if self.tasks:
             more["tasks"] = vars(self.tasks)
         if self.practice:
@@ -430,7 +457,8 @@ class Pretraining(train_fb.Trainer):
         super().restore(content)
         self.replay.restore(content["replay"])
         if self.args.b_of_base:  # the resumed run may not have had it
-            self.hide_all_but_the_base(*(b for model in (self.model, self.average) for b in (model.backward_map, model.target_backward)))
+            self.hide_all_but_the_base(*(b for model in (self.model, self.average)
+                                         for b in (model.backward_map, model.target_backward)))
         if content.get("best_by", "tasks") == self.args.best_by:  # scores of the other kind do not compare
             self.best, self.yardstick = content["best"], content.get("yardstick")
         kept = content.get("tasks", {})
@@ -442,30 +470,44 @@ class Pretraining(train_fb.Trainer):
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = train_fb.parser(__doc__.split("\n\n")[0])
-    p.add_argument("--preset", choices=PRESETS, help="settings to begin with, which other options change; paper: those of Rupf et al. (2025)")
+    p.add_argument("--preset", choices=PRESETS,
+                   help="settings to begin with, which other options change; paper: those of Rupf et al. (2025)")
     p.add_argument("domain", choices=simulation.DOMAINS)
     p.add_argument("transitions", type=Path, help="of collect_dmc.py or collect_maze.py")
     p.add_argument("--z-from-future", type=train_fb.share, default=0.0,
                    help="part of the z that are B of a state that the row's own episode came to later (%(default)s)")
-    p.add_argument("--z-from-commands", type=train_fb.share, default=0.0,
-                   help="part of the z that are of commands for the base, as collect_dmc.py --commanded has them (%(default)s)")
+    p.add_argument(
+        "--z-from-commands", type=train_fb.share, default=0.0,
+        help="part of the z that are of commands for the base, as collect_dmc.py --commanded has them (%(default)s)")
     g = p.add_argument_group("practice and evaluation")
     g.add_argument("--copies", type=train_fb.at_least(1), default=16)
-    g.add_argument("--practice-every", type=train_fb.at_least(0), default=4, help="updates for one step of all copies; 0: no practice (%(default)s)")
-    g.add_argument("--practice-steps", type=train_fb.at_least(1), default=simulation.EPISODE_STEPS, help="of an episode (%(default)s)")
-    g.add_argument("--exploring", type=train_fb.share, default=0.3, help="part of the episodes that begin anywhere (%(default)s)")
+    g.add_argument("--practice-every", type=train_fb.at_least(0), default=4,
+                   help="updates for one step of all copies; 0: no practice (%(default)s)")
+    g.add_argument("--practice-steps", type=train_fb.at_least(1), default=simulation.EPISODE_STEPS,
+                   help="of an episode (%(default)s)")
+    g.add_argument("--exploring", type=train_fb.share, default=0.3,
+                   help="part of the episodes that begin anywhere (%(default)s)")
     g.add_argument("--base-share", type=train_fb.share, default=0.0,
                    help="part of the random rewards' terms that are about the robot's base (%(default)s)")
-    g.add_argument("--base-scale", type=train_fb.not_negative, default=1.0, help="of the base's standardised channels (%(default)s)")
+    g.add_argument("--base-scale", type=train_fb.not_negative, default=1.0,
+                   help="of the base's standardised channels (%(default)s)")
     g.add_argument("--b-of-base", action=argparse.BooleanOptionalAction, default=False,
                    help="B sees the robot's base alone, and the model's tasks are about nothing else")
-    g.add_argument("--expert", type=train_fb.at_least(0), default=0, metavar="BATCHES",
-                   help="so many batches an update the actor learns what an expert would do, and nothing else; in mazes, with --b-of-base (%(default)s)")
+    g.add_argument(
+        "--expert",
+        type=train_fb.at_least(0),
+        default=0,
+        metavar="BATCHES",
+        help="so many batches an update the actor learns what an expert would do, and nothing else; in "
+             "mazes, with --b-of-base (%(default)s)",
+    )
     g.add_argument("--capacity", type=train_fb.at_least(2), default=2_000_000)
     g.add_argument("--eval-every", type=train_fb.at_least(1), default=5000)
     g.add_argument("--eval-episodes", type=train_fb.at_least(1), default=4)
-    g.add_argument("--best-by", choices=("tasks", "rewards"), default="tasks", help="returns that choose the bundle in OUT/best (%(default)s)")
-    g.add_argument("--episode-steps", type=train_fb.at_least(1), default=simulation.EPISODE_STEPS, help="of an evaluation (%(default)s)")
+    g.add_argument("--best-by", choices=("tasks", "rewards"), default="tasks",
+                   help="returns that choose the bundle in OUT/best (%(default)s)")
+    g.add_argument("--episode-steps", type=train_fb.at_least(1), default=simulation.EPISODE_STEPS,
+                   help="of an evaluation (%(default)s)")
     p.set_defaults(average=0.002)
     p.set_defaults(**PRESETS.get(train_fb.preset(argv), {}))
     args = train_fb.checked(p, argv)

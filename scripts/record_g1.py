@@ -102,7 +102,8 @@ def main() -> None:
                     robot.move(tick)
                     rows[i, tick] = robot.read()
             arrays[f"{scene}/readings"], arrays[f"{scene}/truth"] = rows[..., :67], rows[..., 67:]
-            print(scene, "heights at the end", rows[:, -1, -1].round(2), "fastest", np.abs(rows[..., 67:70]).max().round(2))
+            print(scene, "heights at the end", rows[:, -1, -1].round(2), "fastest",
+                  np.abs(rows[..., 67:70]).max().round(2))
     np.savez_compressed(args.out, **arrays)
 
 

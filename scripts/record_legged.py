@@ -1,12 +1,14 @@
-"""Records what the sensors of a simulated Go2 read, with the true velocity and height of its base, for the estimator's test.
+"""Records what the sensors of a simulated Go2 read, with the true velocity and height of its base, for the
+estimator's test.
 
     pip install -r requirements.txt && pip install --no-deps -r requirements-go2.txt
     python3 record_legged.py ../hal/unitree/body/testdata/go2.npz
     python3 record_legged.py go2.npz --robots 16 --seconds 20
 
-Each scene has other robots (go2_physics.py), whose seeds begin at --seed. models/go2 moves them; after a fall the motors
-damp, as the driver makes them. Arrays: SCENE/readings [robots, ticks, 37], what scripts/go2_bridge.py measures at 50 Hz,
-and SCENE/truth [robots, ticks, 4], the velocity, m/s, in the base's frame, and the height, m.
+Each scene has other robots (go2_physics.py), whose seeds begin at --seed. models/go2 moves them; after a fall
+the motors damp, as the driver makes them. Arrays: SCENE/readings [robots, ticks, 37], what
+scripts/go2_bridge.py measures at 50 Hz, and SCENE/truth [robots, ticks, 4], the velocity, m/s, in the base's
+frame, and the height, m.
 
 - stand: pushed every 2 to 6 s; walk: the tasks that move, each for 2.5 s, pushed; slip: the same on ice;
 - flight: thrown upwards every 3 s until it falls; fall: thrown over after 1 s, lies, and is pushed.
@@ -99,7 +101,9 @@ def main() -> None:
     z = {name: torch.tensor(values) for name, values in json.loads((MODEL / "oracle.json").read_text())["z"].items()}
     arrays = {}
     for scene in SCENES:
-        rows = np.array([Recording(scene, i, args.seed + i).run(model, z, round(args.seconds / PERIOD)) for i in range(args.robots)])
+        rows = np.array(
+            [Recording(scene, i, args.seed + i).run(model, z, round(args.seconds / PERIOD)) for i in range(args.robots)]
+        )
         arrays[f"{scene}/readings"] = rows[..., :len(MEASURED)].astype(np.float32)
         arrays[f"{scene}/truth"] = rows[..., len(MEASURED):].astype(np.float32)
     np.savez_compressed(args.out, **arrays)

@@ -25,7 +25,8 @@ from torch.nn import functional
 # obs (or sizes of the groups), action, d; hidden and number of layers of F and actor; hidden of B.
 SIZES = {
     "s1": {"obs": 358, "action": 69, "d": 256, "hidden": 1024, "layers": 2, "embedding": 2, "b": 256},
-    "m1": {"obs": 358, "action": 69, "d": 256, "hidden": 2048, "layers": 12, "embedding": 2, "b": 256, "residual": True},
+    "m1": {"obs": 358, "action": 69, "d": 256, "hidden": 2048, "layers": 12, "embedding": 2, "b": 256,
+           "residual": True},
     "small": {"obs": 17, "action": 6, "d": 50, "hidden": 192, "layers": 5, "embedding": 4, "b": 96, "residual": True},
     "bfmzero": {
         "groups": {"state": 64, "privileged_state": 463, "last_action": 29, "history_actor": 372},
@@ -47,7 +48,8 @@ SIZES |= {
 NORMALISERS = {"policy": "_policy_normalizer.", "obs": "_F_normalizer.", "goal": "_B_normalizer."}
 NAMES = {
     "HilpModel": {"_forward_map.": "_sf.", "_backward_map.": "_features."},
-    "TDJEPAModel": {"_forward_map.": "_phi_predictor.", "_backward_map.": "_psi_mlp_encoder.", "_left_encoder.": "_phi_mlp_encoder."},
+    "TDJEPAModel": {"_forward_map.": "_phi_predictor.", "_backward_map.": "_psi_mlp_encoder.",
+                    "_left_encoder.": "_phi_mlp_encoder."},
 }  # fmt: skip
 READS = {
     "f": ["state", "privileged_state", "last_action", "history_actor"],
@@ -155,7 +157,10 @@ def networks(size: dict, named: bool = True) -> dict[str, dict]:
     actor = {"name": "actor", "hidden_dim": size["hidden"], "model": kind, "hidden_layers": size["layers"]}
     actor["embedding_layers"] = size["embedding"]
     f = actor | {"name": "ForwardArchi", "num_parallel": MEMBERS, "ensemble_mode": "batch"}
-    b = {"name": "BackwardArchi", "hidden_dim": size["b"], "hidden_layers": size.get("b_layers", 1), "norm": size.get("norm", True)}
+    b = {
+        "name": "BackwardArchi", "hidden_dim": size["b"], "hidden_layers": size.get("b_layers", 1),
+        "norm": size.get("norm", True)
+    }
     all_networks = {"f": f, "b": b, "actor": actor, "encoder": {"name": "Identity"}}
     if size.get("encoder"):
         _, hidden, layers, _ = size["encoder"]
@@ -198,7 +203,9 @@ def jepa_config(size: dict) -> dict:
     n, model = networks(size), size["layout"]
     n["actor"]["name"] = "simple"
     length, actor = (size["encoder"][0], size["encoder"][3]) if size["encoder"] else (size["d"], True)
-    archi = {"norm_z": True, "rgb_encoder": {"name": "Identity"}, "augmentator": {"name": "Identity"}, "actor": n["actor"]}
+    archi = {
+        "norm_z": True, "rgb_encoder": {"name": "Identity"}, "augmentator": {"name": "Identity"}, "actor": n["actor"]
+    }
     top = {"name": model, "device": "cpu", "actor_std": 0.2, "obs_normalizer": NORMALISER}
     if model == "TDJEPAModel":
         archi |= {"phi_dim": length, "psi_dim": size["d"], "phi_predictor": n["f"], "psi_predictor": n["f"]}
@@ -209,7 +216,9 @@ def jepa_config(size: dict) -> dict:
         archi |= {"successor_features": n["f"], "features": n["b"]}
         return top | {"archi": archi, "actor_encode_obs": actor, "center_features": True}
     archi |= {"f": n["f"], "b": n["b"]} | ({"predictor": {}} if model == "RLDPModel" else {})
-    return top | {"archi": archi, "actor_encode_obs": actor, "inference_batch_size": 500000, "seq_length": 1, "amp": False}
+    return top | {
+        "archi": archi, "actor_encode_obs": actor, "inference_batch_size": 500000, "seq_length": 1, "amp": False
+    }
 
 
 def is_symmetric(size: dict) -> bool:

@@ -71,9 +71,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.norms = norms
         n = sum(SIZES[name] for name in BACKWARD)
-        self.net = nn.Sequential(
-            nn.Linear(n, HIDDEN), nn.LayerNorm(HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, D)
-        )
+        self.net = nn.Sequential(nn.Linear(n, HIDDEN), nn.LayerNorm(HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN),
+                                 nn.ReLU(), nn.Linear(HIDDEN, D))
 
     def forward(self, state: torch.Tensor, last_action: torch.Tensor, privileged_state: torch.Tensor) -> torch.Tensor:
         b = self.net(torch.cat([self.norms["state"](state), self.norms["privileged_state"](privileged_state)], -1))
@@ -115,7 +114,8 @@ def main() -> None:
 def strip(path: pathlib.Path) -> None:
     """Removes the exporter's notes about its source files."""
     model = onnx.load(path)
-    for part in (*model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info, *model.graph.initializer):
+    for part in (*model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info,
+                 *model.graph.initializer):
         part.doc_string = ""
         del part.metadata_props[:]
     del model.graph.metadata_props[:]

@@ -304,7 +304,8 @@ class Ros2Robot:
                 raise RuntimeError(f"no message of {e.topic} has come yet: is its topic published?")
             message, at = newest[e.topic]
             if now - at > self._stale:
-                raise RuntimeError(f"the newest message of {e.topic} is {now - at:.3f} s old: is its topic still published?")
+                raise RuntimeError(
+                    f"the newest message of {e.topic} is {now - at:.3f} s old: is its topic still published?")
             oldest = min(oldest, at)
             values.append(e.of(message))
         return values, oldest

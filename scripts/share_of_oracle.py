@@ -80,7 +80,8 @@ def main() -> None:
     parser.add_argument("--episode-s", type=float, required=True, help="simulated seconds of an episode")
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--teach-s", type=float, help="simulated seconds of teaching")
-    how.add_argument("--saved", metavar="NAME", help="measure a task that somebody taught and `optibfm task save` saved")
+    how.add_argument("--saved", metavar="NAME",
+                     help="measure a task that somebody taught and `optibfm task save` saved")
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3, help="times that it teaches")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the configuration")

@@ -35,8 +35,12 @@ class CollectorCase(unittest.TestCase):
 
     def collect(self, out, transitions, *more):
         with contextlib.redirect_stdout(io.StringIO()):
-            collect_rnd.main(["walker", "--transitions", str(transitions), "--out", str(self.folder / out), "--copies", "3",
-                              "--episode-steps", "20", "--updates", "1", "--batch", "16", "--warm-up", "5", *more])
+            collect_rnd.main([
+                "walker", "--transitions",
+                str(transitions), "--out",
+                str(self.folder / out), "--copies", "3", "--episode-steps", "20", "--updates", "1", "--batch", "16",
+                "--warm-up", "5", *more
+            ])
         return rounds.paths(self.folder / out)
 
 
@@ -102,17 +106,26 @@ class Evaluating(CollectorCase):
     def test_chooses_the_bundle_with_the_highest_score_of_random_rewards(self):
         self.collect("run", 60)
         with contextlib.redirect_stderr(io.StringIO()):
-            train_fb.main([str(self.folder / "run"), "--out", str(self.folder / "model"), "--steps", "3", "--save-every", "1", "--keep", "--batch", "8",
-                           "--latent", "4", "--hidden", "8", "--b-hidden", "8", "--no-report", "--half", "--optibfm", "none"])
+            train_fb.main([
+                str(self.folder / "run"), "--out",
+                str(self.folder / "model"), "--steps", "3", "--save-every", "1", "--keep", "--batch", "8", "--latent",
+                "4", "--hidden", "8", "--b-hidden", "8", "--no-report", "--half", "--optibfm", "none"
+            ])
         scores = iter((0.1, 0.4, -0.2))
         with contextlib.redirect_stdout(io.StringIO()) as said, \
-                mock.patch.object(pretrain_dmc, "score_random_rewards", lambda *_: next(scores)), mock.patch.object(zeroshot, "LABELLED", 50):
-            evaluate_dmc.main(["walker", str(self.folder / "model"), "--transitions", str(self.folder / "run"), "--choose", "--episodes", "1",
-                               "--episode-steps", "5", "--out", str(self.folder / "out")])
+                mock.patch.object(pretrain_dmc, "score_random_rewards", lambda *_: next(scores)), \
+                mock.patch.object(zeroshot, "LABELLED", 50):
+            evaluate_dmc.main([
+                "walker",
+                str(self.folder / "model"), "--transitions",
+                str(self.folder / "run"), "--choose", "--episodes", "1", "--episode-steps", "5", "--out",
+                str(self.folder / "out")
+            ])
         self.assertIn("0000002: random rewards 0.400", said.getvalue())
         description = json.loads((self.folder / "out" / "bfm.json").read_text())
         self.assertEqual((description["name"], description["provenance"]["updates"]), ("walker", "2"))
-        self.assertEqual([description[kind][0]["name"] for kind in ("observation", "action")], ["orientations.0", "right_hip"])
+        self.assertEqual([description[kind][0]["name"] for kind in ("observation", "action")],
+                         ["orientations.0", "right_hip"])
         want, got = (load_file(self.folder / place / "model.safetensors") for place in ("model/0000002", "out"))
         self.assertTrue(all(torch.equal(got[name], value) for name, value in want.items()))
 
@@ -122,7 +135,8 @@ class Evaluating(CollectorCase):
         columns = label_states.label(domain, label_states.read(str(self.folder / "run"), domain), 60, seed=0)
         self.assertEqual(sorted(columns["episode_length"]), [20, 20, 20])
         stands = rewards.tolerance(columns["obs"][:, HEIGHT], bounds=(1.2, np.inf), margin=0.6)
-        np.testing.assert_allclose(columns["reward_stand"], (3 * stands + (1 + columns["obs"][:, 0]) / 2) / 4, atol=1e-3)
+        np.testing.assert_allclose(columns["reward_stand"], (3 * stands + (1 + columns["obs"][:, 0]) / 2) / 4,
+                                   atol=1e-3)
 
 
 class Following(unittest.TestCase):
@@ -130,8 +144,11 @@ class Following(unittest.TestCase):
         rng = np.random.default_rng(0)
 
         def write(folder, k, copies):
-            rounds.write(folder, k, {"obs": rng.normal(size=(11, copies, 3)).astype(np.float32), "valid": np.ones((10, copies), bool),
-                                     "action": rng.integers(-127, 128, (10, copies, 2), dtype=np.int8)})
+            rounds.write(
+                folder, k, {
+                    "obs": rng.normal(size=(11, copies, 3)).astype(np.float32), "valid": np.ones(
+                        (10, copies), bool), "action": rng.integers(-127, 128, (10, copies, 2), dtype=np.int8)
+                })
 
         with tempfile.TemporaryDirectory() as name:
             folder, sizes = Path(name), []
@@ -146,8 +163,11 @@ class Following(unittest.TestCase):
 
             with mock.patch.object(train_fb.Trainer, "update", counted), mock.patch.object(train_fb, "FOLLOWED", 0), \
                     contextlib.redirect_stderr(io.StringIO()):
-                train_fb.main([name, "--out", str(folder / "out"), "--steps", "6", "--batch", "8", "--latent", "4", "--hidden", "8",
-                               "--b-hidden", "8", "--no-report", "--follow"])
+                train_fb.main([
+                    name, "--out",
+                    str(folder / "out"), "--steps", "6", "--batch", "8", "--latent", "4", "--hidden", "8", "--b-hidden",
+                    "8", "--no-report", "--follow"
+                ])
         self.assertEqual(sizes, [40, 40, 40, 40, 100, 100])
 
 

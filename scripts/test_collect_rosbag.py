@@ -33,7 +33,12 @@ def header(at):
 
 def joints(at, knee):
     return TYPES.types["sensor_msgs/msg/JointState"](
-        header=header(at), name=["hip", "knee"], position=np.array([9.0, knee]), velocity=np.array([]), effort=np.array([]))
+        header=header(at),
+        name=["hip", "knee"],
+        position=np.array([9.0, knee]),
+        velocity=np.array([]),
+        effort=np.array([]),
+    )
 
 
 def point(at, x):
@@ -115,14 +120,19 @@ class ABag(unittest.TestCase):
         (self.folder / "mapping.yaml").write_text(str(MAPPING))  # YAML includes this notation
         out = self.folder / "transitions.npz"
         program = [sys.executable, collect_rosbag.__file__, self.folder / "mapping.yaml"]
-        run = subprocess.run([*program, self.write("drive", self.drive()), "--out", out], capture_output=True, text=True, check=True)
+        run = subprocess.run([*program, self.write("drive", self.drive()), "--out", out], capture_output=True,
+                             text=True, check=True)
         self.assertIn("transitions in 1 episodes, 0 with", run.stdout)
         self.assertEqual(recording.read(out, recording.FLOATS[:3])["obs"].shape[1], 2)
         robot = recording.robot(out)
         self.assertEqual((robot["name"], robot["observation"][0]), ("cart", {"name": "knee", "unit": "rad"}))
         before = out.read_bytes()
-        for bag, to, error in (("none", "other.npz", "none"), ("drive", "transitions.npz", "exists; give another file")):
-            run = subprocess.run([*program, self.folder / bag, "--out", self.folder / to], capture_output=True, text=True, check=False)
+        for bag, to, error in (
+            ("none", "other.npz", "none"),
+            ("drive", "transitions.npz", "exists; give another file"),
+        ):
+            run = subprocess.run([*program, self.folder / bag, "--out", self.folder / to], capture_output=True,
+                                 text=True, check=False)
             self.assertEqual((run.returncode, run.stderr.count("\n")), (1, 1), run.stderr)
             self.assertIn(error, run.stderr)
         self.assertEqual(out.read_bytes(), before)
@@ -141,7 +151,8 @@ class ABag(unittest.TestCase):
             ({"obs": [other, other]}, "two of one name"),
             ({"obs": []}, "no channel"),
             ({"obs": "x"}, "not a mapping"),
-            ({"action": [{"name": "a", "topic": "/cmd_vel", "field": "linear.x", "min": 1, "max": 1}]}, "not below max"),
+            ({"action": [{"name": "a", "topic": "/cmd_vel", "field": "linear.x", "min": 1,
+                          "max": 1}]}, "not below max"),
             ({"action": [{"name": "a", "topic": "/cmd_vel", "field": "linear.x", "min": 1}]}, "no max"),
             ({"period_s": 0}, "period_s is 0 to 60"),
             ({"period_s": True}, "not a number"),

@@ -42,7 +42,8 @@ def walker_flip(task, p):
 
 
 def walker_at(speed):
-    return lambda task, p: float(tolerance(p.horizontal_velocity(), bounds=(speed, speed), margin=2, value_at_margin=0.5, sigmoid="linear"))
+    return lambda task, p: float(
+        tolerance(p.horizontal_velocity(), bounds=(speed, speed), margin=2, value_at_margin=0.5, sigmoid="linear"))
 
 
 def walker_standing_at(speed):
@@ -127,7 +128,9 @@ class StepsTest(unittest.TestCase):
                 ours = dmc_bridge.WalkerMove(speed) if speed else dmc_bridge.WalkerStand()
                 self.assertEqual(ours.get_reward(p), walker.PlanarWalker(move_speed=speed).get_reward(p))
             for speed in (0.5, 5):
-                self.assertEqual(dmc_bridge.QuadrupedMove(desired_speed=speed).get_reward(p), quadruped.Move(desired_speed=speed).get_reward(p))
+                self.assertEqual(
+                    dmc_bridge.QuadrupedMove(desired_speed=speed).get_reward(p),
+                    quadruped.Move(desired_speed=speed).get_reward(p))
 
     def test_a_reset_leaves_no_command_of_the_episode_before(self):
         robot = dmc_bridge.Simulator("quadruped", "walk")

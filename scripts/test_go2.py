@@ -18,7 +18,8 @@ try:
     import mujoco
     import numpy as np
 except ImportError as err:
-    raise unittest.SkipTest(f"the Go2 needs scripts/requirements-simulators.txt and requirements-go2.txt: {err}") from err
+    raise unittest.SkipTest(
+        f"the Go2 needs scripts/requirements-simulators.txt and requirements-go2.txt: {err}") from err
 
 from go2_physics import JOINTS, KD, KP, LEGS, LIE, STAND, TORQUE, Go2
 

@@ -141,7 +141,8 @@ class AnEnvironmentOfItsOwn(unittest.TestCase):
 
     def test_begins_again_after_its_time_limit_in_free_mode(self):
         for free, expected in {False: [8, 7, 6, 5, 4], True: [8, 7, 9, 8, 7]}.items():
-            robot = gymnasium_bridge.Simulator(gymnasium_bridge.make(f"{__name__}:Countdown", first=9), "name", 0.5, limit=3)
+            robot = gymnasium_bridge.Simulator(gymnasium_bridge.make(f"{__name__}:Countdown", first=9), "name", 0.5,
+                                               limit=3)
             robot.free, left = free, []
             for _ in expected:
                 robot.advance()
@@ -227,7 +228,9 @@ class AnUnsuitableEnvironment(unittest.TestCase):
 
     def test_is_refused_with_the_reason(self):
         for env_id, reason in {
-            "CartPole-v1": "only a bounded Box", "Nope-v3": "Nope-v3.*doesn't exist", "nomodule:Class": "No module named",
+            "CartPole-v1": "only a bounded Box",
+            "Nope-v3": "Nope-v3.*doesn't exist",
+            "nomodule:Class": "No module named",
             "json:Nothing": "json:Nothing",
         }.items():
             with self.subTest(env_id), self.assertRaisesRegex(ValueError, reason):

@@ -1,4 +1,5 @@
-"""Tests of the humanoids and their bridges: python -m unittest discover scripts (needs MuJoCo; HumEnv where it is used)."""
+"""Tests of the humanoids and their bridges: python -m unittest discover scripts (needs MuJoCo; HumEnv where it
+is used)."""
 
 import sys
 import tempfile
@@ -127,7 +128,8 @@ class G1(unittest.TestCase):
 
     def test_rewards_what_the_task_names(self):
         best = {
-            "walk_forward": (0.7, 0, 0), "walk_backward": (-0.5, 0, 0), "walk_left": (0, 0.4, 0), "turn_left": (0, 0, 1),
+            "walk_forward": (0.7, 0, 0), "walk_backward": (-0.5, 0, 0), "walk_left": (0, 0.4, 0),
+            "turn_left": (0, 0, 1),
             "stand": (0, 0, 0),
         }  # fmt: skip
         for task, (forward, left, turn) in best.items():
@@ -158,7 +160,8 @@ class G1(unittest.TestCase):
             self.robot.select("dance")
         floating = '<freejoint name="floating_base_joint"/>'
         for text, fault in ((stand_in().replace("left_knee_joint", "knee"), "left_knee_joint"),
-                            (stand_in().replace('type="plane"', 'type="box"').replace('"0 0 0.05"', '"9 9 1"'), "no floor"),
+                            (stand_in().replace('type="plane"', 'type="box"').replace('"0 0 0.05"', '"9 9 1"'),
+                             "no floor"),
                             (stand_in().replace(floating, ""), "free joint")):  # fmt: skip
             with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
                 file.write(text)

@@ -78,7 +78,8 @@ class LabelledStates(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "walker.npz")
             np.savez(path, **{**self.record, "measure": np.zeros((600, 4))})
-            with self.assertRaisesRegex(SystemExit, "walker.npz: is not of this domain .widths: measure 4 instead of 1"):
+            with self.assertRaisesRegex(SystemExit,
+                                        "walker.npz: is not of this domain .widths: measure 4 instead of 1"):
                 label_states.read(path, self.domain)
             np.savez(path, obs=self.record["obs"])
             with self.assertRaisesRegex(SystemExit, "has no next_obs, measure"):
@@ -95,7 +96,8 @@ class LabelledStates(unittest.TestCase):
             np.testing.assert_allclose(part["obs"], columns["obs"][:150], rtol=2**-10, atol=1e-7)
             np.testing.assert_allclose(part["reward_walk"], columns["reward_walk"][:150], rtol=2**-10, atol=1e-7)
             lengths = part["episode_length"]
-            self.assertEqual((lengths.sum(), lengths[:-1].tolist()), (150, columns["episode_length"][: len(lengths) - 1].tolist()))
+            self.assertEqual((lengths.sum(), lengths[:-1].tolist()),
+                             (150, columns["episode_length"][:len(lengths) - 1].tolist()))
             np.savez(path, **part)
             with self.assertRaisesRegex(SystemExit, "or a part of one"):
                 label_states.part(str(path), 10)

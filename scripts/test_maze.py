@@ -43,8 +43,10 @@ class Robot(unittest.TestCase):
         self.robot.spec.validate()
         self.assertEqual((len(self.robot.spec.obs), len(self.robot.spec.action)), (29, 8))
         model = self.robot.env.model
-        self.assertEqual([c.name for c in self.robot.spec.action], [model.joint(i).name for i in model.actuator_trnid[:, 0]])
-        self.assertEqual([c.name for c in self.robot.spec.obs[7:15]], [f"angle.{model.joint(i).name}" for i in range(1, model.njnt)])
+        self.assertEqual([c.name for c in self.robot.spec.action],
+                         [model.joint(i).name for i in model.actuator_trnid[:, 0]])
+        self.assertEqual([c.name for c in self.robot.spec.obs[7:15]],
+                         [f"angle.{model.joint(i).name}" for i in range(1, model.njnt)])
 
     def test_every_task_begins_in_its_cell_and_rewards_being_in_its_goal(self):
         self.assertEqual(self.robot.tasks, [f"task{i}" for i in range(1, 6)])
@@ -84,7 +86,8 @@ class SimulationIsTheBridgesRobot(unittest.TestCase):
         robot = maze_bridge.Simulator("antmaze", "task3")
         robot.reset(7)
         sim = simulation.Simulation(domain, 2, seed=0, tasks=[2, 2])
-        self.assertEqual(domain.channel_names(), ([c.name for c in robot.spec.obs], [c.name for c in robot.spec.action]))
+        self.assertEqual(domain.channel_names(),
+                         ([c.name for c in robot.spec.obs], [c.name for c in robot.spec.action]))
         data = sim.data[1]
         mujoco.mj_resetData(domain.model, data)
         data.qpos[:], data.qvel[:] = np.split(robot.sense()[0], [15])
@@ -177,8 +180,12 @@ class Learning(unittest.TestCase):
         domain = simulation.DOMAINS["antmaze"]()
         path = folder / "data.npz"
         np.savez(path, **collect_maze.walk(domain, 200, seed=0, copies=4))
-        args = pretrain_dmc.parse_arguments(["antmaze", str(path), "--out", str(folder / "run"), "--hidden", "16", "--b-hidden", "16",
-                                             "--latent", "5", "--batch", "32", "--copies", "2", "--b-of-base", "--expert", "2", *options])
+        args = pretrain_dmc.parse_arguments([
+            "antmaze",
+            str(path), "--out",
+            str(folder / "run"), "--hidden", "16", "--b-hidden", "16", "--latent", "5", "--batch", "32", "--copies",
+            "2", "--b-of-base", "--expert", "2", *options
+        ])
         args.name = args.domain
         args.observation, args.action = domain.channel_names()
         torch.manual_seed(0)
@@ -190,7 +197,8 @@ class Learning(unittest.TestCase):
             asked, tasks = [], []
             act, actor = trainer.expert.act, trainer.model.actor.forward
             with (unittest.mock.patch.object(trainer.expert, "act", side_effect=lambda *a: asked.append(a) or act(*a)),
-                  unittest.mock.patch.object(trainer.model.actor, "forward", side_effect=lambda *a: tasks.append(a) or actor(*a))):
+                  unittest.mock.patch.object(trainer.model.actor, "forward",
+                                             side_effect=lambda *a: tasks.append(a) or actor(*a))):
                 trainer.update()
             self.assertEqual(len(asked), 2)
             for (obs, worth), (seen, z) in zip(asked, tasks[-2:]):
@@ -215,11 +223,18 @@ class Learning(unittest.TestCase):
             self.assertLess(np.mean(away[-20:]), 0.8 * np.mean(away[:20]))
 
     def test_from_an_expert_needs_a_maze_and_a_b_of_the_place_and_nothing_else_to_learn_from(self):
-        wrong = {"needs a maze": ("cheetah", []), "--b-of-base": ("antmaze", ["--no-b-of-base"]), "--bc": ("antmaze", ["--bc", "1"]),
-                 "--saturation": ("antmaze", ["--saturation", "1"])}
+        wrong = {
+            "needs a maze": ("cheetah", []), "--b-of-base": ("antmaze", ["--no-b-of-base"]),
+            "--bc": ("antmaze", ["--bc", "1"]), "--saturation": ("antmaze", ["--saturation", "1"])
+        }
         for message, (domain, options) in wrong.items():
-            with self.subTest(message), self.assertRaises(SystemExit), unittest.mock.patch("sys.stderr", io.StringIO()) as said:
-                pretrain_dmc.parse_arguments([domain, "x.npz", "--out", "run", "--b-of-base", "--expert", "1", *options])
+            with (
+                self.subTest(message),
+                self.assertRaises(SystemExit),
+                unittest.mock.patch("sys.stderr", io.StringIO()) as said,
+            ):
+                pretrain_dmc.parse_arguments(
+                    [domain, "x.npz", "--out", "run", "--b-of-base", "--expert", "1", *options])
             self.assertIn(message, said.getvalue())
 
 
@@ -250,7 +265,8 @@ class Gait(unittest.TestCase):
     def test_reads_off_the_joints_where_in_its_stride_it_is(self):
         yaw, direction, speed = np.zeros(16), np.full(16, 0.3), np.ones(16)
         true, moment = np.arange(16) * np.pi / 8, 1e-4
-        angle, later = (gait.angles(gait.TROT, true + dt * 2 * np.pi * gait.TROT.frequency, yaw, direction, speed) for dt in (0, moment))
+        angle, later = (gait.angles(gait.TROT, true + dt * 2 * np.pi * gait.TROT.frequency, yaw, direction, speed)
+                        for dt in (0, moment))
         read = gait.phase(gait.TROT, angle, (later - angle) / moment, yaw, direction, speed)
         np.testing.assert_allclose(read, true)
 

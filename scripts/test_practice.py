@@ -51,7 +51,8 @@ class PracticeCase(unittest.TestCase):
 
     def config(self, *command):
         path = self.folder / "robot.yaml"
-        path.write_text(yaml.safe_dump({"robot": {"bridge": {"command": ["python3", "scripts/gymnasium_bridge.py", *command]}}}))
+        path.write_text(
+            yaml.safe_dump({"robot": {"bridge": {"command": ["python3", "scripts/gymnasium_bridge.py", *command]}}}))
         return path
 
     def train(self, config, obs, steps):
@@ -59,9 +60,13 @@ class PracticeCase(unittest.TestCase):
         columns = {name: rng.normal(size=(50, obs)).astype(np.float32) for name in ("obs", "next_obs")}
         np.savez(self.folder / "data.npz", action=rng.uniform(-1, 1, (50, 1)).astype(np.float32), **columns)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as err:
-            train_fb.main([str(self.folder / "data.npz"), "--out", str(self.folder / "out"), "--steps", str(steps), "--batch", "16",
-                           "--latent", "4", "--hidden", "8", "--b-hidden", "8", "--z-from-rewards", "0.4", "--linear-rewards", "1",
-                           "--no-report", "--practice", str(config), "--practice-every", "2"])
+            train_fb.main([
+                str(self.folder / "data.npz"), "--out",
+                str(self.folder / "out"), "--steps",
+                str(steps), "--batch", "16", "--latent", "4", "--hidden", "8", "--b-hidden", "8", "--z-from-rewards",
+                "0.4", "--linear-rewards", "1", "--no-report", "--practice",
+                str(config), "--practice-every", "2"
+            ])
         return rounds.paths(self.folder / "out/practice"), err.getvalue()
 
 
@@ -86,9 +91,11 @@ class Practising(PracticeCase):
         config = self.config("Pendulum-v1")
         first, _ = self.train(config, 3, 3)
         content = first[0].read_bytes()
-        with mock.patch.object(train_fb.Trainer, "replace_data", autospec=True, side_effect=train_fb.Trainer.replace_data) as replaced:
+        with mock.patch.object(train_fb.Trainer, "replace_data", autospec=True,
+                               side_effect=train_fb.Trainer.replace_data) as replaced:
             files, _ = self.train(config, 3, 5)
-        self.assertEqual(([f.name for f in files], files[0].read_bytes()), (["round-0000.npz", "round-0001.npz"], content))
+        self.assertEqual(([f.name for f in files], files[0].read_bytes()),
+                         (["round-0000.npz", "round-0001.npz"], content))
         self.assertEqual([len(call.args[1]) for call in replaced.call_args_list], [50 + 2 * 3 * STEPS])
 
     def test_needs_no_round(self):
@@ -96,15 +103,20 @@ class Practising(PracticeCase):
         self.assertEqual((files, (self.folder / "out/states.npz").exists()), ([], False))
 
     def test_names_a_missing_package(self):
-        with mock.patch.dict(sys.modules, yaml=None), self.assertRaisesRegex(SystemExit, "pip install gymnasium pyyaml"):
+        with (
+            mock.patch.dict(sys.modules, yaml=None),
+            self.assertRaisesRegex(SystemExit, "pip install gymnasium pyyaml"),
+        ):
             self.train(self.config("Pendulum-v1"), 3, 1)
 
     def test_follows_the_policies_of_the_model(self):
         robots = [practice.gymnasium_bridge.of_config(self.config("Pendulum-v1")) for _ in range(2)]
         seen = []
-        model = types.SimpleNamespace(normalize=lambda obs: obs, actor=lambda obs, z: seen.append(obs) or (z[:, :1] / 10))
+        model = types.SimpleNamespace(normalize=lambda obs: obs,
+                                      actor=lambda obs, z: seen.append(obs) or (z[:, :1] / 10))
         trainer = types.SimpleNamespace(model=model, device="cpu", args=types.SimpleNamespace(latent=2, batch=4),
-                                        draw=lambda n: (None, None, torch.zeros(n, 3)), sample_z=lambda obs: torch.full((len(obs), 2), 5.0))
+                                        draw=lambda n: (None, None, torch.zeros(n, 3)), sample_z=lambda obs: torch.full(
+                                            (len(obs), 2), 5.0))
         with mock.patch.object(practice.Noise, "step", lambda noise: 0 * noise.wander):
             columns = practice.Round(robots, np.random.default_rng(0)).record(trainer)
         np.testing.assert_array_equal(columns["action"], round(0.5 * 127))

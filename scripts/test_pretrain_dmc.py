@@ -73,7 +73,8 @@ class RowsThatComeLater(unittest.TestCase):
 
     def test_are_as_far_away_as_the_discount_looks(self):
         later = self.replay.later(torch.zeros(20_000, dtype=torch.long), 0.5)
-        torch.testing.assert_close(torch.bincount(later) / 20_000, torch.tensor([0.5, 0.25, 0.125, 0.125]), atol=0.02, rtol=0)
+        torch.testing.assert_close(
+            torch.bincount(later) / 20_000, torch.tensor([0.5, 0.25, 0.125, 0.125]), atol=0.02, rtol=0)
 
     def test_are_found_in_a_file_where_episodes_take_turns(self):
         with tempfile.TemporaryDirectory() as name:
@@ -105,7 +106,8 @@ class RandomRewards(unittest.TestCase):
         torch.manual_seed(0)
         model = Model(Architecture(obs=4, action=2, latent=6, hidden=8, b_hidden=8))
         obs = torch.randn(64, 4)
-        tasks = pretrain_dmc.Tasks.of(model, obs, pretrain_dmc.random_rewards(obs, torch.ones(4), 16), torch.rand(64, 3))
+        tasks = pretrain_dmc.Tasks.of(model, obs, pretrain_dmc.random_rewards(obs, torch.ones(4), 16),
+                                      torch.rand(64, 3))
         kinds = {"states": tasks.states, "rewards": tasks.rewards, "commands": tasks.commands}
         for kind, rows in kinds.items():
             z = tasks.sample(40, *(float(kind == k) for k in kinds))
@@ -160,10 +162,14 @@ class APreset(unittest.TestCase):
     def test_sets_the_papers_settings_which_options_change(self):
         self.assertEqual((self.parse().hidden, self.parse().practice_every), (128, 4))
         paper = self.parse("--preset", "paper")
-        want = {"gamma": 0.98, "batch": 1024, "lr": 1e-4, "lr_b": 1e-4, "lr_end": 1, "tau": 0.01, "actor_std": 0.2, "actor_clip": 0.3,
-                "z_from_data": 0.5, "z_from_rewards": 0, "latent": 50, "hidden": 1024, "b_hidden": 256, "pessimism": 0.5, "practice_every": 0}
+        want = {
+            "gamma": 0.98, "batch": 1024, "lr": 1e-4, "lr_b": 1e-4, "lr_end": 1, "tau": 0.01, "actor_std": 0.2,
+            "actor_clip": 0.3, "z_from_data": 0.5, "z_from_rewards": 0, "latent": 50, "hidden": 1024, "b_hidden": 256,
+            "pessimism": 0.5, "practice_every": 0
+        }
         self.assertEqual({name: getattr(paper, name) for name in want}, want)
-        for argv in (["--hidden", "256", "--norm-obs", "--preset", "paper"], ["--preset=paper", "--norm-obs", "--hidden=256"]):
+        for argv in (["--hidden", "256", "--norm-obs", "--preset",
+                      "paper"], ["--preset=paper", "--norm-obs", "--hidden=256"]):
             mixed = self.parse(*argv)
             self.assertEqual((mixed.hidden, mixed.norm_obs, mixed.batch), (256, True, 1024))
 
@@ -218,17 +224,23 @@ class Collecting(unittest.TestCase):
     def test_every_row_says_how_it_came_about(self):
         with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
             path = Path(name) / "data.npz"
-            collect_dmc.main(["cheetah", "--transitions", "80", "--curious", "40", "--commanded", "50", "--out", str(path)])
+            collect_dmc.main(
+                ["cheetah", "--transitions", "80", "--curious", "40", "--commanded", "50", "--out", str(path)]
+            )
             with np.load(path) as rows:
                 counts = {name: int(rows[name].sum()) for name in recording.SOURCES}
                 self.assertEqual((len(rows["obs"]), counts), (170, {"curious": 40, "oscillating": 0, "commanded": 50}))
 
     def test_what_a_domain_cannot_do_is_said_before_anything_is_recorded(self):
-        for wrong, said in ((["walker", "--oscillating", "5"], "nothing to search gaits of the walker for"),
-                            (["antmaze", "--commanded", "5"], "the antmaze takes no commands"),
-                            (["walker", "--transitions", "0"], "give 1 or more"), (["walker", "--commanded", "-5"], "give 0 or more"),
-                            (["walker", "--out", "/nowhere/x.npz"], "/nowhere is not a folder")):
-            with self.subTest(wrong), contextlib.redirect_stderr(io.StringIO()) as printed, self.assertRaises(SystemExit):
+        for wrong, said in (
+            (["walker", "--oscillating", "5"], "nothing to search gaits of the walker for"),
+            (["antmaze", "--commanded", "5"], "the antmaze takes no commands"),
+            (["walker", "--transitions", "0"], "give 1 or more"),
+            (["walker", "--commanded", "-5"], "give 0 or more"),
+            (["walker", "--out", "/nowhere/x.npz"], "/nowhere is not a folder"),
+        ):
+            with self.subTest(wrong), contextlib.redirect_stderr(
+                    io.StringIO()) as printed, self.assertRaises(SystemExit):
                 collect_dmc.parse_arguments(["--out", "x.npz", *wrong])
             self.assertIn(said, printed.getvalue())
 
@@ -249,10 +261,14 @@ class Commands(unittest.TestCase):
 
     def test_of_the_walker_ask_for_speed_for_turning_or_for_neither(self):
         walker = simulation.DOMAINS["walker"]()
-        states = {"standing": [1.3, 1, 0, 0], "walking": [1.3, 1, 4, 0], "flipping": [1.3, 1, 0, 8], "lying": [0.1, 0, 0, 0]}
+        states = {
+            "standing": [1.3, 1, 0, 0], "walking": [1.3, 1, 4, 0], "flipping": [1.3, 1, 0, 8], "lying": [0.1, 0, 0, 0]
+        }
         commands = {"standing": [0, 0], "walking": [0.5, 0], "flipping": [0, 1]}
         for wanted, command in commands.items():
-            obeyed = {name: walker.obeyed(np.array([m], float), np.array([command], float))[0] for name, m in states.items()}
+            obeyed = {
+                name: walker.obeyed(np.array([m], float), np.array([command], float))[0] for name, m in states.items()
+            }
             self.assertEqual(max(obeyed, key=obeyed.get), wanted, obeyed)
             self.assertAlmostEqual(obeyed[wanted], 1)
 
@@ -278,28 +294,34 @@ class Oscillations(unittest.TestCase):
         cls.domain = simulation.DOMAINS["quadruped"]()
 
     def test_that_are_searched_for_move_it_further_than_random_ones(self):
-        gaits, values = oscillations.search(self.domain, (1, 0), seed=0, first=32, rounds=6, kept=2, children=3, steps=30)
+        gaits, values = oscillations.search(self.domain, (1, 0), seed=0, first=32, rounds=6, kept=2, children=3,
+                                            steps=30)
         self.assertEqual(len(gaits), 2)
         self.assertGreaterEqual(values[0], values[1])
         rng = np.random.default_rng(7)
         random = [oscillations.Oscillation.random(rng, 12, 4) for _ in range(8)]
         # Judged in episodes that the search did not choose by.
-        judged = oscillations.obedience(simulation.Simulation(self.domain, 16, seed=9), [gaits[0]] * 8 + random, (1, 0), 30)
+        judged = oscillations.obedience(simulation.Simulation(self.domain, 16, seed=9), [gaits[0]] * 8 + random, (1, 0),
+                                        30)
         self.assertGreater(judged[:8].mean(), judged[8:].mean() + 2 * judged[8:].std() / 8**0.5)
 
     def test_of_all_limbs_are_alike_but_for_when_and_to_which_side(self):
         gait = oscillations.Oscillation.random(np.random.default_rng(1), 12, 4)
         self.assertEqual(len(set(gait.level.reshape(4, 3)[:, 1])), 1)
         np.testing.assert_array_equal(np.abs(gait.swing).reshape(4, 3), np.tile(np.abs(gait.swing[:3]), (4, 1)))
-        np.testing.assert_allclose(np.diff(np.angle(np.exp(1j * np.diff(gait.phase.reshape(4, 3), axis=0))), axis=1), 0, atol=1e-9)
+        np.testing.assert_allclose(np.diff(np.angle(np.exp(1j * np.diff(gait.phase.reshape(4, 3), axis=0))), axis=1), 0,
+                                   atol=1e-9)
         np.testing.assert_array_equal(gait.at(0.3, stride=0), np.clip(gait.level, -1, 1))
 
     def test_become_whole_episodes_that_are_numbered_on(self):
         found = [oscillations.Oscillation.random(np.random.default_rng(2), 12, 4)], np.array([0.5])
         first = collect_dmc.explore(self.domain, 50, seed=0, copies=4)
-        with (unittest.mock.patch.object(oscillations, "search", return_value=found), contextlib.redirect_stdout(io.StringIO()),
-              unittest.mock.patch.object(righting, "search", return_value=[]),
-              unittest.mock.patch.object(oscillations, "EPISODE_STEPS", 6)):
+        with (
+            unittest.mock.patch.object(oscillations, "search", return_value=found),
+            contextlib.redirect_stdout(io.StringIO()),
+            unittest.mock.patch.object(righting, "search", return_value=[]),
+            unittest.mock.patch.object(oscillations, "EPISODE_STEPS", 6),
+        ):
             rows = oscillations.explore(self.domain, first, transitions=60, seed=0, copies=4)
         check_episodes(self, rows, first, 60)
 
@@ -337,7 +359,8 @@ class Righting(unittest.TestCase):
     def test_learns_from_the_few_that_fall_on_their_backs(self):
         seen = []
         with (unittest.mock.patch.object(righting, "fallen_states", return_value=np.arange(6.0).reshape(2, 3)),
-              unittest.mock.patch.object(righting, "attempt", side_effect=lambda _, states: seen.append(states) or np.zeros((3, 12))),
+              unittest.mock.patch.object(righting, "attempt",
+                                         side_effect=lambda _, states: seen.append(states) or np.zeros((3, 12))),
               unittest.mock.patch.object(righting, "outcome", return_value=(np.ones(righting.POPULATION), None))):
             righting.search(self.sim.domain, seed=0, kept=1)
         self.assertEqual(seen[0].shape, (righting.POPULATION, 3))
@@ -361,7 +384,8 @@ class Righting(unittest.TestCase):
     def test_keeps_only_what_gets_most_robots_up(self):
         up, down = np.full(4, 0.9), np.full(4, -1.0)
         attempts = [np.full((righting.POSES, 12), x) for x in (1.0, 2.0, 3.0)]
-        with (unittest.mock.patch.object(righting, "POPULATION", 4), unittest.mock.patch.object(righting, "attempt", side_effect=attempts),
+        with (unittest.mock.patch.object(righting, "POPULATION",
+                                         4), unittest.mock.patch.object(righting, "attempt", side_effect=attempts),
               unittest.mock.patch.object(righting, "outcome", side_effect=[(down, up), (up, up), (up, up)])):
             found = righting.search(self.sim.domain, seed=0)
         self.assertEqual([(poses[0, 0], part) for poses, part in found], [(2.0, 1.0), (3.0, 1.0)])
@@ -402,7 +426,8 @@ class TD3(unittest.TestCase):
         action = torch.tanh(agent.actor(seen))
         torch.testing.assert_close(action, 0.5 * seen, atol=0.15, rtol=0)
         # The noise of targets costs some of 1 + 0.5 + 0.25 + ... = 2.
-        torch.testing.assert_close(agent.values(agent.critics, seen, action).mean(), torch.tensor(1.95), atol=0.1, rtol=0)
+        torch.testing.assert_close(
+            agent.values(agent.critics, seen, action).mean(), torch.tensor(1.95), atol=0.1, rtol=0)
 
 
 class PreTraining(unittest.TestCase):
@@ -471,7 +496,8 @@ class PreTraining(unittest.TestCase):
 
         with tempfile.TemporaryDirectory() as name:
             np.savez(Path(name) / "data.npz", **rows)
-            with unittest.mock.patch.object(pretrain_dmc.Pretraining, "score_random_rewards", lambda trainer, _: self.trainers.append(trainer) or 0):
+            with unittest.mock.patch.object(pretrain_dmc.Pretraining, "score_random_rewards",
+                                            lambda trainer, _: self.trainers.append(trainer) or 0):
                 self.trainers = []
                 self.pretrain(Path(name), "4", "--best-by", "rewards")
         for visited, low, high in ((any_of_them, -0.01, 0.01), (favoured, 0.3, 9)):
@@ -488,8 +514,9 @@ class PreTraining(unittest.TestCase):
                 for steps in parts:
                     # Practice begins new episodes and new tasks on the way, and the record has
                     # begun to forget.
-                    self.pretrain(folder, str(steps), "--out", str(folder / out), "--practice-every", "2", "--practice-steps", "3",
-                                  "--z-from-rewards", "0.2", "--capacity", "110", "--lr", "1e-3")
+                    self.pretrain(folder, str(steps), "--out", str(folder / out), "--practice-every", "2",
+                                  "--practice-steps", "3", "--z-from-rewards", "0.2", "--capacity", "110", "--lr",
+                                  "1e-3")
                 contents[out] = torch.load(folder / out / "checkpoint.pt", weights_only=True)
             whole, parts = contents["whole"], contents["parts"]
             self.assertEqual(whole["practice"]["rows"], 5 * 4)
@@ -498,7 +525,8 @@ class PreTraining(unittest.TestCase):
                 for key, value in whole[part].items():
                     if torch.is_tensor(value):
                         torch.testing.assert_close(parts[part][key], value, msg=f"{part} {key}", rtol=1e-6, atol=1e-7)
-            torch.testing.assert_close(parts["replay"]["columns"]["next_obs"], whole["replay"]["columns"]["next_obs"], rtol=1e-6, atol=1e-7)
+            torch.testing.assert_close(parts["replay"]["columns"]["next_obs"], whole["replay"]["columns"]["next_obs"],
+                                       rtol=1e-6, atol=1e-7)
 
     def test_of_a_recording_that_does_not_fit_is_refused_before_it_begins(self):
         with tempfile.TemporaryDirectory() as name:
@@ -524,7 +552,8 @@ class PreTraining(unittest.TestCase):
                 evaluate_dmc.main(["cheetah", name])
             columns = {key: torch.zeros(3, 5) for key in ("obs", "action", "next_obs", "measure")}
             torch.save({"step": 1, "model": {}, "replay": {"columns": columns}}, folder / "checkpoint.pt")
-            with self.assertRaisesRegex(SystemExit, "checkpoint.pt: is not of this domain .widths: obs 5 instead of 17"):
+            with self.assertRaisesRegex(SystemExit,
+                                        "checkpoint.pt: is not of this domain .widths: obs 5 instead of 17"):
                 evaluate_dmc.labelled_states(folder / "checkpoint.pt", simulation.DOMAINS["cheetah"]())
 
     def test_is_exported_with_its_prior_if_it_has_one(self):
@@ -554,9 +583,13 @@ class PreTraining(unittest.TestCase):
 
     @staticmethod
     def pretrain(folder, steps, *more):
-        arguments = ["cheetah", str(folder / "data.npz"), "--out", str(folder / "run"), "--steps", steps, "--hidden", "16",
-                     "--b-hidden", "16", "--latent", "8", "--batch", "32", "--copies", "4", "--eval-every", "4",
-                     "--eval-episodes", "1", "--episode-steps", "20", "--capacity", "1000", "--z-from-commands", "0.3", *more]
+        arguments = [
+            "cheetah",
+            str(folder / "data.npz"), "--out",
+            str(folder / "run"), "--steps", steps, "--hidden", "16", "--b-hidden", "16", "--latent", "8", "--batch",
+            "32", "--copies", "4", "--eval-every", "4", "--eval-episodes", "1", "--episode-steps", "20", "--capacity",
+            "1000", "--z-from-commands", "0.3", *more
+        ]
         with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             pretrain_dmc.main(arguments)
 

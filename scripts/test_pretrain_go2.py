@@ -29,7 +29,8 @@ NAMES = [element["name"] for element in go2.observation()]
 
 
 def walk(*commands, seconds, seed=0, randomised=False):
-    """Returns the base states of a robot that follows commands by the gaits, each for a time, [n, 10], and the robot."""
+    """Returns the base states of a robot that follows commands by the gaits, each for a time, [n, 10], and the
+    robot."""
     robot = Go2(seed, randomised=randomised)
     last, before, states = np.zeros((1, 12)), np.zeros((1, 12)), []
     for command in np.repeat(commands, round(seconds * 50), 0):
@@ -74,7 +75,10 @@ class Gaits(unittest.TestCase):
     def test_inverse_kinematics_put_the_feet_there(self):
         rng, robot = np.random.default_rng(0), Go2(randomised=False)
         for _ in range(20):
-            foot = np.stack([rng.uniform(-0.1, 0.1, 4), trot.SIDE * trot.HIP + rng.uniform(-0.05, 0.05, 4), rng.uniform(-0.33, -0.2, 4)], -1)
+            foot = np.stack([
+                rng.uniform(-0.1, 0.1, 4), trot.SIDE * trot.HIP + rng.uniform(-0.05, 0.05, 4),
+                rng.uniform(-0.33, -0.2, 4)
+            ], -1)
             robot.place(trot.inverse_kinematics(foot).ravel())
             mujoco.mj_kinematics(robot.model, robot.data)
             turned = robot.data.body("base").xmat.reshape(3, 3)
@@ -116,7 +120,8 @@ class Rewards(unittest.TestCase):
 
     def test_z_of_the_pool_ask_for_their_command(self):
         expert = pretrain_go2.Expert.__new__(pretrain_go2.Expert)
-        expert.features, expert.commands = torch.randn(pretrain_go2.CANDIDATES, 8), np.zeros((pretrain_go2.CANDIDATES, 4))
+        expert.features, expert.commands = torch.randn(pretrain_go2.CANDIDATES, 8), np.zeros(
+            (pretrain_go2.CANDIDATES, 4))
         pool = pretrain_go2.Pool(expert, torch.randn(3000, 8))
         _, candidate = pool.draw(np.random.default_rng(0), 200)
         np.testing.assert_array_equal(expert.best(pool.of(torch.as_tensor(candidate))), candidate)
@@ -124,10 +129,13 @@ class Rewards(unittest.TestCase):
 
 class Training(unittest.TestCase):
     def test_a_short_training_writes_a_bundle_and_continues(self):
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            command = ["--out", folder, "--gaits", "3200", "--feature-updates", "30", "--practice", "640", "--forward-updates", "20",
-                       "--hidden", "32", "--b-hidden", "32", "--latent", "8", "--batch", "64", "--trials", "1", "--other-trials", "1", "--seconds", "0.4",
-                       "--optibfm", "no-such-program"]
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(
+                io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            command = [
+                "--out", folder, "--gaits", "3200", "--feature-updates", "30", "--practice", "640", "--forward-updates",
+                "20", "--hidden", "32", "--b-hidden", "32", "--latent", "8", "--batch", "64", "--trials", "1",
+                "--other-trials", "1", "--seconds", "0.4", "--optibfm", "no-such-program"
+            ]
             pretrain_go2.main(command)
             path = Path(folder) / "bundle"
             first = bundle.read(path)

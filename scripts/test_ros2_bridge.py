@@ -125,7 +125,8 @@ def install():
         sys.modules[name] = m
 
     module("rclpy", init=lambda **_: None, create_node=lambda _: Node(), try_shutdown=lambda: None)
-    module("rclpy.executors", SingleThreadedExecutor=Executor, ExternalShutdownException=type("ExternalShutdownException", (Exception,), {}))
+    module("rclpy.executors", SingleThreadedExecutor=Executor,
+           ExternalShutdownException=type("ExternalShutdownException", (Exception, ), {}))
     module("rclpy.qos", qos_profile_sensor_data=object())
     module("rclpy.signals", SignalHandlerOptions=types.SimpleNamespace(NO=0))
     for package in ("geometry_msgs", "nav_msgs", "sensor_msgs", "std_msgs"):
@@ -358,8 +359,8 @@ class TheBridge(unittest.TestCase):
             ({"command": {"type": "array", "deadman": 1}}, "not outputs of type array"),
             ({"command": {"type": "string", "deadman": 1}}, "choose twist, twist_stamped, array"),
             ({"command": {"type": ["twist"], "deadman": 1}}, "choose twist, twist_stamped, array"),
-            ({"command": {"type": "twist", "deadman": 1, "frame": "base"}},
-             "command.frame: a command of type twist has no frame"),
+            ({"command": {"type": "twist", "deadman": 1,
+                          "frame": "base"}}, "command.frame: a command of type twist has no frame"),
             ({"command": {"type": "twist_stamped", "deadman": 1, "frame": 3}}, "command.frame: not a text"),
             ({"command": {"type": "twist"}}, "command.deadman: not positive"),
             ({"topics": {"lidar": "/scan"}}, "lidar: no such key"),
@@ -371,11 +372,15 @@ class TheBridge(unittest.TestCase):
             ({"obs": [{"name": 1, "from": "odometry.x"}]}, r"obs\[0\].name: not a text"),
             ({"action": [{"name": "a"}]}, r"action\[0\].to: neither an output nor an index"),
             ({"action": [{"name": "a", "to": "linear_x", "max_rate": -1}]}, "bad max_rate"),
-            ({"action": [{"name": "a", "to": "linear_x", "measured": "y"}]}, r"action\[0\].measured: not an observation of joints.pos"),
-            ({"action": [{"name": "a", "to": "linear_x", "measured": "knee"}]}, r"measured: not an observation of joints.position"),
+            ({"action": [{"name": "a", "to": "linear_x",
+                          "measured": "y"}]}, r"action\[0\].measured: not an observation of joints.pos"),
+            ({"action": [{"name": "a", "to": "linear_x",
+                          "measured": "knee"}]}, r"measured: not an observation of joints.position"),
             ({"action": [{"name": "a", "to": "linear_x", "measured": 3}]}, r"action\[0\].measured: not a text"),
-            ({"obs": [{"name": "k", "from": "joints.position.k"}],
-              "action": [{"name": "a", "to": "linear_x", "scale": 0, "measured": "k"}]}, r"measured: a scale is 0 \(1.0, 0.0\)"),
+            ({
+                "obs": [{"name": "k", "from": "joints.position.k"}],
+                "action": [{"name": "a", "to": "linear_x", "scale": 0, "measured": "k"}]
+            }, r"measured: a scale is 0 \(1.0, 0.0\)"),
             ({"command": None}, "settings.command: not an object"),
             ({"period": "0.05"}, "settings.period: not a finite number"),
             ({"period": 0}, "settings.period, settings.stale: not positive"),

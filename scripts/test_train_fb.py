@@ -33,8 +33,11 @@ except ImportError as err:
 
 
 class Groups(unittest.TestCase):
-    ARCH = MappingProxyType({"obs": 6, "action": 2, "latent": 3, "hidden": 8, "b_hidden": 8, "groups": (("base", 2), ("imu", 1), ("joints", 3)),
-                             "b_inputs": ("imu", "base"), "actor_inputs": ("joints", "imu")})
+    ARCH = MappingProxyType({
+        "obs": 6, "action": 2, "latent": 3, "hidden": 8, "b_hidden": 8,
+        "groups": (("base", 2), ("imu", 1), ("joints", 3)), "b_inputs": ("imu", "base"),
+        "actor_inputs": ("joints", "imu")
+    })
 
     def setUp(self):
         torch.manual_seed(0)
@@ -43,8 +46,11 @@ class Groups(unittest.TestCase):
 
     def test_each_map_reads_its_groups_in_their_order(self):
         m, hidden = self.model, torch.randn(5, 6)
-        for value, columns in ((lambda obs: m.backward_map(obs), [0, 1, 2]), (lambda obs: m.actor(obs, self.z), [2, 3, 4, 5]),
-                               (lambda obs: m.forward_map(obs, self.z, self.action), [0, 1, 2, 3, 4, 5])):
+        for value, columns in (
+            (lambda obs: m.backward_map(obs), [0, 1, 2]),
+            (lambda obs: m.actor(obs, self.z), [2, 3, 4, 5]),
+            (lambda obs: m.forward_map(obs, self.z, self.action), [0, 1, 2, 3, 4, 5]),
+        ):
             same = hidden.clone()
             same[:, columns] = self.obs[:, columns]
             torch.testing.assert_close(value(same), value(self.obs))
@@ -57,12 +63,15 @@ class Groups(unittest.TestCase):
     def test_a_bundle_has_them(self):
         self.model.obs_mean.copy_(torch.arange(6))
         with tempfile.TemporaryDirectory() as folder:
-            bundle.write(folder, self.model, self.obs, name="g", gamma=0.9, observation=None, action=None, provenance={})
+            bundle.write(folder, self.model, self.obs, name="g", gamma=0.9, observation=None, action=None,
+                         provenance={})
             description = json.loads((Path(folder) / "bfm.json").read_text())
             weights, read = load_file(Path(folder) / "model.safetensors"), bundle.read(folder)
         a = description["architecture"]
-        self.assertEqual((a["norm_obs"], a["b"]["inputs"], a["f"]["inputs"]), (False, ["imu", "base"], ["base", "imu", "joints"]))
-        torch.testing.assert_close(weights["_obs_normalizer._normalizers.joints._normalizer.running_mean"], torch.tensor([3.0, 4, 5]))
+        self.assertEqual((a["norm_obs"], a["b"]["inputs"], a["f"]["inputs"]),
+                         (False, ["imu", "base"], ["base", "imu", "joints"]))
+        torch.testing.assert_close(weights["_obs_normalizer._normalizers.joints._normalizer.running_mean"],
+                                   torch.tensor([3.0, 4, 5]))
         self.assertNotIn("_obs_normalizer.running_mean", weights)
         torch.testing.assert_close(read.normalize(self.obs), self.model.normalize(self.obs))
         torch.testing.assert_close(read.actor(self.obs, self.z), self.model.actor(self.obs, self.z))
@@ -92,7 +101,8 @@ class Groups(unittest.TestCase):
 
     def test_wrong_groups_are_refused(self):
         for options, message in ((["--groups", "base"], "NAME=SIZE"), (["--groups", "a=1,a=2"], "twice"),
-                                 (["--groups", "a=1", "--b-inputs", "b"], "'b' is not a group"), (["--f-inputs", "a"], "is not a group")):
+                                 (["--groups", "a=1", "--b-inputs",
+                                   "b"], "'b' is not a group"), (["--f-inputs", "a"], "is not a group")):
             with contextlib.redirect_stderr(io.StringIO()) as err, self.assertRaises(SystemExit):
                 train_fb.parse_arguments(["x.npz", "--out", "y", *options])
             self.assertIn(message, err.getvalue())
@@ -171,8 +181,12 @@ class TrainingCase(unittest.TestCase):
 
     def run_to(self, steps, out, *more):
         with contextlib.redirect_stderr(io.StringIO()):
-            train_fb.main([str(self.data), "--out", str(self.folder / out), "--steps", str(steps), "--batch", "32",
-                           "--latent", "4", "--hidden", "16", "--b-hidden", "16", "--z-from-rewards", "0.2", "--no-report", *more])
+            train_fb.main([
+                str(self.data), "--out",
+                str(self.folder / out), "--steps",
+                str(steps), "--batch", "32", "--latent", "4", "--hidden", "16", "--b-hidden", "16", "--z-from-rewards",
+                "0.2", "--no-report", *more
+            ])
         return self.folder / out
 
 
@@ -199,7 +213,8 @@ class Training(TrainingCase):
         self.assertLess(distance["5"], 0.5 * distance["0"])
 
     def test_a_penalty_on_saturation_keeps_actions_off_their_limits(self):
-        free, kept = (self.actions_after(100, out, "--lr", "1e-2", "--saturation", weight) for out, weight in (("free", "0"), ("kept", "0.1")))
+        free, kept = (self.actions_after(100, out, "--lr", "1e-2", "--saturation", weight)
+                      for out, weight in (("free", "0"), ("kept", "0.1")))
         self.assertLess(kept, 0.7 * free)
 
     def actions_after(self, updates, out, *more):
@@ -220,7 +235,10 @@ class Training(TrainingCase):
         self.assertEqual(tuple(tensors["_forward_map.embed_sa.0.weight"].shape), (2, 5, 16))
 
     def test_the_model_is_named_after_its_robot(self):
-        robot = {"name": "crab", "observation": [{"name": n, "unit": "m"} for n in "abc"], "action": [{"name": n, "unit": "N"} for n in "de"]}
+        robot = {
+            "name": "crab", "observation": [{"name": n, "unit": "m"} for n in "abc"],
+            "action": [{"name": n, "unit": "N"} for n in "de"]
+        }
         with np.load(self.data) as archive:
             np.savez(self.data, robot=np.frombuffer(json.dumps(robot).encode(), np.uint8).astype(np.int64), **archive)
         found = json.loads((self.run_to(1, "named") / "bfm.json").read_text())
@@ -249,12 +267,16 @@ class Training(TrainingCase):
             with self.subTest(why), contextlib.redirect_stderr(io.StringIO()) as text:
                 prior.add(str(program), self.folder / "a bundle", np.zeros((4, 3)), self.folder / "o.npz")
                 self.assertIn(f"{why}", text.getvalue())
-                self.assertIn(f"{program} model prior '{self.folder}/a bundle' --observations {self.folder}/o.npz", text.getvalue())
+                self.assertIn(f"{program} model prior '{self.folder}/a bundle' --observations {self.folder}/o.npz",
+                              text.getvalue())
 
     def test_the_rates_of_a_resumed_training_are_those_asked_for_now_from_its_first_update(self):
         self.run_to(2, "rates", "--lr", "1e-3")
-        args = train_fb.parse_arguments([str(self.data), "--out", str(self.folder / "rates"), "--steps", "4", "--latent", "4", "--hidden", "16",
-                                         "--b-hidden", "16", "--lr", "1e-2", "--lr-end", "0.5"])
+        args = train_fb.parse_arguments([
+            str(self.data), "--out",
+            str(self.folder / "rates"), "--steps", "4", "--latent", "4", "--hidden", "16", "--b-hidden", "16", "--lr",
+            "1e-2", "--lr-end", "0.5"
+        ])
         trainer = train_fb.Trainer(args, *(torch.zeros(4, n) for n in (3, 2, 3)))
         trainer.resume()
         self.assertEqual(trainer.step, 2)
@@ -281,7 +303,8 @@ class Training(TrainingCase):
         np.save(array, np.zeros(3))
         for content in (b"", b"not an archive", whole[:200], whole[: len(whole) // 2], array.getvalue()):
             self.data.write_bytes(content)
-            with self.subTest(len(content)), self.assertRaisesRegex(SystemExit, "transitions.npz: no recording: .*give an .npz with obs"):
+            with self.subTest(len(content)), self.assertRaisesRegex(
+                    SystemExit, "transitions.npz: no recording: .*give an .npz with obs"):
                 self.run_to(1, "bad")
         self.data.unlink()
         with self.assertRaisesRegex(SystemExit, "No such file"):
@@ -322,10 +345,17 @@ class Training(TrainingCase):
         self.assertIs(signal.getsignal(signal.SIGTERM), usual)
 
     def test_settings_that_cannot_be_are_refused_before_the_data_are_read(self):
-        for wrong, says in ((["--hidden", "15"], "--hidden is odd .15"), (["--embedding-layers", "1"], "give 2 or more"),
-                            (["--steps", "0"], "give 1 or more"), (["--batch", "x"], "invalid whole number value"),
-                            (["--gamma", "1"], "is not a discount"), (["--lr", "nan"], "not finite"), (["--tau", "2"], "is not between 0 and 1"),
-                            (["--z-from-data", "0.9"], "more than all z .0.9 . 0.2"), (["--device", "gpu"], "--device gpu")):
+        for wrong, says in (
+            (["--hidden", "15"], "--hidden is odd .15"),
+            (["--embedding-layers", "1"], "give 2 or more"),
+            (["--steps", "0"], "give 1 or more"),
+            (["--batch", "x"], "invalid whole number value"),
+            (["--gamma", "1"], "is not a discount"),
+            (["--lr", "nan"], "not finite"),
+            (["--tau", "2"], "is not between 0 and 1"),
+            (["--z-from-data", "0.9"], "more than all z .0.9 . 0.2"),
+            (["--device", "gpu"], "--device gpu"),
+        ):
             with self.subTest(says), self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
                 train_fb.parse_arguments(["data.npz", "--out", "out", "--z-from-rewards", "0.2", *wrong])
             self.assertRegex(said.getvalue(), says)
@@ -340,8 +370,10 @@ class AnUpdate(unittest.TestCase):
 
     def setUp(self):
         torch.manual_seed(0)
-        self.args = train_fb.parse_arguments(["x.npz", "--preset", "paper", "--out", "x", "--latent", "5", "--hidden", "16", "--b-hidden", "8",
-                                              "--batch", "24", "--lr", "1e-3", "--lr-b", "2e-3", "--lr-end", "0.1", "--steps", "20", "--average", "0.3"])
+        self.args = train_fb.parse_arguments([
+            "x.npz", "--preset", "paper", "--out", "x", "--latent", "5", "--hidden", "16", "--b-hidden", "8", "--batch",
+            "24", "--lr", "1e-3", "--lr-b", "2e-3", "--lr-end", "0.1", "--steps", "20", "--average", "0.3"
+        ])
         self.args.observation = self.args.action = None
         self.data = torch.randn(100, 3), torch.rand(100, 2) * 2 - 1, torch.randn(100, 3)
 
@@ -351,8 +383,11 @@ class AnUpdate(unittest.TestCase):
             p.requires_grad_(True)
         average = copy.deepcopy(m)
         forward, backward, actor = m.forward_map, m.backward_map, m.actor
-        optimizers = [torch.optim.Adam([{"params": forward.parameters(), "lr": args.lr}, {"params": backward.parameters(), "lr": args.lr_b}]),
-                      torch.optim.Adam(actor.parameters(), lr=args.lr)]
+        optimizers = [
+            torch.optim.Adam([{"params": forward.parameters(), "lr": args.lr},
+                              {"params": backward.parameters(), "lr": args.lr_b}]),
+            torch.optim.Adam(actor.parameters(), lr=args.lr)
+        ]
         schedulers = [torch.optim.lr_scheduler.LambdaLR(o, trainer.rate) for o in optimizers]
         others = ~torch.eye(args.batch, dtype=torch.bool)
 
@@ -367,7 +402,8 @@ class AnUpdate(unittest.TestCase):
             z = 5**0.5 * z / z.norm(dim=1, keepdim=True)
             before = copy.deepcopy(forward.embed_z)
             with torch.no_grad():
-                bootstrap = 0.98 * (m.target_forward(after, z, noisy(actor(after, z))).mean(0) @ m.target_backward(after).T)
+                bootstrap = 0.98 * (m.target_forward(after, z, noisy(actor(after, z))).mean(0)
+                                    @ m.target_backward(after).T)
             b, loss = backward(after), 0
             for member in forward(obs, z, action):
                 measure = member @ b.T
@@ -383,8 +419,13 @@ class AnUpdate(unittest.TestCase):
             (-value.mean()).backward()
             optimizers[1].step()
             with torch.no_grad():
-                for target, online, tau in ((m.target_forward, forward, 0.01), (m.target_backward, backward, 0.01),
-                                            (average.forward_map, forward, 0.3), (average.backward_map, backward, 0.3), (average.actor, actor, 0.3)):
+                for target, online, tau in (
+                    (m.target_forward, forward, 0.01),
+                    (m.target_backward, backward, 0.01),
+                    (average.forward_map, forward, 0.3),
+                    (average.backward_map, backward, 0.3),
+                    (average.actor, actor, 0.3),
+                ):
                     for p, q in zip(target.parameters(), online.parameters()):
                         p.copy_((1 - tau) * p + tau * q)
             for scheduler in schedulers:
@@ -395,7 +436,8 @@ class AnUpdate(unittest.TestCase):
         for model, want in zip((trainer.model, trainer.average), reference):
             for part in ("forward_map", "backward_map", "actor"):
                 for (name, p), q in zip(getattr(model, part).named_parameters(), getattr(want, part).parameters()):
-                    torch.testing.assert_close(p, q, rtol=tolerance, atol=tolerance, msg=lambda m, n=f"{part} {name}": f"{n}: {m}")
+                    torch.testing.assert_close(p, q, rtol=tolerance, atol=tolerance,
+                                               msg=lambda m, n=f"{part} {name}": f"{n}: {m}")
 
     def test_is_the_references(self):
         trainer = train_fb.Trainer(self.args, *self.data)
@@ -424,7 +466,9 @@ class AnUpdate(unittest.TestCase):
 
 class Engines(unittest.TestCase):
     def trainers(self, count):
-        args = train_fb.parse_arguments(["x.npz", "--out", "x", "--latent", "4", "--hidden", "8", "--b-hidden", "8", "--batch", "8", "--steps", "99"])
+        args = train_fb.parse_arguments([
+            "x.npz", "--out", "x", "--latent", "4", "--hidden", "8", "--b-hidden", "8", "--batch", "8", "--steps", "99"
+        ])
         args.observation = args.action = None
         torch.manual_seed(0)
         return [train_fb.Trainer(args, torch.randn(20, 3), torch.rand(20, 2), torch.randn(20, 3)) for _ in range(count)]
@@ -436,7 +480,9 @@ class Engines(unittest.TestCase):
                 mock.patch.object(trainer, "compile", side_effect=RuntimeError("no compiler")):
             updates = engine.Engine([trainer], "graph")
         self.assertEqual(updates.kind, "eager")
-        self.assertRegex(said.getvalue(), "(?s)graph: RuntimeError: no capture; continuing with compile.*compile: RuntimeError: no compiler")
+        self.assertRegex(
+            said.getvalue(),
+            "(?s)graph: RuntimeError: no capture; continuing with compile.*compile: RuntimeError: no compiler")
         updates.update()
         self.assertEqual(trainer.step, 1)
         with mock.patch.object(trainer, "update", side_effect=ZeroDivisionError), self.assertRaises(ZeroDivisionError):
@@ -471,7 +517,11 @@ class Engines(unittest.TestCase):
             trainer.compute = compute
         cuda = mock.MagicMock()
         cuda.CUDAGraph.return_value.replay.side_effect = lambda: events.append("replay")
-        with mock.patch.multiple(torch.cuda, **{name: getattr(cuda, name) for name in ("Stream", "stream", "synchronize", "CUDAGraph", "graph", "current_stream")}):
+        with mock.patch.multiple(
+                torch.cuda, **{
+                    name: getattr(cuda, name)
+                    for name in ("Stream", "stream", "synchronize", "CUDAGraph", "graph", "current_stream")
+                }):
             updates = engine.Engine(trainers, "graph")
             values = updates.update()
         self.assertEqual((updates.kind, events), ("graph", ["replay"] * 2))
@@ -483,7 +533,9 @@ class Engines(unittest.TestCase):
     def test_all_of_an_update_stays_on_the_device(self):
         # A meta tensor has no values: any that Python asks for raises.
         [trainer] = self.trainers(1)
-        args = argparse.Namespace(**{**vars(trainer.args), "device": "meta", "average": 0.1, "bc": 0.3, "saturation": 0.1, "z_from_rewards": 0.2})
+        args = argparse.Namespace(**{
+            **vars(trainer.args), "device": "meta", "average": 0.1, "bc": 0.3, "saturation": 0.1, "z_from_rewards": 0.2
+        })
         meta = train_fb.Trainer(args, *(torch.empty(20, n, device="meta") for n in (3, 2, 3)))
         with mock.patch.object(torch.optim.Adam, "step"):
             values = meta.compute()
@@ -500,7 +552,8 @@ class Running(TrainingCase):
         self.assertIn("seed=6", json.loads((out / "seed-6" / "bfm.json").read_text())["provenance"]["settings"])
 
     def test_half_rounds_the_weights(self):
-        whole, half = (load_file(self.run_to(3, out, *more) / "model.safetensors") for out, more in (("whole", ()), ("half", ("--half",))))
+        whole, half = (load_file(self.run_to(3, out, *more) / "model.safetensors")
+                       for out, more in (("whole", ()), ("half", ("--half", ))))
         for name, value in whole.items():
             torch.testing.assert_close(half[name].float(), value, rtol=1e-3, atol=1e-6, msg=name)
 
@@ -512,7 +565,8 @@ class Running(TrainingCase):
         self.assertGreater(step, 0)
         kept = sorted(path for path in out.iterdir() if path.is_dir())
         self.assertGreater(len(kept), 1)
-        self.assertEqual((kept[-1].name, (kept[-1] / "model.safetensors").read_bytes()), (f"{step:07d}", (out / "model.safetensors").read_bytes()))
+        self.assertEqual((kept[-1].name, (kept[-1] / "model.safetensors").read_bytes()),
+                         (f"{step:07d}", (out / "model.safetensors").read_bytes()))
         self.run_to(step + 1, "limited")
         self.assertEqual(torch.load(out / "checkpoint.pt", weights_only=True)["step"], step + 1)
 
@@ -552,7 +606,8 @@ class Reports(unittest.TestCase):
                 return z[:, :2].sign() * torch.tensor([1.0, 0.0])
 
         start = torch.full((8, 2), 0.5)
-        right, left = (report.follow(Right, dynamics, start, torch.full((8, 2), sign), rewards, 30)[0] for sign in (1.0, -1.0))
+        right, left = (report.follow(Right, dynamics, start, torch.full((8, 2), sign), rewards, 30)[0]
+                       for sign in (1.0, -1.0))
         self.assertGreater(right, 0.7)
         self.assertLess(left, 0.2)
 
@@ -565,7 +620,8 @@ class Reports(unittest.TestCase):
         self.assertEqual(report.stretches(obs, obs + 0.5)[1], 1)
 
     def test_the_verdict_names_what_is_weak(self):
-        for r2, oracle, begins in ((0.9, 0.8, "Good:"), (0.3, 0.8, "Not good: the features"), (0.9, 0.2, "Not good: the policies")):
+        for r2, oracle, begins in ((0.9, 0.8, "Good:"), (0.3, 0.8, "Not good: the features"),
+                                   (0.9, 0.2, "Not good: the policies")):
             found = report.Report(names=["a"], r2=[r2], oracle=[oracle], chance=[0.1], best=[1.0], dynamics=0.9, span=8)
             self.assertTrue(str(found).splitlines()[-1].startswith(begins), found)
 

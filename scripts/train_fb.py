@@ -75,19 +75,25 @@ FOLLOWED = 3.0  # seconds between looks at the folder of --follow
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = parser(__doc__.split("\n\n")[0])
     p.add_argument("transitions", type=Path, help=".npz with obs, action and next_obs, or a folder of collect_rnd.py")
-    p.add_argument("--preset", choices=PRESETS, help="settings to begin with, which other options change; paper: those of Rupf et al. (2025)")
+    p.add_argument("--preset", choices=PRESETS,
+                   help="settings to begin with, which other options change; paper: those of Rupf et al. (2025)")
     p.add_argument("--name", help="the model's name (default: the robot's, or the file's)")
-    p.add_argument("--observation", type=words, default=[], metavar="A,B,...", help="names of the observation channels (default: the robot's)")
-    p.add_argument("--action", type=words, default=[], metavar="A,B,...", help="names of the action channels (default: the robot's)")
+    p.add_argument("--observation", type=words, default=[], metavar="A,B,...",
+                   help="names of the observation channels (default: the robot's)")
+    p.add_argument("--action", type=words, default=[], metavar="A,B,...",
+                   help="names of the action channels (default: the robot's)")
     p.add_argument("--unless-worse-than", type=Path, metavar="BUNDLE",
                    help="end with status 3 if the report of this bundle on the same recording is better")
     p.add_argument("--report", action=argparse.BooleanOptionalAction, default=True, help="measure the model at the end")
-    p.add_argument("--networks", type=at_least(1), default=1,
-                   help="models that are trained together, with consecutive seeds, in OUT/seed-SEED if there are several (%(default)s)")
-    p.add_argument("--follow", action="store_true", help="add the rounds that come into the folder of transitions later")
+    p.add_argument(
+        "--networks", type=at_least(1), default=1, help=
+        "models that are trained together, with consecutive seeds, in OUT/seed-SEED if there are several (%(default)s)")
+    p.add_argument("--follow", action="store_true",
+                   help="add the rounds that come into the folder of transitions later")
     p.add_argument("--practice", type=Path, metavar="ROBOT.yaml",
                    help="also train on what the model's own policies do in this robot's environment of Gymnasium")
-    p.add_argument("--practice-every", type=at_least(1), default=500, help="updates between rounds of practice (%(default)s)")
+    p.add_argument("--practice-every", type=at_least(1), default=500,
+                   help="updates between rounds of practice (%(default)s)")
     p.set_defaults(**PRESETS.get(preset(argv), {}))
     args = checked(p, argv)
     if args.follow and not args.transitions.is_dir():
@@ -128,46 +134,65 @@ def parser(description: str) -> argparse.ArgumentParser:
     for part, who in (("f", "F"), ("b", "B"), ("actor", "the actor")):
         size.add_argument(f"--{part}-inputs", type=lambda text: tuple(words(text)), default=(), metavar="NAME,...",
                           help=f"the groups that {who} reads, in this order (default: all)")
-    size.add_argument("--norm-obs", action=argparse.BooleanOptionalAction, default=True, help="standardise observations")
+    size.add_argument("--norm-obs", action=argparse.BooleanOptionalAction, default=True,
+                      help="standardise observations")
 
     train = p.add_argument_group("training")
     train.add_argument("--steps", type=at_least(1), default=150_000, help="updates in all (%(default)s)")
     train.add_argument("--batch", type=at_least(2), default=512, help="(%(default)s)")
     train.add_argument("--gamma", type=discount, default=0.98, help="discount (%(default)s)")
     train.add_argument("--lr", type=not_negative, default=1e-4, help="of F and of the actor (%(default)s)")
-    train.add_argument("--lr-b", type=not_negative, default=1e-5, help="of B, well below that of F: see docs/training.md (%(default)s)")
-    train.add_argument("--lr-end", type=not_negative, default=1.0, help="share of the rates at the end of their cosine schedule (%(default)s)")
+    train.add_argument("--lr-b", type=not_negative, default=1e-5,
+                       help="of B, well below that of F: see docs/training.md (%(default)s)")
+    train.add_argument("--lr-end", type=not_negative, default=1.0,
+                       help="share of the rates at the end of their cosine schedule (%(default)s)")
     train.add_argument("--tau", type=share, default=0.01, help="rate of the target networks (%(default)s)")
-    train.add_argument("--ortho", type=not_negative, default=1.0, help="weight of the orthonormality loss (%(default)s)")
-    train.add_argument("--q-loss", type=not_negative, default=0.0, help="weight of the residual of the value F^T z (%(default)s)")
+    train.add_argument("--ortho", type=not_negative, default=1.0,
+                       help="weight of the orthonormality loss (%(default)s)")
+    train.add_argument("--q-loss", type=not_negative, default=0.0,
+                       help="weight of the residual of the value F^T z (%(default)s)")
     train.add_argument("--vector-loss", action=argparse.BooleanOptionalAction, default=False,
                        help="train F by its own Bellman residual; the successor measure's trains only B")
     train.add_argument("--z-from-data", type=share, default=0.5, help="share of z that are B of a state (%(default)s)")
-    train.add_argument("--z-from-rewards", type=share, default=0.0, help="share of z that solve random rewards (%(default)s)")
-    train.add_argument("--linear-rewards", type=share, default=0.0,
-                       help="part of the terms of random rewards that are elements of the observation; others are also products (%(default)s)")
-    train.add_argument("--pessimism", type=not_negative, default=0.5, help="penalty on disagreement in the actor's value (%(default)s)")
-    train.add_argument("--bc", type=not_negative, default=0.0,
-                       help="weight of the actor's squared distance to the data's action, in units of the mean |value| (%(default)s)")
-    train.add_argument("--saturation", type=not_negative, default=0.0,
-                       help="weight of the mean square of the input of the actor's tanh; keeps actions off their limits")
+    train.add_argument("--z-from-rewards", type=share, default=0.0,
+                       help="share of z that solve random rewards (%(default)s)")
+    train.add_argument(
+        "--linear-rewards",
+        type=share,
+        default=0.0,
+        help="part of the terms of random rewards that are elements of the observation; others are also "
+             "products (%(default)s)",
+    )
+    train.add_argument("--pessimism", type=not_negative, default=0.5,
+                       help="penalty on disagreement in the actor's value (%(default)s)")
+    train.add_argument(
+        "--bc", type=not_negative, default=0.0,
+        help="weight of the actor's squared distance to the data's action, in units of the mean |value| (%(default)s)")
+    train.add_argument(
+        "--saturation", type=not_negative, default=0.0,
+        help="weight of the mean square of the input of the actor's tanh; keeps actions off their limits")
     train.add_argument("--actor-std", type=not_negative, default=0.2, help="of the exploration noise (%(default)s)")
     train.add_argument("--actor-clip", type=not_negative, default=0.3, help="of that noise (%(default)s)")
-    train.add_argument("--average", type=share, default=1.0, help="rate of the averaged weights, which are saved; 1: no average (%(default)s)")
+    train.add_argument("--average", type=share, default=1.0,
+                       help="rate of the averaged weights, which are saved; 1: no average (%(default)s)")
 
     run = p.add_argument_group("run")
     run.add_argument("--seed", type=at_least(0), default=0)
     run.add_argument("--device", default="cpu", help="of torch (%(default)s)")
     run.add_argument("--threads", type=at_least(1), default=1, help="of torch on the CPU (%(default)s)")
-    run.add_argument("--optibfm", default="optibfm", help="program that adds the task prior to the bundle (%(default)s)")
+    run.add_argument("--optibfm", default="optibfm",
+                     help="program that adds the task prior to the bundle (%(default)s)")
     run.add_argument("--save-every", type=at_least(1), default=10_000, help="updates between checkpoints (%(default)s)")
-    run.add_argument("--save-seconds", type=not_negative, default=0.0, help="seconds between checkpoints, instead of --save-every; 0: off (%(default)s)")
-    run.add_argument("--time-limit", type=not_negative, default=0.0, help="seconds after which the training stops, with a checkpoint; 0: none (%(default)s)")
+    run.add_argument("--save-seconds", type=not_negative, default=0.0,
+                     help="seconds between checkpoints, instead of --save-every; 0: off (%(default)s)")
+    run.add_argument("--time-limit", type=not_negative, default=0.0,
+                     help="seconds after which the training stops, with a checkpoint; 0: none (%(default)s)")
     run.add_argument("--keep", action="store_true", help="keep the bundle of each checkpoint in OUT/UPDATES")
     run.add_argument("--half", action="store_true", help="save the bundle's weights as float16")
     run.add_argument("--engine", choices=("auto", *engine.KINDS), default="auto",
                      help="how updates run; auto: a CUDA graph on a GPU, eager on a CPU (%(default)s)")
-    run.add_argument("--precision", choices=("float32", "tf32", "bfloat16"), default="float32", help="of matrix products (%(default)s)")
+    run.add_argument("--precision", choices=("float32", "tf32", "bfloat16"), default="float32",
+                     help="of matrix products (%(default)s)")
     return p
 
 
@@ -177,12 +202,18 @@ def checked(p: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Name
     if args.hidden % 2:
         p.error(f"--hidden is odd ({args.hidden}): half of it is each embedding's: give an even number")
     if args.z_from_data + args.z_from_rewards > 1 + 1e-9:
-        p.error(f"--z-from-data and --z-from-rewards are more than all z ({args.z_from_data} + {args.z_from_rewards}): give parts of 1")
+        p.error(
+            f"--z-from-data and --z-from-rewards are more than all z ({args.z_from_data} + "
+            f"{args.z_from_rewards}): give parts of 1"
+        )
     check_inputs(p, args)
     try:
         torch.empty(1, device=args.device)
     except (RuntimeError, AssertionError) as err:
-        p.error(f"--device {args.device}: {str(err).splitlines()[0]}: give cpu, or one that this machine and this PyTorch have")
+        p.error(
+            f"--device {args.device}: {str(err).splitlines()[0]}: give cpu, or one that this machine and this "
+            "PyTorch have"
+        )
     return args
 
 
@@ -195,7 +226,10 @@ def check_inputs(p: argparse.ArgumentParser, args: argparse.Namespace) -> None:
         inputs = getattr(args, f"{part}_inputs")
         unknown = [name for name in inputs if name not in names or inputs.count(name) > 1]
         if unknown:
-            p.error(f"--{part}-inputs: {unknown[0]!r} is not a group or occurs twice (--groups has {', '.join(names) or 'none'})")
+            p.error(
+                f"--{part}-inputs: {unknown[0]!r} is not a group or occurs twice (--groups has "
+                f"{', '.join(names) or 'none'})"
+            )
 
 
 def words(text: str) -> list[str]:
@@ -272,9 +306,10 @@ class Trainer:
         on_cuda = self.device.type == "cuda"
         changing = on_cuda and args.lr_end != 1  # a captured step reads rates from the device
         adam = functools.partial(torch.optim.Adam, fused=True, capturable=on_cuda)
-        self.fb_optimizer, self.actor_optimizer = (
-            adam([{"params": [part.vector], "lr": torch.tensor(rate, device=self.device) if changing else rate} for part, rate in parts])
-            for parts in (((self.forward_flat, args.lr), (self.backward_flat, args.lr_b)), ((self.actor_flat, args.lr),)))
+        self.fb_optimizer, self.actor_optimizer = (adam(
+            [{"params": [part.vector], "lr": torch.tensor(rate, device=self.device) if changing else rate}
+             for part, rate in parts]) for parts in (((self.forward_flat, args.lr), (self.backward_flat, args.lr_b)),
+                                                     ((self.actor_flat, args.lr), )))
         self.start_average()
         self.step = 0
         self.saved = time.monotonic()
@@ -285,7 +320,9 @@ class Trainer:
         self.average, self.average_flats = self.model, []
         if self.args.average != 1:
             self.average = copy.deepcopy(self.model).requires_grad_(False)
-            self.average_flats = [flat.Flat(part) for part in (self.average.forward_map, self.average.backward_map, self.average.actor)]
+            self.average_flats = [
+                flat.Flat(part) for part in (self.average.forward_map, self.average.backward_map, self.average.actor)
+            ]
             for part in self.average_flats:
                 part.vector.requires_grad_(False)
 
@@ -297,8 +334,8 @@ class Trainer:
     def compiled_maps(self) -> list[tuple[torch.nn.Module, str]]:
         """Returns the modules and the names of their methods that compute evaluates."""
         m = self.model
-        return [(m.forward_map, "embed_task"), (m.forward_map, "at"), (m.target_forward, "forward"), (m.backward_map, "forward"),
-                (m.target_backward, "forward"), (m.actor, "before_tanh")]
+        return [(m.forward_map, "embed_task"), (m.forward_map, "at"), (m.target_forward, "forward"),
+                (m.backward_map, "forward"), (m.target_backward, "forward"), (m.actor, "before_tanh")]
 
     def compile(self) -> None:
         """Compiles the maps and their gradients, if they are not compiled yet."""
@@ -352,7 +389,8 @@ class Trainer:
     def set_rates(self) -> None:
         """Sets the rates of the optimisers to those of the next update."""
         progress, args = self.rate(self.step), self.args
-        for group, rate in zip((*self.fb_optimizer.param_groups, *self.actor_optimizer.param_groups), (args.lr, args.lr_b, args.lr)):
+        for group, rate in zip((*self.fb_optimizer.param_groups, *self.actor_optimizer.param_groups),
+                               (args.lr, args.lr_b, args.lr)):
             if torch.is_tensor(group["lr"]):
                 group["lr"].fill_(rate * progress)
             else:
@@ -414,7 +452,8 @@ class Trainer:
     def inverse_second_moment(backward: torch.Tensor) -> torch.Tensor:
         """Returns (E[B B^T])^-1 [d, d] over the batch: phi = (E[B B^T])^-1 B."""
         moment = backward.detach().T @ backward.detach() / len(backward)
-        return torch.linalg.inv_ex(moment + 1e-3 * torch.eye(len(moment), device=moment.device)).inverse  # inv waits for the device
+        return torch.linalg.inv_ex(moment + 1e-3
+                                   * torch.eye(len(moment), device=moment.device)).inverse  # inv waits for the device
 
     def update_actor(
             self, obs: torch.Tensor, z: torch.Tensor, embedded_task: torch.Tensor, data_action: torch.Tensor):
@@ -528,7 +567,8 @@ class Trainer:
 
     def provenance(self) -> dict:
         """Returns strings by name that suffice to train the model again."""
-        no_influence = ("threads", "save_every", "save_seconds", "time_limit", "keep", "half", "networks", "follow", "report")
+        no_influence = ("threads", "save_every", "save_seconds", "time_limit", "keep", "half", "networks", "follow",
+                        "report")
         args = self.args
         settings = {k: v for k, v in vars(args).items() if isinstance(v, (int, float)) and k not in no_influence}
         return {
@@ -538,7 +578,9 @@ class Trainer:
             "data": args.note,
             "settings": " ".join(f"{name}={value}" for name, value in settings.items()),
             "torch": torch.__version__,
-            **({"device": f"{torch.cuda.get_device_name(self.device)}, {args.precision}"} if self.device.type == "cuda" else {}),
+            **({
+                "device": f"{torch.cuda.get_device_name(self.device)}, {args.precision}"
+            } if self.device.type == "cuda" else {}),
             **(self.report.provenance() if self.report else {}),
         }
 
@@ -550,9 +592,11 @@ class Trainer:
         try:
             self.model.load_state_dict(content["model"])
         except RuntimeError as err:
-            raise SystemExit(f"{self.checkpoint()}: holds another model; give the same sizes, or another --out\n{err}") from err
+            raise SystemExit(
+                f"{self.checkpoint()}: holds another model; give the same sizes, or another --out\n{err}") from err
         self.step = content["step"]
-        before = [(o, [(group["lr"], group["capturable"]) for group in o.param_groups]) for o in (self.fb_optimizer, self.actor_optimizer)]
+        before = [(o, [(group["lr"], group["capturable"]) for group in o.param_groups])
+                  for o in (self.fb_optimizer, self.actor_optimizer)]
         self.fb_optimizer.load_state_dict(content["fb_optimizer"])
         self.actor_optimizer.load_state_dict(content["actor_optimizer"])
         self.average.load_state_dict(content.get("average", content["model"]))
@@ -617,7 +661,8 @@ class Progress:
         text = " ".join(f"{name} {value:.4g}" for name, value in values.items())
         line = (f"[{'#' * filled}{'.' * (20 - filled)}] {step}/{self.total} {rate:.0f}/s {self.each:.3g} ms "
                 f"{left // 60}:{left % 60:02d} left  {text}")
-        print(f"\r\x1b[K{line}" if self.terminal else line, end="" if self.terminal else "\n", file=sys.stderr, flush=True)
+        print(f"\r\x1b[K{line}" if self.terminal else line, end="" if self.terminal else "\n", file=sys.stderr,
+              flush=True)
 
     def write(self, step: int, values) -> None:
         """Appends a row: update, then the values by name."""
@@ -652,14 +697,19 @@ def stop_signals():
 
 
 def train(*trainers: Trainer, feed: Callable[[], bool] | None = None) -> None:
-    """Trains until the last update, the time limit or a signal, then saves. feed adds data and returns whether it did."""
+    """Trains until the last update, the time limit or a signal, then saves. feed adds data and returns whether
+    it did."""
     first, began = trainers[0], time.monotonic()
     args = first.args
     bars = {trainer: Progress(args.steps, first.step, trainer.args.out / "progress.csv") for trainer in trainers}
     progress = bars[first]
     with stop_signals() as caught:
         updates = engine.Engine(trainers, args.engine) if first.step < args.steps else None
-        while first.step < args.steps and not caught and not (args.time_limit and time.monotonic() - began >= args.time_limit):
+        while (
+            first.step < args.steps
+            and not caught
+            and not (args.time_limit and time.monotonic() - began >= args.time_limit)
+        ):
             values = updates.update()
             if progress.due(first.step):
                 for trainer, each in zip(trainers, values):
@@ -679,7 +729,8 @@ def train(*trainers: Trainer, feed: Callable[[], bool] | None = None) -> None:
         print(f"{args.out}: stopped at update {first.step}: the same command continues", file=sys.stderr)
         raise SystemExit(128 + caught[0])
     if first.step < args.steps:
-        print(f"{args.out}: stopped at update {first.step} by --time-limit: the same command continues", file=sys.stderr)
+        print(f"{args.out}: stopped at update {first.step} by --time-limit: the same command continues",
+              file=sys.stderr)
         return
     for trainer in trainers:
         trainer.measure()
@@ -786,7 +837,8 @@ def main(argv: list[str] | None = None) -> None:
         trainers.append(Trainer(each, *feed.data))
         trainers[-1].resume()
     if trainers[0].step >= args.steps:
-        print(f"{trainers[0].checkpoint()}: has {trainers[0].step} updates already: remove it to train again", file=sys.stderr)
+        print(f"{trainers[0].checkpoint()}: has {trainers[0].step} updates already: remove it to train again",
+              file=sys.stderr)
     feed.trainers = trainers
     train(*trainers, feed=feed.look if args.follow else feed.practise if args.practice else None)
     if args.practice and trainers[0].step >= args.steps and feed.practice.recorded():

@@ -62,7 +62,9 @@ def read(path: Path) -> list[dict]:
     for claim in claims:
         for spec in claim["checks"]:
             spec.setdefault("bound_from", claim.get("bound_from"))
-            if spec.get("each", "task") not in ("task", "network") or ("area" in spec) > ("minus" in spec or "over" in spec):
+            if spec.get("each", "task") not in ("task", "network") or ("area" in spec) > (
+                "minus" in spec or "over" in spec
+            ):
                 raise ResultsError(f"{path}: {claim['id']}: want each: task or network, and area with minus or over "
                                    f"(found {spec})")
             if ("at_least" in spec) == ("at_most" in spec) or spec["bound_from"] not in ("paper", "ours"):
@@ -95,7 +97,9 @@ def judge(results: Results, claim: dict, env: str, tasks: list[str]) -> Judgemen
     if missing := sorted(set(tasks) - {t.task for t in trials}):
         judgement.notes.append("not run: " + ", ".join(missing))
     where = _numbers(claim.get("where", {}))
-    varied = {sweep.get("key"), *where, *(spec.get("area") for *_, spec in checks)}.union(*(params for check in checks for _, params in check[:2]))
+    varied = {sweep.get("key"), *where, *(spec.get("area") for *_, spec in checks)}.union(
+        *(params for check in checks for _, params in check[:2])
+    )
     best = results.best(trials, varied, claim.get("apart", ()))
     found = {}
     for value in _swept(sweep, where, checks, trials) if sweep else [None]:

@@ -198,7 +198,8 @@ def _labels(t: Trial, step: float) -> float:
 
 
 def _until_learnt(t: Trial, share: np.ndarray, since: int) -> tuple[bool, float]:
-    """Returns whether an episode since one reaches LEARNT, among half of the trial's, and the labels used until then."""
+    """Returns whether an episode since one reaches LEARNT, among half of the trial's, and the labels used until
+    then."""
     until = since + len(share) // 2
     reached = np.flatnonzero(share[since:until] >= LEARNT)
     end = since + reached[0] + 1 if reached.size else until

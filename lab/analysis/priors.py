@@ -1,4 +1,5 @@
-"""Draws the task priors of bundles as SVG: python -m lab.analysis.priors models/walker hal/rover/model --out docs/prior.svg"""
+"""Draws the task priors of bundles as SVG: python -m lab.analysis.priors models/walker hal/rover/model --out
+docs/prior.svg"""
 
 import argparse
 import json
@@ -36,14 +37,16 @@ def draw(priors: list[tuple[str, dict, np.ndarray]]) -> bytes:
         colours = [colour for colour, _ in LOOKS.values()]
         for at, (name, described, moment) in enumerate(priors):
             share = share_of_directions(moment)
-            left.plot(np.linspace(0, 1, len(share)), share, linestyle=DASHES[at % len(DASHES)], color=colours[at], label=name)
+            left.plot(np.linspace(0, 1, len(share)), share, linestyle=DASHES[at % len(DASHES)], color=colours[at],
+                      label=name)
             right.plot([described["p50"], described["p90"]], [at, at], color=colours[at], marker="|", markersize=9)
         left.plot([0, 1], [0, 1], **GUIDE, label="no prior")
         left.set(xlabel="share of the d directions", ylabel="share of the variance of tasks", ylim=(0, 1.02))
         left.legend(loc="lower right")
         right.axvline(1, **GUIDE)
         right.text(1, -0.6, "expected", ha="center", va="bottom", color=INK)
-        right.set(xlabel="u²/d of left-out rewards: median to 90th percentile", xlim=(0, 2.3), ylim=(len(priors) - 0.5, -0.7))
+        right.set(xlabel="u²/d of left-out rewards: median to 90th percentile", xlim=(0, 2.3),
+                  ylim=(len(priors) - 0.5, -0.7))
         right.set_yticks(range(len(priors)), [name for name, *_ in priors])
         return svg(figure)
 

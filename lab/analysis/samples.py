@@ -51,7 +51,8 @@ def number(trial: Trial, measure: str, view: dict) -> float | None:
 
 def _mean_reward(curve: list[tuple[float, float]], since: float = 0) -> float:
     """Returns the mean over the steps from one on, of rows that each hold the mean since the row before."""
-    return sum(y * (x - before) for (x, y), before in zip(curve, [since] + [x for x, _ in curve])) / (curve[-1][0] - since)
+    return sum(y * (x - before)
+               for (x, y), before in zip(curve, [since] + [x for x, _ in curve])) / (curve[-1][0] - since)
 
 
 def _gain(curve: list[tuple[float, float]], step: float) -> float | None:

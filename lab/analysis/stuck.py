@@ -11,9 +11,10 @@ HEAD = ["robot", "task", "α", "β", "share of the oracle", f"episodes below {SH
 
 
 def causes(results: Results, trials: list[Trial]) -> list[list[str]]:
-    """Returns a row of texts for each task, reward and β: see HEAD. The last four columns are about the plans of episodes
-    that fall short: the distance of z_r from ẑ in V, in β, and the shares of these plans with z_r outside the confidence
-    set, inside with a score of at most that of the chosen z, and inside with a higher one."""
+    """Returns a row of texts for each task, reward and β: see HEAD. The last four columns are about the plans
+    of episodes that fall short: the distance of z_r from ẑ in V, in β, and the shares of these plans with z_r
+    outside the confidence set, inside with a score of at most that of the chosen z, and inside with a higher
+    one."""
     groups: dict[tuple, list[Trial]] = {}
     for t in trials:
         if "task_distance" in t.curves:

@@ -513,7 +513,8 @@ class TestPage(Folder):
         self.assertIn(figures.LOOKS["ucb"][0], svg)
 
     def test_an_experiment_without_a_section_is_noted(self):
-        text = self.written("out", self.file(HEAD, *self.main(), line(experiment="new")))["results/provenance.md"].decode()
+        text = self.written("out", self.file(HEAD, *self.main(),
+                                             line(experiment="new")))["results/provenance.md"].decode()
         self.assertIn("- new: no section in results.yaml.", text)
 
     def test_command_reports_a_damaged_file_and_writes_nothing(self):
@@ -571,7 +572,8 @@ class TestStuck(Folder):
         lines = [line("oracle", 10, params="nonlinearity=0"), line("oracle", 99, params="nonlinearity=1")]
         lines += [line(value=value, x=x, params=params) for x, value in enumerate([5, 10])]
         lines += [line(measure="labels", value=x, x=x, params=params) for x in (100, 200)]
-        for x, distance, task, chosen in [(0, 4, 1, 2), (25, 1, 1, 2), (50, 0.5, 3, 2), (75, 0.5, 2, 2), (150, 9, 9, 0)]:
+        for x, distance, task, chosen in [(0, 4, 1, 2), (25, 1, 1, 2), (50, 0.5, 3, 2), (75, 0.5, 2, 2),
+                                          (150, 9, 9, 0)]:
             for measure, value in (("task_distance", distance), ("task_score", task), ("plan_score", chosen)):
                 lines.append(line(measure=measure, value=value, x=x, params=params))
         results = self.results(*lines)

@@ -82,7 +82,9 @@ def run_optibfm(o, method, steps):
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError) as err:
-            raise SystemExit(f"bench_eval: {o.lab}: {err}: see what it says, or give another --lab\n{getattr(err, 'stderr', '')}") from err
+            raise SystemExit(
+                f"bench_eval: {o.lab}: {err}: see what it says, or give another --lab\n{getattr(err, 'stderr', '')}"
+            ) from err
         wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
@@ -99,7 +101,8 @@ def main() -> None:
     p.add_argument("bundle")
     p.add_argument("--domain", default="cheetah", choices=dmc_bridge.DOMAINS)
     p.add_argument("--task", default="walk")
-    p.add_argument("--lab", default="go run ./cmd/optibfm-lab", help="the laboratory's program, as a command line (%(default)s)")
+    p.add_argument("--lab", default="go run ./cmd/optibfm-lab",
+                   help="the laboratory's program, as a command line (%(default)s)")
     p.add_argument("--steps", type=int, default=3000, help="of ucb; thompson makes ten times as many (%(default)s)")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--candidates", type=int, default=128)
@@ -107,7 +110,10 @@ def main() -> None:
     p.add_argument("--sigma", type=float, default=0.1)
     o = p.parse_args()
     if o.task not in dmc_bridge.DOMAINS[o.domain][1]:
-        p.error(f"--task {o.task}: {o.domain} has none of that name: choose one of {', '.join(dmc_bridge.DOMAINS[o.domain][1])}")
+        p.error(
+            f"--task {o.task}: {o.domain} has none of that name: choose one of "
+            f"{', '.join(dmc_bridge.DOMAINS[o.domain][1])}"
+        )
     if o.steps < 80 or o.rounds < 1:
         p.error(f"--steps {o.steps} --rounds {o.rounds}: too few to tell a rate: give 80 steps and one round at least")
     bench_peers.BETA = o.beta

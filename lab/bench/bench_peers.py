@@ -82,7 +82,10 @@ import numpy as np
 
 STEPS = ["policy", "thompson", "ucb"]
 LOW = ["torch-bfloat16", "torch-compile-bfloat16", "onnxruntime-float16", "onnxruntime-int8"]  # in low precision
-PEERS = ["numpy", "torch", "torch-shared", "torch-compile", "torch-compile-shared", "onnxruntime", "onnxruntime-shared", "jax", "jax-shared", *LOW]
+PEERS = [
+    "numpy", "torch", "torch-shared", "torch-compile", "torch-compile-shared", "onnxruntime", "onnxruntime-shared",
+    "jax", "jax-shared", *LOW
+]
 CHOICES = 16  # searches whose choices are compared
 BETA = 1.0
 NORMALIZER_EPS = 1e-5  # of the program and of the scripts that train
@@ -96,8 +99,10 @@ def random_bundle(folder, hidden, obs, action, latent, seed=1) -> None:
     """A bundle of random weights, of the size that keeps the signal's."""
     rng = np.random.default_rng(seed)
     branch = {"hidden": hidden, "hidden_layers": 1, "embedding_layers": 2}
-    arch = {"obs": obs, "action": action, "latent": latent, "norm_obs": False, "norm_z": True,
-            "f": {**branch, "num_parallel": 2}, "b": {"hidden": hidden, "hidden_layers": 2, "norm": True}, "actor": branch}
+    arch = {
+        "obs": obs, "action": action, "latent": latent, "norm_obs": False, "norm_z": True,
+        "f": {**branch, "num_parallel": 2}, "b": {"hidden": hidden, "hidden_layers": 2, "norm": True}, "actor": branch
+    }
     tensors = {}
 
     def linear(name, n_in, n_out, members=1):
@@ -162,16 +167,19 @@ class Bundle:
             if name != "__metadata__":
                 first, last = t["data_offsets"]
                 if t["dtype"] == "F16":
-                    raise SystemExit("bench_peers: the peers have float32 weights: import the model with --weights float32")
+                    raise SystemExit(
+                        "bench_peers: the peers have float32 weights: import the model with --weights float32")
                 kind = {"F32": "<f4", "F64": "<f8"}[t["dtype"]]
                 self.tensors[name] = np.frombuffer(raw[8 + size + first:8 + size + last], kind).reshape(t["shape"])
         arch = manifest["architecture"]
         if not arch["norm_z"] or not arch["b"]["norm"]:
             raise SystemExit("bench_peers: the peers are written for norm_z: true, b.norm: true; use such a bundle")
         self.eps, self.arch = manifest["layernorm_eps"], arch
-        self.obs, self.action, self.d, self.members = arch["obs"], arch["action"], arch["latent"], arch["f"]["num_parallel"]
+        self.obs, self.action, self.d, self.members = arch["obs"], arch["action"], arch["latent"], arch["f"][
+            "num_parallel"]
         self.b = self.stack("_backward_map.net", 0, 1)
-        self.f = [[self.stack(f"_forward_map.{part}", m, self.members) for part in ("embed_sa", "embed_z", "Fs")] for m in range(self.members)]
+        self.f = [[self.stack(f"_forward_map.{part}", m, self.members) for part in ("embed_sa", "embed_z", "Fs")]
+                  for m in range(self.members)]
         self.actor = [self.stack(f"_actor.{part}", 0, 1) for part in ("embed_s", "embed_z", "policy")]
         self.mean = self.scale = None  # of the observation, where the first layers do not standardise it
         self.columns = {network: self.columns_of(arch[network].get("inputs", [])) for network in ("b", "f", "actor")}
@@ -180,7 +188,10 @@ class Bundle:
         elif arch["norm_obs"]:
             self.standardise(self.moments("_obs_normalizer.", arch["norm_obs"], self.obs))
         elif any(group["norm_obs"] for group in arch.get("groups", [])):
-            parts = [self.moments(f"_obs_normalizer._normalizers.{g['name']}._normalizer.", g["norm_obs"], g["size"]) for g in arch["groups"]]
+            parts = [
+                self.moments(f"_obs_normalizer._normalizers.{g['name']}._normalizer.", g["norm_obs"], g["size"])
+                for g in arch["groups"]
+            ]
             self.standardise(np.concatenate(parts, axis=1))
         self.inv_cov = np.linalg.inv(self.tensors["cov_b"].astype(np.float64)).astype(np.float32)
         # First layers apart: what the observation, or the left embedding, is multiplied by, the
@@ -215,8 +226,10 @@ class Bundle:
         self.scale = (1 / np.sqrt(moments[1] + NORMALIZER_EPS)).astype(np.float32)
 
     def standardise_within(self) -> None:
-        """Has the first layers take raw observations: their weights and biases do what standardising would have done, at no cost."""
-        mean, variance = (self.tensors[f"_obs_normalizer.running_{name}"].astype(np.float64) for name in ("mean", "var"))
+        """Has the first layers take raw observations: their weights and biases do what standardising would have
+        done, at no cost."""
+        mean, variance = (self.tensors[f"_obs_normalizer.running_{name}"].astype(np.float64)
+                          for name in ("mean", "var"))
         scale = 1 / np.sqrt(variance + NORMALIZER_EPS)
         for part in [self.b, *(branch for member in self.f for branch in member[:2]), *self.actor[:2]]:
             weight, bias = part[0]
@@ -236,10 +249,13 @@ class Bundle:
         return other
 
     def stack(self, prefix, member, members):
-        """The layers of a Sequential in order: (weight, bias), or (gain, shift) of a LayerNorm, or both of a residual block."""
+        """The layers of a Sequential in order: (weight, bias), or (gain, shift) of a LayerNorm, or both of a
+        residual block."""
         if f"{prefix}.0.mlp.0.weight" in self.tensors:
             return self.blocks(prefix, member, members)
-        numbers = sorted(int(name.split(".")[-2]) for name in self.tensors if name.startswith(prefix + ".") and name.endswith(".weight"))
+        numbers = sorted(
+            int(name.split(".")[-2]) for name in self.tensors
+            if name.startswith(prefix + ".") and name.endswith(".weight"))
         layers = []
         for n in numbers:
             weight, bias = self.tensors[f"{prefix}.{n}.weight"], self.tensors[f"{prefix}.{n}.bias"]
@@ -255,21 +271,26 @@ class Bundle:
     def blocks(self, prefix, member, members):
         layers = []
         while f"{prefix}.{len(layers)}.mlp.0.weight" in self.tensors:
-            parts = [self.tensors[f"{prefix}.{len(layers)}.mlp.{n}.{kind}"] for n in (0, 1) for kind in ("weight", "bias")]
+            parts = [
+                self.tensors[f"{prefix}.{len(layers)}.mlp.{n}.{kind}"] for n in (0, 1) for kind in ("weight", "bias")
+            ]
             gain, shift, weight, bias = [part[member] for part in parts] if members > 1 else parts
             weight = weight if members > 1 else weight.T
-            layers.append(tuple(np.ascontiguousarray(x, np.float32) for x in (gain.ravel(), shift.ravel(), weight, bias.ravel())))
+            layers.append(
+                tuple(np.ascontiguousarray(x, np.float32) for x in (gain.ravel(), shift.ravel(), weight, bias.ravel())))
         return layers
 
 
 def split(layer, at):
-    """A layer of concatenated inputs in two: weights of each, bias and, with LayerNorm folded into them, the weights' sums."""
+    """A layer of concatenated inputs in two: weights of each, bias and, with LayerNorm folded into them, the
+    weights' sums."""
     if len(layer) == 2:
         weight, bias = layer
         return np.ascontiguousarray(weight[:at]), np.ascontiguousarray(weight[at:]), bias
     gain, shift, weight, bias = layer
     folded = weight * gain[:, None]
-    return np.ascontiguousarray(folded[:at]), np.ascontiguousarray(folded[at:]), bias + shift @ weight, folded.sum(axis=0)
+    return np.ascontiguousarray(folded[:at]), np.ascontiguousarray(
+        folded[at:]), bias + shift @ weight, folded.sum(axis=0)
 
 
 # --- the networks, once for every framework ----------------------------------
@@ -375,7 +396,9 @@ def shared_action_of(ops, bundle, obs, unit_z):
 def shared_psi_of(ops, bundle, obs, action, unit_z):
     members, obs = [], seen(ops, bundle, "f", obs)
     for (left, right, trunk), (of_action, of_z) in zip(bundle.f, bundle.f_split):
-        h = ops.concat([shared_embedding(ops, left, of_action, obs, action), shared_embedding(ops, right, of_z, obs, unit_z)])
+        h = ops.concat(
+            [shared_embedding(ops, left, of_action, obs, action), shared_embedding(ops, right, of_z, obs, unit_z)]
+        )
         members.append(sequential(ops, trunk, h, False))
     return ops.stack(members)
 
@@ -440,7 +463,8 @@ class NumPy:
         self.v += np.outer(phi, phi)
         self.b += 0.5 * phi
         factor = np.linalg.cholesky(self.v)
-        return factor, self.solve(factor.T, self.solve(factor, self.b, lower=True, check_finite=False), check_finite=False)
+        return factor, self.solve(factor.T, self.solve(factor, self.b, lower=True, check_finite=False),
+                                  check_finite=False)
 
     def thompson(self, obs):
         factor, mean = self.learn(obs)
@@ -469,11 +493,14 @@ class OnnxRuntime(NumPy):
         super().__init__(bundle, threads, n)
         with tempfile.TemporaryDirectory() as folder:
             models = Path(folder) / "onnx"
-            subprocess.run([bundle.optibfm, "model", "export", bundle.folder, "--onnx", models], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([bundle.optibfm, "model", "export", bundle.folder, "--onnx", models], check=True,
+                           stdout=subprocess.DEVNULL)
             # One thread for phi, a single row: a second pool that waits by spinning would take a
             # core from the others.
             files = {"phi": ("phi.onnx", 1), "act": ("policy.onnx", threads), "psi": ("psi.onnx", threads)}
-            self.sessions = {name: self.session((models / file).read_bytes(), count) for name, (file, count) in files.items()}
+            self.sessions = {
+                name: self.session((models / file).read_bytes(), count) for name, (file, count) in files.items()
+            }
 
     def session(self, model, threads):
         import onnxruntime
@@ -503,7 +530,8 @@ class OnnxShared(OnnxRuntime):
         inputs = {"obs": [1, bundle.obs], "z": [n, bundle.d], "mean": [bundle.d, 1], "half": [bundle.d, bundle.d]}
         self.plan = self.build(threads, inputs, self.best)
         single = {"obs": [1, bundle.obs], "z": [1, bundle.d]}
-        self.sessions["act"] = self.build(threads, single, lambda o, t: {"act": shared_action_of(o, bundle, t["obs"], o.unit(t["z"], bundle.d))})
+        self.sessions["act"] = self.build(
+            threads, single, lambda o, t: {"act": shared_action_of(o, bundle, t["obs"], o.unit(t["z"], bundle.d))})
         self.sessions["psi"] = self.build(threads, {**single, "action": [1, bundle.action]}, lambda o, t: {
             "psi": shared_psi_of(o, bundle, t["obs"], t["action"], o.unit(t["z"], bundle.d))})
 
@@ -536,7 +564,8 @@ class OnnxShared(OnnxRuntime):
         d = self.bundle.d
         half = self.solve(factor, self.identity, lower=True, check_finite=False).T  # V = L L', half = 1/L'
         ball = self.rng.standard_normal((self.n, d), np.float32)
-        ball *= 2 * BETA * self.rng.random((self.n, 1), np.float32) ** (1 / d) / np.linalg.norm(ball, axis=1, keepdims=True)
+        ball *= 2 * BETA * self.rng.random(
+            (self.n, 1), np.float32) ** (1 / d) / np.linalg.norm(ball, axis=1, keepdims=True)
         feeds = {"obs": obs, "z": mean + ball @ half.T, "mean": mean[:, None], "half": np.ascontiguousarray(half)}
         action, self.z = self.plan.run(None, feeds)
         return action
@@ -745,7 +774,8 @@ class TorchShared(Torch):
     """The candidates share what they can; the action of the best is not evaluated twice."""
 
     def act(self, obs, z):
-        return shared_action_of(self, self.bundle, self.torch.tensor(obs), self.unit(self.torch.tensor(z), self.bundle.d)).numpy()
+        return shared_action_of(self, self.bundle, self.torch.tensor(obs),
+                                self.unit(self.torch.tensor(z), self.bundle.d)).numpy()
 
     def psi(self, obs, action, z):
         obs, action, z = (self.torch.tensor(x) for x in (obs, action, z))
@@ -836,8 +866,8 @@ class OnnxInt8(OnnxShared):
         scores = [n.name for n in model.graph.node if n.op_type == "MatMul" and n.input[1] not in constants]
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "int8.onnx")
-            quantize_dynamic(model, path, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True, weight_type=QuantType.QInt8,
-                             nodes_to_exclude=scores)
+            quantize_dynamic(model, path, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True,
+                             weight_type=QuantType.QInt8, nodes_to_exclude=scores)
             return onnx.load(path)
 
 
@@ -974,10 +1004,13 @@ class JaxShared(Jax):
 
     def psi(self, obs, action, z):
         jnp = self.np
-        return np.asarray(shared_psi_of(self, self.bundle, jnp.asarray(obs), jnp.asarray(action), self.unit(jnp.asarray(z), self.bundle.d)))
+        return np.asarray(
+            shared_psi_of(self, self.bundle, jnp.asarray(obs), jnp.asarray(action),
+                          self.unit(jnp.asarray(z), self.bundle.d)))
 
     def act(self, obs, z):
-        return np.asarray(shared_action_of(self, self.bundle, self.np.asarray(obs), self.unit(self.np.asarray(z), self.bundle.d)))
+        return np.asarray(
+            shared_action_of(self, self.bundle, self.np.asarray(obs), self.unit(self.np.asarray(z), self.bundle.d)))
 
     def ucb_step(self, obs, v, b, key):
         jnp, d, n = self.np, self.bundle.d, self.n
@@ -985,7 +1018,8 @@ class JaxShared(Jax):
         half = self.jax.scipy.linalg.solve_triangular(factor, jnp.eye(d), lower=True)  # 1/L
         key, first, second = self.jax.random.split(key, 3)
         ball = self.jax.random.normal(first, (n, d))
-        ball *= 2 * BETA * self.jax.random.uniform(second, (n, 1)) ** (1 / d) / jnp.linalg.norm(ball, axis=1, keepdims=True)
+        ball *= 2 * BETA * self.jax.random.uniform(second,
+                                                   (n, 1)) ** (1 / d) / jnp.linalg.norm(ball, axis=1, keepdims=True)
         z = mean + ball @ half
         unit = self.unit(z, d)
         action = shared_action_of(self, self.bundle, obs, unit)
@@ -994,10 +1028,13 @@ class JaxShared(Jax):
         return v, b, key, z[best][None], action[best][None]
 
 
-CONTENDERS = {"numpy": NumPy, "torch": Torch, "torch-shared": TorchShared, "torch-compile": TorchCompile, "onnxruntime": OnnxRuntime,
-              "onnxruntime-shared": OnnxShared, "jax": Jax, "jax-shared": JaxShared, "torch-compile-shared": TorchCompileShared,
-              "torch-bfloat16": TorchBfloat16, "torch-compile-bfloat16": TorchCompileBfloat16, "onnxruntime-float16": OnnxFloat16,
-              "onnxruntime-int8": OnnxInt8, "roof": Roof}
+CONTENDERS = {
+    "numpy": NumPy, "torch": Torch, "torch-shared": TorchShared, "torch-compile": TorchCompile,
+    "onnxruntime": OnnxRuntime, "onnxruntime-shared": OnnxShared, "jax": Jax, "jax-shared": JaxShared,
+    "torch-compile-shared": TorchCompileShared, "torch-bfloat16": TorchBfloat16,
+    "torch-compile-bfloat16": TorchCompileBfloat16, "onnxruntime-float16": OnnxFloat16, "onnxruntime-int8": OnnxInt8,
+    "roof": Roof
+}
 
 
 # --- a contender as a process ------------------------------------------------
@@ -1011,7 +1048,10 @@ def work(o) -> None:
     case = {k: np.array(v, np.float32) for k, v in json.loads(sys.stdin.readline()).items()}
     answer = {}
     if o.worker != "roof":
-        answer = {"phi": peer.phi(case["obs"]), "action": peer.act(case["obs"], case["z"]), "psi": peer.psi(case["obs"], case["action"], case["z"])}
+        answer = {
+            "phi": peer.phi(case["obs"]), "action": peer.act(case["obs"], case["z"]),
+            "psi": peer.psi(case["obs"], case["action"], case["z"])
+        }
         answer["choices"] = choices(peer, bundle)
     bundle.tensors = None
     print(json.dumps({k: np.asarray(v).ravel().tolist() for k, v in answer.items()}), flush=True)
@@ -1071,7 +1111,8 @@ class Contender:
         if name.startswith("onnxruntime"):
             env["OPENBLAS_NUM_THREADS"] = "1"  # of the belief, which is small: the cores are the session's
         self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115  # close() closes it
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
+                                        text=True, env=env)
 
     def ask(self, line):
         self.process.stdin.write(line + "\n")
@@ -1114,13 +1155,17 @@ def start(o, bundle, threads):
                 raise SystemExit(f"{o.float16} and {bundle} are not the same networks: {key} differs")
         contenders.append(Contender("optibfm-float16", served(o, o.float16), threads))
     if o.tensorflow:
-        tensorflow = {"model.backend": "tensorflow", "model.tensorflow.device": "/CPU:0", "model.tensorflow.library": o.tensorflow,
-                      "model.tensorflow.intra_op_threads": threads}
+        tensorflow = {
+            "model.backend": "tensorflow", "model.tensorflow.device": "/CPU:0",
+            "model.tensorflow.library": o.tensorflow, "model.tensorflow.intra_op_threads": threads
+        }
         contenders.append(Contender("optibfm-tf", served(o, bundle, **tensorflow), threads, only=("ucb", "search")))
     for peer in [*o.peers, "roof"]:
-        c = Contender(peer, [sys.executable, __file__, "--worker", peer, "--worker-threads", str(threads), "--bundle", bundle,
-                             "--candidates", str(o.candidates), "--optibfm", o.optibfm], threads, autotune=o.autotune,
-                      only=("gemm", "read") if peer == "roof" else None)
+        c = Contender(peer, [
+            sys.executable, __file__, "--worker", peer, "--worker-threads",
+            str(threads), "--bundle", bundle, "--candidates",
+            str(o.candidates), "--optibfm", o.optibfm
+        ], threads, autotune=o.autotune, only=("gemm", "read") if peer == "roof" else None)
         contenders.append(c)
         try:
             got = c.ask(json.dumps(case))
@@ -1129,7 +1174,8 @@ def start(o, bundle, threads):
                 if peer in LOW:
                     print(f"{peer}: {key} differs from optibfm's by {error:.1e}", file=sys.stderr)
                 if not error < (0.5 if peer in LOW else 1e-3):
-                    raise RuntimeError(f"{peer}: {key} differs from optibfm's by {error:.1e}: these are not the same networks")
+                    raise RuntimeError(
+                        f"{peer}: {key} differs from optibfm's by {error:.1e}: these are not the same networks")
             if got:
                 same = sum(a == b for a, b in zip(got["choices"], chosen))
                 print(f"{peer}: {same} of {CHOICES} choices are NumPy's", file=sys.stderr)
@@ -1142,7 +1188,10 @@ def start(o, bundle, threads):
 
 def served(o, bundle, **keys):
     """The command of optibfm, with keys of its configuration."""
-    keys = {"model.bundle": bundle, "controller.preset": "paper", "controller.candidates": o.candidates, "controller.beta.value": BETA, **keys}
+    keys = {
+        "model.bundle": bundle, "controller.preset": "paper", "controller.candidates": o.candidates,
+        "controller.beta.value": BETA, **keys
+    }
     return [o.lab, "bench", "--serve", *(word for key, value in keys.items() for word in ("--set", f"{key}={value}"))]
 
 
@@ -1154,12 +1203,18 @@ def reference(o, bundle):
     action = np.tanh(action).round(4)
 
     def evaluate(*more):
-        command = [o.optibfm, "model", "eval", bundle, "--obs", json.dumps(obs.tolist()), "--z", json.dumps(z.tolist()), *more]
+        command = [
+            o.optibfm, "model", "eval", bundle, "--obs",
+            json.dumps(obs.tolist()), "--z",
+            json.dumps(z.tolist()), *more
+        ]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
     policy, given = evaluate(), evaluate("--action", json.dumps(action.tolist()))
     case = {"obs": [obs.tolist()], "z": [z.tolist()], "action": [action.tolist()]}
-    return case, {"phi": np.array(policy["phi"]), "action": np.array(policy["action"]), "psi": np.array(given["psi"]).ravel()}
+    return case, {
+        "phi": np.array(policy["phi"]), "action": np.array(policy["action"]), "psi": np.array(given["psi"]).ravel()
+    }
 
 
 # --- measuring ---------------------------------------------------------------
@@ -1197,7 +1252,8 @@ def rounds(o, contenders):
             results[c.name][step] = []
         c.pause()
     per_round = o.slice * len(counts)
-    print(f"ready after {time.monotonic() - began:.0f} s; {o.rounds} rounds of about {per_round:.0f} s", file=sys.stderr, flush=True)
+    print(f"ready after {time.monotonic() - began:.0f} s; {o.rounds} rounds of about {per_round:.0f} s",
+          file=sys.stderr, flush=True)
     for r in range(o.rounds):
         for c in contenders[r % len(contenders):] + contenders[:r % len(contenders)]:
             if c.process.poll() is not None:
@@ -1228,8 +1284,11 @@ def summary(results, memory, work):
                 continue
             times = np.concatenate(per_round) / 1e6
             p10, p50, p90 = spread(times)
-            row = {"contender": name, "step": step, "median_ms": p50, "p10_ms": p10, "p90_ms": p90, "p99_ms": float(np.quantile(times, 0.99)),
-                   "calls": len(times), "rounds": len(per_round), "memory_mb": memory.get(name)}
+            row = {
+                "contender": name, "step": step, "median_ms": p50, "p10_ms": p10, "p90_ms": p90,
+                "p99_ms": float(np.quantile(times, 0.99)), "calls": len(times), "rounds": len(per_round),
+                "memory_mb": memory.get(name)
+            }
             ours = results["optibfm"].get(step)
             if ours:
                 ratios = [statistics.median(theirs) / statistics.median(own) for own, theirs in zip(ours, per_round)]
@@ -1253,9 +1312,12 @@ def table(title, rows):
         table.append([name, *(written(cell.get((name, s))) for s in steps)])
     widths = [max(len(line[i]) for line in table) for i in range(len(steps) + 1)]
     for number, line in enumerate(table):
-        lines.append("| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths))) + " |")
+        lines.append(
+            "| " + " | ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths))) + " |"
+        )
         if number == 0:
-            lines.append("| " + " | ".join("-" * w if i == 0 else "-" * (w - 1) + ":" for i, w in enumerate(widths)) + " |")
+            lines.append("| " + " | ".join("-" * w if i == 0 else "-" * (w - 1) + ":"
+                                           for i, w in enumerate(widths)) + " |")
     return "\n".join([*lines, "", *verdict(cell, steps), ""])
 
 
@@ -1272,12 +1334,18 @@ def verdict(cell, steps):
     memory = {name: r["memory_mb"] for (name, _), r in cell.items() if r["memory_mb"]}
     lines = ["- memory, MB: " + ", ".join(f"{name} {mb:.0f}" for name, mb in memory.items())]
     for step in steps:
-        shares = [f"{r['contender']} {1 / r['ratio']:.2f}" for (name, s), r in cell.items() if s == step and not name.startswith("optibfm")]
+        shares = [
+            f"{r['contender']} {1 / r['ratio']:.2f}" for (name, s), r in cell.items()
+            if s == step and not name.startswith("optibfm")
+        ]
         if shares:
             lines.append(f"- {step}: optibfm's time as a share of " + ", ".join(shares))
         half = cell.get(("optibfm-float16", step))
         if half and shares:
-            shares = [f"{r['contender']} {half['ratio'] / r['ratio']:.2f}" for (name, s), r in cell.items() if s == step and not name.startswith("optibfm")]
+            shares = [
+                f"{r['contender']} {half['ratio'] / r['ratio']:.2f}" for (name, s), r in cell.items()
+                if s == step and not name.startswith("optibfm")
+            ]
             lines.append(f"- {step}: with float16 weights " + ", ".join(shares))
         rates = [r for (_, s), r in cell.items() if s == step and "rate" in r]
         if rates:
@@ -1287,8 +1355,10 @@ def verdict(cell, steps):
     tick = cell.get(("optibfm", "tick"))
     if policies and tick:
         least = min(policies, key=lambda r: r["median_ms"])
-        lines.append(f"- a control tick (phi, update, D-gap, policy) takes {tick['median_ms'] / least['median_ms']:.2f} of the time of the "
-                     f"fastest peer's policy alone ({least['contender']})")
+        lines.append(
+            "- a control tick (phi, update, D-gap, policy) takes "
+            f"{tick['median_ms'] / least['median_ms']:.2f} of the time of the "
+            f"fastest peer's policy alone ({least['contender']})")
     return lines
 
 
@@ -1296,7 +1366,8 @@ def plot(path, runs) -> None:
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    figure, axes = pyplot.subplots(len(runs), len(STEPS), figsize=(4.6 * len(STEPS), 2.9 * len(runs)), squeeze=False, layout="constrained")
+    figure, axes = pyplot.subplots(len(runs), len(STEPS), figsize=(4.6 * len(STEPS), 2.9 * len(runs)), squeeze=False,
+                                   layout="constrained")
     for line, run in zip(axes, runs):
         for axis, step in zip(line, STEPS):
             bars(axis, [r for r in run["rows"] if r["step"] == step][::-1])
@@ -1332,7 +1403,9 @@ def versions():
 
 
 def cpu():
-    lines = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith(("model name", "CPU part"))]
+    lines = [
+        line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith(("model name", "CPU part"))
+    ]
     return f"{lines[0].split(':')[1].strip() if lines else 'unknown CPU'}, {len(os.sched_getaffinity(0))} cores"
 
 
@@ -1340,7 +1413,9 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--optibfm", default=shutil.which("optibfm"), help="the program of the robot")
     p.add_argument("--lab", default=shutil.which("optibfm-lab"), help="the program of the laboratory")
-    p.add_argument("--tensorflow", help="the folder of the TensorFlow library: optibfm's other backend takes part (needs -tags tensorflow)")
+    p.add_argument(
+        "--tensorflow",
+        help="the folder of the TensorFlow library: optibfm's other backend takes part (needs -tags tensorflow)")
     p.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
     p.add_argument("--bundle", help="a bundle instead of random weights")
     p.add_argument("--float16", help="the same bundle with float16 weights: it takes part as well")
@@ -1350,7 +1425,8 @@ def main():
     p.add_argument("--threads", nargs="*", type=int, default=[1, 0], help="cores; 0: all")
     p.add_argument("--rounds", type=int, default=20)
     p.add_argument("--slice", type=float, default=0.3, help="seconds of a step in a round")
-    p.add_argument("--autotune", action="store_true", help="let torch-compile try kernels: a minute and a half more for each table")
+    p.add_argument("--autotune", action="store_true",
+                   help="let torch-compile try kernels: a minute and a half more for each table")
     p.add_argument("--markdown", help="write the tables here")
     p.add_argument("--json", help="write all figures here")
     p.add_argument("--plot", help="write a picture here")
@@ -1372,7 +1448,8 @@ def main():
             bundles.append((f"hidden {hidden}", str(Path(folder) / str(hidden))))
         for name, bundle in bundles:
             for threads in o.threads:
-                title = f"{name}, n {o.candidates}, {'one core' if threads == 1 else f'{threads} threads' if threads else 'all cores'}"
+                cores = "one core" if threads == 1 else f"{threads} threads" if threads else "all cores"
+                title = f"{name}, n {o.candidates}, {cores}"
                 runs.append({"title": title, "threads": threads, "rows": summary(*measure(o, bundle, threads))})
                 print("\n" + table(title, runs[-1]["rows"]), flush=True)
     if o.json:

@@ -28,7 +28,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.person", description=__doc__)
     parser.add_argument("out", type=Path, help="CSV file of the results; rows are added")
     parser.add_argument("--optibfm", default="./optibfm", help="the program")
-    parser.add_argument("--lab", default="./optibfm-lab", help="the program of the laboratory, for go2-stand and go2-walk_forward")
+    parser.add_argument("--lab", default="./optibfm-lab",
+                        help="the program of the laboratory, for go2-stand and go2-walk_forward")
     parser.add_argument("--task", choices=TASKS, nargs="+", default=list(TASKS))
     parser.add_argument("--runs", type=int, default=4, help="runs of each task")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")

@@ -17,9 +17,11 @@ class Assistant:
         """optibfm, lab: the programs."""
         self.optibfm, self.socket, self.falls = optibfm, folder / "control.sock", 0
         view = folder / "view"
-        self.settings = ["--set=operator.source=web", f"--set=operator.view.url=unix:{view}", f"--set=safety.socket={self.socket}",
-                         "--set=controller.gate.timeout_s=10", "--set=controller.gate.requests_per_minute=20",
-                         "--set=controller.gate.labels_per_minute=20", "--set=controller.gate.stop_when_learnt=true"]
+        self.settings = [
+            "--set=operator.source=web", f"--set=operator.view.url=unix:{view}", f"--set=safety.socket={self.socket}",
+            "--set=controller.gate.timeout_s=10", "--set=controller.gate.requests_per_minute=20",
+            "--set=controller.gate.labels_per_minute=20", "--set=controller.gate.stop_when_learnt=true"
+        ]
         physics = f"{sys.executable} scripts/go2_motors.py --exact --lie --upright-after 2 --view {view}"
         self.robot = subprocess.Popen([lab, "unitree-robot", "--physics", physics], stdin=subprocess.PIPE,
                                       stdout=subprocess.DEVNULL, text=True)
@@ -54,5 +56,6 @@ class Assistant:
         return json.loads(answer)["state"] if answer else ""
 
     def operate(self, *command: str) -> str:
-        done = subprocess.run([self.optibfm, *command, f"--socket={self.socket}"], check=False, capture_output=True, text=True)
+        done = subprocess.run([self.optibfm, *command, f"--socket={self.socket}"], check=False, capture_output=True,
+                              text=True)
         return done.stdout if done.returncode == 0 else ""

@@ -99,7 +99,8 @@ def go2_stands(pose: sight.Sight, speed: float) -> float:
     return min(go2_on_feet(pose, 0.24), ramp(-abs(speed), -0.6, -0.1), ramp(-abs(pose.turn), -1.2, -0.2))
 
 
-# What the person looks at, and how good it finds that, from 0 to 1. A name is that of the robot, then that of the task of its simulator.
+# What the person looks at, and how good it finds that, from 0 to 1. A name is that of the robot, then that of
+# the task of its simulator.
 TASKS = {"walker-walk": (sight.walker, walker_walks), "walker-stand": (sight.walker, walker_stands),
          "quadruped-stand": (sight.quadruped, quadruped_stands), "cheetah-walk": (sight.cheetah, cheetah_walks),
          "go2-sim-stand": (sight.go2, go2_stands), "go2-sim-walk_forward": (sight.go2, go2_walks),

@@ -44,7 +44,8 @@ class Sight(unittest.TestCase):
                 self.assertAlmostEqual(sight.speed(times, floor), speed, delta=0.1)
 
     def test_speed_is_that_of_gymnasiums_floor(self):
-        robot, times = gymnasium_bridge.Simulator(gymnasium_bridge.make("HalfCheetah-v5"), "cheetah", 0.05), np.arange(8) / 10
+        robot, times = gymnasium_bridge.Simulator(gymnasium_bridge.make("HalfCheetah-v5"), "cheetah",
+                                                  0.05), np.arange(8) / 10
         for speed in (0.8, -1.5):
             floor = []
             for t in times:
@@ -112,8 +113,12 @@ class Judgement(unittest.TestCase):
 
     def test_moment_counts_and_several_passes_make_one_clip(self):
         for task, rate, speed, passes, want in (
-            ("walker-walk", 15, 1, 1, "good"), ("walker-walk", 15, 0.3, 1, "so-so"), ("walker-walk", 15, -1, 1, "rather-bad"),
-            ("walker-stand", 15, 0.2, 1, "good"), ("walker-walk", 3.3, 1, 1, ""), ("walker-walk", 3.3, 1, 6, "good"),
+            ("walker-walk", 15, 1, 1, "good"),
+            ("walker-walk", 15, 0.3, 1, "so-so"),
+            ("walker-walk", 15, -1, 1, "rather-bad"),
+            ("walker-stand", 15, 0.2, 1, "good"),
+            ("walker-walk", 3.3, 1, 1, ""),
+            ("walker-walk", 3.3, 1, 6, "good"),
         ):
             with self.subTest(task=task, rate=rate, speed=speed, passes=passes):
                 self.assertEqual(teacher.Person(None, task).judge_clip(self.clip(rate, speed, passes)), want)

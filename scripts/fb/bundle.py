@@ -76,7 +76,8 @@ def channels(names: list[str | dict] | None, count: int, prefix: str) -> list[di
     names = names or [f"{prefix}{i}" for i in range(count)]
     if len(names) != count:
         found = ", ".join(map(str, names))
-        raise SystemExit(f"{prefix}: found {len(names)} channel names ({found}), want {count}; give one for each channel")
+        raise SystemExit(
+            f"{prefix}: found {len(names)} channel names ({found}), want {count}; give one for each channel")
     return [{"name": name, "unit": ""} if isinstance(name, str) else name for name in names]
 
 
@@ -90,9 +91,9 @@ def second_moment(model: Model, obs: torch.Tensor, chunk: int = 65536) -> torch.
     return total / len(obs)
 
 
-def write(
-        folder: str | Path, model: Model, obs: torch.Tensor, *, name: str, gamma: float, observation: list[str | dict] | None,
-        action: list[str | dict] | None, provenance: dict, half: bool = False) -> None:
+def write(folder: str | Path, model: Model, obs: torch.Tensor, *, name: str, gamma: float,
+          observation: list[str | dict] | None, action: list[str | dict] | None, provenance: dict,
+          half: bool = False) -> None:
     """Writes the bundle, with cov_b over obs [n, O]. half: float16 weights.
 
     Each file is replaced atomically.
@@ -127,15 +128,21 @@ def read(folder: str | Path) -> Model:
     folder = Path(folder)
     try:
         a = json.loads((folder / "bfm.json").read_text())["architecture"]
-        model = Model(Architecture(
-            obs=a["obs"], action=a["action"], latent=a["latent"], hidden=a["f"]["hidden"], hidden_layers=a["f"]["hidden_layers"],
-            embedding_layers=a["f"]["embedding_layers"], b_hidden=a["b"]["hidden"], b_hidden_layers=a["b"]["hidden_layers"],
-            num_parallel=a["f"]["num_parallel"], norm_obs=a["norm_obs"] or any(g["norm_obs"] for g in a.get("groups", ())),
-            norm_z=a["norm_z"], norm_b=a["b"]["norm"], groups=tuple((g["name"], g["size"]) for g in a.get("groups", ())),
-            **{f"{part}_inputs": tuple(a[part].get("inputs", ())) for part in ("f", "b", "actor")}))
+        model = Model(
+            Architecture(obs=a["obs"], action=a["action"], latent=a["latent"], hidden=a["f"]["hidden"],
+                         hidden_layers=a["f"]["hidden_layers"], embedding_layers=a["f"]["embedding_layers"],
+                         b_hidden=a["b"]["hidden"], b_hidden_layers=a["b"]["hidden_layers"],
+                         num_parallel=a["f"]["num_parallel"], norm_obs=a["norm_obs"]
+                         or any(g["norm_obs"]
+                                for g in a.get("groups", ())), norm_z=a["norm_z"], norm_b=a["b"]["norm"], groups=tuple(
+                                    (g["name"], g["size"]) for g in a.get("groups", ())),
+                         **{f"{part}_inputs": tuple(a[part].get("inputs", ()))
+                            for part in ("f", "b", "actor")}))
         weights = load_file(folder / "model.safetensors")
         for prefix, part in parts(model).items():
-            part.load_state_dict({name[len(prefix) + 1 :]: value for name, value in weights.items() if name.startswith(prefix + ".")})
+            part.load_state_dict(
+                {name[len(prefix) + 1 :]: value for name, value in weights.items() if name.startswith(prefix + ".")}
+            )
         if model.arch.norm_obs:
             for name, part in normalizer(model).items():
                 part.copy_(weights[name])

@@ -1,9 +1,9 @@
 """Exploration by command: an agent follows random commands to move and turn the robot's base.
 
-On a small budget random network distillation and random actions found no gait. Robots that are to walk have data of people or animals that do; this stands
-in for it. One TD3 agent follows commands for the base, such as a speed, and its
-transitions, from the first failures on, are the record. Each domain says in
-fb/simulation.py what it may be commanded and how well a state obeys.
+On a small budget random network distillation and random actions found no gait. Robots that are to walk have
+data of people or animals that do; this stands in for it. One TD3 agent follows commands for the base, such as a
+speed, and its transitions, from the first failures on, are the record. Each domain says in fb/simulation.py
+what it may be commanded and how well a state obeys.
 
 The commands are rewards of the same kind as the domain's tasks, for a velocity or a
 height, and some are tasks of it: to run at 10 m/s is one of the cheetah's commands.
@@ -57,7 +57,8 @@ class Explorers:
 def explore(
         domain: simulation.Domain, first: dict[str, np.ndarray], transitions: int, seed: int, copies: int = 32,
         updates: int = 2) -> dict[str, np.ndarray]:
-    """Returns transitions of an agent that learns to follow commands, beginning with the record first; updates follow every step of all copies.
+    """Returns transitions of an agent that learns to follow commands, beginning with the record first; updates
+    follow every step of all copies.
 
     An interrupt from the keyboard ends it early, with what there is.
     """

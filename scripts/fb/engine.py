@@ -33,7 +33,10 @@ class Engine:
 
     def start(self) -> None:
         """Prepares updates. It makes some, and must be called again if the trainers' data are replaced."""
-        builders = {"compiled-graph": self.compile_and_capture, "graph": self.capture, "compile": self.compile, "eager": lambda: self.update_each}
+        builders = {
+            "compiled-graph": self.compile_and_capture, "graph": self.capture, "compile": self.compile,
+            "eager": lambda: self.update_each
+        }
         while True:
             self.kind = self.kinds[0]
             try:
@@ -42,7 +45,8 @@ class Engine:
             except Exception as err:  # CUDA and the compiler raise many types
                 if len(self.kinds) == 1:
                     raise
-                print(f"engine: {self.kind}: {type(err).__name__}: {str(err)[:2000]}; continuing with {self.kinds[1]}", file=sys.stderr, flush=True)
+                print(f"engine: {self.kind}: {type(err).__name__}: {str(err)[:2000]}; continuing with {self.kinds[1]}",
+                      file=sys.stderr, flush=True)
                 self.kinds.pop(0)
                 for trainer in self.trainers:
                     trainer.discard_compiled()

@@ -1,4 +1,5 @@
-"""Episodes of copies of a domain, one after the other, as rows for a recording; and the exploration noise of its agents."""
+"""Episodes of copies of a domain, one after the other, as rows for a recording; and the exploration noise of
+its agents."""
 
 import numpy as np
 
@@ -34,14 +35,18 @@ class Episodes:
         If the physics fails, the copy has no row and its episode ends.
         """
         obs, action = self.sim.obs, np.clip(action, -1, 1).astype(np.float32)
-        rows = {"obs": obs, "action": action, "next_obs": self.sim.step(action), "measure": self.sim.measure(), "episode": self.number}
+        rows = {
+            "obs": obs, "action": action, "next_obs": self.sim.step(action), "measure": self.sim.measure(),
+            "episode": self.number
+        }
         good = np.isfinite(rows["next_obs"]).all(1)
         self.left = np.where(good, self.left - 1, 0)
         return {name: column[good] for name, column in rows.items()}, good
 
 
 class Noise:
-    """Noise of copies' actions. White noise averages out before it moves a body, so part of it is correlated in time."""
+    """Noise of copies' actions. White noise averages out before it moves a body, so part of it is correlated in
+    time."""
 
     KEPT = (0, 0.8, 0.95)  # share of the noise that remains after a step
     SIZES = (0.05, 0.2, 0.5)

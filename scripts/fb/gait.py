@@ -44,7 +44,8 @@ class Trot:
     ahead: float  # phase of the springs' target ahead of the joints, rad
 
 
-TROT = Trot(frequency=1.325, swing=0.902, depth=35.9, lift=26.9, lead=-0.422, reach=0.591, stiffness=1.2, damping=0.1, ahead=1.9)
+TROT = Trot(frequency=1.325, swing=0.902, depth=35.9, lift=26.9, lead=-0.422, reach=0.591, stiffness=1.2, damping=0.1,
+            ahead=1.9)
 SPEED = 1.5  # m/s, of TROT
 
 
@@ -113,7 +114,8 @@ def search(model, rounds, seed=0, members=16, kept=4):
     lowest = np.where(low < 0, 1.2, 0.5) * low  # only the lead may be negative
 
     def judged(rows):
-        return [(np.mean([quality(model, Trot(*row), turn, i) for i, turn in enumerate((0, np.pi / 4))]), tuple(row)) for row in rows]
+        return [(np.mean([quality(model, Trot(*row), turn, i) for i, turn in enumerate((0, np.pi / 4))]), tuple(row))
+                for row in rows]
 
     best = sorted(judged(rng.uniform(low, high, (8 * members, len(low)))), reverse=True)[: 2 * kept]
     rows = np.array([row for _, row in best])

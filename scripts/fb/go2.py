@@ -61,8 +61,8 @@ def action() -> list[dict[str, str]]:
 
 
 class Copies:
-    """n robots. obs [n, O] is what the model sees, base [n, 10] the truth (go2_bridge.base_state), actions [n, AGES, 12]
-    what they did, the newest first."""
+    """n robots. obs [n, O] is what the model sees, base [n, 10] the truth (go2_bridge.base_state), actions [n,
+    AGES, 12] what they did, the newest first."""
 
     def __init__(self, n: int, seed: int | list[int], tumbling: float = 0.0, push: float | None = None) -> None:
         """tumbling: share of the episodes that begin with a fall; push: m/s, instead of the robots' own."""

@@ -43,7 +43,8 @@ class Ways:
         return np.abs(xy[:, None] - self.cells).max(-1).argmin(1)
 
     def towards(self, xy: np.ndarray, goal, aside=0.0):
-        """Direction [n], rad, and speed [n], 0 to 1, of the gait from xy [n, 2] to cell goal [n], by way of what is aside [n, 2] m of the cells' middles."""
+        """Direction [n], rad, and speed [n], 0 to 1, of the gait from xy [n, 2] to cell goal [n], by way of
+        what is aside [n, 2] m of the cells' middles."""
         here = self.here(xy)
         way = self.cells[self.following[here, goal]] + aside - xy
         arriving = np.clip(np.hypot(*way.T) - self.SLACK, 0, 1)

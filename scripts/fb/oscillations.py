@@ -39,7 +39,8 @@ class Oscillation:
             delay = np.pi * (np.arange(limbs) % 2)[:, None]
         mirror = np.ones((limbs, each))
         mirror[:, 0] = rng.choice([-1, 1], limbs)  # the joint that moves a limb sideways
-        return Oscillation(rng.uniform(0.8, 3.5), np.tile(level, limbs), (mirror * swing).ravel(), (phase + delay).ravel())
+        return Oscillation(rng.uniform(0.8, 3.5), np.tile(level, limbs), (mirror * swing).ravel(),
+                           (phase + delay).ravel())
 
     def mutated(self, rng: np.random.Generator, size):
         def moved(x, by):
@@ -142,7 +143,9 @@ def explore(
     """Transitions of the domain's gaits and of rightings, in whole episodes numbered on after first's."""
     gaits, obeyed = search(domain, domain.forwards, seed)
     rightings = righting.search(domain, seed)
-    righted = f"poses that right {np.round([r for _, r in rightings], 2)} of all that fell" if rightings else "no poses that right one that fell"
+    righted = "no poses that right one that fell"
+    if rightings:
+        righted = f"poses that right {np.round([r for _, r in rightings], 2)} of all that fell"
     print(f"gaits found, which obey {np.round(obeyed, 3)} of 1, and {righted}", flush=True)
     walkers = Walkers(domain, copies, [seed, 2], first["episode"].max() + 1, gaits, [poses for poses, _ in rightings])
     rows, size = [], 0

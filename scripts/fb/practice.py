@@ -50,7 +50,8 @@ class Practice:
         self.folder.mkdir(parents=True, exist_ok=True)
         rounds.write(self.folder, k, columns)
         mean = columns["measure"].mean((0, 2))
-        print(f"practice {k + 1}: mean reward of a step {mean.mean():.3g}, of the best copy {mean.max():.3g}", flush=True)
+        print(f"practice {k + 1}: mean reward of a step {mean.mean():.3g}, of the best copy {mean.max():.3g}",
+              flush=True)
         return rounds.path(self.folder, k)
 
     def write_states(self, path: Path) -> None:

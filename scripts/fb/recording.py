@@ -13,7 +13,8 @@ import zlib
 import numpy as np
 
 FLOATS = ("obs", "action", "next_obs", "measure")
-SOURCES = ("curious", "oscillating", "commanded")  # columns that tell how a row came about; none of them: exploring starts
+SOURCES = ("curious", "oscillating", "commanded"
+           )  # columns that tell how a row came about; none of them: exploring starts
 
 
 def read(path: str | os.PathLike, needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
@@ -35,7 +36,8 @@ def read(path: str | os.PathLike, needed: tuple[str, ...], optional: tuple[str, 
 
 
 def robot(path: str | os.PathLike) -> dict:
-    """Returns the robot of a recording: name, observation and action (lists of {"name", "unit"}); {} if it is not recorded."""
+    """Returns the robot of a recording: name, observation and action (lists of {"name", "unit"}); {} if it is
+    not recorded."""
     with np.load(path) as archive:
         if "robot" not in archive:
             return {}
@@ -80,13 +82,19 @@ def check(path: str | os.PathLike, columns: dict[str, np.ndarray]) -> None:
     wide = all(columns[name].ndim == 2 and columns[name].shape[1] for name in FLOATS if name in columns)
     alike = "obs" not in columns or "next_obs" not in columns or columns["obs"].shape == columns["next_obs"].shape
     if not wide or not alike or len(lengths) != 1:
-        raise SystemExit(f"{path}: columns do not fit together ({shapes}): want obs [n, O], action [n, A], next_obs [n, O], and n rows of all others")
+        raise SystemExit(
+            f"{path}: columns do not fit together ({shapes}): want obs [n, O], action [n, A], next_obs [n, "
+            "O], and n rows of all others"
+        )
     if lengths.pop() < 2:
         raise SystemExit(f"{path}: too few transitions ({shapes}): record at least two")
     for name in FLOATS:
         if name in columns and not np.isfinite(columns[name]).all():
             rows = np.flatnonzero(~np.isfinite(columns[name]).all(1))
-            raise SystemExit(f"{path}: {name} holds numbers that are not finite (in {len(rows)} rows, first in row {rows[0]}): remove those rows")
+            raise SystemExit(
+                f"{path}: {name} holds numbers that are not finite (in {len(rows)} rows, first in row "
+                f"{rows[0]}): remove those rows"
+            )
     if "action" in columns and np.abs(columns["action"]).max() > 1:
         raise SystemExit(f"{path}: actions reach {np.abs(columns['action']).max():g}: scale them to [-1, 1]")
 
@@ -98,4 +106,5 @@ def check_domain(path: str | os.PathLike, columns: dict[str, np.ndarray], sim) -
     wrong = [f"{name} {columns[name].shape[1]} instead of {width}" for name, width in widths.items()
              if name in columns and columns[name].shape[1] != width]
     if wrong:
-        raise SystemExit(f"{path}: is not of this domain (widths: {', '.join(wrong)}); give one that was recorded in it")
+        raise SystemExit(
+            f"{path}: is not of this domain (widths: {', '.join(wrong)}); give one that was recorded in it")

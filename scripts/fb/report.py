@@ -173,8 +173,8 @@ def follow(
     return (total / steps).tolist()
 
 
-def measure(
-        model: Model, dynamics: Dynamics, obs: torch.Tensor, next_obs: torch.Tensor, names: list[str], gamma: float) -> Report:
+def measure(model: Model, dynamics: Dynamics, obs: torch.Tensor, next_obs: torch.Tensor, names: list[str],
+            gamma: float) -> Report:
     """Measures a model on recorded transitions, obs [n, O], next_obs [n, O], and the dynamics fitted to them."""
     read = {i: names[i] for i in model.backward_map.columns.tolist()}  # B expresses no reward of other channels
     rewards = simple_rewards(next_obs, read)

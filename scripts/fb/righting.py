@@ -22,7 +22,8 @@ ENOUGH = 0.7  # part of the states that poses have to get up from
 
 
 def fallen_states(sim: simulation.Simulation, n: int) -> np.ndarray:
-    """States [n, s] of robots that fell, as episodes begin, and came to rest on their backs; all there are, if fewer do in FALLS episodes."""
+    """States [n, s] of robots that fell, as episodes begin, and came to rest on their backs; all there are, if
+    fewer do in FALLS episodes."""
     found, falls = [], 0
     while len(found) < n and falls < FALLS:
         falls += len(sim.data)
@@ -35,7 +36,8 @@ def fallen_states(sim: simulation.Simulation, n: int) -> np.ndarray:
 
 
 def outcome(sim: simulation.Simulation, poses, states: np.ndarray):
-    """How upright each copy is after its poses [n, POSES, A] from its state, and how upright it was at best, [n] each."""
+    """How upright each copy is after its poses [n, POSES, A] from its state, and how upright it was at best,
+    [n] each."""
     sim.restore(states)
     best, rest = np.full(len(states), -1.0), np.zeros_like(poses[:, 0])
     for step in range(POSES * HOLD + REST):

@@ -50,14 +50,21 @@ def transitions(files: list[Path]) -> dict[str, np.ndarray]:
         with np.load(file) as archive:
             recorded = dict(archive)
         steps, copies = recorded["valid"].shape
-        columns = {"obs": recorded["obs"][:-1], "action": recorded["action"] / np.float32(127), "next_obs": recorded["obs"][1:],
-                   "episode": np.broadcast_to(k * copies + np.arange(copies, dtype=np.int32), (steps, copies))}
+        columns = {
+            "obs": recorded["obs"][:-1],
+            "action": recorded["action"] / np.float32(127),
+            "next_obs": recorded["obs"][1:],
+            "episode": np.broadcast_to(k * copies + np.arange(copies, dtype=np.int32), (steps, copies)),
+        }
         if "measure" in recorded:
             columns["measure"] = recorded["measure"]
         valid = recorded["valid"].T
         parts.append({name: column.swapaxes(0, 1)[valid] for name, column in columns.items()})
     names = set.intersection(*(set(part) for part in parts))
-    return {name: np.concatenate([part[name] for part in parts]).astype(np.int32 if name == "episode" else np.float32) for name in names}
+    return {
+        name: np.concatenate([part[name] for part in parts]).astype(np.int32 if name == "episode" else np.float32)
+        for name in names
+    }
 
 
 def measured(folder: Path) -> dict[str, np.ndarray]:

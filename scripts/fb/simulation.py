@@ -46,7 +46,8 @@ class Domain:
     """
 
     base = ()
-    limbs, forwards = 1, None  # of the actuators' order; the command that gaits are searched for (fb/oscillations.py), if any
+    limbs = 1  # of the actuators' order
+    forwards = None  # the command that gaits are searched for (fb/oscillations.py), if any
     takes_commands, has_expert = True, False
 
     def __init__(self, name: str) -> None:
@@ -139,7 +140,9 @@ class Cheetah(Domain):
 
     def reward(self, m: np.ndarray) -> np.ndarray:
         speed = m[:, 0]
-        return np.stack([at_least(speed, 2, 0), at_least(speed, 10, 0), at_least(-speed, 2, 0), at_least(-speed, 10, 0)], -1)
+        return np.stack(
+            [at_least(speed, 2, 0), at_least(speed, 10, 0), at_least(-speed, 2, 0), at_least(-speed, 10, 0)], -1
+        )
 
     def commands(self, rng: np.random.Generator, n: int) -> np.ndarray:
         """To reach a speed, forwards or backwards, in units of 10 m/s."""
@@ -178,11 +181,14 @@ class Walker(Domain):
 
     def reward(self, m: np.ndarray) -> np.ndarray:
         velocity, spin, stand = m[:, 2], m[:, 3], self.stands(m)
-        return np.stack([stand, stand * (5 * self.move(velocity, 1) + 1) / 6, stand * (5 * self.move(velocity, 8) + 1) / 6,
-                         stand * (5 * at_least(spin, 5, 0) + 1) / 6], -1)
+        return np.stack([
+            stand, stand * (5 * self.move(velocity, 1) + 1) / 6, stand * (5 * self.move(velocity, 8) + 1) / 6, stand *
+            (5 * at_least(spin, 5, 0) + 1) / 6
+        ], -1)
 
     def commands(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """To stand upright and to reach a speed, in units of 8 m/s, or to turn over, in units of 8 kg m²/s, or neither."""
+        """To stand upright and to reach a speed, in units of 8 m/s, or to turn over, in units of 8 kg m²/s, or
+        neither."""
         turns, moves = rng.choice([(0, 0), (0, 1), (0, 1), (0, 1), (1, 0)], n).T
         sign = rng.choice([-1, 1], n)
         return np.stack([moves * sign * rng.uniform(0.06, 1, n), turns * sign * rng.uniform(0.4, 1, n)], -1)
@@ -198,7 +204,8 @@ class Walker(Domain):
         return (3 * standing + (1 + upright) / 2) / 4
 
     def move(self, velocity: np.ndarray, speed: float | np.ndarray) -> np.ndarray:
-        return rewards.tolerance(velocity, bounds=(speed, _INF), margin=speed / 2, value_at_margin=0.5, sigmoid="linear")
+        return rewards.tolerance(velocity, bounds=(speed, _INF), margin=speed / 2, value_at_margin=0.5,
+                                 sigmoid="linear")
 
     def begin(self, data: mujoco.MjData, rng: np.random.Generator) -> None:
         self.randomise_joints(data, rng)
@@ -399,7 +406,8 @@ class Simulation:
             mujoco.mj_step1(model, data)
 
     def step(self, action: np.ndarray) -> np.ndarray:
-        """Simulates one control period with actions [n, A] in [-1, 1]. Returns obs [n, O], NaN if the physics failed."""
+        """Simulates one control period with actions [n, A] in [-1, 1]. Returns obs [n, O], NaN if the physics
+        failed."""
         domain = self.domain
         control = domain.low + (action.astype(np.float64) + 1) / 2 * domain.span
         self.obs = np.empty_like(self.obs)

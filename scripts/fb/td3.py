@@ -33,9 +33,16 @@ class Agent:
     """Of what it sees [n, inputs] the actor makes actions [n, A] in [-1, 1], and the critics values."""
 
     def __init__(self, inputs: int, action: int, gamma: float) -> None:
-        self.actor, self.critics, self.gamma, self.updates = mlp(inputs, action), mlp(inputs + action, 1, members=2), gamma, 0
+        self.actor, self.critics, self.gamma, self.updates = (
+            mlp(inputs, action),
+            mlp(inputs + action, 1, members=2),
+            gamma,
+            0,
+        )
         self.target = copy.deepcopy(self.critics).requires_grad_(False)
-        self.actor_flat, self.critics_flat, self.target_flat = (flat.Flat(m) for m in (self.actor, self.critics, self.target))
+        self.actor_flat, self.critics_flat, self.target_flat = (
+            flat.Flat(m) for m in (self.actor, self.critics, self.target)
+        )
         self.actor_optimizer, self.critics_optimizer = (
             torch.optim.Adam([f.vector], lr=RATE, fused=True) for f in (self.actor_flat, self.critics_flat))
 

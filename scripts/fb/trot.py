@@ -24,7 +24,8 @@ RADIUS = 0.022  # of a foot, m
 WEIGHT = 15.2 * 9.81  # N
 
 SIDE = np.array([1.0 if leg[1] == "L" else -1.0 for leg in LEGS])
-PLACES = np.array([[0.1934 if leg[0] == "F" else -0.1934, (0.0465 + HIP) * s] for leg, s in zip(LEGS, SIDE)])  # [4, 2] m
+PLACES = np.array([[0.1934 if leg[0] == "F" else -0.1934, (0.0465 + HIP) * s]
+                   for leg, s in zip(LEGS, SIDE)])  # [4, 2] m
 SWING = np.array([0.0 if leg in ("FR", "RL") else 0.5 for leg in LEGS])  # of the phase at which a foot lifts
 FORWARD, LEFT, TURN, HEIGHT = range(4)  # of a command
 LOW, HIGH = np.array([-0.7, -0.45, -1.2, 0.16]), np.array([1.0, 0.45, 1.2, 0.31])
@@ -90,7 +91,9 @@ def path(phase: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     swing = np.clip(phase / (1 - SUPPORT), 0, 1)
     support = np.clip((phase - 1 + SUPPORT) / SUPPORT, 0, 1)
     swinging = phase < 1 - SUPPORT
-    return np.where(swinging, -np.cos(np.pi * swing), 1 - 2 * support), np.where(swinging, np.sin(np.pi * swing) ** 2, 0.0)
+    return np.where(swinging, -np.cos(np.pi * swing), 1 - 2 * support), np.where(
+        swinging, np.sin(np.pi * swing) ** 2, 0.0
+    )
 
 
 def stepping(command: np.ndarray, base: Base) -> np.ndarray:

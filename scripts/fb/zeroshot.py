@@ -27,7 +27,8 @@ def oracle(model: Model, obs: torch.Tensor, reward: torch.Tensor) -> tuple[torch
 
 @torch.no_grad()
 def visited(model: Model, domain: "simulation.Domain", z: torch.Tensor, seed: int, steps: int) -> torch.Tensor:
-    """Returns every tenth and the last state of following each z [n, d], [ceil(steps / 10), n, O]; NaN if its physics failed."""
+    """Returns every tenth and the last state of following each z [n, d], [ceil(steps / 10), n, O]; NaN if its
+    physics failed."""
     from fb import simulation  # needs MuJoCo; oracle does not
 
     sim = simulation.Simulation(domain, len(z), seed)

@@ -142,18 +142,26 @@ class Spec:
                 _check_name(what, c.name)
                 for key in ("min", "max", "max_rate", "failsafe", "measured_scale", "measured_offset"):
                     if not _is_number(getattr(c, key)):
-                        raise ValueError(f"spec of {self.name}: {what} {c.name!r}: {key} is {_kind(getattr(c, key))}; give a number")
+                        raise ValueError(
+                            f"spec of {self.name}: {what} {c.name!r}: {key} is {_kind(getattr(c, key))}; give a number")
                 if len(c.unit.encode()) > _MAX_NAME:
                     raise ValueError(f"spec of {self.name}: {what} {c.name!r}: the unit is too long ({len(c.unit)}); "
                                      f"give at most {_MAX_NAME} bytes")
             for name in names:
                 if names.count(name) > 1:
-                    raise ValueError(f"spec of {self.name}: {what}: two channels have the same name ({name!r}); rename one")
+                    raise ValueError(
+                        f"spec of {self.name}: {what}: two channels have the same name ({name!r}); rename one")
         for c in self.action:
             if not (math.isfinite(c.min) and math.isfinite(c.max) and c.min < c.max and c.min <= c.failsafe <= c.max):
-                raise ValueError(f"spec of {self.name}: action {c.name!r}: not min <= failsafe <= max, min < max, finite; correct the limits")
+                raise ValueError(
+                    f"spec of {self.name}: action {c.name!r}: not min <= failsafe <= max, min < max, finite; "
+                    "correct the limits"
+                )
             if not 0 <= c.max_rate < math.inf:
-                raise ValueError(f"spec of {self.name}: action {c.name!r}: bad max_rate ({c.max_rate}); give units per second, or 0 for none")
+                raise ValueError(
+                    f"spec of {self.name}: action {c.name!r}: bad max_rate ({c.max_rate}); give units per "
+                    "second, or 0 for none"
+                )
         self._validate_measured()
 
     def _validate_measured(self):
@@ -230,7 +238,8 @@ def _parse_hello(payload):
         raise ProtocolError(f"hello: unknown mode or reserved byte ({mode}, {zero}); send 1 (lockstep) or 2 (free)")
     task = payload[fixed.size:]
     if size > _MAX_NAME or len(task) != size:
-        raise ProtocolError(f"hello: the task has a wrong length ({len(task)} bytes, {size} announced); check the encoding")
+        raise ProtocolError(
+            f"hello: the task has a wrong length ({len(task)} bytes, {size} announced); check the encoding")
     try:
         return mode, deadman / 1000, task.decode()
     except UnicodeDecodeError as e:
@@ -342,10 +351,15 @@ class _Session:
         measured = any(c.measured for c in spec.action)
         version = VERSION_MEASURED if measured else VERSION  # old clients accept VERSION only
         return b"".join([
-            MAGIC, struct.pack("<HBBIQ", version, self.mode, capabilities, getattr(robot, "episode_steps", 0), round(spec.period * 1e9)),
-            _text(spec.name), _text(getattr(robot, "task", "")),
+            MAGIC,
+            struct.pack("<HBBIQ", version, self.mode, capabilities, getattr(robot, "episode_steps", 0),
+                        round(spec.period * 1e9)),
+            _text(spec.name),
+            _text(getattr(robot, "task", "")),
             struct.pack("<H", len(tasks)), *map(_text, tasks),
-            _channels(spec.obs), _channels(spec.action, measured)])
+            _channels(spec.obs),
+            _channels(spec.action, measured)
+        ])
 
     def _answer(self):
         """Answers one request. Returns False after bye."""
@@ -356,7 +370,8 @@ class _Session:
         if kind not in self.sizes:
             raise ProtocolError(f"{NAMES[kind]}: not a request; send sense, act, reset, arm, halt or bye")
         if len(payload) != self.sizes[kind]:
-            raise ProtocolError(f"{NAMES[kind]}: wrong length ({len(payload)} bytes, expected {self.sizes[kind]}); check the channels")
+            raise ProtocolError(
+                f"{NAMES[kind]}: wrong length ({len(payload)} bytes, expected {self.sizes[kind]}); check the channels")
         try:
             self._do(kind, payload)
         except Halted as e:
@@ -401,7 +416,8 @@ class _Session:
             raise Halted("the robot is halted: arm it before acting")
         for v, (low, high), c in zip(action, self.limits, self.robot.spec.action):
             if not low <= v <= high:
-                raise ValueError(f"action {c.name!r} is not within its limits ({v}, limits {c.min} to {c.max}); clip it")
+                raise ValueError(
+                    f"action {c.name!r} is not within its limits ({v}, limits {c.min} to {c.max}); clip it")
         self.robot.act(action)
         if self.mode == LOCKSTEP:
             self.robot.advance()
@@ -422,7 +438,10 @@ class _Session:
         if self.mode == FREE and not hasattr(self.robot, "advance"):
             now = time.monotonic()
             if at > now + self.robot.spec.period:  # it would hide old samples
-                raise ValueError(f"the sample is {at - now:.3f} s in the future; sense must return the time.monotonic() of the sample")
+                raise ValueError(
+                    f"the sample is {at - now:.3f} s in the future; sense must return the time.monotonic() of "
+                    "the sample"
+                )
             age = min(max(now - at, 0), _MAX_AGE)
         elif self.mode == FREE:
             age = max(time.monotonic() - (self.next_step - self.robot.spec.period), 0)
@@ -461,7 +480,8 @@ class _Session:
         if flags or zero:
             raise ProtocolError(f"{NAMES[kind]}: reserved bytes are not zero ({flags}, {zero}); send zeros there")
         if self.seq != expected:
-            raise ProtocolError(f"{NAMES[kind]}: wrong sequence number ({self.seq}, expected {expected}); number requests 0, 1, 2")
+            raise ProtocolError(
+                f"{NAMES[kind]}: wrong sequence number ({self.seq}, expected {expected}); number requests 0, 1, 2")
         if length > limit:
             raise ProtocolError(f"{NAMES[kind]}: too long ({length} bytes, at most {limit} here); check the length")
         end = _HEADER.size + length
@@ -617,9 +637,10 @@ class _Frames(http.server.BaseHTTPRequestHandler):
         at = time.monotonic_ns()
         jpeg = self.server.robot.frame()
         if not isinstance(jpeg, (bytes, bytearray)):
-            raise RuntimeError(f"frame() returned {_kind(jpeg)}; return a JPEG as bytes")  # noqa: TRY004  # the viewer gets it
-        return (b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\nX-Monotonic-Ns: %d\r\n\r\n" % (len(jpeg), at)
-                + jpeg + b"\r\n")
+            raise RuntimeError(  # noqa: TRY004  # the viewer gets it
+                f"frame() returned {_kind(jpeg)}; return a JPEG as bytes")
+        return (b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\nX-Monotonic-Ns: %d\r\n\r\n" %
+                (len(jpeg), at) + jpeg + b"\r\n")
 
     def log_message(self, *_):
         pass

@@ -19,6 +19,8 @@ if rows is None:
     outputs = session.run(names, feeds)
 else:  # a fixed number of rows: each case is repeated so often
     cases = len(next(iter(feeds.values())))
-    each = [session.run(names, {k: np.repeat(x[i : i + 1], rows, axis=0) for k, x in feeds.items()}) for i in range(cases)]
+    each = [
+        session.run(names, {k: np.repeat(x[i : i + 1], rows, axis=0) for k, x in feeds.items()}) for i in range(cases)
+    ]
     outputs = [np.concatenate([case[k][:1] for case in each]) for k in range(len(names))]
 np.savez(results, **dict(zip(names, outputs)))

@@ -17,4 +17,6 @@ model, rng = example["model"], np.random.default_rng(2)
 obs = rng.standard_normal((5, example["O"])).astype(np.float32)
 z = rng.standard_normal((5, example["D"])).astype(np.float32)
 action = model.policy(obs, z)["action"]
-np.savez(here / "exported.npz", obs=obs, z=z, phi=model.phi(obs)["phi"], action=action, psi=model.psi(obs, action, z)["psi"])
+np.savez(
+    here / "exported.npz", obs=obs, z=z, phi=model.phi(obs)["phi"], action=action, psi=model.psi(obs, action, z)["psi"]
+)

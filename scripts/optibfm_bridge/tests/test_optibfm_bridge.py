@@ -25,7 +25,8 @@ class Cart:
     """A real robot, without advance: free mode only."""
 
     def __init__(self):
-        self.spec = bridge.Spec("cart", 0.02, [bridge.Channel("x", "m")], [bridge.Channel("force", "N", min=-10, max=10)])
+        self.spec = bridge.Spec("cart", 0.02, [bridge.Channel("x", "m")],
+                                [bridge.Channel("force", "N", min=-10, max=10)])
         self.x, self.age, self.done = 0.5, 0.0, []
 
     def sense(self):
@@ -250,13 +251,15 @@ class AServer(unittest.TestCase):
 class ASpec(unittest.TestCase):
     def test_that_a_client_would_refuse_is_refused_here(self):
         def spec(period=0.1, obs=("x",), **limits):
-            return bridge.Spec("cart", period, [bridge.Channel(n) for n in obs], [bridge.Channel("a", **{"min": -1, "max": 1, **limits})])
+            return bridge.Spec("cart", period, [bridge.Channel(n) for n in obs],
+                               [bridge.Channel("a", **{"min": -1, "max": 1, **limits})])
 
         spec().validate()
-        for bad, says in ((spec(period=0), "period is not positive"), (spec(obs=()), "0 channels"), (spec(obs=("x", "x")), "the same name"),
-                          (spec(obs=("x\n",)), "bad name"), (spec(min=1), "not min <= failsafe"), (spec(failsafe=2), "not min <= failsafe"),
-                          (spec(max=math.inf), "finite"), (spec(max_rate=-1), "bad max_rate"), (spec(max_rate=math.nan), "bad max_rate"),
-                          (spec(unit="m" * 200), "unit is too long")):
+        for bad, says in ((spec(period=0), "period is not positive"), (spec(obs=()), "0 channels"),
+                          (spec(obs=("x", "x")), "the same name"), (spec(obs=("x\n", )), "bad name"),
+                          (spec(min=1), "not min <= failsafe"), (spec(failsafe=2), "not min <= failsafe"),
+                          (spec(max=math.inf), "finite"), (spec(max_rate=-1), "bad max_rate"),
+                          (spec(max_rate=math.nan), "bad max_rate"), (spec(unit="m" * 200), "unit is too long")):
             with self.subTest(says), self.assertRaisesRegex(ValueError, says):
                 bad.validate()
 
@@ -266,8 +269,10 @@ class Arm(Cart):
 
     def __init__(self):
         super().__init__()
-        knee = bridge.Channel("knee", "rad", min=-1, max=1, max_rate=2, measured="q", measured_scale=0.5, measured_offset=-1)
-        self.spec = bridge.Spec("arm", 0.02, [bridge.Channel("q", "deg")], [knee, bridge.Channel("wheel", min=-1, max=1)])
+        knee = bridge.Channel("knee", "rad", min=-1, max=1, max_rate=2, measured="q", measured_scale=0.5,
+                              measured_offset=-1)
+        self.spec = bridge.Spec("arm", 0.02, [bridge.Channel("q", "deg")],
+                                [knee, bridge.Channel("wheel", min=-1, max=1)])
 
 
 class AMeasurement(Client):
@@ -276,10 +281,10 @@ class AMeasurement(Client):
     def welcome(self, version, *tails):
         """The welcome of an Arm in free mode; tails: what follows failsafe in each action."""
         knee, wheel = tails
-        return (b"OBFM" + bytes([version, 0, bridge.FREE, 0, 0, 0, 0, 0]) + b"\x00\x2d\x31\x01\0\0\0\0" + b"\3\0arm" + b"\0\0" + b"\0\0"
-                + b"\1\0" + b"\1\0q" + b"\3\0deg" + self.ZEROS * 4
-                + b"\2\0" + b"\4\0knee" + b"\3\0rad" + self.MINUS + self.ONE + self.TWO + self.ZEROS + knee
-                + b"\5\0wheel" + b"\0\0" + self.MINUS + self.ONE + self.ZEROS * 2 + wheel)
+        return (b"OBFM" + bytes([version, 0, bridge.FREE, 0, 0, 0, 0, 0]) + b"\x00\x2d\x31\x01\0\0\0\0" + b"\3\0arm"
+                + b"\0\0" + b"\0\0" + b"\1\0" + b"\1\0q" + b"\3\0deg" + self.ZEROS * 4 + b"\2\0" + b"\4\0knee"
+                + b"\3\0rad" + self.MINUS + self.ONE + self.TWO + self.ZEROS + knee + b"\5\0wheel" + b"\0\0"
+                + self.MINUS + self.ONE + self.ZEROS * 2 + wheel)
 
     def test_is_in_a_welcome_of_version_2(self):
         welcome = self.welcome(2, b"\1\0q" + self.HALF + self.MINUS, b"\0\0" + self.ZEROS * 2)
@@ -291,11 +296,14 @@ class AMeasurement(Client):
         self.assertEqual(self.connect(arm), (bridge.WELCOME, self.welcome(1, b"", b"")))
 
     def test_that_a_client_would_refuse_is_refused_here(self):
-        for changes, says in (({"measured": "p"}, r"action 'knee': measured by an unknown observation \('p'\)"),
-                              ({"measured": "knee"}, "unknown observation"),
-                              ({"measured_scale": math.nan}, "bad measured_scale or measured_offset"),
-                              ({"measured_scale": 0}, "no scale of 0"), ({"measured_offset": math.inf}, "bad measured_scale"),
-                              ({"measured": ""}, "without measured")):
+        for changes, says in (
+            ({"measured": "p"}, r"action 'knee': measured by an unknown observation \('p'\)"),
+            ({"measured": "knee"}, "unknown observation"),
+            ({"measured_scale": math.nan}, "bad measured_scale or measured_offset"),
+            ({"measured_scale": 0}, "no scale of 0"),
+            ({"measured_offset": math.inf}, "bad measured_scale"),
+            ({"measured": ""}, "without measured"),
+        ):
             arm = Arm()
             vars(arm.spec.action[0]).update(changes)
             with self.subTest(says), self.assertRaisesRegex(ValueError, says):
@@ -307,12 +315,18 @@ class AMeasurement(Client):
 
     def test_that_a_position_of_a_real_robot_lacks_is_reported(self):
         def limp(robot):
-            robot.spec.action = [bridge.Channel("knee", "rad", min=-1, max=1), bridge.Channel("wheel", "m/s", min=-1, max=1)]
+            robot.spec.action = [
+                bridge.Channel("knee", "rad", min=-1, max=1),
+                bridge.Channel("wheel", "m/s", min=-1, max=1),
+            ]
             return robot
 
         for robot, reported in ((Arm(), False), (Cart(), False), (limp(Simulated()), False), (limp(Arm()), True)):
             said = io.StringIO()
-            with contextlib.redirect_stderr(said), mock.patch.object(bridge, "_listen", side_effect=ValueError("not now")):
+            with (
+                contextlib.redirect_stderr(said),
+                mock.patch.object(bridge, "_listen", side_effect=ValueError("not now")),
+            ):
                 self.assertRaises(ValueError, bridge.serve, robot, "unix:/nowhere")
             self.assertEqual("no observation measures these positions: knee;" in said.getvalue(), reported)
             self.assertEqual(said.getvalue() != "", reported)

@@ -30,14 +30,19 @@ class Model(tf.Module):
         z = tf.nn.l2_normalize(z, axis=1)
         return {"action": tf.tanh(tf.nn.gelu(tf.concat([obs, z], 1) @ self.a1) @ self.a2)}
 
-    @tf.function(input_signature=[tf.TensorSpec([None, OBS], name="obs"), tf.TensorSpec([None, ACTION], name="action"), tf.TensorSpec([None, D], name="z")])
+    @tf.function(input_signature=[
+        tf.TensorSpec([None, OBS], name="obs"),
+        tf.TensorSpec([None, ACTION], name="action"),
+        tf.TensorSpec([None, D], name="z")
+    ])
     def psi(self, obs, action, z):
         z = tf.nn.l2_normalize(z, axis=1)
         return {"psi": tf.nn.gelu(tf.concat([obs, action, z], 1) @ self.f1) @ self.f2}
 
 
 model = Model()
-tf.saved_model.save(model, str(here / "savedmodel"), signatures={"phi": model.phi, "policy": model.policy, "psi": model.psi})
+tf.saved_model.save(model, str(here / "savedmodel"),
+                    signatures={"phi": model.phi, "policy": model.policy, "psi": model.psi})
 
 n = 6
 obs = rng.standard_normal((1, OBS)).astype(np.float32)
@@ -49,6 +54,11 @@ states = np.repeat(obs, n, axis=0)
 action = model.policy(states, z)["action"].numpy()
 psi = model.psi(states, action, z)["psi"].numpy()
 score = (psi @ mean + beta * np.linalg.norm(psi @ inv_r, axis=2)).min(axis=0)
-answers = {"obs": obs[0], "z": z.ravel(), "mean": mean, "inv_r": inv_r.ravel(), "beta": beta, "phi": model.phi(obs)["phi"].numpy()[0],
-           "action": action[0], "psi": psi[:, 0].ravel(), "best": int(score.argmax()), "score": float(score.max())}
-(here / "savedmodel.json").write_text(json.dumps({k: v.tolist() if hasattr(v, "tolist") else v for k, v in answers.items()}, indent=1) + "\n")
+answers = {
+    "obs": obs[0], "z": z.ravel(), "mean": mean, "inv_r": inv_r.ravel(), "beta": beta,
+    "phi": model.phi(obs)["phi"].numpy()[0], "action": action[0], "psi": psi[:, 0].ravel(), "best": int(score.argmax()),
+    "score": float(score.max())
+}
+(here / "savedmodel.json").write_text(
+    json.dumps({k: v.tolist() if hasattr(v, "tolist") else v for k, v in answers.items()}, indent=1) + "\n"
+)
