@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -83,7 +82,7 @@ func Run(ctx context.Context, file configs.File, c Config, in io.Reader, out, pr
 			err = fmt.Errorf("collect: %w", err)
 		}
 	}()
-	ctx, stop := signal.NotifyContext(ctx, ipc.StopSignals...)
+	ctx, stop := ipc.UntilSignal(ctx, ipc.StopSignals...)
 	defer stop()
 	lock, err := control.Listen(file.Safety) // no run and no `optibfm halt` may use the robot meanwhile
 	if err != nil {
