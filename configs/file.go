@@ -198,9 +198,12 @@ func (Operator) Choices(key string) []string {
 // Chosen returns the section of a registered label device, nil for another source.
 func (o Operator) Chosen() any { return o.Section(o.Source) }
 
-// Scale returns the labels of the good and the bad button of the operator's device.
+// Scale returns the labels of the good and the bad button of the operator's device. A scripted
+// operator has the ends of its rewards instead.
 func (o Operator) Scale() (good, bad float64) {
 	switch o.Source {
+	case SourceScripted:
+		return o.Scripted.RewardHigh, o.Scripted.RewardLow
 	case SourceRemote:
 		return o.Remote.Labels.GoodValue, o.Remote.Labels.BadValue
 	case SourceWeb:

@@ -201,8 +201,9 @@ func (r *Robot) Arm() error {
 	return nil
 }
 
-// Halt halts the robot. It waits a tenth of a second for the server's confirmation; for
-// that of a simulator Config.SimulatorWait, at most five seconds.
+// Halt halts the robot. It waits a tenth of a second for the server's confirmation, in free
+// mode Config.TimeoutMs if that is more, for that of a simulator Config.SimulatorWait; at most
+// five seconds.
 // Without one it closes the connection, after which the server halts its robot, and
 // returns an error. It kills a server that Dial started and that does not exit
 // within another half second.
@@ -329,10 +330,17 @@ func (r *Robot) exchange(frame []byte, timeout time.Duration) (header, []byte, e
 	}
 	h, payload, err := r.answer(deadline)
 	if request := kind(frame[4]); err == errDeadline && !r.mayMiss(request) {
-		err = r.lose(fmt.Errorf("bridge: %v: no answer within %v; check the server, or raise robot.bridge.timeout_ms",
-			request, timeout))
+		err = r.lose(fmt.Errorf("bridge: %v: no answer within %v; %s", request, timeout, r.patienceAdvice(timeout)))
 	}
 	return h, payload, err
+}
+
+// patienceAdvice is the remedy for an answer that did not come in time.
+func (r *Robot) patienceAdvice(limit time.Duration) string {
+	if limit != r.timeout {
+		return "check the server"
+	}
+	return "check the server, or raise robot.bridge.timeout_ms"
 }
 
 // mayMiss reports whether the next tick can replace a request without an answer.

@@ -76,7 +76,7 @@ func openTimeout() time.Duration {
 	if emulated() {
 		return 3 * time.Minute
 	}
-	return 20 * time.Second
+	return 2 * time.Minute // more than writersStart
 }
 
 // library loads libddsc, or skips the test; with OPTIBFM_TEST_DDS=required it fails.

@@ -56,6 +56,7 @@ func TestRun_ContinuesFromTheBeliefOfAKilledRun(t *testing.T) {
 		cmd := program(t, append(taughtRun(dir, bundle), "run.duration_s=0")...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		fatal.If(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		awaitLast(t, dir, weight+3)
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // both processes
 		_ = cmd.Wait()
@@ -65,6 +66,7 @@ func TestRun_ContinuesFromTheBeliefOfAKilledRun(t *testing.T) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	fatal.If(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	awaitLast(t, dir, weight+1)
 	fatal.If(t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "starts from the belief of") {
@@ -84,6 +86,7 @@ func TestRun_RefusesABeliefOfAnotherSettingUnlessFresh(t *testing.T) {
 	dir, bundle := t.TempDir(), randomBundle(t)
 	taught := program(t, append(taughtRun(dir, bundle), "run.duration_s=0")...)
 	fatal.If(t, taught.Start())
+	t.Cleanup(func() { _ = taught.Process.Kill() })
 	awaitLast(t, dir, 1) // a belief without labels is not set aside
 	fatal.If(t, taught.Process.Signal(os.Interrupt))
 	_ = taught.Wait()

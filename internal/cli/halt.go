@@ -11,6 +11,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/internal/cli/halt"
+	"optibfm/internal/ipc"
 	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 )
@@ -53,7 +54,7 @@ ends after 20 s. It is not an emergency stop: use the button that cuts the power
 			if err != nil {
 				return err
 			}
-			ctx, stop := untilSignal(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := ipc.UntilSignal(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, haltTimeout)
 			defer cancel()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 
@@ -197,7 +196,7 @@ func runRealTime(ctx context.Context, s *setup.Session, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx, ipc.StopSignals...)
+	ctx, stop := ipc.UntilSignal(ctx, ipc.StopSignals...)
 	defer stop()
 	show := f.show()
 	source := s.File.Operator.Source
@@ -218,7 +217,7 @@ func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx, ipc.StopSignals...)
+	ctx, stop := ipc.UntilSignal(ctx, ipc.StopSignals...)
 	defer stop()
 	keys := terminal.OpenKeys(display, f.show(), s.File.Operator.Source)
 	if keys != nil {
@@ -232,17 +231,6 @@ func runFast(ctx context.Context, s *setup.Session, f runFlags, out io.Writer) e
 		return err
 	}
 	return errors.Join(err, summary.Print(ctx, out, s, result, f.json || f.jsonl))
-}
-
-// untilSignal is signal.NotifyContext, except that the process ignores further signals after
-// the first: a second one must not end it before it has printed its error.
-func untilSignal(ctx context.Context, signals ...os.Signal) (_ context.Context, stop func()) {
-	ctx, release := signal.NotifyContext(ctx, signals...)
-	return ctx, func() {
-		if ctx.Err() == nil {
-			release()
-		}
-	}
 }
 
 // load loads the configuration with the overrides of the flags.

@@ -93,7 +93,8 @@ func (r *Recorder) announce(t *controller.Tick) {
 		return
 	}
 	e := flightlog.Event{At: t.Done, Level: flightlog.Info, Text: fmt.Sprintf(
-		"it seems to have learnt the task: watch it; %.0f to %.0f%% of the attainable reward, %d of the last %d labels predicted",
+		"it seems to have learnt the task: watch it; %.0f to %.0f%% of the attainable reward, "+
+			"%d of the last %d labels predicted",
 		100*t.Known.Low, 100*t.Known.High, t.Predicted.Labels, t.Predicted.Of)}
 	if !learnt {
 		e.Level = flightlog.Warn

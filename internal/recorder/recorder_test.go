@@ -33,7 +33,8 @@ func TestRecorder_AnnouncesALearntTaskOnce(t *testing.T) {
 		r.Tick(tick)
 	}
 	starts := []string{
-		"it seems to have learnt the task: watch it; 75 to 95% of the attainable reward, 9 of the last 10", "no longer learnt: 1 of the last 10",
+		"it seems to have learnt the task: watch it; 75 to 95% of the attainable reward, 9 of the last 10",
+		"no longer learnt: 1 of the last 10",
 		"it seems to have learnt the task: watch it",
 	}
 	if !slices.EqualFunc(display.texts, starts, strings.HasPrefix) {

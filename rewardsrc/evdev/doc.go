@@ -30,8 +30,9 @@
 //
 // A stick, slider or analogue pedal gives a stream of labels while it is
 // deflected beyond its dead zone. Its two ends are good and bad, its rest is the
-// middle between their rewards. An axis that is deflected when the device is
-// opened counts only after it has returned.
+// middle between their rewards. A pedal (rest: low or high) has one end only: good,
+// or bad if it is inverted. An axis that is deflected when the device is opened
+// counts only after it has returned.
 //
 // A stream, also of a held key, pauses after 5 s without an event of the device:
 // a wireless device that is lost looks like one that is held. It continues with

@@ -80,7 +80,7 @@ func (c Config) Validate() error {
 
 // value is the reward of a deflection from -1 (bad) to 1 (good).
 func (c *Config) value(deflection float64) float64 {
-	return c.BadValue + (c.GoodValue-c.BadValue)*(1+deflection)/2
+	return ((1+deflection)*c.GoodValue + (1-deflection)*c.BadValue) / 2
 }
 
 // nanos converts a key in milliseconds.

@@ -20,10 +20,10 @@ import (
 	"optibfm/internal/sections"
 )
 
-// load returns a configuration with a socket in a new folder.
 // patientNeck lets the servos answer late on a busy computer.
 const patientNeck = "robot.composite.devices[2].dynamixel.timeout_ms=1000"
 
+// load returns a configuration with a socket in a new folder.
 func load(t *testing.T, name string, set ...string) configs.File {
 	t.Helper()
 	file, err := configs.Load(name, append([]string{"safety.socket=" + filepath.Join(t.TempDir(), "s")}, set...)...)

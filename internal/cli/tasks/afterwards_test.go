@@ -495,12 +495,13 @@ func TestScale_IsThatOfTheOperatorsDevice(t *testing.T) {
 	o.Keyboard.GoodValue, o.Web.GoodValue = 1, 4
 	sections.Edit(&o.Sections, func(c *evdev.Config) { c.Labels.GoodValue = 2 })
 	sections.Edit(&o.Sections, func(c *gpio.Config) { c.Labels.GoodValue = 3 })
-	for source, want := range map[string]float64{
-		configs.SourceKeyboard: 1, configs.SourceConsole: 1, "evdev": 2, "gpio": 3,
-		configs.SourceWeb: 4,
+	o.Scripted.RewardHigh, o.Scripted.RewardLow = 5, -5
+	for source, want := range map[string]scale{
+		configs.SourceKeyboard: {1, 0}, configs.SourceConsole: {1, 0}, "evdev": {2, 0}, "gpio": {3, 0},
+		configs.SourceWeb: {4, 0}, configs.SourceScripted: {5, -5},
 	} {
 		o.Source = source
-		if got := scaleOf(o); got.good != want || got.bad != 0 {
+		if got := scaleOf(o); got != want {
 			t.Errorf("%s: %+v", source, got)
 		}
 	}

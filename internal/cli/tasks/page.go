@@ -26,7 +26,10 @@ func ForPage(path string) report.Labelling {
 		operator = file.Operator
 	}
 	s, d := scaleOf(operator), float64(end.learner.Belief().Dim())
-	l := report.Labelling{Good: s.good, Bad: s.bad, Neutral: operator.Keyboard.NeutralValue}
+	l := report.Labelling{Good: s.good, Bad: s.bad, Neutral: (s.good + s.bad) / 2}
+	if s.good == operator.Keyboard.GoodValue && s.bad == operator.Keyboard.BadValue {
+		l.Neutral = operator.Keyboard.NeutralValue
+	}
 	n := max(minPageProposed, min(maxPageProposed, int(maxPageWork/(float64(len(from))*d*d))))
 	for _, m := range pick(end, from, n) {
 		l.Proposed = append(l.Proposed, report.Proposal{Tick: m.tick, Gain: m.gain, Expected: m.expected})

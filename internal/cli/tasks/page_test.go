@@ -21,11 +21,10 @@ import (
 
 func TestForPage_ReturnsTheMomentsOfPropose(t *testing.T) {
 	b := newBench(t)
-	log := b.record(t, "operator.keyboard.good_value=2", "operator.keyboard.bad_value=-3",
-		"operator.keyboard.neutral_value=0.5")
+	log := b.record(t, "operator.scripted.reward_high=2", "operator.scripted.reward_low=-3")
 	rows, _ := propose(t, log, maxPageProposed)
 	l := ForPage(log)
-	if l.Good != 2 || l.Bad != -3 || l.Neutral != 0.5 || l.Refused != "" || len(l.Proposed) != len(rows)-1 {
+	if l.Good != 2 || l.Bad != -3 || l.Neutral != -0.5 || l.Refused != "" || len(l.Proposed) != len(rows)-1 {
 		t.Fatalf("%+v, want %d moments", l, len(rows)-1)
 	}
 	for i, p := range l.Proposed {
