@@ -64,7 +64,8 @@ func TestHalt_HaltsTheOtherServosOfAChainWithADeadServo(t *testing.T) {
 func TestHalt_ReturnsWhenALineHangs(t *testing.T) {
 	w := rigtest.NewWagon(t)
 	w.Base.Mute(true)
-	file := load(t, rigtest.WagonFile, append(w.Set, "robot.composite.devices[1].mcu.start_timeout_ms=10000")...)
+	slow := append(w.Set, patientNeck, "robot.composite.devices[1].mcu.start_timeout_ms=10000")
+	file := load(t, rigtest.WagonFile, slow...)
 	w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
 	w.Neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
 	// A SIGTERM comes when the other devices are halted.
@@ -152,7 +153,7 @@ func TestHalt_HaltsDespiteAMissingDeviceAndASensor(t *testing.T) {
 	w.Unplug("base")
 	w.Neck.Set(1, dynamixeltest.GoalPosition, 4, 3000)
 	w.Neck.Set(1, dynamixeltest.TorqueEnable, 1, 1)
-	printed, err := haltRobot(t, w.Hardware(), load(t, rigtest.WagonFile, w.Set...))
+	printed, err := haltRobot(t, w.Hardware(), load(t, rigtest.WagonFile, append(w.Set, patientNeck)...))
 	if err == nil || !strings.Contains(err.Error(), "devices[1] (base)") ||
 		!strings.Contains(printed, "halted: neck, arm\n") {
 		t.Errorf("%v, %q", err, printed)
