@@ -323,10 +323,8 @@ class AMeasurement(Client):
 
         for robot, reported in ((Arm(), False), (Cart(), False), (limp(Simulated()), False), (limp(Arm()), True)):
             said = io.StringIO()
-            with (
-                contextlib.redirect_stderr(said),
-                mock.patch.object(bridge, "_listen", side_effect=ValueError("not now")),
-            ):
+            with contextlib.redirect_stderr(said), \
+                    mock.patch.object(bridge, "_listen", side_effect=ValueError("not now")):
                 self.assertRaises(ValueError, bridge.serve, robot, "unix:/nowhere")
             self.assertEqual("no observation measures these positions: knee;" in said.getvalue(), reported)
             self.assertEqual(said.getvalue() != "", reported)
