@@ -511,7 +511,8 @@ class _Session:
     def _wait(self, deadline):
         """Waits for the client and advances a simulator meanwhile."""
         if self.mode == LOCKSTEP and deadline == math.inf:
-            return  # recv waits
+            _ready(self.conn)
+            return
         while True:
             now = time.monotonic()
             if now >= deadline:
@@ -520,10 +521,21 @@ class _Session:
                 self._advance()
                 # A simulator slower than real time still receives requests.
                 self.next_step = max(self.next_step + self.robot.spec.period, time.monotonic())
-            until = min(deadline, self.next_step)
-            timeout = None if until == math.inf else max(until - time.monotonic(), 0)
-            if select.select([self.conn], [], [], timeout)[0]:
+            if _ready(self.conn, min(deadline, self.next_step)):
                 return
+
+
+def _ready(sock, until=math.inf):
+    """Waits until a socket can be read, or until a time. Returns whether it can be read.
+
+    It wakes every second: a signal between Python's last look for signals and a wait does not end that wait.
+    """
+    while True:
+        left = until - time.monotonic()
+        if select.select([sock], [], [], min(max(left, 0), 1))[0]:
+            return True
+        if left <= 1:
+            return False
 
 
 def _abandoned(path):
@@ -570,15 +582,12 @@ def serve(robot: Robot, address: str, once: bool = False) -> None:
              "or optibfm refuses to arm")
     robot.halt()
     listener = _listen(address)
-    if once:
-        listener.settimeout(_PATIENCE)
     try:
         while True:
-            try:
-                conn, _ = listener.accept()
-            except socket.timeout:  # noqa: UP041  # before Python 3.10 another class than TimeoutError
+            if not _ready(listener, time.monotonic() + _PATIENCE if once else math.inf):
                 _say(f"no client within {_PATIENCE} s; exiting")
                 return
+            conn, _ = listener.accept()
             _serve_one(conn, robot)
             if once:
                 return
