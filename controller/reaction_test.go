@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
 	"optibfm/internal/fatal"
 	"optibfm/rewardsrc"
 )
@@ -52,7 +54,7 @@ func (o *operated) press(asked, from, to uint64) AppliedLabel {
 	o.labels++
 	label := rewardsrc.Label{
 		ID: o.labels, Kind: rewardsrc.Value, Tick: rewardsrc.NoTick, At: int64(o.tick) * int64(testPeriod),
-		Value: dot(phi, o.truth) + 0.1*o.random.NormFloat64(),
+		Value: floats.Dot(phi, o.truth) + 0.1*o.random.NormFloat64(),
 	}
 	if asked != rewardsrc.NoTick {
 		label.Request, label.Tick = o.labels, asked
@@ -60,13 +62,6 @@ func (o *operated) press(asked, from, to uint64) AppliedLabel {
 	a := o.Apply(label, asked)
 	o.log = append(o.log, a)
 	return a
-}
-
-func dot(x, y []float64) (sum float64) {
-	for i, v := range x {
-		sum += v * y[i]
-	}
-	return sum
 }
 
 // operators press about the request, about what they see, or about what they saw. A tick takes 20

@@ -471,7 +471,7 @@ func (w *whatIf) finish(run Result) Answer {
 	a.Z = make([]float64, w.learner.Belief().TaskDim())
 	a.Config.Estimate(a.Z, w.learner.Belief(), w.learner.Scale())
 	a.ZNorm = norm(a.Z)
-	a.Cosine = cosine(a.Z, a.LoggedZ)
+	a.Cosine = Cosine(a.Z, a.LoggedZ)
 	a.MeanBonus = math.NaN()
 	if w.scored > 0 {
 		a.MeanBonus = w.bonus / float64(w.scored)
@@ -479,8 +479,8 @@ func (w *whatIf) finish(run Result) Answer {
 	return a
 }
 
-// cosine returns xᵀy/(‖x‖‖y‖), NaN if that is not defined.
-func cosine(x, y []float64) float64 {
+// Cosine returns xᵀy/(‖x‖‖y‖), NaN if that is not defined.
+func Cosine(x, y []float64) float64 {
 	if len(x) != len(y) {
 		return math.NaN()
 	}

@@ -65,14 +65,14 @@ func processorTime(b *testing.B) int64 {
 
 func BenchmarkPhi(b *testing.B) {
 	benchmark(b, func(n *tflite.Network, rng *rand.Rand) func() error {
-		obs, phi := randoms32(rng, walker.Obs), make([]float64, walker.Latent)
+		obs, phi := tflitetest.Randoms(rng, walker.Obs), make([]float64, walker.Latent)
 		return func() error { return n.Phi(phi, obs) }
 	})
 }
 
 func BenchmarkAct(b *testing.B) {
 	benchmark(b, func(n *tflite.Network, rng *rand.Rand) func() error {
-		obs, z, action := randoms32(rng, walker.Obs), randoms64(rng, walker.Latent), make([]float32, walker.Action)
+		obs, z, action := tflitetest.Randoms(rng, walker.Obs), randoms64(rng, walker.Latent), make([]float32, walker.Action)
 		return func() error { return n.Act(action, obs, z) }
 	})
 }
@@ -100,33 +100,26 @@ func searchOf(b *testing.B, n *tflite.Network, labels, count int, rng *rand.Rand
 	fatal.If(b, err)
 	phi, mean, invR, z := make([]float64, d), make([]float64, d), make([]float64, d*d), make([]float64, d)
 	for range labels {
-		fatal.If(b, errors.Join(n.Backward(phi, randoms32(rng, width)), p.Update(phi, rng.NormFloat64(), 1)))
+		fatal.If(b, errors.Join(n.Backward(phi, tflitetest.Randoms(rng, width)), p.Update(phi, rng.NormFloat64(), 1)))
 	}
 	p.Mean(mean)
 	p.InvR(invR)
 	var candidates []float32
 	for range count {
 		p.SampleEllipsoid(z, 2, rng)
-		candidates = append(candidates, narrow(z)...)
+		candidates = append(candidates, tflitetest.Narrow(z)...)
 	}
-	obs, belief := randoms32(rng, width), tflite.Belief{Mean: narrow(mean), InvR: narrow(invR), Beta: 1}
+	obs := tflitetest.Randoms(rng, width)
+	belief := tflite.Belief{Mean: tflitetest.Narrow(mean), InvR: tflitetest.Narrow(invR), Beta: 1}
 	return func() error {
 		_, _, err := n.Search(obs, candidates, belief)
 		return err
 	}
 }
 
-func narrow(x []float64) []float32 {
-	y := make([]float32, len(x))
-	for i, v := range x {
-		y[i] = float32(v)
-	}
-	return y
-}
-
 func BenchmarkGradient(b *testing.B) {
 	benchmark(b, func(n *tflite.Network, rng *rand.Rand) func() error {
-		obs, z := randoms32(rng, walker.Obs), randoms32(rng, walker.Latent)
+		obs, z := tflitetest.Randoms(rng, walker.Obs), tflitetest.Randoms(rng, walker.Latent)
 		dz, belief := make([]float32, walker.Latent), randomBelief(rng, walker.Latent, 1)
 		return func() error {
 			_, err := n.Gradient(dz, obs, z, belief)
@@ -170,7 +163,7 @@ func BenchmarkPublicSizes(b *testing.B) {
 			bundle, err := tflite.New(m, tflitetest.Tensors(a, 1))
 			fatal.If(b, err)
 			rng := rand.New(rand.NewPCG(1, 1))
-			obs, z, phi := randoms32(rng, a.Obs), randoms64(rng, a.Latent), make([]float64, a.Latent)
+			obs, z, phi := tflitetest.Randoms(rng, a.Obs), randoms64(rng, a.Latent), make([]float64, a.Latent)
 			action := make([]float32, a.Action)
 			for workers := 1; workers <= 2; workers++ {
 				n, err := bundle.NewNetwork(tflite.Workers(workers))

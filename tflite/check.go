@@ -91,9 +91,9 @@ func (v vectors) compare(n Evaluator) (Errors, error) {
 		if err != nil {
 			return Errors{}, fmt.Errorf("case %d: %w", i, err)
 		}
-		e.Phi = max(e.Phi, relative(phi, v.phi[i*d.Latent:(i+1)*d.Latent]))
-		e.Action = max(e.Action, relative(action, wantAction))
-		e.Psi = max(e.Psi, relative(psi, v.psiOf(i, d)))
+		e.Phi = max(e.Phi, Relative(phi, v.phi[i*d.Latent:(i+1)*d.Latent]))
+		e.Action = max(e.Action, Relative(action, wantAction))
+		e.Psi = max(e.Psi, Relative(psi, v.psiOf(i, d)))
 	}
 	return e, nil
 }
@@ -161,8 +161,8 @@ func (v vectors) psiOf(i int, d Dims) []float64 {
 	return all
 }
 
-// relative is max|x - y| / max|y|, or infinite if that is not a number.
-func relative[X, Y float32 | float64](x []X, y []Y) float64 {
+// Relative is max|x - y| / max|y|, or infinite if that is not a number.
+func Relative[X, Y float32 | float64](x []X, y []Y) float64 {
 	var difference, size float64
 	for i := range y {
 		difference = max(difference, math.Abs(float64(x[i])-float64(y[i])))

@@ -40,7 +40,7 @@ func TestNetwork_GradientAgreesWithFiniteDifferences(t *testing.T) {
 			n, r, a := newNetwork(t, m, tensors), reference{m, tensors}, m.Architecture
 			rng := rand.New(rand.NewPCG(4, 4))
 			for range 8 {
-				obs, z := randoms32(rng, a.Obs), randoms32(rng, a.Latent)
+				obs, z := tflitetest.Randoms(rng, a.Obs), tflitetest.Randoms(rng, a.Latent)
 				belief := randomBelief(rng, a.Latent, []float32{0, 1, 3}[rng.IntN(3)])
 				dz, wide := make([]float32, a.Latent), make([]float64, a.Latent)
 				for i, x := range z {
@@ -85,7 +85,7 @@ func (r reference) slope(obs []float32, z []float64, b tflite.Belief) []float64 
 func TestNetwork_GradientRejectsBadInputsAndDoesNotAllocate(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	rng := rand.New(rand.NewPCG(1, 1))
-	obs, z := randoms32(rng, small.Obs), randoms32(rng, small.Latent)
+	obs, z := tflitetest.Randoms(rng, small.Obs), tflitetest.Randoms(rng, small.Latent)
 	dz, belief := make([]float32, small.Latent), randomBelief(rng, small.Latent, 1)
 	if allocs := testing.AllocsPerRun(10, func() {
 		fatal.If(t, errtest.Of(n.Gradient(dz, obs, z, belief)))

@@ -63,7 +63,7 @@ func TestImport_AddsCovariance(t *testing.T) {
 			product[i] += cov[i*50+j] * x
 		}
 	}
-	if e := far(product, back); !(e < 1e-9) {
+	if e := tflite.Relative(product, back); !(e < 1e-9) {
 		t.Errorf("Cov B · φ differs from B by %g", e)
 	}
 	vectors, err := npz.ReadFile(filepath.Join(dir, "vectors.npz"))

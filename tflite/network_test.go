@@ -17,30 +17,12 @@ import (
 
 var small = tflite.Dims{Obs: 5, Action: 3, Latent: 8, Ensemble: 2}
 
-func randoms32(rng *rand.Rand, n int) []float32 {
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(rng.NormFloat64())
-	}
-	return x
-}
-
 func randoms64(rng *rand.Rand, n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {
 		x[i] = rng.NormFloat64()
 	}
 	return x
-}
-
-// far is max|x - y| / max|y|.
-func far[X, Y float32 | float64](x []X, y []Y) float64 {
-	var difference, size float64
-	for i := range y {
-		difference = math.Max(difference, math.Abs(float64(x[i])-float64(y[i])))
-		size = math.Max(size, math.Abs(float64(y[i])))
-	}
-	return difference / size
 }
 
 // newNetwork returns the network of a bundle in memory.
@@ -109,7 +91,7 @@ func TestNetwork_EveryArchitectureAgreesWithFloat64(t *testing.T) {
 			phi, back := make([]float64, a.Latent), make([]float64, a.Latent)
 			action, psi := make([]float32, a.Action), make([]float32, a.F.NumParallel*a.Latent)
 			for range 5 {
-				obs, z := randoms32(rng, a.Obs), randoms64(rng, a.Latent)
+				obs, z := tflitetest.Randoms(rng, a.Obs), randoms64(rng, a.Latent)
 				err := errors.Join(n.Phi(phi, obs), n.Backward(back, obs), n.Act(action, obs, z),
 					n.Psi(psi, obs, action, z))
 				fatal.If(t, err)
@@ -118,8 +100,8 @@ func TestNetwork_EveryArchitectureAgreesWithFloat64(t *testing.T) {
 				cov := mat.NewSymDense(a.Latent, tensors["cov_b"].F64)
 				fatal.If(t, wantPhi.SolveVec(cov, mat.NewVecDense(a.Latent, wantB)))
 				for what, e := range map[string]float64{
-					"B": far(back, wantB), "φ": far(phi, wantPhi.RawVector().Data),
-					"π": far(action, r.act(obs, z)), "ψ": far(psi, r.psi(obs, action, z)),
+					"B": tflite.Relative(back, wantB), "φ": tflite.Relative(phi, wantPhi.RawVector().Data),
+					"π": tflite.Relative(action, r.act(obs, z)), "ψ": tflite.Relative(psi, r.psi(obs, action, z)),
 				} {
 					if !(e < 1e-4) {
 						t.Errorf("%s: relative error %g", what, e)
@@ -133,7 +115,7 @@ func TestNetwork_EveryArchitectureAgreesWithFloat64(t *testing.T) {
 func TestNetwork_NormZMakesActionScaleFree(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	rng := rand.New(rand.NewPCG(3, 4))
-	obs, z := randoms32(rng, small.Obs), randoms64(rng, small.Latent)
+	obs, z := tflitetest.Randoms(rng, small.Obs), randoms64(rng, small.Latent)
 	want := make([]float32, small.Action)
 	fatal.If(t, n.Act(want, obs, z))
 	for _, factor := range []float64{1e-8, 1e-3, 1e6, 1e200} {
@@ -145,7 +127,7 @@ func TestNetwork_NormZMakesActionScaleFree(t *testing.T) {
 		if err := n.Act(got, obs, scaled); err != nil {
 			t.Fatalf("times %g: %v", factor, err)
 		}
-		if e := far(got, want); !(e < 1e-5) {
+		if e := tflite.Relative(got, want); !(e < 1e-5) {
 			t.Errorf("times %g: relative difference %g", factor, e)
 		}
 	}
@@ -176,10 +158,10 @@ func TestNetwork_NonFiniteInputIsErrNotFinite(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		rng := rand.New(rand.NewPCG(5, 6))
-		obs, badObs := randoms32(rng, small.Obs), randoms32(rng, small.Obs)
+		obs, badObs := tflitetest.Randoms(rng, small.Obs), tflitetest.Randoms(rng, small.Obs)
 		z, badZ := randoms64(rng, small.Latent), randoms64(rng, small.Latent)
 		action, badAction := make([]float32, small.Action), make([]float32, small.Action)
-		candidates, badCandidates := randoms32(rng, 4*small.Latent), randoms32(rng, 4*small.Latent)
+		candidates, badCandidates := tflitetest.Randoms(rng, 4*small.Latent), tflitetest.Randoms(rng, 4*small.Latent)
 		badObs[1], badZ[2], badAction[0], badCandidates[9] = float32(bad), bad, float32(bad), float32(bad)
 		badMean, badInvR, badBeta := flatBelief(small.Latent), flatBelief(small.Latent), flatBelief(small.Latent)
 		badMean.Mean[1], badInvR.InvR[2], badBeta.Beta = float32(bad), float32(bad), float32(bad)
@@ -259,7 +241,7 @@ func TestNetwork_ConcurrentNetworksOfOneBundleAgree(t *testing.T) {
 	}
 	wait.Wait()
 	for _, action := range actions[1:] {
-		if far(action, actions[0]) != 0 {
+		if tflite.Relative(action, actions[0]) != 0 {
 			t.Errorf("%v and %v", action, actions[0])
 		}
 	}
@@ -299,8 +281,8 @@ func checkAllocations(t *testing.T, m tflite.Manifest) {
 func TestNetwork_ResultsDoNotDependOnAlignment(t *testing.T) {
 	d := tflite.Dims{Obs: 21, Action: 6, Latent: 19, Ensemble: 2}
 	rng := rand.New(rand.NewPCG(7, 7))
-	obs, z, action := randoms32(rng, d.Obs), randoms64(rng, d.Latent), randoms32(rng, d.Action)
-	belief, candidates := randomBelief(rng, d.Latent, 1), randoms32(rng, 9*d.Latent)
+	obs, z, action := tflitetest.Randoms(rng, d.Obs), randoms64(rng, d.Latent), tflitetest.Randoms(rng, d.Action)
+	belief, candidates := randomBelief(rng, d.Latent, 1), tflitetest.Randoms(rng, 9*d.Latent)
 	type results struct {
 		phi         [19]float64
 		act         [6]float32

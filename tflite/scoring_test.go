@@ -16,7 +16,7 @@ func TestScorer_AgreesWithSearch(t *testing.T) {
 	network, scorer := tflitetest.Network(dims, 1), tflite.NewScorer(dims.Latent)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 31} {
-		obs, candidates := randoms32(rng, dims.Obs), randoms32(rng, n*dims.Latent)
+		obs, candidates := tflitetest.Randoms(rng, dims.Obs), tflitetest.Randoms(rng, n*dims.Latent)
 		belief := randomBelief(rng, dims.Latent, 0.7)
 		psi := psiOfAll(t, network, obs, candidates)
 		best, score, err := scorer.Best(psi, dims.Ensemble, belief)

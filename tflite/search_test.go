@@ -12,7 +12,7 @@ import (
 
 // randomBelief is a belief of random numbers, also below R⁻¹'s diagonal.
 func randomBelief(rng *rand.Rand, d int, beta float32) tflite.Belief {
-	return tflite.Belief{Mean: randoms32(rng, d), InvR: randoms32(rng, d*d), Beta: beta}
+	return tflite.Belief{Mean: tflitetest.Randoms(rng, d), InvR: tflitetest.Randoms(rng, d*d), Beta: beta}
 }
 
 // bruteForce scores each candidate by Act and Psi, with bounds in float64.
@@ -63,7 +63,7 @@ func TestSearch_AgreesWithBruteForce(t *testing.T) {
 		for _, count := range counts {
 			for _, beta := range []float32{0, 0.7} {
 				a := m.Architecture
-				obs, candidates := randoms32(rng, a.Obs), randoms32(rng, count*a.Latent)
+				obs, candidates := tflitetest.Randoms(rng, a.Obs), tflitetest.Randoms(rng, count*a.Latent)
 				belief := randomBelief(rng, a.Latent, beta)
 				best, score, err := n.Search(obs, candidates, belief)
 				fatal.If(t, err)
@@ -89,12 +89,12 @@ func TestSearch_AgreesWithBruteForce(t *testing.T) {
 func TestSearch_TieGivesLowestIndex(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	rng := rand.New(rand.NewPCG(2, 2))
-	one := randoms32(rng, small.Latent)
+	one := tflitetest.Randoms(rng, small.Latent)
 	var candidates []float32
 	for range 70 {
 		candidates = append(candidates, one...)
 	}
-	best, _, err := n.Search(randoms32(rng, small.Obs), candidates, randomBelief(rng, small.Latent, 1))
+	best, _, err := n.Search(tflitetest.Randoms(rng, small.Obs), candidates, randomBelief(rng, small.Latent, 1))
 	if err != nil || best != 0 {
 		t.Errorf("best %d, %v: want 0", best, err)
 	}
@@ -103,7 +103,7 @@ func TestSearch_TieGivesLowestIndex(t *testing.T) {
 func TestSearch_RepeatedGivesTheSameResult(t *testing.T) {
 	n := tflitetest.Network(small, 1)
 	rng := rand.New(rand.NewPCG(2, 2))
-	obs, candidates := randoms32(rng, small.Obs), randoms32(rng, 5*small.Latent)
+	obs, candidates := tflitetest.Randoms(rng, small.Obs), tflitetest.Randoms(rng, 5*small.Latent)
 	belief := randomBelief(rng, small.Latent, 1)
 	first, score, err := n.Search(obs, candidates, belief)
 	fatal.If(t, err)
@@ -119,7 +119,7 @@ func TestSearch_DoesNotAllocateForFewerCandidates(t *testing.T) {
 	m.Architecture.F.Hidden, m.Architecture.Actor.Hidden = 512, 512
 	n := newNetwork(t, m, tflitetest.Tensors(m.Architecture, 1))
 	rng := rand.New(rand.NewPCG(2, 2))
-	obs, candidates := randoms32(rng, dims.Obs), randoms32(rng, 128*dims.Latent)
+	obs, candidates := tflitetest.Randoms(rng, dims.Obs), tflitetest.Randoms(rng, 128*dims.Latent)
 	belief := randomBelief(rng, dims.Latent, 1)
 	for _, count := range []int{128, 40} {
 		if allocs := testing.AllocsPerRun(2, func() {

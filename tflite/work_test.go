@@ -75,7 +75,7 @@ func TestWork_SearchIsLessThanFullEvaluation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	const candidates = 40
 	before := n.Work()
-	obs, zs := randoms32(rng, small.Obs), randoms32(rng, candidates*small.Latent)
+	obs, zs := tflitetest.Randoms(rng, small.Obs), tflitetest.Randoms(rng, candidates*small.Latent)
 	if _, _, err := n.Search(obs, zs, randomBelief(rng, small.Latent, 1)); err != nil {
 		t.Fatal(err)
 	}

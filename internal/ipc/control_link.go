@@ -109,23 +109,17 @@ func (l *ControlLink) Latest() *controller.Plan {
 }
 
 // Ask implements rewardsrc.Source.
-func (l *ControlLink) Ask(r rewardsrc.Request) {
-	if slot, ok := l.requests.Reserve(); ok {
-		*requestView.At(slot) = r
-		l.requests.Commit()
-	}
-}
+func (l *ControlLink) Ask(r rewardsrc.Request) { put(l.requests, requestView, r) }
 
 // Poll implements rewardsrc.Source.
 func (l *ControlLink) Poll(dst []rewardsrc.Label) (n int) {
 	for n < len(dst) {
-		slot, ok := l.labels.Peek()
+		label, ok := take(l.labels, labelView)
 		if !ok {
 			break
 		}
-		dst[n] = *labelView.At(slot)
+		dst[n] = label
 		n++
-		l.labels.Release()
 	}
 	return n
 }
@@ -137,12 +131,7 @@ func (l *ControlLink) Reachable() bool { return l.Away.Load() == 0 }
 func (l *ControlLink) Halt() error { return nil }
 
 // Press sends a press of a button of the robot to the operator's device in the host process.
-func (l *ControlLink) Press(p hal.Press) {
-	if slot, ok := l.presses.Reserve(); ok {
-		*pressView.At(slot) = p
-		l.presses.Commit()
-	}
-}
+func (l *ControlLink) Press(p hal.Press) { put(l.presses, pressView, p) }
 
 // Report sends the cause of a stop to the host process.
 func (l *ControlLink) Report(cause *controller.FaultError, final bool) {

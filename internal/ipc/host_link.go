@@ -102,36 +102,18 @@ func (l *HostLink) NewestStop() (r StopReport, fresh bool) {
 }
 
 // NextRequest takes the oldest request from the ring.
-func (l *HostLink) NextRequest() (r rewardsrc.Request, ok bool) {
-	slot, ok := l.requests.Peek()
-	if !ok {
-		return r, false
-	}
-	r = *requestView.At(slot)
-	l.requests.Release()
-	return r, true
-}
+func (l *HostLink) NextRequest() (r rewardsrc.Request, ok bool) { return take(l.requests, requestView) }
 
 // NextPress takes the oldest press of a button of the robot. letter is the one on the button.
 func (l *HostLink) NextPress() (letter rune, at int64, ok bool) {
-	slot, ok := l.presses.Peek()
-	if !ok {
-		return 0, 0, false
-	}
-	p := *pressView.At(slot)
-	l.presses.Release()
-	return rune(min(p.Button, utf8.MaxRune)), p.At, true
+	p, ok := take(l.presses, pressView)
+	return rune(min(p.Button, utf8.MaxRune)), p.At, ok
 }
 
 // NextWarning takes the oldest warning from the ring.
 func (l *HostLink) NextWarning() (warning string, ok bool) {
-	slot, ok := l.warnings.Peek()
-	if !ok {
-		return "", false
-	}
-	warning = warningView.At(slot).String()
-	l.warnings.Release()
-	return warning, true
+	t, ok := take(l.warnings, warningView)
+	return t.String(), ok
 }
 
 // HasRoom reports whether Push has room. Only this process pushes, so true stays true until the

@@ -110,6 +110,24 @@ func mustView[T any]() shm.View[T] {
 	return v
 }
 
+// take takes the oldest message from a ring.
+func take[T any](ring *shm.Consumer, view shm.View[T]) (message T, ok bool) {
+	slot, ok := ring.Peek()
+	if ok {
+		message = *view.At(slot)
+		ring.Release()
+	}
+	return message, ok
+}
+
+// put adds a message to a ring. A full ring drops it.
+func put[T any](ring *shm.Producer, view shm.View[T], message T) {
+	if slot, ok := ring.Reserve(); ok {
+		*view.At(slot) = message
+		ring.Commit()
+	}
+}
+
 // TickStall is the longest stall of a disk without dropped ticks, and of planner or recorder with a
 // heartbeat.
 const TickStall = 10 * time.Second

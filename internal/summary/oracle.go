@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"gonum.org/v1/gonum/stat"
+
 	"optibfm/configs"
 	"optibfm/controller"
 	"optibfm/episodes/oracle"
@@ -98,5 +100,5 @@ func measure(ctx context.Context, s *setup.Session) (*baseline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &baseline{result.Tally.Returns, mean(result.Tally.Returns)}, nil
+	return &baseline{result.Tally.Returns, stat.Mean(result.Tally.Returns, nil)}, nil
 }

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
+
+	"gonum.org/v1/gonum/stat"
 
 	"optibfm/internal/plaintext"
 	"optibfm/internal/recorder"
@@ -165,7 +166,7 @@ func (m *Summary) Print(out io.Writer) {
 		if shares := m.shares(); shares != nil {
 			line("share", "%s of the oracle's, from the same start", join(shares, "%.2f "))
 		}
-		line("compare", "mean return %.1f; oracle %.1f, random %.1f", mean(m.Returns), m.Oracle.Mean, m.Random.Mean)
+		line("compare", "mean return %.1f; oracle %.1f, random %.1f", stat.Mean(m.Returns, nil), m.Oracle.Mean, m.Random.Mean)
 	}
 	line("labels", "%d used; asked %d, answered %d, expired %d; undone %d, refused %d",
 		m.Labels, m.Asked, m.Answered, m.Expired, m.Undone, m.Refused)
@@ -226,15 +227,4 @@ func join(numbers []float64, format string) string {
 		fmt.Fprintf(&b, format, x)
 	}
 	return strings.TrimSpace(b.String())
-}
-
-func mean(x []float64) float64 {
-	if len(x) == 0 {
-		return math.NaN()
-	}
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
 }

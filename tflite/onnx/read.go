@@ -349,5 +349,5 @@ func compareFile(file, output string, inputs npz.Archive, want []float32) (float
 	if err != nil {
 		return 0, err
 	}
-	return difference(got, want), nil
+	return tflite.Relative(got, want), nil
 }

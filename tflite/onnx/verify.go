@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"errors"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 
@@ -42,19 +41,9 @@ func Verify(dir string, b *tflite.Bundle) (tflite.Errors, error) {
 		if err := errors.Join(failedX, failedY); err != nil {
 			return e, err
 		}
-		*m.into = difference(x, y)
+		*m.into = tflite.Relative(x, y)
 	}
 	return e, nil
-}
-
-// difference is max|x - y| / max|y|.
-func difference(x, y []float32) float64 {
-	var difference, size float64
-	for i := range y {
-		difference = max(difference, math.Abs(float64(x[i])-float64(y[i])))
-		size = max(size, math.Abs(float64(y[i])))
-	}
-	return difference / size
 }
 
 // randomCases are observations and task embeddings with the results of the native networks. Without

@@ -56,7 +56,7 @@ func TestModel_LargeObservationGivesTheNativeResultOrErrNotFinite(t *testing.T) 
 						rejected++
 						continue
 					}
-					if off := relative(got.numbers, want[call].numbers); got.err != nil || !(off <= 1e-4) {
+					if off := tflite.Relative(got.numbers, want[call].numbers); got.err != nil || !(off <= 1e-4) {
 						t.Errorf("%s, obs 3e%d: %+v, natively %+v", call, exponent, got, want[call])
 					}
 				}

@@ -27,8 +27,10 @@ type searchInput struct {
 func randomInput(d tflite.Dims, n int) searchInput {
 	rng := rand.New(rand.NewPCG(8, 9))
 	return searchInput{
-		obs: randoms(rng, d.Obs), candidates: randoms(rng, n*d.Latent),
-		belief: tflite.Belief{Mean: randoms(rng, d.Latent), InvR: randoms(rng, d.Latent*d.Latent), Beta: 0.5},
+		obs: tflitetest.Randoms(rng, d.Obs), candidates: tflitetest.Randoms(rng, n*d.Latent),
+		belief: tflite.Belief{
+			Mean: tflitetest.Randoms(rng, d.Latent), InvR: tflitetest.Randoms(rng, d.Latent*d.Latent), Beta: 0.5,
+		},
 	}
 }
 

@@ -102,31 +102,13 @@ func bundles(t testing.TB) map[string]*tflite.Bundle {
 	return all
 }
 
-func randoms(rng *rand.Rand, n int) []float32 {
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(rng.NormFloat64())
-	}
-	return x
-}
-
-// relative is max|x - y| / max|y|.
-func relative[T float32 | float64](x, y []T) float64 {
-	var difference, size float64
-	for i := range y {
-		difference = max(difference, math.Abs(float64(x[i])-float64(y[i])))
-		size = max(size, math.Abs(float64(y[i])))
-	}
-	return difference / size
-}
-
 // compare evaluates φ, π and ψ and returns the largest relative errors.
 func compare(t *testing.T, m tensorflow.Model, n *tflite.Network, withPhi bool, cases int) (phi, action, psi float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(4, 5))
 	d := n.Dims()
 	for range cases {
-		obs, z := randoms(rng, d.Obs), make([]float64, d.Latent)
+		obs, z := tflitetest.Randoms(rng, d.Obs), make([]float64, d.Latent)
 		for i := range z {
 			z[i] = rng.NormFloat64() * math.Exp(rng.NormFloat64())
 		}
@@ -135,13 +117,13 @@ func compare(t *testing.T, m tensorflow.Model, n *tflite.Network, withPhi bool, 
 		wantPsi, gotPsi := make([]float32, d.Ensemble*d.Latent), make([]float32, d.Ensemble*d.Latent)
 		if withPhi {
 			fatal.If(t, errors.Join(n.Phi(wantPhi, obs), m.Phi(gotPhi, obs)))
-			phi = max(phi, relative(gotPhi, wantPhi))
+			phi = max(phi, tflite.Relative(gotPhi, wantPhi))
 		}
 		if err := errors.Join(n.Act(wantAction, obs, z), m.Act(gotAction, obs, z),
 			n.Psi(wantPsi, obs, wantAction, z), m.Psi(gotPsi, obs, wantAction, z)); err != nil {
 			t.Fatal(err)
 		}
-		action, psi = max(action, relative(gotAction, wantAction)), max(psi, relative(gotPsi, wantPsi))
+		action, psi = max(action, tflite.Relative(gotAction, wantAction)), max(psi, tflite.Relative(gotPsi, wantPsi))
 	}
 	return phi, action, psi
 }
@@ -202,8 +184,8 @@ func sameBest(t *testing.T, m tensorflow.Model, n *tflite.Network, searches, can
 	ties := 0
 	worst := 0.0
 	for i := range searches {
-		obs, zs := randoms(rng, d.Obs), randoms(rng, candidates*d.Latent)
-		belief := tflite.Belief{Mean: randoms(rng, d.Latent), InvR: randoms(rng, d.Latent*d.Latent)}
+		obs, zs := tflitetest.Randoms(rng, d.Obs), tflitetest.Randoms(rng, candidates*d.Latent)
+		belief := tflite.Belief{Mean: tflitetest.Randoms(rng, d.Latent), InvR: tflitetest.Randoms(rng, d.Latent*d.Latent)}
 		belief.Beta = rng.Float32()
 		want, score, err := n.Search(obs, zs, belief)
 		fatal.If(t, err)

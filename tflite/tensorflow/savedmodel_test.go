@@ -63,14 +63,14 @@ func TestSavedModel_AgreesWithPython(t *testing.T) {
 	phi, action, psi := make([]float64, 4), make([]float32, 2), make([]float32, 12)
 	err := errors.Join(m.Phi(phi, want.Obs), m.Act(action, want.Obs, z), m.Psi(psi, want.Obs, want.Action, z))
 	fatal.If(t, err)
-	worst := max(relative(phi, want.Phi), relative(action, want.Action), relative(psi, want.Psi))
+	worst := max(tflite.Relative(phi, want.Phi), tflite.Relative(action, want.Action), tflite.Relative(psi, want.Psi))
 	if !(worst < 1e-5) {
 		t.Errorf("φ %v, π %v, ψ %v, want %v, %v, %v", phi, action, psi, want.Phi, want.Action, want.Psi)
 	}
 	belief := tflite.Belief{Mean: want.Mean, InvR: want.InvR, Beta: want.Beta}
 	best, score, err := m.Search(want.Obs, want.Z, belief)
 	fatal.If(t, err)
-	if best != want.Best || !(relative([]float32{score}, []float32{want.Score}) < 1e-5) {
+	if best != want.Best || !(tflite.Relative([]float32{score}, []float32{want.Score}) < 1e-5) {
 		t.Errorf("best %d with %g, want %d with %g", best, score, want.Best, want.Score)
 	}
 }
@@ -109,10 +109,10 @@ func TestSavedModel_NormZScalesZ(t *testing.T) {
 	}
 	// This model normalises z itself: only the rounding changes, unless ‖z‖² overflows
 	// in float32.
-	if !(relative(actions[true], actions[false]) < 1e-5) {
+	if !(tflite.Relative(actions[true], actions[false]) < 1e-5) {
 		t.Errorf("%v and %v", actions[true], actions[false])
 	}
-	if !(relative(huge[true], actions[true]) < 1e-5) || relative(huge[false], actions[false]) < 1e-5 {
+	if !(tflite.Relative(huge[true], actions[true]) < 1e-5) || tflite.Relative(huge[false], actions[false]) < 1e-5 {
 		t.Errorf("huge z: %v normalised, %v not normalised, want only the first to be %v",
 			huge[true], huge[false], actions[true])
 	}

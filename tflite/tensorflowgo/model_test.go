@@ -57,14 +57,6 @@ func bundles(t *testing.T) map[string]*tflite.Bundle {
 	return all
 }
 
-func randoms(rng *rand.Rand, n int) []float32 {
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(rng.NormFloat64())
-	}
-	return x
-}
-
 // Both backends run one graph of one library, so that even the bits of the scores are equal.
 func TestModel_SearchesLikeTheCAPI(t *testing.T) {
 	const searches, candidates = 200, 128
@@ -81,8 +73,9 @@ func TestModel_SearchesLikeTheCAPI(t *testing.T) {
 			m, rng, d := open(t, b, candidates), rand.New(rand.NewPCG(1, 2)), b.Dims()
 			var ours, theirs time.Duration
 			for i := range searches {
-				obs, zs := randoms(rng, d.Obs), randoms(rng, candidates*d.Latent)
-				belief := tflite.Belief{Mean: randoms(rng, d.Latent), InvR: randoms(rng, d.Latent*d.Latent), Beta: rng.Float32()}
+				obs, zs := tflitetest.Randoms(rng, d.Obs), tflitetest.Randoms(rng, candidates*d.Latent)
+				mean, invR := tflitetest.Randoms(rng, d.Latent), tflitetest.Randoms(rng, d.Latent*d.Latent)
+				belief := tflite.Belief{Mean: mean, InvR: invR, Beta: rng.Float32()}
 				start := time.Now()
 				best, score, err := m.Search(obs, zs, belief)
 				between := time.Now()
@@ -98,16 +91,6 @@ func TestModel_SearchesLikeTheCAPI(t *testing.T) {
 	}
 }
 
-// relative is max|x - y| / max|y|.
-func relative[T float32 | float64](x, y []T) float64 {
-	var difference, size float64
-	for i := range y {
-		difference = max(difference, math.Abs(float64(x[i])-float64(y[i])))
-		size = max(size, math.Abs(float64(y[i])))
-	}
-	return difference / size
-}
-
 func TestModel_AgreesWithNativeNetworks(t *testing.T) {
 	for name, b := range bundles(t) {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +98,7 @@ func TestModel_AgreesWithNativeNetworks(t *testing.T) {
 			n, err := b.NewNetwork()
 			fatal.If(t, err)
 			for range 100 {
-				obs, z := randoms(rng, d.Obs), make([]float64, d.Latent)
+				obs, z := tflitetest.Randoms(rng, d.Obs), make([]float64, d.Latent)
 				for i := range z {
 					z[i] = rng.NormFloat64()
 				}
@@ -126,7 +109,7 @@ func TestModel_AgreesWithNativeNetworks(t *testing.T) {
 					m.Psi(psi, obs, wantAction, z), n.Psi(wantPsi, obs, wantAction, z)); err != nil {
 					t.Fatal(err)
 				}
-				e := []float64{relative(phi, wantPhi), relative(action, wantAction), relative(psi, wantPsi)}
+				e := []float64{tflite.Relative(phi, wantPhi), tflite.Relative(action, wantAction), tflite.Relative(psi, wantPsi)}
 				if worst := max(e[0], e[1], e[2]); !(worst <= 1e-4) {
 					t.Fatalf("relative errors of φ, π and ψ %g, want at most 1e-4", e)
 				}
@@ -219,8 +202,8 @@ func TestModel_RefusesInvalidInputs(t *testing.T) {
 func TestModel_FreesTensors(t *testing.T) {
 	b := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 256, Ensemble: 1}, 1)
 	m, rng := open(t, b, 2), rand.New(rand.NewPCG(5, 6))
-	obs, zs := randoms(rng, 3), randoms(rng, 2*256)
-	belief := tflite.Belief{Mean: randoms(rng, 256), InvR: randoms(rng, 256*256), Beta: 1}
+	obs, zs := tflitetest.Randoms(rng, 3), tflitetest.Randoms(rng, 2*256)
+	belief := tflite.Belief{Mean: tflitetest.Randoms(rng, 256), InvR: tflitetest.Randoms(rng, 256*256), Beta: 1}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	search := func(times int) {
 		for range times {

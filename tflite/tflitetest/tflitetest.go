@@ -101,6 +101,24 @@ func moments(name string, shape []int) (mean, spread float64) {
 	return 0, 0.1
 }
 
+// Randoms returns n normally distributed numbers.
+func Randoms(rng *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
+}
+
+// Narrow converts numbers to float32.
+func Narrow(x []float64) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = float32(v)
+	}
+	return y
+}
+
 // covariance returns I + AᵀA/d.
 func covariance(d int, rng *rand.Rand) tflite.Tensor {
 	a := make([]float64, d*d)

@@ -12,6 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"optibfm/controller"
+	"optibfm/flightlog"
 	"optibfm/internal/taskstore"
 	"optibfm/internal/version"
 )
@@ -182,18 +183,9 @@ func (c change) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "sigma    %.3g, before %.3g\n", c.after.sigma, c.before.sigma)
 	fmt.Fprintf(out, "zero     %.3g, before %.3g\n", c.after.zero, c.before.zero)
-	if cosine := cosine(c.after.z, c.before.z); !math.IsNaN(cosine) {
+	if cosine := flightlog.Cosine(c.after.z, c.before.z); !math.IsNaN(cosine) {
 		fmt.Fprintf(out, "z        cosine %.3f with that before\n", cosine)
 	} else {
 		fmt.Fprintf(out, "z        none before\n")
 	}
-}
-
-// cosine returns that of the angle between x and y, NaN if one is 0.
-func cosine(x, y []float64) float64 {
-	dot := 0.0
-	for i := range x {
-		dot += x[i] * y[i]
-	}
-	return dot / (norm(x) * norm(y))
 }

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"text/tabwriter"
 	"time"
+
+	"gonum.org/v1/gonum/floats"
 
 	"optibfm/configs"
 	"optibfm/internal/plaintext"
@@ -123,7 +124,7 @@ func Show(out io.Writer, o Options, name string, asJSON bool) error {
 		row("note", "%s", t.Note)
 	}
 	row("model", "%s", t.ModelHash)
-	row("z", "%d numbers, norm %.4g", len(t.Z), norm(t.Z))
+	row("z", "%d numbers, norm %.4g", len(t.Z), floats.Norm(t.Z, 2))
 	if b := t.Belief; b != nil {
 		where := ""
 		if from := cmp.Or(t.Origin.StateDir, t.Origin.Log); from != "" { // the console of a run without run.state_dir
@@ -226,11 +227,3 @@ func countText(t taskstore.Task) string {
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-func norm(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v * v
-	}
-	return math.Sqrt(sum)
-}
