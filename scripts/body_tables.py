@@ -198,10 +198,10 @@ def privileged(count: int, seed: int) -> dict[str, np.ndarray]:
         data.qvel[:3], data.qvel[3:6], data.qvel[robot._rates] = 0, rng.normal(0, 2, 3), rng.normal(0, 5, len(low))
         mujoco.mj_forward(robot._model, data)
         down = -data.xmat[robot._links[0]].reshape(3, 3)[2]
-        rows.append(
-            np.concatenate(
-                [data.qpos[robot._angles], data.qvel[robot._rates], down, data.qvel[3:6],
-                 robot._privileged()]))
+        rows.append(np.concatenate([
+            data.qpos[robot._angles], data.qvel[robot._rates], down, data.qvel[3:6],
+            robot._privileged(),
+        ]))
     q, dq, down, gyro, state = np.split(np.array(rows), np.cumsum([29, 29, 3, 3]), axis=1)
     return {
         "privileged/q": q, "privileged/dq": dq, "privileged/down": down, "privileged/gyro": gyro,

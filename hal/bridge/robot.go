@@ -203,8 +203,7 @@ func (r *Robot) Arm() error {
 
 // Halt halts the robot. It waits a tenth of a second for the server's confirmation, in free
 // mode Config.TimeoutMs if that is more, for that of a simulator Config.SimulatorWait; at most
-// five seconds.
-// Without one it closes the connection, after which the server halts its robot, and
+// five seconds. Without one it closes the connection, after which the server halts its robot, and
 // returns an error. It kills a server that Dial started and that does not exit
 // within another half second.
 func (r *Robot) Halt() error {

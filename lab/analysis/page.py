@@ -178,9 +178,8 @@ def _verdicts(of: list[Judgement]) -> str:
 
 def _details(judgements: list[Judgement]) -> str:
     """Writes what decides each verdict."""
-    return grid([_detail(j) for j in judgements if j.finding],
-                ["claim", "robot", "verdict", "check", "mean", "bound", "p", "trials", "needed", "notes"
-                 ]) + _not_run(judgements)
+    head = ["claim", "robot", "verdict", "check", "mean", "bound", "p", "trials", "needed", "notes"]
+    return grid([_detail(j) for j in judgements if j.finding], head) + _not_run(judgements)
 
 
 def _not_run(judgements: list[Judgement]) -> str:

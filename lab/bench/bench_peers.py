@@ -175,8 +175,8 @@ class Bundle:
         if not arch["norm_z"] or not arch["b"]["norm"]:
             raise SystemExit("bench_peers: the peers are written for norm_z: true, b.norm: true; use such a bundle")
         self.eps, self.arch = manifest["layernorm_eps"], arch
-        self.obs, self.action, self.d, self.members = arch["obs"], arch["action"], arch["latent"], arch["f"][
-            "num_parallel"]
+        self.obs, self.action, self.d = arch["obs"], arch["action"], arch["latent"]
+        self.members = arch["f"]["num_parallel"]
         self.b = self.stack("_backward_map.net", 0, 1)
         self.f = [[self.stack(f"_forward_map.{part}", m, self.members) for part in ("embed_sa", "embed_z", "Fs")]
                   for m in range(self.members)]
@@ -289,8 +289,8 @@ def split(layer, at):
         return np.ascontiguousarray(weight[:at]), np.ascontiguousarray(weight[at:]), bias
     gain, shift, weight, bias = layer
     folded = weight * gain[:, None]
-    return np.ascontiguousarray(folded[:at]), np.ascontiguousarray(
-        folded[at:]), bias + shift @ weight, folded.sum(axis=0)
+    first, second = np.ascontiguousarray(folded[:at]), np.ascontiguousarray(folded[at:])
+    return first, second, bias + shift @ weight, folded.sum(axis=0)
 
 
 # --- the networks, once for every framework ----------------------------------
@@ -564,8 +564,8 @@ class OnnxShared(OnnxRuntime):
         d = self.bundle.d
         half = self.solve(factor, self.identity, lower=True, check_finite=False).T  # V = L L', half = 1/L'
         ball = self.rng.standard_normal((self.n, d), np.float32)
-        ball *= 2 * BETA * self.rng.random(
-            (self.n, 1), np.float32) ** (1 / d) / np.linalg.norm(ball, axis=1, keepdims=True)
+        ball *= 2 * BETA * self.rng.random((self.n, 1), np.float32) ** (1 / d)
+        ball /= np.linalg.norm(ball, axis=1, keepdims=True)
         feeds = {"obs": obs, "z": mean + ball @ half.T, "mean": mean[:, None], "half": np.ascontiguousarray(half)}
         action, self.z = self.plan.run(None, feeds)
         return action
@@ -1018,8 +1018,8 @@ class JaxShared(Jax):
         half = self.jax.scipy.linalg.solve_triangular(factor, jnp.eye(d), lower=True)  # 1/L
         key, first, second = self.jax.random.split(key, 3)
         ball = self.jax.random.normal(first, (n, d))
-        ball *= 2 * BETA * self.jax.random.uniform(second,
-                                                   (n, 1)) ** (1 / d) / jnp.linalg.norm(ball, axis=1, keepdims=True)
+        ball *= 2 * BETA * self.jax.random.uniform(second, (n, 1)) ** (1 / d)
+        ball /= jnp.linalg.norm(ball, axis=1, keepdims=True)
         z = mean + ball @ half
         unit = self.unit(z, d)
         action = shared_action_of(self, self.bundle, obs, unit)

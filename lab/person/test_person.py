@@ -44,8 +44,8 @@ class Sight(unittest.TestCase):
                 self.assertAlmostEqual(sight.speed(times, floor), speed, delta=0.1)
 
     def test_speed_is_that_of_gymnasiums_floor(self):
-        robot, times = gymnasium_bridge.Simulator(gymnasium_bridge.make("HalfCheetah-v5"), "cheetah",
-                                                  0.05), np.arange(8) / 10
+        robot = gymnasium_bridge.Simulator(gymnasium_bridge.make("HalfCheetah-v5"), "cheetah", 0.05)
+        times = np.arange(8) / 10
         for speed in (0.8, -1.5):
             floor = []
             for t in times:

@@ -27,8 +27,8 @@ func ForPage(path string) report.Labelling {
 	}
 	s, d := scaleOf(operator), float64(end.learner.Belief().Dim())
 	l := report.Labelling{Good: s.good, Bad: s.bad, Neutral: (s.good + s.bad) / 2}
-	if s.good == operator.Keyboard.GoodValue && s.bad == operator.Keyboard.BadValue {
-		l.Neutral = operator.Keyboard.NeutralValue
+	if k := operator.Keyboard; s == (scale{k.GoodValue, k.BadValue}) {
+		l.Neutral = k.NeutralValue
 	}
 	n := max(minPageProposed, min(maxPageProposed, int(maxPageWork/(float64(len(from))*d*d))))
 	for _, m := range pick(end, from, n) {

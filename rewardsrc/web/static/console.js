@@ -648,7 +648,9 @@ function idleDetail(mine, stopped) {
   if (stopped) return 'The robot is stopped: presses do not count. Undo works.';
   if (['starting', 'resting'].includes(state.view?.mode)) return 'Presses do not count now. Undo works.';
   if (state.view?.waiting) return 'This press is not a label.';
-  if (state.view?.learnt) return `Label what it does wrong: it asks again.${hello.tasks ? ' Save the task to keep it.' : ''}`;
+  if (state.view?.learnt) {
+    return `Label what it does wrong: it asks again.${hello.tasks ? ' Save the task to keep it.' : ''}`;
+  }
   return {
     per_request: 'Wait for a question.',
     sparse: 'Press when you like or dislike it.',
