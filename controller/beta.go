@@ -26,6 +26,14 @@ type Beta struct {
 	L     float64 `yaml:"l,omitempty" rule:"[0, inf)"`    // misspecified: bound on ‖φ‖, > 0
 }
 
+// String returns the constant, or names the schedule.
+func (b Beta) String() string {
+	if b.Schedule == Constant {
+		return fmt.Sprintf("%g", b.Value)
+	}
+	return "by the schedule " + b.Schedule
+}
+
 func (b Beta) schedule() (posterior.Schedule, error) {
 	noise := b.Noise
 	if noise == 0 {

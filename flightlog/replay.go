@@ -62,6 +62,18 @@ type Gap struct {
 	Ended   bool   // Resumed is valid
 }
 
+// String describes the gap in one line.
+func (g Gap) String() string {
+	text := fmt.Sprintf("not verified from tick %d: %s", g.Tick, g.Reason)
+	if g.Missing > 0 {
+		text += fmt.Sprintf(" (%s periods)", Grouped(g.Missing))
+	}
+	if !g.Ended {
+		return text + "; no snapshot follows"
+	}
+	return text + fmt.Sprintf("; resumed at tick %d", g.Resumed)
+}
+
 // place is the place of a snapshot in the file.
 type place struct {
 	next uint64

@@ -53,6 +53,15 @@ func (s *Summary) Stops() string {
 	return strings.Join(causes, ", ")
 }
 
+// FaultsText returns the causes of the stops, and the numbers of warnings and errors.
+func (s *Summary) FaultsText() string {
+	text := s.Stops()
+	if s.Warnings+s.Errors > 0 {
+		text += fmt.Sprintf("; %d warnings and %d errors in the events", s.Warnings, s.Errors)
+	}
+	return text
+}
+
 // Episode is a part of a simulated run between two resets.
 type Episode struct {
 	Number uint32

@@ -31,7 +31,6 @@ type Params struct {
 type Answer struct {
 	Config controller.Config // with the changed parameters
 
-	Ticks       uint64
 	LoggedAsked uint64   // requests in the log
 	Asked       uint64   // requests that the gate would have opened
 	ByLabel     uint64   // of these: answered by the logged label about that tick
@@ -327,7 +326,6 @@ func (w *whatIf) tick(t *controller.Tick) (dgap float64, err error) {
 	if err := w.switchTask(t); err != nil {
 		return 0, err
 	}
-	w.answer.Ticks++
 	dgap = math.NaN()
 	armed := t.Flags.Has(controller.FlagArmed)
 	if w.changed {

@@ -64,14 +64,10 @@ func (o Options) withDefaults() Options {
 
 // Stats are the counters of a Writer.
 type Stats struct {
-	Ticks     uint64        // on disk or waiting
-	Labels    uint64        // acknowledged
-	Bytes     int64         // in the file
-	Missing   uint64        // periods without a record: dropped ticks and the periods that these skipped
-	Refused   uint64        // messages dropped because writing failed
-	Syncs     uint64        // calls of fsync
-	SyncTotal time.Duration // time in fsync
-	SyncMax   time.Duration // the slowest
+	Labels  uint64 // acknowledged
+	Bytes   int64  // in the file
+	Missing uint64 // periods without a record: dropped ticks and the periods that these skipped
+	Refused uint64 // messages dropped because writing failed
 }
 
 // Writer writes a log. It is not safe for concurrent use. The control thread must not
@@ -269,7 +265,6 @@ func (w *Writer) WriteTick(t *controller.Tick) error {
 	if err := w.write(tickChannel, at, &w.tick); err != nil {
 		return errors.Join(gap, err)
 	}
-	w.stats.Ticks++
 	return gap
 }
 
@@ -531,16 +526,11 @@ func (w *Writer) sync() error {
 		w.opts.OnSync(true)
 		defer w.opts.OnSync(false)
 	}
-	start := w.opts.Now()
 	if err := w.file.Sync(); err != nil {
 		return err
 	}
 	w.synced = w.opts.Now()
 	w.dirty = false
-	took := w.synced.Sub(start)
-	w.stats.Syncs++
-	w.stats.SyncTotal += took
-	w.stats.SyncMax = max(w.stats.SyncMax, took)
 	return nil
 }
 

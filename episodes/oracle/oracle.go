@@ -35,9 +35,7 @@ type Whole struct {
 // Record drives a simulated robot with exploring actions and returns n of its states, in episodes,
 // with their rewards.
 func Record(robot collect.Simulator, reward func(obs []float32) (float64, error), n int, seed uint64) (*States, error) {
-	recording := collect.DefaultConfig()
-	recording.Transitions, recording.Seed = n, seed
-	data, err := collect.Record(robot, recording)
+	data, err := collect.Record(robot, n, seed)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -213,20 +212,9 @@ func gapSpans(c *collected, gaps []flightlog.Gap) []dataSpan {
 		if g.Ended {
 			to, _ = c.position(g.Resumed)
 		}
-		spans = append(spans, dataSpan{from, to, gapText(g)})
+		spans = append(spans, dataSpan{from, to, g.String()})
 	}
 	return spans
-}
-
-func gapText(g flightlog.Gap) string {
-	text := fmt.Sprintf("not verified from tick %d on: %s", g.Tick, g.Reason)
-	if g.Missing > 0 {
-		text += fmt.Sprintf(" (%s periods)", flightlog.Grouped(g.Missing))
-	}
-	if !g.Ended {
-		return text + "; no snapshot follows"
-	}
-	return text + fmt.Sprintf("; verified again from tick %d on", g.Resumed)
 }
 
 func newDataEvents(c *collected) []dataEvent {

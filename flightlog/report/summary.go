@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"optibfm/controller"
 	"optibfm/flightlog"
+	"optibfm/internal/plaintext"
 )
 
 // summary is the head of the page.
@@ -104,7 +104,7 @@ func beliefNotices(c *collected, b *believed) []notice {
 	}
 	gaps := b.result.Gaps
 	for _, g := range gaps[:min(maxNotices, len(gaps))] {
-		warn("Belief: %s", gapText(g))
+		warn("Belief: %v", g)
 	}
 	if more := len(gaps) - maxNotices; more > 0 {
 		warn("Belief: %d more gaps", more)
@@ -118,8 +118,8 @@ func runRows(c *collected) []row {
 		{"Run", []string{fmt.Sprintf("%s, %s ticks of %v: %s skipped, %s without a record, %s armed",
 			s.Duration.Round(100*time.Millisecond), count(s.Ticks), m.Robot.Period,
 			count(s.Skipped), count(s.Dropped), count(s.Armed))}},
-		{"Control", []string{fmt.Sprintf("%s, κ = %g nats, λ = %g, ρ = %g, β %s, d = %d", m.Control.Strategy,
-			m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho, betaText(m.Control.Beta), m.Shape.Latent)}},
+		{"Control", []string{fmt.Sprintf("%s, κ = %g nats, λ = %g, ρ = %g, β = %v, d = %d", m.Control.Strategy,
+			m.Control.Gate.Kappa, m.Control.Lambda, m.Control.Rho, m.Control.Beta, m.Shape.Latent)}},
 		{"Requests", []string{fmt.Sprintf("%s asked, %s answered, %s expired",
 			count(s.Asked), count(s.Answered), count(s.Expired))}},
 		{"Labels", []string{s.LabelsText()}},
@@ -128,43 +128,18 @@ func runRows(c *collected) []row {
 		rows[1].Text = []string{"unknown: the log is damaged"}
 	}
 	if len(s.Episodes) > 0 {
-		rows = append(rows, row{"Episodes", []string{episodesText(s.Episodes)}})
+		returns := make([]float64, len(s.Episodes))
+		for i, e := range s.Episodes {
+			returns[i] = e.Return
+		}
+		text := fmt.Sprintf("%d, returns %s", len(returns), plaintext.Numbers("%.1f", returns))
+		rows = append(rows, row{"Episodes", []string{text}})
 	}
-	rows = append(rows, row{"Faults", []string{faultsText(s)}})
+	rows = append(rows, row{"Faults", []string{s.FaultsText()}})
 	if s.End != "" {
 		rows = append(rows, row{"Ended by", []string{s.End}})
 	}
 	return rows
-}
-
-func betaText(b controller.Beta) string {
-	if b.Schedule == controller.Constant {
-		return fmt.Sprintf("= %g", b.Value)
-	}
-	return "by the schedule " + b.Schedule
-}
-
-func episodesText(episodes []flightlog.Episode) string {
-	const edge = 6
-	text := fmt.Sprintf("%d, returns", len(episodes))
-	for i, e := range episodes {
-		if len(episodes) > 2*edge && i == edge {
-			text += " ..."
-		}
-		if len(episodes) > 2*edge && i >= edge && i < len(episodes)-edge {
-			continue
-		}
-		text += fmt.Sprintf(" %.1f", e.Return)
-	}
-	return text
-}
-
-func faultsText(s *flightlog.Summary) string {
-	text := s.Stops()
-	if s.Warnings+s.Errors > 0 {
-		text += fmt.Sprintf("; %d warnings and %d errors in the events", s.Warnings, s.Errors)
-	}
-	return text
 }
 
 func timingRows(c *collected) []row {

@@ -21,27 +21,11 @@ type Socket struct {
 	fd      int
 	lost    bool
 	busOff  bool
-	faults  Faults
 	waiter  monotonic.Waiter
 	raw     [Size]byte
 
 	// Made by Open, so that failures do not allocate.
 	errTimeout, errLost, errFull, errBusOff, errShort error
-}
-
-// Faults counts the controller's error frames by kind (linux/can/error.h).
-type Faults struct {
-	BusOff      uint64 // the controller left the bus
-	Restarted   uint64 // the controller returned to the bus
-	Passive     uint64 // 128 errors or more: it cannot signal errors to other nodes
-	Warning     uint64 // 96 errors or more
-	Overflow    uint64 // the controller's buffers overflowed
-	NoAck       uint64 // no node acknowledged a frame
-	Arbitration uint64 // arbitration lost, in one-shot mode
-	Protocol    uint64 // bit, stuffing or CRC error: wiring, termination or bit rate
-	Transceiver uint64
-	TxTimeout   uint64 // the driver dropped a frame
-	Other       uint64
 }
 
 const unixPrefix = "unix:"
@@ -173,9 +157,6 @@ func (s *Socket) Lost() bool { return s.lost }
 // Receive has read.
 func (s *Socket) BusOff() bool { return s.busOff }
 
-// Faults returns the counters of the controller's error frames.
-func (s *Socket) Faults() Faults { return s.faults }
-
 // Send puts a frame into the interface's transmit queue. An error wraps hal.ErrTimeout or
 // hal.ErrBus.
 func (s *Socket) Send(f *Frame, deadline int64) error {
@@ -221,7 +202,7 @@ func (s *Socket) Receive(f *Frame, deadline int64) error {
 			if !isError {
 				return err
 			}
-			s.count(f)
+			s.noteError(f)
 			errorFrames++
 		case err == nil && n > 0:
 			return s.errShort
@@ -245,7 +226,7 @@ const (
 	maxDrain       = 1024
 )
 
-// Drain discards the received frames that have not been read, but counts error frames. It does not
+// Drain discards the received frames that have not been read, but notes error frames. It does not
 // wait.
 func (s *Socket) Drain() error {
 	var f Frame
@@ -261,48 +242,9 @@ func (s *Socket) Drain() error {
 	return nil
 }
 
-// count counts an error frame: its class is in the ID, details are in the data.
-func (s *Socket) count(f *Frame) {
-	before := s.faults
-	for _, c := range [...]struct {
-		class   uint32
-		counter *uint64
-	}{
-		{unix.CAN_ERR_TX_TIMEOUT, &s.faults.TxTimeout},
-		{unix.CAN_ERR_LOSTARB, &s.faults.Arbitration},
-		{unix.CAN_ERR_PROT | unix.CAN_ERR_BUSERROR, &s.faults.Protocol},
-		{unix.CAN_ERR_TRX, &s.faults.Transceiver},
-		{unix.CAN_ERR_ACK, &s.faults.NoAck},
-		{unix.CAN_ERR_BUSOFF, &s.faults.BusOff},
-		{unix.CAN_ERR_RESTARTED, &s.faults.Restarted},
-	} {
-		if f.ID&c.class != 0 {
-			*c.counter++
-		}
-	}
-	if f.ID&unix.CAN_ERR_CRTL != 0 {
-		s.countController(f.Data[1])
-	}
-	if s.faults == before {
-		s.faults.Other++
-	}
-	if f.ID&unix.CAN_ERR_BUSOFF != 0 {
-		s.busOff = true
-	}
-	if f.ID&unix.CAN_ERR_RESTARTED != 0 {
-		s.busOff = false
-	}
-}
-
-func (s *Socket) countController(problem byte) {
-	switch {
-	case problem&(unix.CAN_ERR_CRTL_RX_PASSIVE|unix.CAN_ERR_CRTL_TX_PASSIVE) != 0:
-		s.faults.Passive++
-	case problem&(unix.CAN_ERR_CRTL_RX_WARNING|unix.CAN_ERR_CRTL_TX_WARNING) != 0:
-		s.faults.Warning++
-	case problem&(unix.CAN_ERR_CRTL_RX_OVERFLOW|unix.CAN_ERR_CRTL_TX_OVERFLOW) != 0:
-		s.faults.Overflow++
-	}
+// noteError notes bus-off, and its end, of an error frame: its class is in the ID.
+func (s *Socket) noteError(f *Frame) {
+	s.busOff = (s.busOff || f.ID&unix.CAN_ERR_BUSOFF != 0) && f.ID&unix.CAN_ERR_RESTARTED == 0
 }
 
 // lose marks the socket as lost, unless the interface is only down: the socket works again when it

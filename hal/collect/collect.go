@@ -13,19 +13,8 @@ type Simulator interface {
 	hal.Resetter
 }
 
-// Config sets the size of a recording.
-type Config struct {
-	Transitions int    // at least 1
-	Seed        uint64 // of actions and initial states
-	// MinTicks and MaxTicks bound an episode's length, drawn uniformly;
-	// 1 <= MinTicks <= MaxTicks.
-	MinTicks, MaxTicks int
-}
-
-// DefaultConfig is a million transitions in episodes of 10 to 100 ticks.
-func DefaultConfig() Config {
-	return Config{Transitions: 1_000_000, MinTicks: 10, MaxTicks: 100}
-}
+// An episode has 10 to 100 ticks: short ones see more initial states.
+const minTicks, maxTicks = 10, 100
 
 // Transitions are n steps, row-major: Action in Obs led to NextObs. Episode is the
 // number of the row's episode, from 0. Within an episode NextObs is the next row's
@@ -40,16 +29,21 @@ type Transitions struct {
 // Len is the number of transitions.
 func (t *Transitions) Len() int { return len(t.Episode) }
 
-// Record arms the robot, drives it with exploring actions and halts it. The
-// recording is a function of the configuration and of the simulator, which is
-// reset at the start of every episode.
-func Record(robot Simulator, cfg Config) (t *Transitions, err error) {
-	if cfg.Transitions < 1 {
-		return nil, fmt.Errorf("collect: too few transitions (%d); choose at least 1", cfg.Transitions)
+// NewTransitions returns no transitions, with room for n of a robot.
+func NewTransitions(spec hal.Spec, n int) *Transitions {
+	o, a := len(spec.Obs), len(spec.Action)
+	return &Transitions{
+		Obs: make([]float32, 0, n*o), Action: make([]float32, 0, n*a), NextObs: make([]float32, 0, n*o),
+		Episode: make([]int64, 0, n),
 	}
-	if cfg.MinTicks < 1 || cfg.MaxTicks < cfg.MinTicks {
-		return nil, fmt.Errorf("collect: episodes of %d to %d ticks; choose 1 <= shortest <= longest",
-			cfg.MinTicks, cfg.MaxTicks)
+}
+
+// Record arms the robot, drives it with exploring actions for n transitions and halts it. The
+// recording is a function of n, of the seed of actions and initial states, and of the simulator,
+// which is reset at the start of every episode.
+func Record(robot Simulator, n int, seed uint64) (t *Transitions, err error) {
+	if n < 1 {
+		return nil, fmt.Errorf("collect: too few transitions (%d); choose at least 1", n)
 	}
 	if err := robot.Arm(); err != nil {
 		return nil, fmt.Errorf("collect: arm: %w", err)
@@ -59,8 +53,8 @@ func Record(robot Simulator, cfg Config) (t *Transitions, err error) {
 			t, err = nil, fmt.Errorf("collect: halt: %w", haltErr)
 		}
 	}()
-	r := newRecorder(robot, cfg)
-	for r.out.Len() < cfg.Transitions {
+	r := newRecorder(robot, n, seed)
+	for r.out.Len() < n {
 		if err := r.episode(); err != nil {
 			return nil, fmt.Errorf("collect: episode %d: %w", r.episodes, err)
 		}
@@ -70,7 +64,7 @@ func Record(robot Simulator, cfg Config) (t *Transitions, err error) {
 
 type recorder struct {
 	robot    Simulator
-	cfg      Config
+	n        int           // of the transitions
 	channels []hal.Channel // of the action
 	rng      *rand.Rand
 	explore  *Explorer
@@ -81,25 +75,13 @@ type recorder struct {
 	episodes int64
 }
 
-func newRecorder(robot Simulator, cfg Config) *recorder {
-	spec := robot.Spec()
-	rng := rand.New(rand.NewPCG(cfg.Seed, 0x636f6c6c656374))
-	n, o, a := cfg.Transitions, len(spec.Obs), len(spec.Action)
+func newRecorder(robot Simulator, n int, seed uint64) *recorder {
+	spec, rng := robot.Spec(), rand.New(rand.NewPCG(seed, 0x636f6c6c656374))
 	return &recorder{
-		robot:    robot,
-		cfg:      cfg,
-		channels: spec.Action,
-		rng:      rng,
-		explore:  NewExplorer(spec.Action, rng),
-		action:   make([]float32, a),
-		obs:      make([]float32, o),
-		next:     make([]float32, o),
-		out: &Transitions{
-			Obs:     make([]float32, 0, n*o),
-			Action:  make([]float32, 0, n*a),
-			NextObs: make([]float32, 0, n*o),
-			Episode: make([]int64, 0, n),
-		},
+		robot: robot, n: n, channels: spec.Action, rng: rng, explore: NewExplorer(spec.Action, rng),
+		action: make([]float32, len(spec.Action)),
+		obs:    make([]float32, len(spec.Obs)), next: make([]float32, len(spec.Obs)),
+		out: NewTransitions(spec, n),
 	}
 }
 
@@ -111,8 +93,8 @@ func (r *recorder) episode() error {
 		return fmt.Errorf("sense: %w", err)
 	}
 	r.explore.Begin()
-	ticks := r.cfg.MinTicks + r.rng.IntN(r.cfg.MaxTicks-r.cfg.MinTicks+1)
-	for range min(ticks, r.cfg.Transitions-r.out.Len()) {
+	ticks := minTicks + r.rng.IntN(maxTicks-minTicks+1)
+	for range min(ticks, r.n-r.out.Len()) {
 		if err := r.step(); err != nil {
 			return err
 		}

@@ -21,9 +21,7 @@ func newRover(t *testing.T) *rover.Rover {
 
 func record(t *testing.T, transitions int, seed uint64) *Transitions {
 	t.Helper()
-	cfg := DefaultConfig()
-	cfg.Transitions, cfg.Seed = transitions, seed
-	out, err := Record(newRover(t), cfg)
+	out, err := Record(newRover(t), transitions, seed)
 	fatal.If(t, err)
 	return out
 }
@@ -106,9 +104,7 @@ func count(n *int, yes bool) {
 
 func TestRecord_ActionsWithinLimits(t *testing.T) {
 	robot := &lopsided{Rover: newRover(t)}
-	cfg := DefaultConfig()
-	cfg.Transitions = 5000
-	out, err := Record(robot, cfg)
+	out, err := Record(robot, 5000, 0)
 	fatal.If(t, err)
 	low, high := out.Action[0], out.Action[0]
 	for a := range slices.Chunk(out.Action, 2) {
@@ -135,16 +131,13 @@ func (l *lopsided) Act(action []float32) error {
 
 func TestRecord_HaltsRobot(t *testing.T) {
 	r := newRover(t)
-	cfg := DefaultConfig()
-	cfg.Transitions = 5
-	fatal.If(t, errtest.Of(Record(r, cfg)))
+	fatal.If(t, errtest.Of(Record(r, 5, 0)))
 	errtest.Is(t, r.Act([]float32{0, 0}), hal.ErrHalted, "Act")
 }
 
 func TestRecord_HaltsOnError(t *testing.T) {
 	robot := &broken{Rover: newRover(t)}
-	cfg := DefaultConfig()
-	if out, err := Record(robot, cfg); !errors.Is(err, errBroken) || out != nil {
+	if out, err := Record(robot, 1_000_000, 0); !errors.Is(err, errBroken) || out != nil {
 		t.Errorf("Record returned %v, %v", out, err)
 	}
 	if !robot.halted {
@@ -173,14 +166,6 @@ func (b *broken) Halt() error {
 	return b.Rover.Halt()
 }
 
-func TestConfig_RefusesNonsense(t *testing.T) {
-	for _, cfg := range []Config{
-		{Transitions: 0, MinTicks: 1, MaxTicks: 2},
-		{Transitions: 1, MinTicks: 0, MaxTicks: 2},
-		{Transitions: 1, MinTicks: 3, MaxTicks: 2},
-	} {
-		if _, err := Record(newRover(t), cfg); err == nil {
-			t.Errorf("%+v was accepted", cfg)
-		}
-	}
+func TestRecord_RefusesNoTransitions(t *testing.T) {
+	errtest.NotNil(t, errtest.Of(Record(newRover(t), 0, 0)))
 }

@@ -13,9 +13,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	cfg := collect.DefaultConfig()
-	cfg.Transitions = 1000
-	recorded, err := collect.Record(robot, cfg)
+	recorded, err := collect.Record(robot, 1000, 0)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -137,9 +137,6 @@ func (d *Device) Outputs() []hal.Signal { return d.outputs }
 // Faults implements hal.FaultCounter.
 func (d *Device) Faults() hal.Faults { return d.faults }
 
-// Bus returns the counters of the CAN controller.
-func (d *Device) Bus() can.Faults { return d.bus.Faults() }
-
 // Timeout returns the time limit of one round, T in the package documentation.
 func (d *Device) Timeout() time.Duration { return d.timeout }
 

@@ -27,9 +27,7 @@ func newSolver(t *testing.T, n int) *solver {
 	fatal.If(t, err)
 	robot, err := rover.New(rover.DefaultConfig())
 	fatal.If(t, err)
-	cfg := collect.DefaultConfig()
-	cfg.Transitions, cfg.Seed = n, 12345
-	recorded, err := collect.Record(robot, cfg)
+	recorded, err := collect.Record(robot, n, 12345)
 	fatal.If(t, err)
 	s := &solver{network: network, obs: recorded.NextObs, phi: make([]float64, n*network.Dims().Latent)}
 	for i := range n {

@@ -10,7 +10,7 @@ import (
 )
 
 // segmentVersion changes with the layout of the messages and their meaning.
-const segmentVersion = 4
+const segmentVersion = 5
 
 // Command is the request of the control process to the writers.
 type Command = uint32
@@ -55,20 +55,13 @@ type Report struct {
 	Mode        Mode
 	Fault       Fault  // why it damps, or refused the epoch
 	FaultDetail uint32 // the joint, or a number
-	Tick        uint32 // of the state
-	ModeMachine uint32
 	Received    uint32 // good states
 	BadCRC      uint32 // states that were dropped
-	Frozen      uint32 // states whose tick did not advance
-	Written     uint32 // commands
-	Foreign     uint32 // other writers of rt/lowcmd
-	Readers     uint32 // of rt/lowcmd, without our own
 	StandbyLate uint32 // 1: the standby writer is silent for standby_ms
 	Battery     int32  // percent; -1: not measured
 
 	Position, Velocity, Torque [MaxJoints]float32
 	Temperature                [MaxJoints]float32 // °C
-	Commanded                  [MaxJoints]float32 // rad, of the newest command
 	Quaternion                 [4]float32
 	Gyro, Accelerometer        [3]float32
 	Foot                       [4]float32

@@ -143,7 +143,7 @@ func (l *ControlLink) Report(cause *controller.FaultError, final bool) {
 // Warn sends a warning to the host process. It returns false if the ring is full. One goroutine
 // calls it.
 func (l *ControlLink) Warn(warning string) bool {
-	slot, ok := l.warnings.TryReserve()
+	slot, ok := l.warnings.Reserve()
 	if !ok {
 		return false
 	}

@@ -119,13 +119,13 @@ func (l *HostLink) NextWarning() (warning string, ok bool) {
 // HasRoom reports whether Push has room. Only this process pushes, so true stays true until the
 // next Push.
 func (l *HostLink) HasRoom() bool {
-	_, ok := l.labels.TryReserve()
+	_, ok := l.labels.Reserve()
 	return ok
 }
 
 // Push sends a durable label to the control process.
 func (l *HostLink) Push(label rewardsrc.Label) error {
-	slot, ok := l.labels.TryReserve()
+	slot, ok := l.labels.Reserve()
 	if !ok {
 		return errors.Join(ErrLabelRing, l.labels.Err())
 	}

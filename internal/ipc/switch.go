@@ -28,13 +28,13 @@ func switchSize(s controller.Shape) int { return taskNameView.Size() + controlle
 // HasSwitchRoom reports whether PushSwitch has room. Only this process pushes, so true stays true
 // until then.
 func (l *ControlLink) HasSwitchRoom() bool {
-	_, ok := l.switches.TryReserve()
+	_, ok := l.switches.Reserve()
 	return ok
 }
 
 // PushSwitch sends the belief with which the run continues from tick next on. It does not allocate.
 func (l *ControlLink) PushSwitch(next uint64, b *TaskBelief) error {
-	slot, ok := l.switches.TryReserve()
+	slot, ok := l.switches.Reserve()
 	if !ok {
 		return l.switches.Err()
 	}

@@ -2,6 +2,7 @@ package plaintext
 
 import (
 	"fmt"
+	"strings"
 )
 
 // Bytes formats a size in bytes, KiB or MiB.
@@ -21,4 +22,19 @@ func ShortHash(hash string) string {
 		return "unknown"
 	}
 	return hash[:min(len(hash), 16)]
+}
+
+// Numbers lists numbers in a format, without the middle of a long list.
+func Numbers(format string, numbers []float64) string {
+	const edge = 5
+	var parts []string
+	for i, x := range numbers {
+		switch long := len(numbers) > 2*edge; {
+		case long && i == edge:
+			parts = append(parts, "...")
+		case !long || i < edge || i >= len(numbers)-edge:
+			parts = append(parts, fmt.Sprintf(format, x))
+		}
+	}
+	return strings.Join(parts, " ")
 }

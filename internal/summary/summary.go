@@ -160,11 +160,11 @@ func (m *Summary) Print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "\n%s, %sstrategy %s\n", m.Robot, task, m.Strategy)
 	if len(m.Returns) > 0 {
-		line("returns", "%s", join(m.Returns, "%.1f "))
+		line("returns", "%s", plaintext.Numbers("%.1f", m.Returns))
 	}
 	if m.Oracle != nil {
 		if shares := m.shares(); shares != nil {
-			line("share", "%s of the oracle's, from the same start", join(shares, "%.2f "))
+			line("share", "%s of the oracle's, from the same start", plaintext.Numbers("%.2f", shares))
 		}
 		line("compare", "mean return %.1f; oracle %.1f, random %.1f", stat.Mean(m.Returns, nil), m.Oracle.Mean, m.Random.Mean)
 	}
@@ -211,20 +211,4 @@ func (m *Summary) shares() []float64 {
 		shares[i] = r / m.Oracle.Returns[i]
 	}
 	return shares
-}
-
-// join lists numbers, without the middle of a long list.
-func join(numbers []float64, format string) string {
-	const edge = 5
-	var b strings.Builder
-	for i, x := range numbers {
-		if len(numbers) > 2*edge && i == edge {
-			b.WriteString("... ")
-		}
-		if len(numbers) > 2*edge && i >= edge && i < len(numbers)-edge {
-			continue
-		}
-		fmt.Fprintf(&b, format, x)
-	}
-	return strings.TrimSpace(b.String())
 }

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
 
 	"optibfm/configs"
 	"optibfm/hal/rover"
+	"optibfm/internal/keys"
 	"optibfm/internal/safefile"
 )
 
@@ -59,10 +61,13 @@ func (c *checker) add(path, format string, args ...any) {
 	c.found = append(c.found, c.doc.Mistake(path, path+" "+fmt.Sprintf(format, args...)))
 }
 
-func (c *checker) within(path string, v, low, high int) {
-	if v < low || v > high {
-		c.add(path, "is out of range (%d); choose a value from %d to %d", v, low, high)
-	}
+// rules reports the values of a section that break the rules in its tags.
+func (c *checker) rules(path string, section any) {
+	keys.Each(reflect.ValueOf(section), func(key string, v reflect.Value, r keys.Rule) {
+		if problem := r.Problem(v); problem != "" {
+			c.add(path+"."+key, "%s", strings.TrimPrefix(problem, " "))
+		}
+	})
 }
 
 func (c *checker) protocol(p Protocol) {
@@ -89,7 +94,7 @@ func (c *checker) protocol(p Protocol) {
 		c.method(fmt.Sprintf("methods[%d]", i), m)
 	}
 	c.settings("conditions", p.Conditions)
-	c.quick(p.Quick)
+	c.rules("quick", p.Quick)
 	for i := range p.Profiles {
 		c.profile(fmt.Sprintf("profiles[%d]", i), p, i)
 	}
@@ -103,29 +108,11 @@ func isName(s string) bool {
 }
 
 func (c *checker) run(r Run) {
-	c.within("run.trials", r.Trials, 1, 10_000)
-	c.within("run.episodes", r.Episodes, 1, 100_000)
-	c.within("run.episode_steps", r.EpisodeSteps, 1, 10_000_000)
-	c.within("run.reward_every", r.RewardEvery, 0, 10_000_000)
-	c.within("run.diagnose_every", r.DiagnoseEvery, 0, 10_000_000)
+	c.rules("run", r)
 	for i, n := range r.LabelBudgets {
-		c.within(fmt.Sprintf("run.label_budgets[%d]", i), n, 1, 10_000_000)
 		if i > 0 && n <= r.LabelBudgets[i-1] {
 			c.add(fmt.Sprintf("run.label_budgets[%d]", i), "is not above the previous one (%d); sort them", n)
 		}
-	}
-}
-
-func (c *checker) quick(q Quick) {
-	for _, x := range []struct {
-		key   string
-		value int
-	}{
-		{"trials", q.Trials}, {"episodes", q.Episodes}, {"episode_steps", q.EpisodeSteps},
-		{"reward_every", q.RewardEvery}, {"environments", q.Environments}, {"tasks", q.Tasks},
-		{"models", q.Models}, {"values", q.Values},
-	} {
-		c.within("quick."+x.key, x.value, 0, 10_000_000)
 	}
 }
 
@@ -137,10 +124,7 @@ func (c *checker) profile(path string, p Protocol, i int) {
 	if slices.Index(p.ProfileNames(), own.Name) != i+2 {
 		c.add(path+".name", "is taken (%q); choose another name", own.Name)
 	}
-	c.within(path+".trials", own.Trials, 0, 10_000)
-	c.within(path+".episodes", own.Episodes, 0, 100_000)
-	c.within(path+".episode_steps", own.EpisodeSteps, 0, 10_000_000)
-	c.within(path+".values", own.Values, 0, 10_000_000)
+	c.rules(path, own)
 	c.known(path+".environments", own.Environments, names(p.Environments, nameOfEnvironment))
 	c.known(path+".methods", own.Methods, names(p.Methods, nameOfMethod))
 	var tasks, models []string
@@ -222,7 +206,9 @@ func (c *checker) method(path string, m Method) {
 			c.add(path+"."+key, "does not apply to %s; it has %s", m.Name, strings.Join(known.settings, ", "))
 		}
 	}
-	c.within(path+".trials", m.Trials, 0, 10_000)
+	c.rules(path, struct {
+		Trials int `yaml:"trials" rule:"[0, 1e4]"`
+	}{m.Trials})
 	c.settings(path, m.Settings)
 }
 

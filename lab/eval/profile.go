@@ -17,17 +17,17 @@ const (
 // nothing.
 type Quick struct {
 	// Trials, Episodes, EpisodeSteps and RewardEvery replace those of run.
-	Trials       int `yaml:"trials"`
-	Episodes     int `yaml:"episodes"`
-	EpisodeSteps int `yaml:"episode_steps"`
-	RewardEvery  int `yaml:"reward_every"`
+	Trials       int `yaml:"trials" rule:"[0, 1e7]"`
+	Episodes     int `yaml:"episodes" rule:"[0, 1e7]"`
+	EpisodeSteps int `yaml:"episode_steps" rule:"[0, 1e7]"`
+	RewardEvery  int `yaml:"reward_every" rule:"[0, 1e7]"`
 	// Environments, Tasks, Models and Values are the numbers that the profile keeps, from the
 	// first: of the environments, of the tasks and models of each, and of the values of each
 	// setting.
-	Environments int `yaml:"environments"`
-	Tasks        int `yaml:"tasks"`
-	Models       int `yaml:"models"`
-	Values       int `yaml:"values"`
+	Environments int `yaml:"environments" rule:"[0, 1e7]"`
+	Tasks        int `yaml:"tasks" rule:"[0, 1e7]"`
+	Models       int `yaml:"models" rule:"[0, 1e7]"`
+	Values       int `yaml:"values" rule:"[0, 1e7]"`
 }
 
 // Profile is a named part of an experiment, for example for one machine. An empty key changes
@@ -36,16 +36,16 @@ type Profile struct {
 	// Name is the argument of --profile.
 	Name string `yaml:"name"`
 	// Trials, Episodes and EpisodeSteps replace those of run.
-	Trials       int `yaml:"trials"`
-	Episodes     int `yaml:"episodes"`
-	EpisodeSteps int `yaml:"episode_steps"`
+	Trials       int `yaml:"trials" rule:"[0, 1e4]"`
+	Episodes     int `yaml:"episodes" rule:"[0, 1e5]"`
+	EpisodeSteps int `yaml:"episode_steps" rule:"[0, 1e7]"`
 	// Environments, Tasks and Methods are the names that the profile keeps, Models the bundles.
 	Environments []string `yaml:"environments"`
 	Tasks        []string `yaml:"tasks"`
 	Models       []string `yaml:"models"`
 	Methods      []string `yaml:"methods"`
 	// Values is the number of values of each setting that the profile keeps, from the first.
-	Values int `yaml:"values"`
+	Values int `yaml:"values" rule:"[0, 1e7]"`
 }
 
 // ProfileNames lists the profiles of the protocol.

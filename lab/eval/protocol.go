@@ -38,19 +38,19 @@ type Protocol struct {
 // Run is the number and the length of the trials.
 type Run struct {
 	// Trials of each combination, each with its own seed.
-	Trials int `yaml:"trials"`
+	Trials int `yaml:"trials" rule:"[1, 1e4]"`
 	// Episodes of a trial. The agent learns throughout.
-	Episodes int `yaml:"episodes"`
+	Episodes int `yaml:"episodes" rule:"[1, 1e5]"`
 	// EpisodeSteps is the length of an episode.
-	EpisodeSteps int `yaml:"episode_steps"`
+	EpisodeSteps int `yaml:"episode_steps" rule:"[1, 1e7]"`
 	// RewardEvery gives a row of the mean reward every so many steps; 0: none.
-	RewardEvery int `yaml:"reward_every"`
+	RewardEvery int `yaml:"reward_every" rule:"[0, 1e7]"`
 	// LabelBudgets gives a row of the mean reward and of the labels at the step at which so many
 	// labels were used; the trial ends at the largest.
-	LabelBudgets []int `yaml:"label_budgets"`
+	LabelBudgets []int `yaml:"label_budgets" rule:"[1, 1e7]"`
 	// DiagnoseEvery gives rows that compare the plan of every so many steps with the z that
 	// explains the task best, for ucb, ucb_ep and ucb_sphere; 0: none.
-	DiagnoseEvery int `yaml:"diagnose_every,omitempty"`
+	DiagnoseEvery int `yaml:"diagnose_every,omitempty" rule:"[0, 1e7]"`
 	// Seed is the seed from which all others follow.
 	Seed uint64 `yaml:"seed"`
 }

@@ -54,7 +54,7 @@ func (p *policy) Search([]float32, []float32, tflite.Belief) (int, float32, erro
 type recorder struct {
 	spec     hal.Spec
 	realTime bool
-	rows     collect.Transitions
+	rows     *collect.Transitions
 	count    atomic.Int64 // of rows, for other goroutines
 	reward   []float32    // of the next observations; NaN: none
 	skipped  int64        // transitions that a fault, a missed tick or an irregular sample interrupted
@@ -73,12 +73,7 @@ func newRecorder(spec hal.Spec, transitions int, realTime bool) *recorder {
 	return &recorder{
 		spec: spec, realTime: realTime, obs: make([]float32, o), action: make([]float32, a),
 		reward: make([]float32, 0, transitions),
-		rows: collect.Transitions{
-			Obs:     make([]float32, 0, transitions*o),
-			Action:  make([]float32, 0, transitions*a),
-			NextObs: make([]float32, 0, transitions*o),
-			Episode: make([]int64, 0, transitions),
-		},
+		rows:   collect.NewTransitions(spec, transitions),
 	}
 }
 

@@ -60,7 +60,6 @@ func Healthy() Faults { return Faults{LosesJoint: -1, Temperature: 35, Battery: 
 
 // Robot is the simulated robot.
 type Robot struct {
-	model   string
 	physics Physics
 	network network
 	command Command
@@ -86,7 +85,7 @@ func New(p *dds.Participant, model string, physics Physics) (*Robot, error) {
 	if n == 0 {
 		return nil, fmt.Errorf("simulator: unknown model %q; use %s or %s", model, unitree.Go2, unitree.G1)
 	}
-	r := &Robot{model: model, physics: physics, faults: Healthy()}
+	r := &Robot{physics: physics, faults: Healthy()}
 	numbers := make([]float64, 8*n)
 	for _, list := range []*[]float64{
 		&r.command.Q, &r.command.Dq, &r.command.Tau, &r.command.Kp, &r.command.Kd, &r.state.Q, &r.state.Dq, &r.state.Tau,

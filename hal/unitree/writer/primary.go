@@ -283,7 +283,6 @@ func (p *primary) write(now int64) {
 		p.fail(unitree.FaultWrite)
 		return
 	}
-	p.report.Written++
 	p.lastAt = now
 }
 
@@ -323,14 +322,13 @@ func (p *primary) publish(now int64) {
 	if p.mode == unitree.ModeIdle && p.fault == unitree.FaultNone || now-p.at > p.stale && p.mode != unitree.ModeDamping {
 		r.Fault, r.FaultDetail = p.states.fault(now)
 	}
-	r.Tick, r.ModeMachine = s.tick, uint32(s.modeMachine)
-	r.Received, r.BadCRC, r.Frozen = p.received, p.badCRC, p.frozen
+	r.Received, r.BadCRC = p.received, p.badCRC
 	r.StandbyLate = 0
 	if p.late {
 		r.StandbyLate = 1
 	}
-	r.Foreign, r.Readers, r.Battery = uint32(p.foreign), uint32(p.bus.readers()), s.battery
-	r.Position, r.Velocity, r.Torque, r.Temperature, r.Commanded = s.q, s.dq, s.tau, s.temperature, p.out.q
+	r.Battery = s.battery
+	r.Position, r.Velocity, r.Torque, r.Temperature = s.q, s.dq, s.tau, s.temperature
 	r.Quaternion, r.Gyro, r.Accelerometer, r.Foot, r.Remote = s.quaternion, s.gyro, s.acc, s.foot, s.remote
 	p.reports.Publish(r)
 }

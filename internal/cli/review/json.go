@@ -88,7 +88,7 @@ func printJSON(out io.Writer, path string, r flightlog.Result, answer *flightlog
 		report.First = &replayDifference{d.Tick, d.Field, d.Logged, d.Computed}
 	}
 	for _, g := range r.Gaps {
-		report.Gaps = append(report.Gaps, gapText(g))
+		report.Gaps = append(report.Gaps, g.String())
 	}
 	for _, err := range r.Damage {
 		report.Damage = append(report.Damage, err.Error())

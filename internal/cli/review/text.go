@@ -83,11 +83,7 @@ func printSummary(out io.Writer, s flightlog.Summary) {
 		row(out, "late", "%s", s.Late)
 		row(out, "busy", "%s", s.Busy)
 	}
-	faults := s.Stops()
-	if s.Warnings+s.Errors > 0 {
-		faults += fmt.Sprintf("; %d warnings and %d errors on /event", s.Warnings, s.Errors)
-	}
-	row(out, "faults", "%s", faults)
+	row(out, "faults", "%s", s.FaultsText())
 	if s.End != "" {
 		row(out, "ended by", "%s", plaintext.Clean(s.End))
 	}
@@ -118,7 +114,7 @@ func printReplay(
 	}
 	row(out, "verified", "%s", verdictText(result))
 	for _, g := range result.Gaps {
-		row(out, "", "%s", gapText(g))
+		row(out, "", "%v", g)
 	}
 	row(out, "marked", "%s", marked)
 	if result.Z != nil {
@@ -151,17 +147,6 @@ func verdictText(r flightlog.Result) string {
 	return all + ": every hash, norm and weight agrees"
 }
 
-func gapText(g flightlog.Gap) string {
-	text := fmt.Sprintf("not verified from tick %d: %s", g.Tick, g.Reason)
-	if g.Missing > 0 {
-		text += fmt.Sprintf(" (%d periods)", g.Missing)
-	}
-	if !g.Ended {
-		return text + "; no snapshot follows"
-	}
-	return text + fmt.Sprintf("; resumed at tick %d", g.Resumed)
-}
-
 func printAnswer(out io.Writer, was controller.Config, a *flightlog.Answer) {
 	n := flightlog.Grouped
 	fmt.Fprintf(out, "What if %s\n", changesText(was, a.Config))
@@ -192,19 +177,12 @@ func changesText(was, is controller.Config) string {
 	note("lambda", was.Lambda, is.Lambda)
 	note("rho", was.Rho, is.Rho)
 	if was.Beta != is.Beta {
-		parts = append(parts, fmt.Sprintf("beta = %g (was %s)", is.Beta.Value, betaText(was.Beta)))
+		parts = append(parts, fmt.Sprintf("beta = %g (was %v)", is.Beta.Value, was.Beta))
 	}
 	if len(parts) == 0 {
 		return "nothing had changed"
 	}
 	return strings.Join(parts, ", ")
-}
-
-func betaText(b controller.Beta) string {
-	if b.Schedule == controller.Constant {
-		return fmt.Sprintf("%g", b.Value)
-	}
-	return "by the schedule " + b.Schedule
 }
 
 func numberText(x float64) string {

@@ -17,9 +17,7 @@
 // torn copy can pass its check.)
 //
 // A ring carries messages in order from one producer to one consumer, in slots of a
-// fixed size. When it is full, [Producer.Reserve] drops and counts the message, and
-// the consumer sees the gap in the numbers; [Producer.TryReserve] refuses it and
-// leaves it with the caller.
+// fixed size. When it is full, [Producer.Reserve] refuses the message.
 //
 // A word is an atomic uint64: a heartbeat, a stop flag, a counter.
 //

@@ -167,7 +167,7 @@ func (s Section) length() int {
 	case KindMailbox:
 		return mailboxBuffers + 3*alignUp(s.Size)
 	case KindRing:
-		return ringSlots + s.Slots*slotStride(s.Size)
+		return ringSlots + s.Slots*alignUp(s.Size)
 	}
 	return line
 }

@@ -70,24 +70,23 @@ type partner struct {
 	in      *MailboxReader
 	send    *Producer
 	receive *Consumer
-	drops   bool           // whether send drops what does not fit
 	stop    *atomic.Uint64 // how many have finished
 
-	published, newest  uint64
-	sent, received     uint64
-	fresh, ringMissing uint64
+	published, newest uint64
+	sent, received    uint64
+	fresh             uint64
 }
 
 func controlSide(s *Segment) (*partner, error) {
-	return newPartner(s, "state", "plan", "ticks", "labels", true)
+	return newPartner(s, "state", "plan", "ticks", "labels")
 }
 
 func hostSide(s *Segment) (*partner, error) {
-	return newPartner(s, "plan", "state", "labels", "ticks", false)
+	return newPartner(s, "plan", "state", "labels", "ticks")
 }
 
-func newPartner(s *Segment, out, in, send, receive string, drops bool) (*partner, error) {
-	p := &partner{drops: drops}
+func newPartner(s *Segment, out, in, send, receive string) (*partner, error) {
+	p := &partner{}
 	var err error
 	if p.out, err = s.MailboxWriter(out); err != nil {
 		return nil, err
@@ -106,8 +105,8 @@ func newPartner(s *Segment, out, in, send, receive string, drops bool) (*partner
 }
 
 func (p *partner) String() string {
-	return fmt.Sprintf("published %d, read %d new; sent %d, received %d, %d missing",
-		p.published, p.fresh, p.sent, p.received, p.ringMissing)
+	return fmt.Sprintf("published %d, read %d new; sent %d, received %d",
+		p.published, p.fresh, p.sent, p.received)
 }
 
 func fill(b []byte, n uint64) {
@@ -185,16 +184,9 @@ func (p *partner) look() error {
 }
 
 func (p *partner) offer() {
-	reserve := p.send.TryReserve
-	if p.drops {
-		reserve = p.send.Reserve
-	}
-	slot, ok := reserve()
-	if ok {
+	if slot, ok := p.send.Reserve(); ok {
 		fill(slot, p.sent)
 		p.send.Commit()
-	}
-	if ok || p.drops {
 		p.sent++
 	}
 }
@@ -209,12 +201,10 @@ func (p *partner) take() error {
 		if err != nil {
 			return fmt.Errorf("ring: %w", err)
 		}
-		if n != p.receive.Sequence() || n != p.received+p.receive.Missed() {
-			return fmt.Errorf("ring: message %d has number %d after %d received and %d missing",
-				n, p.receive.Sequence(), p.received, p.receive.Missed())
+		if n != p.received {
+			return fmt.Errorf("ring: message %d after %d received", n, p.received)
 		}
 		p.received++
-		p.ringMissing = p.receive.Missed()
 		yield(n)
 		p.receive.Release()
 	}
@@ -329,8 +319,8 @@ func checkTogether(t *testing.T, control, host *partner) {
 	if control.received != host.sent {
 		t.Errorf("%d labels sent, %d received", host.sent, control.received)
 	}
-	if host.received+control.send.Dropped() != control.sent {
-		t.Errorf("%d ticks sent, %d received, %d dropped", control.sent, host.received, control.send.Dropped())
+	if host.received != control.sent {
+		t.Errorf("%d ticks sent, %d received", control.sent, host.received)
 	}
 }
 
@@ -344,9 +334,6 @@ func TestSegment_TwoProcessesExchangeWholeMessages(t *testing.T) {
 	t.Logf("parent: %v; %s", control, out)
 	if control.fresh == 0 || control.received == 0 {
 		t.Error("no message was received")
-	}
-	if control.ringMissing != 0 || control.receive.Dropped() != 0 {
-		t.Error("labels were dropped")
 	}
 }
 

@@ -47,11 +47,8 @@ func main() {
 	widen()
 	sum()
 	squares()
-	normTanh()
-	tanh()
-	norm()
-	finish()
-	mish()
+	norms()
+	inPlace("mish16", applyMish)
 	Generate()
 }
 
@@ -600,86 +597,80 @@ func broadcast(name string) VecVirtual {
 	return v
 }
 
-func normTanh() {
-	TEXT("normTanh16", NOSPLIT, "func(x, gain, bias *float32, n int, mean, scale float32, table *[13][8]float32)")
-	x, gain, bias, n, table := load("x"), load("gain"), load("bias"), load("n"), load("table")
-	mean, scale := broadcast("mean"), broadcast("scale")
+// elements writes a function of n elements, a multiple of 16. compute, called for each half of 16, has the half of an
+// address.
+func elements(name, parameters string, addresses []string, body func() func(at func(name string) Mem)) {
+	TEXT(name, NOSPLIT, "func("+parameters+")")
+	registers := map[string]Register{}
+	for _, address := range addresses {
+		registers[address] = load(address)
+	}
+	n, compute := load("n"), body()
 	loop("more", n, 16, func() {
 		for i := range 2 {
-			v := YMM()
-			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
-			VSUBPS(mean, v, v)
-			VMULPS(scale, v, v)
-			b := YMM()
-			VMOVUPS(Mem{Base: bias, Disp: 32 * i}, b)
-			VFMADD132PS(Mem{Base: gain, Disp: 32 * i}, b, v)
-			applyTanh(v, table)
-			VMOVUPS(v, Mem{Base: x, Disp: 32 * i})
+			compute(func(name string) Mem { return Mem{Base: registers[name], Disp: 32 * i} })
 		}
-		ADDQ(U8(64), x)
-		ADDQ(U8(64), gain)
-		ADDQ(U8(64), bias)
-	})
-	VZEROUPPER()
-	RET()
-}
-
-func tanh() {
-	TEXT("tanh16", NOSPLIT, "func(x *float32, n int, table *[13][8]float32)")
-	x, n, table := load("x"), load("n"), load("table")
-	loop("more", n, 16, func() {
-		for i := range 2 {
-			v := YMM()
-			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
-			applyTanh(v, table)
-			VMOVUPS(v, Mem{Base: x, Disp: 32 * i})
-		}
-		ADDQ(U8(64), x)
-	})
-	VZEROUPPER()
-	RET()
-}
-
-func norm() {
-	TEXT("norm16", NOSPLIT, "func(dst, x, gain, bias *float32, n int, mean, scale float32)")
-	dst, x, gain, bias, n := load("dst"), load("x"), load("gain"), load("bias"), load("n")
-	mean, scale := broadcast("mean"), broadcast("scale")
-	loop("more", n, 16, func() {
-		for i := range 2 {
-			v, b := YMM(), YMM()
-			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
-			VSUBPS(mean, v, v)
-			VMULPS(scale, v, v)
-			VMOVUPS(Mem{Base: bias, Disp: 32 * i}, b)
-			VFMADD132PS(Mem{Base: gain, Disp: 32 * i}, b, v)
-			VMOVUPS(v, Mem{Base: dst, Disp: 32 * i})
-		}
-		for _, address := range []Register{dst, x, gain, bias} {
-			ADDQ(U8(64), address)
+		for _, address := range addresses {
+			ADDQ(U8(64), registers[address])
 		}
 	})
 	VZEROUPPER()
 	RET()
 }
 
-func finish() {
-	TEXT("finish16", NOSPLIT, "func(x, sums, bias *float32, n int, mean, scale float32)")
-	x, sums, bias, n := load("x"), load("sums"), load("bias"), load("n")
-	mean, scale := broadcast("mean"), broadcast("scale")
-	loop("more", n, 16, func() {
-		for i := range 2 {
+// normalised is (x-mean)·scale·gain + bias.
+func normalised(at func(string) Mem, mean, scale VecVirtual) VecVirtual {
+	v := YMM()
+	VMOVUPS(at("x"), v)
+	VSUBPS(mean, v, v)
+	VMULPS(scale, v, v)
+	b := YMM()
+	VMOVUPS(at("bias"), b)
+	VFMADD132PS(at("gain"), b, v)
+	return v
+}
+
+func norms() {
+	row := []string{"x", "gain", "bias"}
+	elements("normTanh16", "x, gain, bias *float32, n int, mean, scale float32, table *[13][8]float32", row,
+		func() func(at func(string) Mem) {
+			table, mean, scale := load("table"), broadcast("mean"), broadcast("scale")
+			return func(at func(string) Mem) {
+				v := normalised(at, mean, scale)
+				applyTanh(v, table)
+				VMOVUPS(v, at("x"))
+			}
+		})
+	inPlace("tanh16", applyTanh)
+	elements("norm16", "dst, x, gain, bias *float32, n int, mean, scale float32", append([]string{"dst"}, row...),
+		func() func(at func(string) Mem) {
+			mean, scale := broadcast("mean"), broadcast("scale")
+			return func(at func(string) Mem) { VMOVUPS(normalised(at, mean, scale), at("dst")) }
+		})
+	elements("finish16", "x, sums, bias *float32, n int, mean, scale float32", []string{"x", "sums", "bias"},
+		func() func(at func(string) Mem) {
+			mean, scale := broadcast("mean"), broadcast("scale")
+			return func(at func(string) Mem) {
+				v := YMM()
+				VMOVUPS(at("x"), v)
+				VFNMADD231PS(at("sums"), mean, v)
+				VFMADD213PS(at("bias"), scale, v)
+				VMOVUPS(v, at("x"))
+			}
+		})
+}
+
+// inPlace writes a function that applies another one to each element.
+func inPlace(name string, apply func(x VecVirtual, table Register)) {
+	elements(name, "x *float32, n int, table *[13][8]float32", []string{"x"}, func() func(at func(string) Mem) {
+		table := load("table")
+		return func(at func(string) Mem) {
 			v := YMM()
-			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
-			VFNMADD231PS(Mem{Base: sums, Disp: 32 * i}, mean, v)
-			VFMADD213PS(Mem{Base: bias, Disp: 32 * i}, scale, v)
-			VMOVUPS(v, Mem{Base: x, Disp: 32 * i})
-		}
-		for _, address := range []Register{x, sums, bias} {
-			ADDQ(U8(64), address)
+			VMOVUPS(at("x"), v)
+			apply(v, table)
+			VMOVUPS(v, at("x"))
 		}
 	})
-	VZEROUPPER()
-	RET()
 }
 
 // The rows of mishTable, 8 equal numbers each.
@@ -713,20 +704,4 @@ func applyMish(x VecVirtual, table Register) {
 	VADDPS(row(table, mishTwo), n, p)
 	VDIVPS(p, n, n)
 	VMULPS(n, x, x)
-}
-
-func mish() {
-	TEXT("mish16", NOSPLIT, "func(x *float32, n int, table *[13][8]float32)")
-	x, n, table := load("x"), load("n"), load("table")
-	loop("more", n, 16, func() {
-		for i := range 2 {
-			v := YMM()
-			VMOVUPS(Mem{Base: x, Disp: 32 * i}, v)
-			applyMish(v, table)
-			VMOVUPS(v, Mem{Base: x, Disp: 32 * i})
-		}
-		ADDQ(U8(64), x)
-	})
-	VZEROUPPER()
-	RET()
 }

@@ -42,10 +42,6 @@ func generate() (assembly, declarations string) {
 	f.widen16()
 	f.sum()
 	f.squares()
-	f.normTanh()
-	f.tanh()
-	f.norm()
-	f.finish()
-	f.mish()
+	f.norms()
 	return f.assembly.String(), f.stubs.String()
 }

@@ -185,83 +185,60 @@ func (f *file) storeQuads(address string, v int) {
 	f.line("ADD $%d, %s, %s", 16*group, address, address)
 }
 
-func (f *file) normTanh() {
-	f.function("normTanh16", "computes x ← tanh((x-mean)·scale·gain + bias) of n elements, a multiple of 16.",
-		"x *float32, gain *float32, bias *float32, n int, mean float32, scale float32, table *[13][8]float32", "")
-	f.load("x", "R0")
-	f.load("gain", "R1")
-	f.load("bias", "R2")
-	f.load("n", counter)
-	f.loadTable()
-	f.broadcast("mean", meanVector)
-	f.broadcast("scale", scaleVector)
+// elements writes a function of n elements, a multiple of 16, which computes the values of 16 at a
+// time from x and stores them. constants loads those of a table.
+func (f *file) elements(name, formula, parameters string, constants, body func()) {
+	f.function(name, "computes "+formula+" of n elements, a multiple of 16.", parameters, "")
+	to := "R0"
+	for _, p := range []struct{ name, register string }{
+		{"dst", "R4"}, {"x", "R0"}, {"gain", "R1"}, {"sums", "R1"}, {"bias", "R2"}, {"n", counter},
+	} {
+		if f.parameters[p.name] != "" {
+			f.load(p.name, p.register)
+		}
+	}
+	constants()
+	if f.parameters["mean"] != "" {
+		f.broadcast("mean", meanVector)
+		f.broadcast("scale", scaleVector)
+	}
+	if f.parameters["dst"] != "" {
+		to = "R4"
+	}
 	f.loop("more", counter, 4*group, func() {
-		f.loadQuads("R0", step0, false)
-		f.loadQuads("R1", step1, true)
-		f.loadQuads("R2", values, true)
-		eachVector(func(i int) { f.sub4(step0+i, step0+i, meanVector) })
-		eachVector(func(i int) { f.mul4(step0+i, step0+i, scaleVector) })
-		eachVector(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step1+i, step0+i, values+i) })
-		f.applyTanh()
-		f.storeQuads("R0", values)
+		body()
+		f.storeQuads(to, values)
 	})
 	f.line("RET")
 }
 
-func (f *file) tanh() {
-	f.function("tanh16", "computes x ← tanh x of n elements, a multiple of 16.",
-		"x *float32, n int, table *[13][8]float32", "")
-	f.load("x", "R0")
-	f.load("n", counter)
-	f.loadTable()
-	f.loop("more", counter, 4*group, func() {
-		f.loadQuads("R0", values, false)
-		f.applyTanh()
-		f.storeQuads("R0", values)
-	})
-	f.line("RET")
+// normalise loads x, and computes the values (x-mean)·scale·gain + bias.
+func (f *file) normalise(post bool) {
+	f.loadQuads("R0", step0, post)
+	f.loadQuads("R1", step1, true)
+	f.loadQuads("R2", values, true)
+	eachVector(func(i int) { f.sub4(step0+i, step0+i, meanVector) })
+	eachVector(func(i int) { f.mul4(step0+i, step0+i, scaleVector) })
+	eachVector(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step1+i, step0+i, values+i) })
 }
 
-func (f *file) norm() {
-	f.function("norm16", "computes dst = (x-mean)·scale·gain + bias of n elements, a multiple of 16.",
-		"dst *float32, x *float32, gain *float32, bias *float32, n int, mean float32, scale float32", "")
-	f.load("dst", "R4")
-	f.load("x", "R0")
-	f.load("gain", "R1")
-	f.load("bias", "R2")
-	f.load("n", counter)
-	f.broadcast("mean", meanVector)
-	f.broadcast("scale", scaleVector)
-	f.loop("more", counter, 4*group, func() {
-		f.loadQuads("R0", step0, true)
-		f.loadQuads("R1", step1, true)
-		f.loadQuads("R2", values, true)
-		eachVector(func(i int) { f.sub4(step0+i, step0+i, meanVector) })
-		eachVector(func(i int) { f.mul4(step0+i, step0+i, scaleVector) })
-		eachVector(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step1+i, step0+i, values+i) })
-		f.storeQuads("R4", values)
-	})
-	f.line("RET")
-}
-
-func (f *file) finish() {
-	f.function("finish16", "computes x ← (x-mean·sums)·scale + bias of n elements, a multiple of 16.",
-		"x *float32, sums *float32, bias *float32, n int, mean float32, scale float32", "")
-	f.load("x", "R0")
-	f.load("sums", "R1")
-	f.load("bias", "R2")
-	f.load("n", counter)
-	f.broadcast("mean", meanVector)
-	f.broadcast("scale", scaleVector)
-	f.loop("more", counter, 4*group, func() {
-		f.loadQuads("R0", step0, false)
-		f.loadQuads("R1", step1, true)
-		f.loadQuads("R2", values, true)
-		eachVector(func(i int) { f.line("VFMLS V%d.S4, V%d.S4, V%d.S4", step1+i, meanVector, step0+i) })
-		eachVector(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step0+i, scaleVector, values+i) })
-		f.storeQuads("R0", values)
-	})
-	f.line("RET")
+func (f *file) norms() {
+	const row, scalars = "x *float32, gain *float32, bias *float32, n int, ", "mean float32, scale float32"
+	const table = "x *float32, n int, table *[13][8]float32"
+	f.elements("normTanh16", "x ← tanh((x-mean)·scale·gain + bias)", row+scalars+", table *[13][8]float32", f.loadTable,
+		func() { f.normalise(false); f.applyTanh() })
+	f.elements("tanh16", "x ← tanh x", table, f.loadTable, func() { f.loadQuads("R0", values, false); f.applyTanh() })
+	f.elements("norm16", "dst = (x-mean)·scale·gain + bias", "dst *float32, "+row+scalars, func() {},
+		func() { f.normalise(true) })
+	f.elements("finish16", "x ← (x-mean·sums)·scale + bias", "x *float32, sums *float32, bias *float32, n int, "+scalars,
+		func() {}, func() {
+			f.loadQuads("R0", step0, false)
+			f.loadQuads("R1", step1, true)
+			f.loadQuads("R2", values, true)
+			eachVector(func(i int) { f.line("VFMLS V%d.S4, V%d.S4, V%d.S4", step1+i, meanVector, step0+i) })
+			eachVector(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step0+i, scaleVector, values+i) })
+		})
+	f.elements("mish16", "x ← mish x", table, f.loadMishTable, func() { f.loadQuads("R0", values, false); f.applyMish() })
 }
 
 // The rows of mishTable, 8 equal numbers each.
@@ -304,20 +281,10 @@ func (f *file) applyMish() {
 	eachVector(func(i int) { f.mul4(values+i, values+i, n+i) })
 }
 
-func (f *file) mish() {
-	f.function("mish16", "computes x ← mish x of n elements, a multiple of 16.",
-		"x *float32, n int, table *[13][8]float32", "")
-	f.load("x", "R0")
-	f.load("n", counter)
+func (f *file) loadMishTable() {
 	f.load("table", table)
 	for i := range exponential + 1 {
 		f.tableRow(i, bounds+i)
 	}
 	f.tableRow(mishTwo, twoVector)
-	f.loop("more", counter, 4*group, func() {
-		f.loadQuads("R0", values, false)
-		f.applyMish()
-		f.storeQuads("R0", values)
-	})
-	f.line("RET")
 }
