@@ -146,7 +146,7 @@ func (r *Robot) step() error {
 		r.tick += uint32(Period / time.Millisecond)
 	}
 	if f.LosesJoint >= 0 {
-		r.lost += 2
+		r.lost += 10
 	}
 	if f.Silent {
 		return nil
