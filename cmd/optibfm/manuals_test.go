@@ -10,5 +10,5 @@ import (
 
 func TestManuals_CommandsAreThoseOfTheProgram(t *testing.T) {
 	optibfm.RegisterCommand(newCalibrateCommand)
-	manualtest.CheckCommands(t, "../..", cli.NewRootCommand(), 140)
+	manualtest.CheckCommands(t, "../..", cli.NewRootCommand(), 130)
 }
