@@ -55,7 +55,7 @@ type File struct {
 	Safety Safety `yaml:"safety"`
 	// Operator is the source of labels.
 	Operator Operator `yaml:"operator"`
-	// Log sets what is recorded.
+	// Log sets the contents of the log.
 	Log Log `yaml:"log"`
 	// Run sets the length of the run and its processes.
 	Run Run `yaml:"run"`
@@ -227,7 +227,7 @@ func (o Operator) NeverAsks() bool {
 // ByPerson reports whether a person labels. A person must not see a simulator's task and reward.
 func (o Operator) ByPerson() bool { return o.Source != SourceScripted && o.Source != SourceNone }
 
-// Log sets what is recorded.
+// Log sets the contents of the log.
 type Log struct {
 	// Enabled records the run. Labels are durable only if it is true.
 	Enabled bool `yaml:"enabled"`

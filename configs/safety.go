@@ -25,9 +25,9 @@ const (
 
 // Safety sets who arms the robot, what stops it and what follows a stop.
 type Safety struct {
-	// Arm is automatic (once, at the first plan without a fault; after a refusal, a disarm or a stop
-	// a person arms) or operator (a person arms with `optibfm arm` or the robot's remote control).
-	// With loop.posture strict, automatic needs a simulator or a shadow run.
+	// Arm is automatic (once, at the first plan without a fault; after a refusal, a disarm or a
+	// stop a person arms) or operator (a person arms with `optibfm arm` or the robot's remote
+	// control). With loop.posture strict, automatic needs a simulator or a shadow run.
 	Arm string `yaml:"arm" rule:"automatic|operator"`
 	// AfterStop is the reaction to a stop. end: the run ends. hold: the loop continues with the
 	// robot halted; it senses, learns and records. Then a person may reset and arm the robot.
@@ -58,9 +58,9 @@ type Safety struct {
 	// Start is the motion from the measured position to a start pose after arming. Without a pose,
 	// the robot follows the policy at once.
 	Start controller.Motion `yaml:"start"`
-	// Rest is the motion to a rest pose when an operator disarms the robot. Then the robot goes limp
-	// or, if it cannot, takes its disarmed output. Without a pose it takes its disarmed output at
-	// once. A stop does not move the robot to the rest pose.
+	// Rest is the motion to a rest pose when an operator disarms the robot. Then the robot goes
+	// limp or, if it cannot, takes its disarmed output. Without a pose it takes its disarmed output
+	// at once. A stop does not move the robot to the rest pose.
 	Rest controller.Motion `yaml:"rest"`
 }
 

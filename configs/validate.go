@@ -39,8 +39,8 @@ func (f File) problems() []problem {
 	return c.found
 }
 
-// validate checks what was read from a document. unread holds the errors of the
-// values that could not be read.
+// validate checks the values of a document. unread holds the errors of unreadable
+// values.
 func validate(cfg *File, doc *Document, unread []*Error) []*Error {
 	c := checker{file: reflect.ValueOf(*cfg), given: doc.Has}
 	for _, e := range unread {
@@ -94,7 +94,7 @@ func (c *checker) check(f File) {
 	c.checkLabelMode(f.Operator)
 }
 
-// The limits of operator.suggestions: they are for the first screen of a phone.
+// maxSuggestions and maxSuggestion limit operator.suggestions: they must fit a phone's screen.
 const maxSuggestions, maxSuggestion = 5, 80
 
 func (c *checker) checkSuggestions(all []string) {

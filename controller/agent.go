@@ -169,7 +169,7 @@ func holdFor(gate GateConfig, hold string) (string, error) {
 		return "", nil
 	}
 	if !slices.Contains(Holds(), hold) {
-		return "", fmt.Errorf("%w: gate.pause: the robot has no way to stand still (%q); use one of %s, or no pause",
+		return "", fmt.Errorf("%w: gate.pause: the robot cannot stand still (%q); use one of %s, or no pause",
 			ErrConfig, hold, strings.Join(Holds(), ", "))
 	}
 	return hold, nil

@@ -56,7 +56,7 @@ func (a *ascent) run(dst []float64, obs []float32, belief tflite.Belief) (score 
 	rate := a.cfg.LearningRate
 	if !a.cfg.Absolute {
 		// The learning rate holds for ‖z‖ = √d. If the model normalises z, the
-		// scale of the rewards, and hence of ẑ, has no effect.
+		// scale of the rewards, and therefore of ẑ, has no effect.
 		rate *= norm(a.z) / math.Sqrt(float64(len(a.z)))
 	}
 	score = math.Inf(-1)

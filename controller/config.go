@@ -94,7 +94,7 @@ type Config struct {
 // NoiseConfig configures the model of the noise of labels.
 type NoiseConfig struct {
 	Estimate bool    `yaml:"estimate"`                // estimate σ; sigma is a first guess that counts for ten labels
-	Floor    float64 `yaml:"floor" rule:"[0, 1e6]"`   // least estimate of σ, in [0, 1e6]: about the resolution of labels
+	Floor    float64 `yaml:"floor" rule:"[0, 1e6]"`   // lowest estimate of σ, in [0, 1e6]: about the resolution of labels
 	Freedom  float64 `yaml:"freedom" rule:"[0, 1e6]"` // degrees of freedom of Student's t; 0: normally distributed
 }
 
@@ -105,7 +105,7 @@ type DrawConfig struct {
 	Ticks uint64  `yaml:"hold_ticks" rule:"[1, inf)"` // for which it is held, at least 1
 	// Dither is the standard deviation of noise on each element of z, new in each plan, in units of
 	// ‖z‖, in [0, 1e3]. It frees a robot from states that a policy does not leave: it applies while
-	// z expects less reward in the present state than in the average state. 0: none, as in the
+	// z expects less reward in the current state than in the average state. 0: none, as in the
 	// paper.
 	Dither float64 `yaml:"dither" rule:"[0, 1000]"`
 }
@@ -121,7 +121,7 @@ type GradientConfig struct {
 
 // GateConfig configures the label gate.
 type GateConfig struct {
-	Kappa             float64 `yaml:"kappa" rule:"[0, inf)"`                 // least D-gap of a request, nats, >= 0
+	Kappa             float64 `yaml:"kappa" rule:"[0, inf)"`                 // smallest D-gap of a request, nats, >= 0
 	RequestsPerMinute int     `yaml:"requests_per_minute" rule:"[0, 10000]"` // upper limit in any 60 s; 0: no limit
 	TimeoutS          float64 `yaml:"timeout_s" rule:"(0, 3600]"`            // an unanswered request expires after this
 	// BackoffS is the pause after an expired request. It doubles with each one.

@@ -14,8 +14,8 @@ const (
 	changedAt = 8
 	// suspected is the largest number of labels for which a change can be suspected.
 	suspected = 60
-	// discounted is the factor of the former belief's weight when it is to follow new labels quickly,
-	// keptLabels the largest number of labels whose weight remains.
+	// discounted is the factor of the former belief's weight when it is to follow new labels
+	// quickly. keptLabels is the largest number of labels whose weight remains.
 	discounted, keptLabels = 0.2, 12
 	// repeated is the number of labels of one state after which the next one counts half.
 	repeated = 4
@@ -26,7 +26,7 @@ const (
 	remembered = 100
 	hitKeep    = 0.985
 	// firstJudged is the number of labels before which no change is suspected. Each kind, above and
-	// below the best constant, has at least kindJudged. betterThanGuessing is the least skill.
+	// below the best constant, has at least kindJudged. betterThanGuessing is the smallest skill.
 	firstJudged        = 15
 	kindJudged         = 4
 	betterThanGuessing = 0.1
@@ -36,8 +36,8 @@ const (
 // belief would predict the newest ones better.
 type Evidence struct {
 	// Change is the log Bayes factor of a changed task, nats: the newest labels under a belief that
-	// has only these, against the best of the present belief, of the present belief if three labels
-	// of ten were mistakes, and of the present belief with a fifth of its weight, at most that of
+	// has only these, against the best of the current belief, of the current belief if three labels
+	// of ten were mistakes, and of the current belief with a fifth of its weight, at most that of
 	// twelve labels. 0: no change is suspected.
 	Change float64
 	// Labels is the number of these labels. Those of successive ticks count once in half a second.
@@ -95,8 +95,8 @@ func (e Evidence) Judgement(known Interval) string {
 // surpass the former one with less weight, which fits as closely and begins from the former task. A
 // state of a new kind has a wide prediction under all of them and is not evidence. After a real
 // change, an empty belief predicts better than one that begins from the former task. A robot that
-// stays where the belief is wrong, with a label at every step, repeats one mistake. Therefore a label
-// counts less, the more labels of its state the new belief has.
+// stays where the belief is wrong, with a label at every step, repeats one mistake. Therefore a
+// label counts less, the more labels of its state the new belief has.
 type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
 	alike       bool              // each label is as much evidence: logs before format 10

@@ -120,7 +120,7 @@ func (l *Learner) keep() Outcome {
 	return Applied
 }
 
-// learnFormer gives the former belief a label that the present one learns, with the features in
+// learnFormer gives the former belief a label that the current one learns, with the features in
 // l.phi, and returns its weight there.
 func (l *Learner) learnFormer(reward, weight float64) float64 {
 	if !l.former.open || l.former.belief.Update(l.phi, reward, weight) != nil {

@@ -34,14 +34,14 @@ var spreads = []float64{0.1, 0.3, 0.7}
 // random rewards m_k in the coordinates u of the belief. Hypotheses replace the prior u ~ N(0, I/λ)
 // by
 //
-//	u ~ N(a m_k, s I/λ),   a ~ N(0.8, 0.5²),   with probability 0.8, each k and each s of spreads with the same
+//	u ~ N(a m_k, s I/λ),   a ~ N(0.8, 0.5²),   with probability 0.8
 //	u ~ N(0, I/λ)                              with probability 0.2
 //
-// and leave that of the operator's zero as it is. Config.FormerTasks are further m_k, with half of
-// the probability of the m_k together. The weight of a hypothesis is its probability given the
-// labels, with a and u integrated out. All follows from the belief: given a, k and s, u has the
-// precision V - D + P = UᵀU and the mean U⁻¹(U⁻ᵀb + a U⁻ᵀP m_k), where P is the prior precision
-// around a hypothesis.
+// and leave that of the operator's zero as it is. Each k, and each s of spreads, has the same
+// probability. Config.FormerTasks are further m_k, with half of the probability of the m_k
+// together. The weight of a hypothesis is its probability given the labels, with a and u integrated
+// out. All follows from the belief: given a, k and s, u has the precision V - D + P = UᵀU and the
+// mean U⁻¹(U⁻ᵀb + a U⁻ᵀP m_k), where P is the prior precision around a hypothesis.
 type hypotheses struct {
 	label  float64 // weight in the belief of a label of confidence 1
 	lambda float64 // precision of the prior where σ is 1

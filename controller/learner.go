@@ -242,8 +242,8 @@ func (l *Learner) Restore(state []float64, noise NoiseState) error {
 	return nil
 }
 
-// SwitchTask is Restore for the belief of another task. Earlier labels can no longer be undone, and
-// no label can be credited to an earlier tick. O(d²).
+// SwitchTask is Restore for the belief of another task. Earlier labels can no longer be undone,
+// and earlier ticks can no longer be labelled. O(d²).
 func (l *Learner) SwitchTask(state []float64, noise NoiseState) error {
 	if err := l.Restore(state, noise); err != nil {
 		return err
@@ -425,8 +425,8 @@ func (l *Learner) setWeight(a *AppliedLabel) {
 	a.Weight = float64(l.weight(a.Confidence, l.clock-m.clock) * kindWeight(a.Kind))
 }
 
-// minSpacing returns the least number of ticks between two labels that Relearn counts. Predictions
-// of labels in successive ticks are not independent.
+// minSpacing returns the smallest number of ticks between two labels that Relearn counts.
+// Predictions of labels in successive ticks are not independent.
 func minSpacing(g GateConfig, period time.Duration) uint64 {
 	if !g.Relearn {
 		return 0

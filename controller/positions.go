@@ -58,7 +58,7 @@ func (p *positions) measured() bool {
 	return slices.ContainsFunc(p.channels, func(c hal.Channel) bool { return c.Measured.Obs != "" })
 }
 
-// ErrPosition means that Arm refuses the present position of the robot.
+// ErrPosition means that Arm refuses the current position of the robot.
 var ErrPosition = errors.New("motion could not begin where the robot is")
 
 func (s Safety) checkStart(c *hal.Channel) error {

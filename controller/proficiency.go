@@ -12,13 +12,13 @@ const (
 	// predictedWithin is the largest error of a label that was predicted, in standard deviations of
 	// the prediction.
 	predictedWithin = 1.5
-	// learntPredicted is the least number of recent labels that were predicted for a task to be
+	// learntPredicted is the smallest number of recent labels that were predicted for a task to be
 	// learnt. An operator who is mistaken in one label of ten leaves 7 of 10 with probability 0.99.
 	learntPredicted = 7
 	// contradictedPredicted is the largest number with which the labels contradict a learnt task.
 	// If one label in five is not predicted, six or more of ten are with probability 0.006.
 	contradictedPredicted = 4
-	// learntShare is the least lower bound of the share of the attainable value of a learnt task.
+	// learntShare is the smallest lower bound of a learnt task's share of the attainable value.
 	learntShare = 0.7
 	// learntS is the time for which all this must last.
 	learntS = 15

@@ -33,7 +33,7 @@ const (
 	changeRate = 0.01
 	// momentKeep is the factor of a label's weight in the belief of a moment after each later
 	// label. Otherwise the labels of a former operator, credited to the wrong moment, would decide
-	// which moment predicts those of the present one.
+	// which moment predicts those of the current one.
 	momentKeep = 0.97
 )
 

@@ -40,7 +40,7 @@ type Safety struct {
 // StopLimit is the permitted range of an observation channel.
 type StopLimit struct {
 	Channel string  `yaml:"channel"`           // name of an observation channel
-	Min     float64 `yaml:"min" rule:"finite"` // least permitted value, in the channel's unit
+	Min     float64 `yaml:"min" rule:"finite"` // smallest permitted value, in the channel's unit
 	Max     float64 `yaml:"max" rule:"finite"` // largest permitted value, above min
 }
 

@@ -48,7 +48,7 @@ type Header struct {
 	Reward  float64 // the simulator's, valid with FlagReward
 	NormSq  float64 // ‖φ‖²_{V⁻¹} before this tick's labels; see Learner.Gain
 	DGap    float64 // log(1 + w NormSq), nats; for display: the gate compares NormSq
-	Kappa   float64 // κ in this tick, nats: the least D-gap of a request
+	Kappa   float64 // κ in this tick, nats: the smallest D-gap of a request
 	LogDet  float64 // log det V after this tick's labels
 	Sigma   float64 // σ of a label's noise after this tick's labels
 	Zero    float64 // mean of the operator's zero after this tick's labels; 0 without an offset

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrLost is wrapped by the errors of a Writer whose file is no longer the log: it, its folder or
-// some of its bytes are gone. Nobody could read what it writes there.
+// some of its bytes are gone. A reader would miss later records.
 var ErrLost = errors.New("the log is lost, so no label counts: end the run and start another")
 
 // file holds the methods that a Writer needs.
@@ -17,8 +17,8 @@ type file interface {
 	Sync() error
 	Close() error
 	// Intact cuts the file to a size. It returns an error that wraps ErrLost if the file is
-	// shorter, if it is no longer at its path, or if other bytes than tail are in front of the
-	// offset at.
+	// shorter, if it is no longer at its path, or if the bytes in front of the offset at are not
+	// tail.
 	Intact(at int64, tail string, size int64) error
 }
 

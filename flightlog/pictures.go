@@ -32,7 +32,7 @@ const (
 	picturesBacklog = 2 << 20
 )
 
-// leastFree is the least free space in bytes for pictures, whatever Limits.MinFree: the last bytes
+// leastFree is the smallest free space for pictures, bytes, whatever Limits.MinFree: the last bytes
 // of a disk are for labels.
 const leastFree = 50e6
 
@@ -60,7 +60,7 @@ func (c Clock) decodePicture(p *flightlogpb.CompressedImage) *Picture {
 }
 
 // PictureWriter writes the pictures of a log to separate files beside it, LOG.view-001.mcap and so
-// on. It never delays the log: another goroutine than that of the Writer calls it. It is not
+// on. It never delays the log: its goroutine is not that of the Writer. It is not
 // safe for concurrent use.
 type PictureWriter struct {
 	log     string

@@ -482,7 +482,7 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 			logged.ID, logged.From, logged.To)
 	}
 	if err == nil && keeps(logged) && len(p.missing) > 0 {
-		err = fmt.Errorf("label %d keeps the former task, and what that learnt in the missing ticks is not known",
+		err = fmt.Errorf("label %d restores the former task, whose labels in the missing ticks are unknown",
 			logged.ID)
 	}
 	if err != nil {
@@ -527,8 +527,8 @@ func (p *replay) spansMissing(a *controller.AppliedLabel) bool {
 	return slices.ContainsFunc(p.missing, func(m span) bool { return first <= m.to && m.from <= a.To })
 }
 
-// comparable reports whether the age of a label is known: no record is missing since the
-// tick that it is about.
+// comparable reports whether the age of a label is known: the log has every record since
+// the tick that it is about.
 func (p *replay) comparable(a *controller.AppliedLabel) bool {
 	if len(p.missing) == 0 {
 		return true

@@ -62,7 +62,7 @@ type Device interface {
 }
 
 // Hold returns the failsafe output of an actuator that stops where it is: NaN. An armed one gets
-// its present position as its goal; any other keeps its goal.
+// its measured position as its goal; any other keeps its goal.
 func Hold() float64 { return math.NaN() }
 
 // FailsafeHolder is implemented by devices that apply the failsafe outputs themselves when their

@@ -34,7 +34,7 @@
 // An action channel that is measured, or in rad, mrad, deg, rev, m, cm or mm, commands a position.
 // If it begins where the actuator is not, the actuator jumps there at full speed. Therefore a
 // channel names the observation that measures it ([Channel].Measured), or the robot is a [Meter];
-// the controller then begins at the measured value. Arm itself holds the present positions. A
+// the controller then begins at the measured value. Arm itself holds the measured positions. A
 // [Limper] can end an orderly stop without torque.
 //
 // # Channels

@@ -173,8 +173,8 @@ func solve(r, x []float64) {
 func solveFirstRow(r, x []float64) { x[0] = (x[0] - dot(r[1:len(x)], x[1:])) / r[0] }
 
 // dot returns the inner product of two vectors of equal length. Four partial sums
-// avoid waiting for the previous addition. Their order is fixed, and so are the
-// bits of the result.
+// avoid waiting for the previous addition. Their order is fixed, so that the bits
+// of the result are too.
 func dot(a, b []float64) float64 {
 	var s0, s1, s2, s3 float64
 	for len(a) >= 4 && len(b) >= 4 {

@@ -26,10 +26,10 @@ const (
 	// Undo takes back an earlier label: Label.Undoes, or the newest that
 	// still counts if that is 0.
 	Undo
-	// Comparison says how much better the present moment is than the one
+	// Comparison says how much better the current moment is than the one
 	// controller.credit.compare_s before, in Label.Value: below 0 for worse.
 	Comparison
-	// Goal says that the robot should be in the present state. Label.Value is
+	// Goal says that the robot should be in the current state. Label.Value is
 	// the reward of that state, above that of the average state.
 	Goal
 	// Keep takes back that the task has changed: the former belief returns, with all labels given

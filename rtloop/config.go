@@ -75,7 +75,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.TimerSlackNS < 0 {
-		return fmt.Errorf("rtloop: timer_slack_ns is %d: give 1 or more, or 0 to keep the present one", c.TimerSlackNS)
+		return fmt.Errorf("rtloop: timer_slack_ns is %d: give 1 or more, or 0 to keep the current one", c.TimerSlackNS)
 	}
 	if c.MaxMissed < 1 && c.MaxMissed != NoLimit {
 		return fmt.Errorf("rtloop: max_missed_ticks is %d: give 1 or more, or %d for no limit", c.MaxMissed, NoLimit)

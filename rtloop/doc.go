@@ -1,6 +1,6 @@
 // Package rtloop is the clock of a control loop. It wakes one thread once a
-// period, counts missed periods, and calls the Halt hook on every way out of the
-// loop. It does not depend on robots.
+// period, counts missed periods, and calls the Halt hook whenever the loop ends.
+// It does not depend on robots.
 //
 // # Running a loop
 //

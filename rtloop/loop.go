@@ -70,7 +70,7 @@ func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Microseco
 // Loop is a control thread that is ready to run. Set its fields before Run.
 type Loop struct {
 	// Halt, if not nil, brings the robot to its failsafe output. Run calls it
-	// exactly once, on the control thread, on every way out: return, cancelled
+	// exactly once, on the control thread, at every end: return, cancelled
 	// context, error, overrun, panic, Goexit; and before it formats or reports
 	// anything. cause is nil for a cancelled context, otherwise the error of
 	// the body, an *OverrunError, a *PanicError, ErrClock or ErrGoexit. Halt

@@ -301,8 +301,8 @@ DOMAINS = {
     }),
 }
 
-# Tasks whose reward changes in the course of an episode of _DRIFTING_STEPS, so that no
-# state has one: no z is inferred from labelled states for them.
+# Tasks whose reward changes in the course of an episode of _DRIFTING_STEPS. The reward of a state
+# is not unique, so labelled states give no z.
 DRIFTING = {
     "walker": {
         "speedup": (_walker, lambda: WalkerTracking(0, 5)),
@@ -316,8 +316,8 @@ DRIFTING = {
 # What the pictures show: the torso, from the side.
 CAMERAS = {"cheetah": "side", "walker": "side",
            "quadruped": {"trackbodyid": 1, "distance": 5, "azimuth": 120, "elevation": -20}}
-# Of qpos, what is a position on the floor. Its tiles repeat every 2 m, and it ends 2 m behind the
-# start of an episode.
+# The elements of qpos that are a position on the floor. Its tiles repeat every 2 m, and it ends
+# 2 m behind the start of an episode.
 PLACES = {"cheetah": [0], "walker": [1], "quadruped": [0, 1]}
 _FALLEN_S = 3  # s on its nose or back after which a cheetah is put on its feet in free mode: it seldom gets up
 _FALLEN_RAD = 0.7  # pitch of a fallen cheetah; it runs at about 0

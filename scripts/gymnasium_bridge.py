@@ -219,7 +219,7 @@ class _OtherProcess:
         """Does nothing: a viewer does not wait for the simulation."""
 
     def next(self) -> bytes:
-        """Returns the present state's picture, a JPEG."""
+        """Returns the current state's picture, a JPEG."""
         return self._view.picture(self._data.qpos.copy())
 
 
@@ -255,7 +255,7 @@ class _Pictures:
         self._wanted, self._taken = threading.Event(), threading.Condition()
 
     def offer(self) -> None:
-        """Renders the present state if a viewer waits."""
+        """Renders the current state if a viewer waits."""
         if not self._wanted.is_set():
             return
         self._wanted.clear()

@@ -24,7 +24,7 @@ this one:
 Most base controllers since ROS 2 Jazzy want "type": "twist_stamped", with the frame
 "frame" (default: base_link). Arming is refused unless a node subscribes to the
 command's topic with its type and a compatible QoS. `ros2 topic info -v /cmd_vel`
-shows the subscribers. One that leaves a moving robot without any is a halt.
+shows the subscribers. If the last one leaves a moving robot, the robot halts.
 
 With "type": "array" an action may be a position of a joint. Name the observation of
 joints.position that measures it, because motion begins there. The command that is published

@@ -316,7 +316,7 @@ class Trainer:
         self.report: report.Report | None = None
 
     def start_average(self) -> None:
-        """Begins the averaged weights with the present ones."""
+        """Begins the averaged weights with the current ones."""
         self.average, self.average_flats = self.model, []
         if self.args.average != 1:
             self.average = copy.deepcopy(self.model).requires_grad_(False)

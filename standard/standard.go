@@ -23,7 +23,7 @@ import (
 	"optibfm/tflite/tensorflow"
 )
 
-// The order is that of the keys in a configuration.
+// init registers the drivers and sources in the order of their keys in a configuration.
 func init() {
 	rover.Register()
 	bridge.Register()

@@ -95,7 +95,7 @@ type scratch struct {
 	left, right kernel.Rows // [n, widest], the outputs of the embeddings
 	normed      kernel.Rows // [n, widest], LayerNorm of a layer's input; empty without residual networks
 	product     *kernel.Scratch
-	step        rowStep // the present one
+	step        rowStep // the current one
 	work        Work
 }
 

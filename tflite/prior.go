@@ -274,7 +274,7 @@ func savePrior(dir string, p Prior) error {
 	if err != nil {
 		return err
 	}
-	// The directory never has another prior than its manifest.
+	// The prior and the manifest of the directory always agree.
 	return replaceFiles(dir, []namedContent{
 		{manifestFileName, without}, {priorFileName, raw.Bytes()}, {manifestFileName, with},
 	})

@@ -15,11 +15,11 @@ func newBackendCommand() *cobra.Command {
 		Use: "backend", Args: cobra.NoArgs,
 		Short: "Time the planner's backend, and compare TensorFlow with the native networks",
 		Long: `Print a Markdown table with the time of plans for several numbers of candidates and
-their ratio to the time of the policy π. With model.backend=tensorflow it also has
-the number of searches with another best candidate than the native search, and the
-largest relative difference of the scores. Use an idle computer.
+their ratio to the time of the policy π. With model.backend=tensorflow the table also
+counts the searches whose best candidate differs from that of the native search, and
+gives the largest relative difference of the scores. Use an idle computer.
 
---random draws the weights of a model as large as Meta Motivo S-1 (s1) or BFM-Zero
+--random draws the weights of a model of the size of Meta Motivo S-1 (s1) or BFM-Zero
 (bfmzero). scripts/gpu_check.sh runs this command for several models and backends.`,
 		Example: `  optibfm-lab backend --set model.bundle=models/walker
   optibfm-lab backend --random s1 --set model.backend=tensorflow`,
@@ -39,10 +39,10 @@ largest relative difference of the scores. Use an idle computer.
 	f := cmd.Flags()
 	f.StringVarP(&config, "config", "c", config, "a `CONFIG`: a file, or a name (optibfm config list)")
 	f.StringArrayVar(&set, "set", nil, "override a key of the configuration: `KEY=VALUE`; repeatable")
-	f.StringVar(&o.Random, "random", "", "random weights in the size of a public model (s1 or bfmzero), not model.bundle")
-	f.IntSliceVar(&o.Candidates, "candidates", o.Candidates, "candidates of a plan, one row each; the first compares")
+	f.StringVar(&o.Random, "random", "", "replace model.bundle by random weights of this size: s1 or bfmzero")
+	f.IntSliceVar(&o.Candidates, "candidates", o.Candidates, "candidates of a plan, a row each; --searches uses the first")
 	f.IntVar(&o.Searches, "searches", o.Searches, "number of searches to compare; 0: none")
-	f.DurationVar(&o.Limit, "limit", o.Limit, "time for the plans of a row")
+	f.DurationVar(&o.Limit, "limit", o.Limit, "time limit for the plans of one row")
 	f.BoolVar(&header, "header", header, "print the head of the table")
 	return cmd
 }

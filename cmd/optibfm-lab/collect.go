@@ -20,7 +20,7 @@ scripts/train_fb.py trains on it.
 A simulator with its own time (the rover, mode: lockstep of a bridge) runs as fast
 as it can, in short episodes. Any other robot runs in real time with smooth
 actions, under the guards and limits of its configuration. A real robot moves
-only after you type arm. Ctrl-C halts it and writes what was recorded.`,
+only after you type arm. Ctrl-C halts it and writes the recording.`,
 		Example: `  optibfm-lab collect --transitions 200000
   optibfm-lab collect --config myrobot.yaml --transitions 60000 --amplitude 0.3`,
 		Args: cobra.NoArgs,

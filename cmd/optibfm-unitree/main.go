@@ -1,6 +1,6 @@
-// Command optibfm-unitree talks to a Unitree robot for optibfm: its writer processes, which alone
-// load libddsc, so that optibfm itself stays a static program; a check of the robot's network; and
-// the release of the robot's controller.
+// Command optibfm-unitree talks to a Unitree robot for optibfm. It has the writer processes, a
+// check of the robot's network, and the release of the robot's controller. Only the writer
+// processes load libddsc, so that optibfm stays a static program.
 package main
 
 import (

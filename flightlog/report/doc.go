@@ -12,7 +12,7 @@
 //
 // Write reads the log several times: for all records, for the belief (flightlog.Follow,
 // which also verifies the log), and for the study (flightlog.WhatIfAll). A damaged or cut
-// log also becomes a page. The page lists what is missing.
+// log also becomes a page. The page lists the missing parts.
 //
 // Columns of numbers are little-endian arrays in base64. A column of more than 131,072
 // ticks holds the smallest and the largest value of every few ticks, so spikes stay

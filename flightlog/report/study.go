@@ -212,7 +212,7 @@ func (c *collected) skipped(entered []uint64) []uint32 {
 	return rows
 }
 
-// curves collects what the page draws of one setting.
+// curves collects the curves of one setting.
 type curves struct {
 	cfg            controller.Config
 	zero           float64

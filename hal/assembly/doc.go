@@ -1,6 +1,5 @@
-// Package assembly opens a composite robot from its configuration: the section robot.composite, the
-// drivers of its devices, and the buses and lines that devices share. Package hal/composite forms
-// the robot of the open devices.
+// Package assembly opens the devices of a composite robot, and the buses and lines that they share,
+// from the configuration section robot.composite. Package hal/composite makes one robot of them.
 //
-// A driver of a device registers itself by [AddDevice]; its section is a [DeviceConfig].
+// [AddDevice] registers the driver of a device. The driver's section is a [DeviceConfig].
 package assembly

@@ -45,8 +45,8 @@ func AddDevice[C DeviceConfig](name, doc string, open func(context.Context, C, *
 }
 
 // HaltUnopened gives a driver a function that halts the device after its program died, for a driver
-// that opens only a device that answers completely. The notes name what does not hold its failsafe
-// output.
+// that opens only a device that answers completely. The notes list actuators that do not hold
+// their failsafe output.
 func HaltUnopened[C DeviceConfig](name string, halt func(C, []float64) (notes []string, err error)) {
 	d := devices[name]
 	d.halt = func(section any, failsafe []float64) ([]string, error) { return halt(section.(C), failsafe) }

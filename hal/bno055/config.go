@@ -38,7 +38,7 @@ type Config struct {
 	Calibration string `yaml:"calibration"`
 	// CalibrationFile is a file with the profile instead. It must exist.
 	CalibrationFile string `yaml:"calibration_file"`
-	// ArmCalibration is the least calibration status, 0 (default) to 3, of the
+	// ArmCalibration is the lowest calibration status, 0 (default) to 3, of the
 	// gyroscope, and in ndof of the system too, with which Arm succeeds.
 	ArmCalibration int `yaml:"arm_calibration" rule:"[0, 3]"`
 }

@@ -42,7 +42,7 @@ type Config struct {
 	// 60000 with Command, else 15000.
 	StartTimeoutMs float64 `yaml:"start_timeout_ms" rule:"[0, 3600000]"`
 
-	// SimulatorWait is the least StaleMs of a simulator, a server that can reset its
+	// SimulatorWait is the smallest StaleMs of a simulator, a server that can reset its
 	// robot. Its Arm and Halt wait as long, at most five seconds.
 	SimulatorWait time.Duration `yaml:"-"`
 	// Output receives the output of the server of Command, and a notice if the welcome

@@ -19,7 +19,7 @@ var ErrLost = errors.New("bridge: the robot is lost")
 
 // ErrStale is the error of Sense in free mode when the newest sample is older than
 // stale_ms.
-var ErrStale = errors.New("bridge: sense: no sample is young enough; " +
+var ErrStale = errors.New("bridge: sense: the newest sample is too old; " +
 	"see whether the server keeps up, or raise robot.bridge.stale_ms")
 
 // maxUnanswered is the number of requests in a row that a server may leave

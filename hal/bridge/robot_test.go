@@ -228,7 +228,7 @@ func TestRobot_FreeModeReusesSampleUntilStale(t *testing.T) {
 	r.timeout, r.stale = time.Minute, time.Minute
 	fatal.If(t, errtest.Of(r.Sense(obs)))
 	if obs[0] != 4 {
-		t.Errorf("a late answer was taken for the present one: %v", obs)
+		t.Errorf("a late answer was taken for the current one: %v", obs)
 	}
 }
 

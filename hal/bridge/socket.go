@@ -154,7 +154,7 @@ func (s *socket) ready(events int16, deadline int64) error {
 	}
 }
 
-// shut ends the connection, upon which the server halts its robot, and every wait.
+// shut ends the connection and every wait. The server then halts its robot.
 func (s *socket) shut() {
 	s.ends.Lock()
 	defer s.ends.Unlock()

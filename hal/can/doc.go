@@ -10,9 +10,9 @@
 // thread: it reads through the runtime's poller, which parks the goroutine; each missed deadline
 // allocates an error; and its bufio.Scanner stops at the first error.
 //
-// The controller's error frames are not passed on. After bus-off, Send and Receive fail at once with
-// hal.ErrBus until the controller restarts. It restarts automatically only with restart-ms, which a
-// robot should set:
+// Receive does not return the controller's error frames. After bus-off, Send and Receive fail at
+// once with hal.ErrBus until the controller restarts. It restarts automatically only with
+// restart-ms, which a robot should set:
 //
 //	ip link set can0 type can bitrate 1000000 restart-ms 100
 //	ip link set can0 txqueuelen 64 up

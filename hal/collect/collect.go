@@ -13,7 +13,7 @@ type Simulator interface {
 	hal.Resetter
 }
 
-// An episode has 10 to 100 ticks: short ones see more initial states.
+// minTicks and maxTicks limit an episode: short ones see more initial states.
 const minTicks, maxTicks = 10, 100
 
 // Transitions are n steps, row-major: Action in Obs led to NextObs. Episode is the

@@ -149,7 +149,7 @@ func refuses(t *testing.T, r Rig) {
 	}
 }
 
-// want waits until the device has executed what was sent.
+// want waits until the device has executed all commands.
 func (r Rig) want(t *testing.T, when string, moves bool) {
 	t.Helper()
 	fatal.If(t, errtest.Of(r.read(r.sample())))

@@ -131,7 +131,7 @@ func open(t *testing.T, c dynamixel.Config) *dynamixel.Device {
 	return d
 }
 
-// settle waits until the chain has executed what was written: it executes in order.
+// settle waits until the chain has executed all writes: it executes in order.
 func settle(t *testing.T, d *dynamixel.Device) {
 	t.Helper()
 	fatal.If(t, errtest.Of(d.Read(make([]float64, len(d.Inputs())))))

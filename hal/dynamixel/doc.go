@@ -35,16 +35,16 @@
 //	Open       none, also if a program that died left the servo with torque: it holds its old goal
 //	Write      none before Arm, after Halt and after Relax
 //	Arm        the position that Arm reads, whatever was written before
-//	Halt       its position (hal.Hold) or the failsafe goal, which a servo without torque only stores
+//	Halt       its position (hal.Hold) or the failsafe goal; a servo without torque only stores it
 //	Relax      torque off, until Arm
 //	port lost  none: Halt and Arm open it again
 //
 // Arm refuses a servo without a fresh answer, or outside of its limits (registers 48 and 52). A
 // limp servo counts full turns, but forgets them when its torque is switched on in position mode: a
-// joint that was turned by more than a turn is outside. Turn it back, or power-cycle the servo. A servo
-// in extended position mode forgets its full turns when it loses power, and its position changes by
-// them: check its limits in the robot's configuration. Between Arm and Halt such a jump, of more
-// than half a turn within 0.2 s, makes Read fail with hal.ErrDevice.
+// joint that was turned by more than a turn is outside. Turn it back, or power-cycle the servo. A
+// servo in extended position mode forgets its full turns when it loses power, and its position
+// changes by them: check its limits in the robot's configuration. Between Arm and Halt such a jump,
+// of more than half a turn within 0.2 s, makes Read fail with hal.ErrDevice.
 //
 // In the other modes Arm begins with the goal of the latest Write or Halt, and 0 after Relax. Write
 // sends these goals after Halt too, but not before the first Arm or Halt.

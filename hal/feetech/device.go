@@ -22,7 +22,8 @@ const (
 	regTorque      = 40
 	regGoal        = 42 // position 2, time 2, velocity 2
 	regGoalSpeed   = 46
-	// Position 2, velocity 2, load 2, voltage 1, temperature 1, 1, status 1, moving 1, 2, current 2.
+	// Position 2, velocity 2, load 2, voltage 1, temperature 1, 1, status 1, moving 1, 2,
+	// current 2.
 	regPresent = 56
 
 	goalSize      = 6

@@ -157,7 +157,7 @@ func TestDevice_WritesGoalsOnlyOnceArmed(t *testing.T) {
 	}
 }
 
-// settle waits until the chain has executed what was written: it executes in order.
+// settle waits until the chain has executed all writes: it executes in order.
 func settle(t *testing.T, d *feetech.Device) {
 	t.Helper()
 	fatal.If(t, errtest.Of(d.Read(make([]float64, 9))))

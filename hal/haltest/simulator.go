@@ -9,7 +9,7 @@ type Simulator struct {
 	// RewardOf is the reward of an observation; nil: no reward.
 	RewardOf func(obs []float32) float64
 
-	// Reset calls OnReset, if not nil, and returns its error.
+	// OnReset, if not nil, is called by Reset, which returns its error.
 	OnReset func(seed uint64) error
 
 	// Resets counts the successful resets; Seed is the last seed.

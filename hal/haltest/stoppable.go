@@ -9,7 +9,7 @@ type Stoppable struct {
 	// Pressed is the state of the emergency stop for the next Sense.
 	Pressed bool
 
-	// Disarm returns DisarmErr, if not nil, but still disarms.
+	// DisarmErr, if not nil, is returned by Disarm, which still disarms.
 	DisarmErr error
 
 	// Disarms counts the calls of Disarm.

@@ -47,8 +47,8 @@ func (c *Conn) Timeout() time.Duration { return TransactionTimeout(c.timeout) }
 // TransactionTimeout returns [Conn.Timeout] for the timeout of a bus.
 func TransactionTimeout(bus time.Duration) time.Duration { return bus + bus/retryWithin }
 
-// A second try follows only if the first one failed within 1/retryWithin of the
-// bus's timeout.
+// retryWithin limits a second try: it follows only if the first one failed within
+// 1/retryWithin of the bus's timeout.
 const retryWithin = 5
 
 func timeoutOf(bus i2c.Bus) time.Duration {

@@ -24,7 +24,7 @@ const (
 	maxSpeed   = 10.0                   // m/s
 	maxRise    = 3.0                    // m, of the lowest point above the floor
 
-	// What joints can measure: a sample beyond is ignored.
+	// Limits of a joint's measurements. Update ignores a sample beyond them.
 	maxPosition = 10.0  // rad
 	maxVelocity = 100.0 // rad/s
 
@@ -92,8 +92,8 @@ func (e *Estimator) Height() float64 { return e.height }
 // Kinematics returns those of the newest sample.
 func (e *Estimator) Kinematics() *Kinematics { return e.kinematics }
 
-// Update takes the sample of a moment, ns. It ignores one of the same moment, or with values that
-// no robot can have, and begins again after a gap or an earlier moment.
+// Update takes the sample of a moment, ns. It ignores one of the same moment, or with
+// impossible values, and begins again after a gap or an earlier moment.
 func (e *Estimator) Update(s *Sample, at int64) {
 	dt := float64(at-e.at) / 1e9
 	gap := dt < 0 || dt > longestGap.Seconds()

@@ -21,9 +21,10 @@
 // the failsafe, and 0 before the first one. The first message that changes outputs is:
 //
 //	power-up   none: the outputs are 0
-//	Open       none: a board that a program that died left armed holds its last command until its deadman
+//	Open       none: a board that a dead program left armed holds its last command until its
+//	           deadman
 //	Write      none before Arm and after Halt
-//	Arm        HALT with the failsafe ([hal.FailsafeHolder]), then ARM, after which the first Write decides
+//	Arm        HALT with the failsafe ([hal.FailsafeHolder]), then ARM; then the first Write decides
 //	Halt       HALT with the failsafe
 //	port lost  none: Halt and Arm open it again, and the board halts by its deadman
 //

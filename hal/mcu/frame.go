@@ -91,7 +91,7 @@ type Decoder struct {
 	long   bool // the present frame is too long
 }
 
-// Reset discards what has arrived.
+// Reset discards received bytes.
 func (d *Decoder) Reset() { d.size, d.synced, d.long = 0, false, false }
 
 // Next decodes bytes of b until the end of a frame. used is their number. The error is

@@ -11,11 +11,11 @@ import (
 // of [Config.Outputs].
 //
 //   - A board as configured is halted as by [Device.Halt].
-//   - A board with other channels, or with another version of the protocol, for which the values
-//     would have another meaning, is halted with its own failsafe, as after its deadman. That is an
+//   - A board with other channels, or with another version of the protocol, would misread the
+//     values. It is halted with its own failsafe, as after its deadman, and HaltBoard returns an
 //     error.
-//   - A board without valid answers is commanded twice without confirmation. That is an error,
-//     which reports whether the line accepted the command.
+//   - A board without valid answers is commanded twice without confirmation. The error reports
+//     whether the line accepted the command.
 //
 // A silent board takes start_timeout_ms and twice timeout_ms.
 func HaltBoard(c Config, failsafe []float64) error {

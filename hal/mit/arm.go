@@ -220,7 +220,7 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 }
 
 // Halt implements hal.Device. It commands every motor, also after errors, and motors without an
-// answer once more. With Config.HaltExit the command has no torque, and the motors leave motor
+// answer again. With Config.HaltExit the command has no torque, and the motors leave motor
 // mode.
 func (d *Device) Halt(failsafe []float64) error {
 	err := d.setLatest(failsafe, true)

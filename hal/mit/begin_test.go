@@ -23,7 +23,7 @@ const (
 	ankle = 4
 )
 
-// disarmed are the outputs that hal/composite writes before Arm: no motor is there.
+// disarmed are the outputs that hal/composite writes before Arm. The motors are elsewhere.
 var disarmed = []float64{0.5, 0, 0, -0.5, 0, 0}
 
 // held are the outputs of a Halt after which the motors that follow positions stay where they are.

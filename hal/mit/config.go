@@ -18,7 +18,7 @@ type Config struct {
 	Motors  []Motor `yaml:"motors"`
 	// TimeoutMs limits one round with all motors. Default: 2 plus 0.3 for each motor.
 	TimeoutMs float64 `yaml:"timeout_ms" rule:"[0, 1000]"`
-	// DeadmanMs is the silence after which a motor stops, damiao only. 0: it does not stop.
+	// DeadmanMs is the silence after which a damiao motor stops. 0: it does not stop.
 	DeadmanMs float64 `yaml:"deadman_ms" rule:"[0, 10000]"`
 	// HaltExit makes Halt leave motor mode: the motors turn freely.
 	HaltExit bool `yaml:"halt_exit"`
@@ -27,17 +27,17 @@ type Config struct {
 // Motor is one motor.
 type Motor struct {
 	Name string `yaml:"name"`
-	// ID is the ID of the motor, 1 to 127. ReplyID is the ID of the frames of its answers, often
-	// called master ID.
-	ID      int `yaml:"id" rule:"[1, 127]"`
+	// ID is the CAN ID of the motor.
+	ID int `yaml:"id" rule:"[1, 127]"`
+	// ReplyID is the CAN ID of its answers, often called master ID.
 	ReplyID int `yaml:"reply_id" rule:"[0, 2047]"`
 	// Mode is position (default), velocity, torque or impedance.
 	Mode string `yaml:"mode" rule:"position|velocity|torque|impedance|"`
-	// The gains: N·m/rad and N·m·s/rad.
+	// Kp (N·m/rad) and Kd (N·m·s/rad) are the gains.
 	Kp float64 `yaml:"kp" rule:"[0, inf)"`
 	Kd float64 `yaml:"kd" rule:"[0, inf)"`
-	// The ranges of the codes as set in the motor: rad, rad/s, N·m. Defaults exist only for KpMax
-	// (500) and KdMax (5).
+	// PMax (rad), VMax (rad/s) and TMax (N·m) are the ranges of the codes, as set in the motor. So
+	// are KpMax (default: 500) and KdMax (default: 5).
 	PMax  float64 `yaml:"p_max" rule:"(0, inf)"`
 	VMax  float64 `yaml:"v_max" rule:"(0, inf)"`
 	TMax  float64 `yaml:"t_max" rule:"(0, inf)"`
@@ -124,12 +124,13 @@ func (m Motor) outputs() (signals []hal.Signal) {
 	return signals
 }
 
-// Deadman returns the silence after which a motor stops; 0: it does not stop, or it is not known.
+// Deadman returns the silence after which a motor stops; 0: it does not stop, or the time is
+// unknown.
 func (c Config) Deadman() time.Duration {
 	return time.Duration(c.DeadmanMs * float64(time.Millisecond))
 }
 
-// Place returns the place of the device. One device has all the motors of an interface.
+// Place returns the interface: one device has all its motors.
 func (c Config) Place() string { return c.Interface }
 
 func (m Motor) validate() error {
@@ -141,10 +142,10 @@ func (m Motor) validate() error {
 		return fmt.Errorf("kp, kd: above the range (%v of %v, %v of %v)", m.Kp, r.KpMax, m.Kd, r.KdMax)
 	}
 	if m.mode() == Position && m.Kp == 0 {
-		return fmt.Errorf("kp: 0, so that a position goal has no effect")
+		return fmt.Errorf("kp: a position goal has no effect (0); set it above 0")
 	}
 	if m.mode() == Velocity && m.Kd == 0 {
-		return fmt.Errorf("kd: 0, so that a velocity goal has no effect")
+		return fmt.Errorf("kd: a velocity goal has no effect (0); set it above 0")
 	}
 	return nil
 }
@@ -174,8 +175,8 @@ func (c Config) firstByte(id int) int {
 	return id
 }
 
-// Bounds returns the longest times of calls: see the package documentation. The argument is for I²C
-// devices.
+// Bounds returns the longest times of calls (see the package documentation). Only I²C devices use
+// the argument.
 func (c Config) Bounds(time.Duration) hal.Bounds {
 	t := c.timeout()
 	return hal.Bounds{Sense: 2 * t, Act: t, Arm: time.Duration(11*len(c.Motors)) * t, Halt: 4 * t}

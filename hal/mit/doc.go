@@ -42,13 +42,13 @@
 //
 // NAME_position measures NAME_position_goal. The first command of a motor is:
 //
-//	power-up        no gains and no torque: Write and Read send this for the answer, and the motor is out of
-//	                motor mode
-//	Open            no gains and no torque, then Exit: a motor that a program that died left in motor mode
-//	                goes limp, and a robot that stands on it falls
+//	power-up        no gains and no torque: Write and Read send this for the answer, and the motor
+//	                is out of motor mode
+//	Open            no gains and no torque, then Exit: a motor that a dead program left in motor
+//	                mode goes limp, and a robot that stands on it falls
 //	Arm             Enter, then the position of the answer to it, whatever was written before
-//	Halt            its position (hal.Hold) or the failsafe, which motors out of motor mode ignore; with
-//	                Config.HaltExit as Relax
+//	Halt            its position (hal.Hold) or the failsafe, which motors out of motor mode
+//	                ignore; with Config.HaltExit as Relax
 //	Relax           no gains and no torque, then Exit, until Arm
 //	interface lost  none: Arm opens it again
 //

@@ -13,16 +13,16 @@ import (
 // HaltAll halts motors whose program died. failsafe has the goals of [Config.Outputs]. It works in
 // any state of the motors, commands each one, and joins the errors.
 //
-//   - Unlike Open it leaves motors in motor mode, in which alone they follow a goal. They hold
-//     their failsafe goal until their own timeout passes, if they have one. With Config.HaltExit
-//     they then leave motor mode.
-//   - A damiao motor with other ranges, for which the goal would have another meaning, leaves motor
-//     mode, and is an error.
-//   - A motor that does not answer is commanded twice, and is an error.
+//   - Unlike Open, it leaves motors in motor mode: they follow goals only there. They hold their
+//     failsafe goal until their own timeout passes, if they have one. With Config.HaltExit they
+//     then leave motor mode.
+//   - A damiao motor with different ranges would misread the goal. It leaves motor mode, and
+//     HaltAll returns an error.
+//   - HaltAll commands a motor that does not answer twice, and returns an error.
 //   - A motor whose failsafe position is hal.Hold gets no command, unless Config.HaltExit is set.
 //
-// notes lists the motors that do not follow their goal, or may not. It takes at most 4T, and with
-// damiao 9T more for each motor.
+// notes lists the motors that may not follow their goal. HaltAll takes at most 4T, and with damiao
+// 9T more for each motor.
 func HaltAll(c Config, failsafe []float64) (notes []string, err error) {
 	d, err := newDevice(c)
 	if err != nil {
@@ -68,7 +68,7 @@ func (d *Device) leaveHeld(failsafe []float64) (notes []string) {
 	return notes
 }
 
-// exitMismatched takes motors with other ranges than the configured ones out of motor mode, and
+// exitMismatched takes motors whose ranges differ from the configuration out of motor mode, and
 // removes them from the list. A motor that does not answer may have the configured ranges.
 func (d *Device) exitMismatched() error {
 	if d.config.Dialect != Damiao {
@@ -99,7 +99,7 @@ func (d *Device) notFollowing(m *motor) string {
 	case d.config.Dialect != Damiao && m.code != 0:
 		return fmt.Sprintf("it has an error (code %d): it may be limp", m.code)
 	case d.config.Dialect != Damiao:
-		return "it has its failsafe goal, and follows it if it was in motor mode, which this dialect does not report"
+		return "it follows its failsafe goal only if it was in motor mode, which this dialect does not report"
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ type Config struct {
 	AxleM       float64 `yaml:"axle_m" rule:"[0, inf)"`            // distance from the axle forward to the body's centre
 	MaxSpeedMPS float64 `yaml:"max_speed_mps" rule:"[0.001, 100]"` // of a wheel at command 1
 	MotorLagMS  float64 `yaml:"motor_lag_ms" rule:"[0, 10000]"`    // time constant of the motors
-	SlipStd     float64 `yaml:"slip_std" rule:"[0, 1]"`            // of each wheel in each period, as a part of its speed
+	SlipStd     float64 `yaml:"slip_std" rule:"[0, 1]"`            // of each wheel in each period, as a share of its speed
 
 	Noise Noise `yaml:"noise"`
 

@@ -33,9 +33,9 @@ func newView(obs []float32) view {
 // bump is a Gaussian of the given width, 1 at d = 0.
 func bump(d, width float64) float64 { return math.Exp(-d * d / (2 * width * width)) }
 
-// Rewards for a place or for standing still are shifted to an average of about 0
-// over all states: an offset does not change the optimum, but z cannot represent a
-// constant.
+// tasks shift the rewards for a place or for standing still to an average of about
+// 0 over all states: an offset does not change the optimum, but z cannot represent
+// a constant.
 var tasks = []Task{
 	{"corner", "stay in the north-east corner", func(v view) float64 {
 		return bump(math.Hypot(v.x-0.9, v.y-0.9), 1) - 0.35

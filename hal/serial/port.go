@@ -191,7 +191,7 @@ func (p *Port) ReadFull(dst []byte, deadline int64) (n int, err error) {
 	return n, nil
 }
 
-// readEcho reads back what was sent.
+// readEcho reads back the sent bytes.
 func (p *Port) readEcho(sent []byte, deadline int64) error {
 	for len(sent) > 0 {
 		part := p.echo[:min(len(sent), len(p.echo))]

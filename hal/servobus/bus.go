@@ -212,7 +212,7 @@ func (b *Bus) errorOf(i int, kind error) error {
 	return kind
 }
 
-// send sends b.tx and discards what was received before.
+// send discards earlier input and sends b.tx.
 func (b *Bus) send(deadline int64) error {
 	b.held, b.used = 0, 0
 	if err := b.Port.Drain(); err != nil {

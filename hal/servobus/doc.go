@@ -4,8 +4,8 @@
 //
 // A [Bus] limits every transaction by its timeout, verifies each status packet, counts faults by
 // kind, and repeats a sync read once for the servos without a valid answer. [Bus.SyncRead]
-// therefore takes at most two timeouts, with any number of dead servos. Nothing allocates after
-// New, except [Bus.Request], which is for opening, and [Bus.HaltAll].
+// therefore takes at most two timeouts, with any number of dead servos. After New, only
+// [Bus.Request], which is for opening, and [Bus.HaltAll] allocate.
 //
 // Package servobustest has a fake chain and the tests that both drivers run.
 package servobus

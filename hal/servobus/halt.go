@@ -32,11 +32,11 @@ type Halter interface {
 // failsafe goal, or with torqueOff, or for an infinite goal, it switches the torque off.
 //
 //   - For hal.Hold a servo that follows positions keeps its goal; another one loses its torque.
-//   - A servo that answers is verified, and commanded a second time if the verification fails.
-//   - A servo with a different setup, for which the goal would have another meaning, loses its
-//     torque, and is an error.
-//   - A servo that does not answer is commanded twice without verification, and is an error, which
-//     reports whether the line accepted the command.
+//   - A servo that answers is verified, and commanded again if the verification fails.
+//   - A servo with a different setup would misread the goal. It loses its torque, and HaltAll
+//     returns an error.
+//   - A servo that does not answer is commanded twice without verification. The error reports
+//     whether the line accepted the command.
 //
 // notes lists the servos that are known not to hold their goal.
 func (b *Bus) HaltAll(h Halter, failsafe []float64, torqueOff bool) (notes []string, err error) {

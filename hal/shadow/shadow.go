@@ -95,7 +95,7 @@ func (r *Robot) HaltBeside() {
 	}
 }
 
-// Positions implements hal.Meter: no position is known, since the actuators do not follow the
+// Positions implements hal.Meter: all positions are unknown, since the actuators do not follow the
 // commands.
 func (r *Robot) Positions(dst []float32) {
 	for i := range dst {

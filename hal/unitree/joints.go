@@ -76,5 +76,5 @@ func mirrored(side, name string, low, high, torque float64) Joint {
 	return Joint{side + name, low, high, torque}
 }
 
-// Legs are those of the Go2, in the order of foot forces.
+// legs are those of the Go2, in the order of foot forces.
 var legs = []string{"FR", "FL", "RR", "RL"}

@@ -135,7 +135,7 @@ func (r *remote) update(state *[idl.RemoteSize]byte, at int64) {
 	r.off = r.off || zero && at-r.zeroAt >= int64(offAfter)
 	now := Buttons(binary.LittleEndian.Uint16(state[keysAt:]))
 	r.watchArm(now, at)
-	if r.known { // what is held at the first state was not pressed now
+	if r.known { // a button held at the first state was not pressed now
 		r.notePresses(now&^r.pressed, now, at)
 	}
 	r.pressed, r.known = now, true
@@ -169,8 +169,8 @@ func (r *remote) notePresses(fresh, now Buttons, at int64) {
 	}
 }
 
-// lost ends the hold of a combination to arm: no state is known. The loss of the states is another
-// fault, so that the remote control does not count as off.
+// lost ends the hold of a combination to arm: the state is unknown. The loss of the states is
+// another fault, so that the remote control does not count as off.
 func (r *remote) lost() { r.armReady, r.armSince, r.armAsked, r.zeroAt = false, 0, false, 0 }
 
 // stopped reports whether a combination to stop is held, or a required remote is off.

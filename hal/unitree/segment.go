@@ -161,7 +161,7 @@ func CreateShared() (*Shared, error) {
 // File returns the descriptor for OpenShared in another process.
 func (s *Shared) File() *os.File { return s.segment.File() }
 
-// Close unmaps the segment. No end may be used after it.
+// Close unmaps the segment. Do not use an end after it.
 func (s *Shared) Close() error { return s.segment.Close() }
 
 // OpenShared maps the segment of an inherited descriptor.

@@ -204,7 +204,7 @@ var errUnloadable = errors.New("it cannot be loaded")
 
 func (unloadable) Evaluator(configs.File) (tflite.Evaluator, error) { return nil, errUnloadable }
 
-// While a model is loaded, a signal ends the process without a halt: no device may be open.
+// While a model is loaded, a signal ends the process without a halt: devices are not yet open.
 func TestRun_LoadsItsModelBeforeItOpensTheRobot(t *testing.T) {
 	s := rigtest.NewSession(t, func(f *configs.File) {
 		f.Robot.Driver = "bridge"

@@ -71,8 +71,8 @@ with the picture of the robot if pictures were recorded, and saves labels in thi
 
 With --labels: apply the labels to the belief at the end of the log and save a task.
 "optibfm run --start NAME" starts from it. Labels given afterwards have the weight of a
-label about the present. Nothing is saved if a row cannot be read or belongs to another
-log. A damaged log is refused.`,
+label about the present. If a row is unreadable or belongs to another log, the command
+saves nothing. It refuses a damaged log.`,
 		Example: `  optibfm log label run.mcap --propose 20 --out moments.csv
   optibfm log label run.mcap --labels moments.csv --save gentle-turn -c myrobot.yaml`,
 		Args: cobra.ExactArgs(1),
@@ -100,7 +100,7 @@ func newLogRecover() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "recover FILE",
-		Short: "Copy what can be read of a log to a new, indexed and compressed log",
+		Short: "Copy the readable part of a log to a new, indexed and compressed log",
 		Long: `Copy the readable records of a log bit for bit to a new log with indexes, a
 summary and zstd compression. The command changes and overwrites no file.`,
 		Example: "  optibfm log recover cut.mcap -o complete.mcap",
@@ -120,7 +120,7 @@ func newLogRelease() *cobra.Command {
 		Long: `Mark logs as removable. A run deletes marked logs when log.keep_gb or
 log.min_free_gb needs space. It never deletes other logs, because of their labels.
 "optibfm replay" marks a log that it verified and that has no labels of a person.
-A damaged log is not marked: copy what can be read, then delete it yourself.`,
+A damaged log is not marked: copy the readable part, then delete it yourself.`,
 		Example: `  scp 'robot:/var/log/optibfm/*.mcap' .
   ssh robot 'optibfm log release /var/log/optibfm/*.mcap'`,
 		Args: cobra.MinimumNArgs(1),

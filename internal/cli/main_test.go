@@ -135,7 +135,7 @@ func TestUsage_ProposesTheNearestAndShowsTheUsage(t *testing.T) {
 
 func TestConfig_InitNamesTheLinesToChange(t *testing.T) {
 	for name, want := range map[string]string{
-		"robot": "written; first edit what is marked CHANGE (lines 12, 19, 40), then start it with: ",
+		"robot": "written; first edit the lines marked CHANGE (12, 19, 40), then start it with: ",
 		"rover": "written; start it with: ",
 	} {
 		out, err := execute("config", "init", name, "-o", filepath.Join(t.TempDir(), name+".yaml"))

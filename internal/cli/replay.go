@@ -41,7 +41,7 @@ see "optibfm log label".`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.Float64Var(&f.kappa, "kappa", 0, "what if: least D-gap of a request, nats")
+	flags.Float64Var(&f.kappa, "kappa", 0, "what if: smallest D-gap of a request, nats")
 	flags.Float64Var(&f.labelsPerMinute, "labels-per-minute", 0,
 		"what if: labels that the operator can give; kappa adapts")
 	flags.Float64Var(&f.lambda, "lambda", 0, "what if: prior precision, V = λI")

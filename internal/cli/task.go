@@ -84,7 +84,7 @@ func newTaskSwitch() *cobra.Command {
 		Long: `Replace the belief of a running robot by that of a task. The robot may be armed: it then
 turns to the task within controller.explore. A stopped robot refuses. The task needs
 the run's model, prior, offset and noise. Earlier labels can no longer be undone. With
-run.state_dir, the present task becomes "previous": switch to that to go back.`,
+run.state_dir, the current task becomes "previous": switch to that to go back.`,
 		Example: `  optibfm task switch walk -c myrobot.yaml
   optibfm task switch previous -c myrobot.yaml`,
 		Args:              cobra.ExactArgs(1),
@@ -112,7 +112,7 @@ func newTaskNew() *cobra.Command {
 		Use: "new", Args: cobra.NoArgs,
 		Short: "Let a running robot begin a task without labels",
 		Long: `Let a running robot forget all labels, as "run --fresh" does. The rules of
-"task switch" hold. Save the present task first.`,
+"task switch" hold. Save the current task first.`,
 		Example: "  optibfm task new -c myrobot.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return tasks.Begin(cmd.OutOrStdout(), o, socket, asJSON)
@@ -127,7 +127,7 @@ func newTaskList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Args: cobra.NoArgs,
 		Short: "List the saved tasks",
-		Long: `List the saved tasks, and mark those of another model than the configuration's. A
+		Long: `List the saved tasks, and mark those whose model is not the configuration's. A
 file that cannot be read does not hide the others; the exit status is then 1.`,
 		Example: "  optibfm task list -c myrobot.yaml",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return tasks.List(cmd.OutOrStdout(), o) },
@@ -180,7 +180,7 @@ func newTaskFromLog() *cobra.Command {
 		Long: `Save the task "be in the states of this part of the log". T counts seconds since the
 first tick, as "log info" and the page of "replay" do. z is the mean of B(s) over the
 states. It has no belief: a run follows it with the strategy fixed. The log and the
-configuration need the same forward-backward model. A damaged log is refused.`,
+configuration need the same forward-backward model. The command refuses a damaged log.`,
 		Example: "  optibfm task from-log run.mcap spin --from 42 --to 45.5",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

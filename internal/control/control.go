@@ -88,8 +88,8 @@ const (
 // errDone ends the loop without a fault.
 var errDone = errors.New("control: the run is over")
 
-// Run runs a session in real time: this process becomes the control process. On every way out the
-// robot is halted first. Run returns nil after an orderly end, and after an operator's stop.
+// Run runs a session in real time: this process becomes the control process. However it ends, Run
+// first halts the robot. Run returns nil after an orderly end, and after an operator's stop.
 func Run(ctx context.Context, s *setup.Session, network tflite.Evaluator, o ipc.HostConfig) (err error) {
 	// Opening a device may already move or stop it, so no other process may hold it.
 	server, err := Listen(s.File.Safety)

@@ -2,7 +2,7 @@
 // the belief, and that may run in real time.
 //
 // [Run] opens the robot, starts the host process and runs the control loop until a fault, a signal
-// or the end of the run. The robot is halted on every way out.
+// or the end of the run. Every exit halts the robot.
 //
 //	operator -- control socket --> Server -- commandMailbox --> control thread --> robot
 //	host process <------------------ link (shared memory) ----> control thread

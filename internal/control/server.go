@@ -142,7 +142,7 @@ func takeLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// listenRestricted listens at path with mode 0660. No caller can connect before the mode is set.
+// listenRestricted listens at path with mode 0660. Callers can connect only after the mode is set.
 func listenRestricted(path string, group int, held func(string) error) (*net.UnixListener, error) {
 	if err := removeStaleSocket(path, held); err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ type warnings struct {
 	unreported string // a refusal that the host process had no room for
 }
 
-// report sends what is new. It warns of demotions again when their number has doubled.
+// report sends new warnings. It warns of demotions again when their number has doubled.
 func (w *warnings) report() {
 	if refusal := w.refusal.Swap(nil); refusal != nil {
 		w.unreported = "not armed: " + (*refusal).Error()

@@ -113,8 +113,8 @@ func (d *doctor) checkConsole() finding {
 	case errors.Is(err, unix.EADDRINUSE):
 		return warn("end the run or the program that uses it (`ss -ltnp`)", "%s: in use", w.Listen)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return warn("a run waits for it; `ip address` lists the present ones",
-			"%s: not an address of this computer at present", w.Listen)
+		return warn("a run waits for it; `ip address` lists the current ones",
+			"%s: not an address of this computer", w.Listen)
 	case errors.Is(err, unix.EACCES):
 		return fail("choose a port above 1023", "%s: %v", w.Listen, err)
 	case err != nil:

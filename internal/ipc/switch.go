@@ -14,8 +14,8 @@ type TaskBelief struct {
 	Noise controller.NoiseState
 }
 
-// A slot of the ring of switches is a taskName, then a controller.State with Next, Hash, Noise and
-// Belief.
+// taskName begins a slot of the ring of switches. A controller.State with Next, Hash, Noise and
+// Belief follows.
 type taskName struct {
 	Length uint64
 	Text   [120]uint8

@@ -47,8 +47,8 @@ func (u unsupported) Error() string {
 	return fmt.Sprintf("dtype %q is not supported; save float16, float32, float64, integers or booleans", string(u))
 }
 
-// ReadFile reads every array of the named file. An array of another type than numbers or booleans
-// is an error only where Get or Shaped asks for it.
+// ReadFile reads every array of the named file. An array of neither numbers nor booleans is
+// an error only where Get or Shaped asks for it.
 func ReadFile(path string) (Archive, error) {
 	f, size, err := safefile.Open(path)
 	if err != nil {

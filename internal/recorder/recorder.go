@@ -60,7 +60,7 @@ func (r *Recorder) Tick(t *controller.Tick) {
 }
 
 // announceChange records and shows that the task seems to have changed, and the operator's answer.
-// It reports whether the belief is another one than in the tick before.
+// It reports whether the belief differs from that of the tick before.
 func (r *Recorder) announceChange(t *controller.Tick) (another bool) {
 	another = r.changed || t.Flags.Has(controller.FlagSwitched)
 	r.changed = t.Flags.Has(controller.FlagChanged)

@@ -54,7 +54,7 @@ func AddBackend[C any](
 	}
 }
 
-// OpenBackend opens a backend. It refuses a model of other sizes than the bundle's.
+// OpenBackend opens a backend. It refuses a model whose sizes differ from the bundle's.
 func OpenBackend(name string, section any, b *tflite.Bundle, w Workload) (tflite.Model, error) {
 	open, ok := backends[name]
 	if !ok {
@@ -79,7 +79,7 @@ func OpenBackend(name string, section any, b *tflite.Bundle, w Workload) (tflite
 type SavedModelUse struct {
 	Candidates int  // of a search, at least 1
 	OnCPU      bool // also if the configuration names a GPU
-	OneThread  bool // no operation on another thread than the caller's
+	OneThread  bool // all operations run on the caller's thread
 }
 
 // Versioned is implemented by evaluators of SavedModels that know the version of their library.

@@ -16,8 +16,8 @@ var textLine = regexp.MustCompile(`(?m)^.*\S.*$`)
 // comment matches the text behind an example, which begins after two spaces.
 var comment = regexp.MustCompile(`\s{2,}\S.*$|\s+#.*$|\s>\s.*$`)
 
-// CheckHelp checks the help texts of a program: no long text has more than 15 lines of text or 100
-// columns, and each example of the program parses.
+// CheckHelp checks the help texts of a program: a long text has at most 15 lines of text and
+// 100 columns, and each example of the program parses.
 func CheckHelp(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	commands := []*cobra.Command{root}

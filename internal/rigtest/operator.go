@@ -171,5 +171,5 @@ func PedalInfo(node string) evdev.Info {
 	return info
 }
 
-// Key codes of the pedal.
+// PedalGood and PedalBad are key codes of the pedal.
 const PedalGood, PedalBad = 30, 48

@@ -4,12 +4,13 @@
 // opened. The [Session] then creates the parts:
 //
 //   - [OpenRobot] opens the driver, halted, and compares its channels with those of the model.
-//     [OpenDevices] opens the devices of a composite robot on the buses of a [Hardware], which tests
-//     replace by fakes. [CloseRobot] halts a robot and releases it.
+//     [OpenDevices] opens the devices of a composite robot on the buses of a [Hardware]. Tests
+//     replace these by fakes. [CloseRobot] halts a robot and releases it.
 //   - [Model] is a bundle that this program evaluates ([NativeModel]) or one that TensorFlow
 //     evaluates ([SavedModel]).
 //   - [RestoreBelief] loads the belief of earlier runs, that of the saved task run.start_task
-//     ([LoadStart]), or the labels of model.warm_start. [LoadVetted] loads the tasks that limit exploration.
+//     ([LoadStart]), or the labels of model.warm_start. [LoadVetted] loads the tasks that limit
+//     exploration.
 //   - [Session.CreateLog] creates the log, after [MakeRoom] has removed marked old ones.
 //
 // [CheckArming], [CheckBounds] and [CheckChannels] compare a configuration with a robot and its

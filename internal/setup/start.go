@@ -53,7 +53,7 @@ func AuthorityFile(r configs.Run) (string, error) {
 	return filepath.Join(state, name), nil
 }
 
-// userState returns the user's folder for what a run keeps.
+// userState returns the user's folder for the state of runs.
 func userState() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
@@ -129,7 +129,7 @@ func (s *Start) fit(f *configs.File, m Model) error {
 		return err
 	}
 	if len(k.FixedZ) > 0 && !slices.Equal(k.FixedZ, s.Z) {
-		return errors.New("controller.fixed_z is another z than that of the task; remove one of the two keys")
+		return errors.New("controller.fixed_z differs from the z of the task; remove one of the two keys")
 	}
 	k.FixedZ = s.Z
 	return nil
@@ -151,8 +151,8 @@ func checkZ(where string, t taskstore.Task) error {
 	return nil
 }
 
-// CheckTask refuses a task of another model and, if it has a belief, of other settings than a
-// configuration's. where is its file.
+// CheckTask refuses a task whose model is not the configuration's and, if it has a belief, a task
+// with different settings. where is its file.
 func CheckTask(where string, t taskstore.Task, k controller.Config, m Model) error {
 	if err := checkTaskModel(where, t, m); err != nil || t.Belief == nil {
 		return err

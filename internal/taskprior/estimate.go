@@ -74,7 +74,7 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 	}, nil
 }
 
-// rewardDeviation is the least standard deviation of φᵀz over the recorded states and the prior,
+// rewardDeviation is the smallest standard deviation of φᵀz over the recorded states and the prior,
 // for rewards in a range of 1.
 const rewardDeviation = 0.3
 

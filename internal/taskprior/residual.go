@@ -16,7 +16,7 @@ const (
 	// termsDrawn is the number of random terms among which residuals are chosen, rewardsCompared
 	// that of the random rewards that they are chosen to explain.
 	termsDrawn, rewardsCompared = 384, 512
-	// leastExplained is the least share of what is unexplained of these rewards that one more
+	// leastExplained is the smallest share of these rewards' unexplained variance that one more
 	// residual explains.
 	leastExplained = 1e-3
 )
@@ -100,8 +100,8 @@ func (r residuals) some(indices []int) (some residuals) {
 	return some
 }
 
-// chooseVectors returns the indices of up to n vectors. Each explains the most of what the former
-// ones leave unexplained of some targets. gram has the inner products of the vectors, products
+// chooseVectors returns the indices of up to n vectors. Each explains the most of the variance that
+// the earlier ones leave of some targets. gram has the inner products of the vectors, products
 // those of each vector with the targets.
 func chooseVectors(gram *mat.Dense, products mat.Matrix, n int) (chosen []int) {
 	left := mat.DenseCopyOf(products) // of each vector, orthogonal to the chosen ones, with the targets

@@ -1,4 +1,4 @@
-// Package taskstore keeps what a robot learnt, one file a task.
+// Package taskstore keeps learnt tasks, each in one file.
 //
 // A [Task] is a z with its belief, so that a run can start from it. A task made from states of a
 // log is a z without a belief. The file NAME.task has the task NAME: you may rename it, or copy it

@@ -3,10 +3,10 @@
 // NewDisplay chooses one of three displays:
 //
 //   - the full screen, on a terminal of at least 80 x 24 characters: the rover's arena or a bar for
-//     each observation channel; in words, what the robot does, how well it knows the task, the labels
-//     and what the person should do; the request for a label, its moment, and what the newest label
-//     counts for. DetailsKey shows numbers instead of the words: the episode (unless a person labels),
-//     the D-gap of the last minute, the labels, the plan and the timing of the loop
+//     each observation channel; in words, the robot's behaviour, its knowledge of the task, the
+//     labels and the person's next step; the request for a label, its moment, and the effect of the
+//     newest label. DetailsKey shows numbers instead of the words: the episode (unless a person
+//     labels), the D-gap of the last minute, the labels, the plan and the timing of the loop
 //   - LineDisplay, for pipes, files and services: lines of text or of JSON
 //   - QuietDisplay, which shows nothing
 //

@@ -217,7 +217,7 @@ func (s *screenDisplay) drawEpisode(p *panel) {
 	s.drawRewards(p)
 }
 
-// drawRewards shows the rewards of a simulator: the present one, and the sums of the episodes.
+// drawRewards shows the rewards of a simulator: the current one, and the sums of the episodes.
 func (s *screenDisplay) drawRewards(p *panel) {
 	t := &s.stats.Last
 	x := p.row("reward")

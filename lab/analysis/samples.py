@@ -64,7 +64,7 @@ def _gain(curve: list[tuple[float, float]], step: float) -> float | None:
 
 
 class Results:
-    """All trials, with the oracle's beside them. notes collects what was left out."""
+    """All trials, with the oracle's beside them. notes collects the omissions."""
 
     def __init__(self, trials: list[Trial]) -> None:
         self.trials = trials

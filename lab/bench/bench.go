@@ -18,7 +18,7 @@ import (
 // ErrTooSlow is the error of Run if the computer is too slow.
 var ErrTooSlow = errors.New("too slow")
 
-// Options describe what is measured.
+// Options describe the measurement.
 type Options struct {
 	Name       string            // of the model, for the report
 	Controller controller.Config // strategy, candidates, replan interval, forgetting

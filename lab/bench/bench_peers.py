@@ -25,7 +25,7 @@ label gate and hashes. Only the policy is the network alone.
 
 The peers are written plainly, as the published implementations are: every
 candidate is a row with the observation in it, V is factorised again, and the
-action of the best candidate is evaluated once more. torch-shared,
+action of the best candidate is evaluated again. torch-shared,
 torch-compile-shared, onnxruntime-shared and jax-shared are what one can make of
 that without leaving the framework: what does not depend on the candidate is
 evaluated once, the scores and their maximum are part of the graph, and the best

@@ -70,7 +70,7 @@ func newEstimated(s Simulator) (*estimated, error) {
 		have = append(have, c.Name)
 	}
 	if !slices.Equal(have, want) {
-		return nil, fmt.Errorf("eval: estimates: the robot has other readings than a Go2: %v", have)
+		return nil, fmt.Errorf("eval: estimates: the readings differ from those of a Go2 (%v)", have)
 	}
 	return e, nil
 }

@@ -22,7 +22,7 @@ import (
 var ErrOtherProtocol = errors.New("the results are of another protocol")
 
 // ErrOtherModel marks trials of one bundle with different weights.
-var ErrOtherModel = errors.New("the bundle has other weights than in the trials of the file")
+var ErrOtherModel = errors.New("the weights of the bundle differ from those in the trials of the file")
 
 var header = strings.Join(Columns, ",") + "\n"
 

@@ -25,7 +25,7 @@ type Settings struct {
 	Prior []string `yaml:"prior,omitempty" rule:"isotropic|task"`
 	// Offset is the prior standard deviation of the operator's zero; 0: the zero is 0.
 	Offset []float64 `yaml:"offset,omitempty" as:"offset"`
-	// Noise of labels is modelled as fixed (sigma) or estimated.
+	// NoiseModel of the labels is fixed (sigma) or estimated.
 	NoiseModel []string `yaml:"noise_model,omitempty" rule:"fixed|estimated"`
 	// Freedom are the degrees of freedom of Student's t; 0: labels are normally distributed.
 	Freedom []float64 `yaml:"freedom,omitempty" as:"noise.freedom"`

@@ -33,7 +33,7 @@ type Config struct {
 	States      string  // .npz of a simulator's states with their rewards, which must not exist; empty: none
 }
 
-// Episodes have 10 to 100 steps: short ones see more initial states.
+// minSteps and maxSteps limit an episode: short ones see more initial states.
 const minSteps, maxSteps = 10, 100
 
 func (c Config) validate() error {

@@ -39,10 +39,10 @@
 // step, because ‖ψ‖ is about a future under one z; both are measured.
 //
 // Misspecification. For rewards that differ from the linear model by up to ζ, the sets of β′ of
-// posterior.Misspecified contain z*, and so do those of β + ζ√n, the limit for large L. (The
-// paper's β′ has one more term and is wider: 42 instead of 6.3 at n = 1,000, d = 4, ζ = 0.2.)
-// The regret in values of the true rewards is measured for all three. The check does not test its
-// bound, Σ 2β′‖ψ‖ plus 2ζ/(1-γ) for each episode: even random z stay below it.
+// posterior.Misspecified and those of β + ζ√n, the limit for large L, contain z*. (The paper's β′
+// has one more term and is wider: 42 instead of 6.3 at n = 1,000, d = 4, ζ = 0.2.) The regret in
+// values of the true rewards is measured for all three. The check does not test its bound, Σ 2β′‖ψ‖
+// plus 2ζ/(1-γ) for each episode: even random z stay below it.
 //
 // Fixed horizon. The paper's bound is about episodes of H steps with discounted returns and δ =
 // 1/n. The check has such episodes too, for several d and γ, with the policies of the process by

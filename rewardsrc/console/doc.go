@@ -7,7 +7,7 @@
 //	-        bad (Options.Bad)
 //	>        better than a moment ago
 //	<        worse than a moment ago
-//	g        this is it: the robot should be in the present state
+//	g        this is it: the robot should be in the current state
 //	0.25     that reward, from -1000 to 1000
 //	# text   a comment, ignored like an empty line
 //

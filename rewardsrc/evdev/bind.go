@@ -21,14 +21,14 @@ var ErrNotPressed = errors.New("nothing was pressed in time")
 type BindOptions struct {
 	// System finds and opens devices; nil means [Kernel].
 	System System
-	// Device is a part of the wanted device's name; "" is any device.
+	// Device is a part of the wanted device's name; "" selects any device.
 	Device string
-	// Roles are the buttons to ask for. Good and bad are required; the others
-	// are skipped after the timeout.
+	// Roles are the buttons to ask for. Good and bad are required. Bind skips the
+	// others after the timeout.
 	Roles []panel.Role
 	// Axis also asks for a stick, slider or analogue pedal.
 	Axis bool
-	// Timeout is the time for each of them.
+	// Timeout is the time for each button and for the axis.
 	Timeout time.Duration
 	// Say shows instructions to the person.
 	Say func(string)
@@ -139,14 +139,14 @@ func (b *binder) open() error {
 	}
 	for _, err := range refused {
 		if errors.Is(err, fs.ErrPermission) { // it includes the fix
-			return fmt.Errorf("evdev: no input device may be opened: %w", err)
+			return fmt.Errorf("evdev: open input devices: %w", err)
 		}
 	}
 	if len(refused) > 0 {
-		return fmt.Errorf("evdev: no input device can be opened: %w", errors.Join(refused...))
+		return fmt.Errorf("evdev: open input devices: %w", errors.Join(refused...))
 	}
 	if b.Device != "" && len(all) > 0 {
-		return fmt.Errorf("evdev: no device with the name %q; connected are %s", b.Device, list(all))
+		return fmt.Errorf("evdev: no device with the name %q (connected: %s); change --device", b.Device, list(all))
 	}
 	return errors.New("evdev: no device with buttons (see /proc/bus/input/devices); " +
 		"plug it in, or pair it (bluetoothctl)")
@@ -202,7 +202,7 @@ func (b *binder) same(l *listener) bool {
 	return false
 }
 
-// waitForRelease waits until the button is up, so that its bouncing is not the
+// waitForRelease waits until the button is up: its bouncing must not count as the
 // next press.
 func (b *binder) waitForRelease(down heard, deadline time.Time) error {
 	_, err := b.next(deadline, func(h heard) bool {
@@ -222,7 +222,7 @@ func (b *binder) late(what string, err error) error {
 	return err
 }
 
-// minTravel is the least movement of an axis, as a part of its range.
+// minTravel is the least movement of an axis, as a fraction of its range.
 const minTravel = 0.35
 
 // axis waits for the widest movement of an axis and its return.
@@ -271,7 +271,7 @@ func restOf(r Range) string {
 	return RestCentre
 }
 
-// recordRest records the present positions of all axes.
+// recordRest records the current positions of all axes.
 func (l *listener) recordRest() {
 	l.ranges = make(map[uint16]Range)
 	for _, axis := range l.info.Axes.Codes() {
@@ -318,8 +318,7 @@ func (b *binder) wait(timeout time.Duration) {
 	}
 }
 
-// read reads one event at a time and keeps those after the wanted one in the
-// kernel.
+// read reads one event at a time and leaves later events in the kernel.
 func (l *listener) read(wanted func(heard) bool) (h heard, ok bool, err error) {
 	buf := make([]byte, eventSize(nativeWord))
 	for !ok {
@@ -340,7 +339,7 @@ func (l *listener) read(wanted func(heard) bool) (h heard, ok bool, err error) {
 }
 
 // identity returns the properties that identify the chosen device. They include
-// phys only if an equal device is connected.
+// phys only if an identical device is connected.
 func (b *binder) identity() Match {
 	m := b.chosen.info.Match()
 	for _, l := range b.devices {

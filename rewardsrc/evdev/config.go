@@ -36,7 +36,7 @@ type Match struct {
 	Name string `yaml:"name"`
 	// Uniq is the device's unique number, if it has one.
 	Uniq string `yaml:"uniq"`
-	// Phys is the physical path, needed only to distinguish two equal devices.
+	// Phys is the physical path, needed only to distinguish two identical devices.
 	Phys string `yaml:"phys"`
 }
 

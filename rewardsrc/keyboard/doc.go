@@ -8,7 +8,7 @@
 //	1 ... 9      graded, evenly from bad (1) to good (9); 5 is the middle
 //	>            better than a moment ago
 //	<            worse than a moment ago
-//	g            this is it: the robot should be in the present state
+//	g            this is it: the robot should be in the current state
 //
 // [Config] gives the rewards of good, neutral and bad other values. Every other
 // key goes to Options.OnKey, for a screen that shares the terminal. The

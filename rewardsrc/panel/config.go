@@ -43,7 +43,7 @@ type Buttons struct {
 	// Worse is the button for "worse than a moment ago". Empty: none.
 	Worse string `yaml:"worse"`
 	// Goal is the button for "this is it": the robot should be in the
-	// present state. Empty: none.
+	// current state. Empty: none.
 	Goal string `yaml:"goal"`
 	// CantTell is the button that closes a request without a label.
 	// Empty: none.

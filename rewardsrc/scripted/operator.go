@@ -166,7 +166,7 @@ func (o *Operator) newPress(kind rewardsrc.Kind, tick uint64, at int64, reward f
 
 // Ask shows that a request is open or closed. A new request replaces the last
 // one. If the operator also labels that tick unasked, that label becomes the
-// answer: no state is labelled twice.
+// answer: the operator never labels a state twice.
 func (o *Operator) Ask(r rewardsrc.Request) {
 	if o.open.ID != 0 && (r.State == rewardsrc.Open || r.ID == o.open.ID) {
 		o.withdraw()

@@ -77,7 +77,7 @@
 // Open does not need the network. Without its address, port or certificate files
 // the server reports the cause (Options.Report) and tries again, also after a
 // failure of its listener. Every five seconds it compares the addresses of the
-// machine: [Server.Pairing] has the present ones. The certificates of a run have one
+// machine: [Server.Pairing] has the current ones. The certificates of a run have one
 // key. Each connection gets the oldest valid certificate with the name or address
 // that it called; a new address gets a new one. A browser that trusts a
 // fingerprint therefore sees it for the whole run. avahi-daemon announces the console

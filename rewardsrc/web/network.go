@@ -118,7 +118,7 @@ func (s *Server) reportFailure(err error) {
 func listenFix(err error) string {
 	switch {
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return "it opens when this computer has the address (`ip address` lists the present ones)"
+		return "it opens when this computer has the address (`ip address` lists the current ones)"
 	case errors.Is(err, unix.EADDRINUSE):
 		return "end the program that uses it (`ss -ltnp`), or choose another operator.web.listen"
 	case errors.Is(err, unix.EACCES):

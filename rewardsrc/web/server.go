@@ -312,7 +312,7 @@ func (s *Server) servePair(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// cookieName has the __Host- prefix if the browser allows it: no other host can
+// cookieName has the __Host- prefix if the browser allows it: other hosts cannot
 // set such a cookie.
 func (s *Server) cookieName() string {
 	if s.encrypted {

@@ -1,8 +1,8 @@
 """Recorded transitions, read and checked: one row each, in columns by name.
 
 They are in NumPy's .npz, as the collectors write it, or in the checkpoint.pt of
-pretrain_dmc.py, together with what the model's practice recorded. Whatever is wrong
-with a file ends the program, with the file's name.
+pretrain_dmc.py, together with what the model's practice recorded. An invalid
+file ends the program with an error that names it.
 """
 
 import json
@@ -100,7 +100,7 @@ def check(path: str | os.PathLike, columns: dict[str, np.ndarray]) -> None:
 
 
 def check_domain(path: str | os.PathLike, columns: dict[str, np.ndarray], sim) -> None:
-    """Ends the program if columns have other widths than those of the simulation sim."""
+    """Ends the program if the widths of columns differ from those of the simulation sim."""
     observed = sim.obs.shape[1]
     widths = {"obs": observed, "next_obs": observed, "action": sim.domain.model.nu, "measure": sim.measure().shape[1]}
     wrong = [f"{name} {columns[name].shape[1]} instead of {width}" for name, width in widths.items()

@@ -15,7 +15,8 @@ import (
 // This file encodes a ModelProto, see onnx/onnx.proto. The fields used here have not changed since
 // ONNX 1.0.
 
-// The versions of what Export writes: opset 17 is the first one with LayerNormalization.
+// irVersion and opset are the versions that Export writes. Opset 17 is the first one with
+// LayerNormalization.
 const irVersion, opset = 8, 17
 
 // dtype is TensorProto.DataType.

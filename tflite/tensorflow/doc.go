@@ -19,7 +19,8 @@
 // New loads the library at run time, so the same program runs with and without it.
 // The build needs no C compiler and no headers, and cross-compiling works as usual. The
 // program is then linked dynamically with the C library (libc), and each of its threads
-// has 8 MB of stack that a control process with locked memory keeps: hence the tag.
+// has 8 MB of stack that a control process with locked memory keeps. Therefore the build
+// needs the tag.
 // scripts/install-tensorflow.sh installs TensorFlow, docs/tensorflow.md is the manual,
 // `optibfm model backend` checks an installation.
 //

@@ -20,8 +20,8 @@ const Built = true
 // libraryFile has the C API in the pip wheels. It loads the libraries beside it.
 const libraryFile = "libtensorflow_cc.so.2"
 
-// The oldest version with the C API and the operations that this package uses:
-// that of JetPack 6.
+// oldestMajor and oldestMinor are the oldest version with the C API and the
+// operations that this package uses: that of JetPack 6.
 const oldestMajor, oldestMinor = 2, 16
 
 // library is TensorFlow in this process: loaded once, never unloaded.

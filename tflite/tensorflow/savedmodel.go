@@ -119,7 +119,7 @@ func (m *savedModel) open(signatures map[string]signature, saved tflite.SavedMod
 }
 
 // warmUp calls every method a few times: the first call of each builds its
-// executor. Results may be not finite: no observation is sure to be valid for the
+// executor. Results may be NaN or infinite: the observation may be invalid for the
 // model.
 func (m *savedModel) warmUp(n int) error {
 	d := m.dims

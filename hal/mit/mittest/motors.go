@@ -114,7 +114,7 @@ func (m *Motors) Frames(id int) (n int) {
 // Stubborn makes a motor ignore Exit.
 func (m *Motors) Stubborn(id int) { m.change(id, func(one *motor) { one.stubborn = true }) }
 
-// Jumps returns the number of commands that pulled a motor to another position than its own, in
+// Jumps returns the number of commands that pulled a motor away from its position, in
 // motor mode or not.
 func (m *Motors) Jumps(id int) (n int) {
 	m.change(id, func(one *motor) { n = one.jumps })

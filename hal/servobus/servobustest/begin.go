@@ -13,7 +13,7 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// The outputs that hal/composite writes before Arm: no servo is there.
+// disarmed are the outputs that hal/composite writes before Arm. The servos are elsewhere.
 var disarmed = []float64{0.4, -0.4, 0}
 
 // random is a source of poses within the servos' limits.
@@ -205,7 +205,7 @@ func measured(t *testing.T, start func(*testing.T) Rig) {
 		}
 		for _, in := range d.Inputs() {
 			if in.Name == want && in.Unit != out.Unit {
-				t.Errorf("%s has another unit than %s", in.Name, out.Name)
+				t.Errorf("the units of %s and %s differ", in.Name, out.Name)
 			}
 		}
 	}

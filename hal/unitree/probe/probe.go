@@ -36,7 +36,7 @@ func (r Report) Bad(fix, format string, values ...any) Report {
 	return append(r, Finding{Text: fmt.Sprintf(format, values...), Fix: fix})
 }
 
-// Warn adds what is not an obstacle.
+// Warn adds a finding that is not an obstacle.
 func (r Report) Warn(fix, format string, values ...any) Report {
 	return append(r, Finding{Warn: true, Text: fmt.Sprintf(format, values...), Fix: fix})
 }

@@ -2,5 +2,5 @@
 // states at 500 Hz as the robot does, with any physics. Tests and the command
 // `optibfm-lab unitree-robot` use it, on the loopback interface.
 //
-// Its fields inject what a robot can do wrong.
+// Its fields inject the faults of a robot.
 package simulator

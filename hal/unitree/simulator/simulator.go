@@ -97,7 +97,7 @@ func New(p *dds.Participant, model string, physics Physics) (*Robot, error) {
 	return r, err
 }
 
-// Set changes what the robot does wrong.
+// Set changes the faults of the robot.
 func (r *Robot) Set(change func(*Faults)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -286,7 +286,7 @@ func (p *primary) write(now int64) {
 	p.lastAt = now
 }
 
-// damp makes a command that damps the motors: kp 0, and the present position for readers that
+// damp makes a command that damps the motors: kp 0, and the measured position for readers that
 // ignore kp.
 func damp(out *output, s *reading, kd []float64) {
 	for i := range kd {

@@ -14,7 +14,7 @@ const (
 	foreignSent  = time.Second // how long a command or a state of another writer counts
 )
 
-// states keeps the newest good state and what is wrong with the robot.
+// states keeps the newest good state and the robot's faults.
 type states struct {
 	config unitree.Config
 	joints int

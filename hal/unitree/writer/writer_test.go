@@ -300,7 +300,7 @@ func TestWriters_DampWithinTheirTimes(t *testing.T) {
 	}
 }
 
-// action is the present goal.
+// action is the current goal.
 func (r *rig) action() []float32 {
 	n := len(r.robot.Spec().Action)
 	return append([]float32(nil), r.net.q[:n]...)

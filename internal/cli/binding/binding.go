@@ -16,7 +16,7 @@ import (
 	"optibfm/rewardsrc/panel"
 )
 
-// Options select what is bound.
+// Options select the device, buttons and axis to bind.
 type Options struct {
 	Device  string        // listen only to devices with this in their name; "" for all
 	Roles   []string      // of RoleNames

@@ -54,7 +54,7 @@ func Init(w io.Writer, name, path string) error {
 	start := shell.ThisProgram().Command("run", "--config", shell.Operand(path))
 	first := ""
 	if lines := toChange(text); lines != "" {
-		first = fmt.Sprintf("first edit what is marked CHANGE (lines %s), then ", lines)
+		first = fmt.Sprintf("first edit the lines marked CHANGE (%s), then ", lines)
 	}
 	_, err = fmt.Fprintf(w, "%s: written; %sstart it with: %s\n", path, first, start)
 	return err

@@ -25,7 +25,7 @@ type Result struct {
 	DGap   []float64 `json:"dgap,omitempty"` // log(1 + ‖q‖²_{V⁻¹}), nats
 	Norm   []float64 `json:"norm,omitempty"` // ‖q‖_{V⁻¹}
 
-	Warnings []string `json:"warnings,omitempty"` // about channels of another scale than the training data
+	Warnings []string `json:"warnings,omitempty"` // about channels whose scale is not that of the training data
 }
 
 // FromFile infers the task from the labels of an .npz file: reward [n], and obs [n, o]

@@ -63,7 +63,7 @@ func WriteGymnasium(ctx context.Context, w io.Writer, name, id, repository strin
 	return err
 }
 
-// describe asks the server of an environment what it is.
+// describe asks the server of an environment for its description.
 func describe(ctx context.Context, script, id string) (environment, error) {
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "python3", script, "--describe", "--", id)

@@ -23,7 +23,7 @@ func damageError(command, path string, damage []error) error {
 	if len(damage) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %s: %w (%s); copy what can be read: %s",
+	return fmt.Errorf("%s: %s: %w (%s); copy the readable part: %s",
 		command, path, flightlog.ErrDamaged, damageText(damage), recoverCommand(path))
 }
 

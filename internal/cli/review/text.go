@@ -56,7 +56,7 @@ func stateText(cut *flightlog.Cut, damage []error) string {
 // printRecovery prints the command that copies an incomplete log.
 func printRecovery(out io.Writer, path string, cut *flightlog.Cut, damage []error) {
 	if cut != nil || len(damage) > 0 {
-		fmt.Fprintf(out, "\nTo copy what can be read: %s\n", recoverCommand(path))
+		fmt.Fprintf(out, "\nTo copy the readable part: %s\n", recoverCommand(path))
 	}
 }
 

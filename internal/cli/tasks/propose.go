@@ -19,7 +19,7 @@ const (
 	// maxCandidates bounds the moments of a log that Propose compares: a longer log is thinned out
 	// evenly.
 	maxCandidates = 10_000
-	// minSpacingS is the least time between two proposed moments, s: closer ones look alike.
+	// minSpacingS is the shortest time between two proposed moments, s: closer ones look alike.
 	minSpacingS = 0.5
 )
 

@@ -27,7 +27,7 @@ func openLog(path string) (*flightlog.Reader, error) {
 		return nil, err
 	}
 	if damage := r.Damage(); len(damage) > 0 {
-		err := fmt.Errorf("%s: %w (%w); copy what can be read: %s", path, flightlog.ErrDamaged, damage[0],
+		err := fmt.Errorf("%s: %w (%w); copy the readable part: %s", path, flightlog.ErrDamaged, damage[0],
 			shell.ThisProgram().Command("log", "recover", shell.Operand(path)))
 		return nil, errors.Join(err, r.Close())
 	}
@@ -51,7 +51,7 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 	result, err := flightlog.Follow(log, func(t *controller.Tick, _ *posterior.Belief) {
 		last, until = t.SenseAt, t.Index+1
 		if t.Flags.Has(controller.FlagSwitched) || t.Flags.Has(controller.FlagChanged) && m.Control.Gate.Relearn {
-			// The log does not have the sessions of the other task; some labels of the present one
+			// The log does not have the sessions of the other task; some labels of the current one
 			// were removed.
 			lineage.Before = nil
 		}

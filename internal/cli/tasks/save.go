@@ -65,8 +65,8 @@ func (w workplace) taskOf(path string) (t taskstore.Task, err error) {
 	return t, err
 }
 
-// complete sets the z of a task. It refuses a task without a label, of another model than the
-// configuration's, and in other coordinates than those of k, which it gives the basis of the model.
+// complete sets the z of a task. It refuses a task without a label, and one whose model is
+// not the configuration's or whose coordinates are not those of k. It gives k the basis of the model.
 func (w workplace) complete(t *taskstore.Task, from string, k *controller.Config) error {
 	if t.Belief == nil || t.Belief.Labels() == 0 {
 		return fmt.Errorf("%s has no label; give labels first", from)

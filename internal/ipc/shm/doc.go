@@ -12,7 +12,7 @@
 // buffers: the writer fills one, the reader reads one, and one lies between them.
 // To publish and to read, each side exchanges its own buffer for the middle one,
 // by one atomic swap of an index. The newest message wins, neither side waits, and
-// no buffer is read while it is written. (A sequence lock copies bytes that may
+// the reader never reads a buffer during a write. (A sequence lock copies bytes that may
 // change during the copy. That is a data race in Go's memory model, and on arm64 a
 // torn copy can pass its check.)
 //

@@ -26,7 +26,7 @@ const (
 // Team divides work between the goroutine that calls Multiply or Each and others, which stay until
 // Close. One goroutine uses a Team at a time.
 type Team struct {
-	work    work          // the present one: product or rows
+	work    work          // the current one: product or rows
 	product product       // memory for it, so that run does not allocate
 	rows    rows          // the same; its work may be the lists of product
 	parts   atomic.Uint64 // number of the work, 32 bits; its parts, 16; the parts taken, 16

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// The sums have the same order as on amd64, so that a row's mean and standard deviation
-// have the same bits: element i of 16 is added to half-vector i/2.
+// halves is the number of half-vectors of sums. The sums have the same order as on amd64, so that a
+// row's mean and standard deviation have the same bits: half-vector i/2 gets element i of 16.
 const halves = 8
 
 func (f *file) zeroSums() {

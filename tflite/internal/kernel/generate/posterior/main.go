@@ -46,7 +46,7 @@ func loop(label string, n Register, step int, body func(), vectors ...Register) 
 }
 
 // fromEnd ends a function that processes n elements: first n modulo 4 with one, then blocks of
-// four. The blocks thus have the same places in each row of a triangle, aligned where d is a
+// four. Therefore the blocks have the same places in each row of a triangle, aligned where d is a
 // multiple of 4.
 func fromEnd(n Register, one func(), four func(at int), vectors ...Register) {
 	rest := GP64()
