@@ -22,9 +22,10 @@ type layout struct {
 	centred bool
 }
 
-// parseCheckpoint parses the configuration of a checkpoint. FORMAT.md lists the layouts. It ignores
-// the keys that do not affect the networks (device, batch sizes, the spread of sampled actions, the
-// networks of training). A network that this package does not have is an error with its key.
+// parseCheckpoint parses the configuration of a checkpoint of a project that FORMAT.md lists. It
+// ignores the keys that do not affect the networks (device, batch sizes, the spread of sampled
+// actions, the networks of training). A network that this package does not have is an error with
+// its key.
 func parseCheckpoint(config, initKwargs []byte) (layout, error) {
 	parse, err := parserOf(config, initKwargs != nil)
 	if err != nil {

@@ -73,7 +73,7 @@ func TestSocket_WorksAfterInterfaceWasDown(t *testing.T) {
 		s, bus := connect(t)
 		var f can.Frame
 		if before != "traffic" {
-			bus.Report(unix.CAN_ERR_BUSOFF, 0)
+			bus.Report(unix.CAN_ERR_BUSOFF)
 		}
 		if before == "bus-off" {
 			if err := s.Receive(&f, soon()); !errors.Is(err, hal.ErrBus) || !s.BusOff() {

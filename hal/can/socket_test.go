@@ -82,14 +82,14 @@ func TestSocket_ReceiveTimesOutAtDeadline(t *testing.T) {
 func TestSocket_FailsAtOnceDuringBusOff(t *testing.T) {
 	s, bus := connect(t)
 	settle(t, s)
-	bus.Report(unix.CAN_ERR_BUSOFF, 0)
+	bus.Report(unix.CAN_ERR_BUSOFF)
 	var f can.Frame
 	if err := s.Receive(&f, soon()); !errors.Is(err, hal.ErrBus) || !s.BusOff() {
 		t.Fatalf("%v, bus-off %v", err, s.BusOff())
 	}
 	errtest.Is(t, s.Send(&frames[0], soon()), hal.ErrBus, "send")
 	errtest.Is(t, s.Receive(&f, monotonic.After(time.Hour)), hal.ErrBus, "receive")
-	bus.Report(unix.CAN_ERR_RESTARTED, 0)
+	bus.Report(unix.CAN_ERR_RESTARTED)
 	for s.BusOff() { // no frame follows the controller's restart
 		_ = s.Receive(&f, monotonic.After(10*time.Millisecond))
 	}
@@ -103,6 +103,20 @@ func settle(t *testing.T, s *can.Socket) {
 	fatal.If(t, s.Send(&frames[1], soon()))
 	if err := s.Receive(&f, soon()); err != nil || f != frames[1] {
 		t.Fatalf("%+v, %v", f, err)
+	}
+}
+
+func TestSocket_SkipsOrdinaryErrorFrames(t *testing.T) {
+	s, bus := connect(t)
+	settle(t, s)
+	for class := uint32(1); class <= unix.CAN_ERR_CNT; class <<= 1 {
+		if class != unix.CAN_ERR_BUSOFF && class != unix.CAN_ERR_RESTARTED {
+			bus.Report(class)
+		}
+	}
+	settle(t, s)
+	if s.BusOff() {
+		t.Error("bus-off")
 	}
 }
 

@@ -254,7 +254,7 @@ func TestDevice_ReportsBusOffWithoutWaiting(t *testing.T) {
 	motors := start(t, &c)
 	d := open(t, c)
 	motors.Mute(1, -1)
-	motors.Bus.Report(unix.CAN_ERR_BUSOFF, 0)
+	motors.Bus.Report(unix.CAN_ERR_BUSOFF)
 	errtest.Is(t, errtest.Of(d.Read(make([]float64, 12))), hal.ErrBus)
 	for name, err := range map[string]error{
 		"write": d.Write(goals), "halt": d.Halt(make([]float64, 6)), "arm": d.Arm(),

@@ -26,7 +26,7 @@ func TestDevice_ArmsAfterKernelInterfaceWasDown(t *testing.T) {
 		for _, busOff := range []bool{false, true} {
 			fatal.If(t, d.Arm())
 			if busOff {
-				motors.Bus.Report(unix.CAN_ERR_BUSOFF, 0)
+				motors.Bus.Report(unix.CAN_ERR_BUSOFF)
 				var err error
 				for err == nil {
 					_, err = d.Read(make([]float64, 12))

@@ -55,7 +55,7 @@ type Report struct {
 	Mode        Mode
 	Fault       Fault  // why it damps, or refused the epoch
 	FaultDetail uint32 // the joint, or a number
-	Received    uint32 // good states
+	Received    uint32 // good states; only the test with the SDK reads it and BadCRC
 	BadCRC      uint32 // states that were dropped
 	StandbyLate uint32 // 1: the standby writer is silent for standby_ms
 	Battery     int32  // percent; -1: not measured

@@ -198,7 +198,7 @@ var wagonFaults = map[string]wagonFault{
 		ticks:  wagonSense, kind: hal.ErrDevice,
 	},
 	"CAN bus-off": {
-		inject: func(w *rigtest.Wagon) { w.Arm.Bus.Report(unix.CAN_ERR_BUSOFF, 0) },
+		inject: func(w *rigtest.Wagon) { w.Arm.Bus.Report(unix.CAN_ERR_BUSOFF) },
 		ticks:  wagonSense, kind: hal.ErrBus, alone: "arm", faults: senseOrAct,
 	},
 	"CAN interface down": {

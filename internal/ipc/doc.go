@@ -3,7 +3,7 @@
 // Both map one shared-memory segment (internal/ipc/shm), which the host process inherits as a
 // descriptor:
 //
-//	ticks     ring     control -> host  every tick; dropped and counted if the host is slow
+//	ticks     ring     control -> host  every tick; dropped if full: the recorder sees the gap
 //	states    mailbox  control -> host  the newest state and belief
 //	requests  ring     control -> host  requests for labels, and their ends
 //	plans     mailbox  host -> control  the newest z

@@ -18,7 +18,7 @@ const segmentVersion = controller.LayoutVersion<<16 | 10
 
 // The sections of the segment between the control and the host process.
 const (
-	sectionTicks    = "ticks"    // ring, control to host: every tick; full: dropped and counted
+	sectionTicks    = "ticks"    // ring, control to host: every tick; full: dropped, the recorder sees the gap
 	sectionStates   = "states"   // mailbox, control to host: the newest state and belief
 	sectionRequests = "requests" // ring, control to host: requests opened and closed
 	sectionPlans    = "plans"    // mailbox, host to control: the newest plan

@@ -66,6 +66,19 @@ func TestCheck_NamesEachKeyThatBreaksItsRule(t *testing.T) {
 	}
 }
 
+func TestRule_WritesWholeNumbersInFull(t *testing.T) {
+	for want, r := range map[string]Rule{
+		"a value from 1 to 10000000":                  {Ranged: true, Min: 1, Max: 1e7},
+		"a value above -1000000, at most 0.5":         {Ranged: true, Min: -1e6, Max: 0.5, Above: true},
+		"a finite number of at least 999999999999999": {Ranged: true, Min: 1e15 - 1, Max: math.MaxFloat64},
+		"a value from 1e-07 to 1e+15":                 {Ranged: true, Min: 1e-7, Max: 1e15},
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestOf_ListsTheKeysInOrder(t *testing.T) {
 	want := []string{"speeds", "address", "angle", "offset", "mode", "free", "chosen", "levels", "gains"}
 	if got := Of(reflect.ValueOf(config{})); !reflect.DeepEqual(got, want) {

@@ -57,17 +57,25 @@ func (r Rule) String() string {
 	case r.Choices != nil:
 		return named + ", or " + Rule{Ranged: true, Min: r.Min, Max: r.Max, Above: r.Above}.String()
 	case r.Min == r.Max:
-		return fmt.Sprintf("%g", r.Min)
+		return text(r.Min)
 	case !r.HasMin():
 		return "a finite number"
 	case !r.HasMax() && r.Above:
-		return fmt.Sprintf("a finite number above %g", r.Min)
+		return "a finite number above " + text(r.Min)
 	case !r.HasMax():
-		return fmt.Sprintf("a finite number of at least %g", r.Min)
+		return "a finite number of at least " + text(r.Min)
 	case r.Above:
-		return fmt.Sprintf("a value above %g, at most %g", r.Min, r.Max)
+		return "a value above " + text(r.Min) + ", at most " + text(r.Max)
 	}
-	return fmt.Sprintf("a value from %g to %g", r.Min, r.Max)
+	return "a value from " + text(r.Min) + " to " + text(r.Max)
+}
+
+// text writes whole numbers below 1e15 without an exponent.
+func text(x float64) string {
+	if x == math.Trunc(x) && math.Abs(x) < 1e15 {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
 }
 
 // ruleOf returns the rule of a field of a struct.

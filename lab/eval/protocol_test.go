@@ -229,7 +229,7 @@ func TestParse_ReportsMistakesWithPlaces(t *testing.T) {
 		"method":           {"name: random", "name: randm", "one of ucb"},
 		"method twice":     {"name: random", "name: ucb, beta: [0.1], candidates: [8]", "twice"},
 		"wrong setting":    {"name: random", "name: random, beta: [1]", "does not apply to random"},
-		"range":            {"beta: [0.1]", "beta: [0.1, -1]", "from 0 to 1e+09"},
+		"range":            {"beta: [0.1]", "beta: [0.1, -1]", "from 0 to 1000000000"},
 		"value twice":      {"beta: [0.1]", "beta: [0.1, 0.1]", "twice"},
 		"choice":           {"[transposed]", "[flipped]", "correct, transposed"},
 		"a single value":   {"beta: [0.1]", "beta: 0.1", "write a list"},

@@ -101,12 +101,11 @@ func (b *Bus) Send(f can.Frame) {
 	b.write()
 }
 
-// Report sends an error frame of the controller: a class such as unix.CAN_ERR_BUSOFF, and the
-// detail of CAN_ERR_CRTL.
-func (b *Bus) Report(class uint32, controller byte) {
+// Report sends an error frame of the controller with a class such as unix.CAN_ERR_BUSOFF.
+func (b *Bus) Report(class uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	(&can.Frame{Len: 8, Data: [8]byte{1: controller}}).Marshal(&b.raw)
+	(&can.Frame{Len: 8}).Marshal(&b.raw)
 	binary.NativeEndian.PutUint32(b.raw[:], class|unix.CAN_ERR_FLAG)
 	b.write()
 }

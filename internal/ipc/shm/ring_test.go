@@ -24,11 +24,19 @@ func TestRing_KeepsTheOrder(t *testing.T) {
 					t.Fatalf("reserve returns %v with %d of %d slots taken", ok, len(queue), slots)
 				}
 				if ok {
+					if again, _ := p.Reserve(); len(again) == 0 || &again[0] != &slot[0] {
+						t.Fatal("the second Reserve returns another slot")
+					}
 					numbers[uint64](slot)[0] = number
 					p.Commit()
 					queue = append(queue, number)
 				}
 				number++
+			},
+			"reserve": func(t *rapid.T) {
+				if _, ok := p.Reserve(); ok != (len(queue) < slots) {
+					t.Fatalf("%v with %d of %d slots taken", ok, len(queue), slots)
+				}
 			},
 			"pop": func(t *rapid.T) {
 				slot, ok := c.Peek()
