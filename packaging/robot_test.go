@@ -226,6 +226,6 @@ func (w *world) stoppedAfter(since time.Time) (time.Duration, error) {
 }
 
 // busOff reports a CAN controller that left the bus.
-func (w *world) busOff() { w.motors.Bus.Report(canBusOff, 0) }
+func (w *world) busOff() { w.motors.Bus.Report(canBusOff) }
 
 const canBusOff = 0x40 // CAN_ERR_BUSOFF, include/uapi/linux/can/error.h
