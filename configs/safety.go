@@ -23,10 +23,10 @@ const (
 	AfterStopHold = "hold" // the loop continues with the robot halted, until it is reset and armed
 )
 
-// Safety sets who arms the robot, what stops it and what follows a stop.
+// Safety sets arming, stop conditions and the reaction to a stop.
 type Safety struct {
-	// Arm is automatic (once, at the first plan without a fault; after a refusal, a disarm or a
-	// stop a person arms) or operator (a person arms with `optibfm arm` or the robot's remote
+	// Arm is automatic or operator. automatic arms once, at the first plan without a fault; a person
+	// arms after a refusal, a disarm or a stop. operator: a person arms (`optibfm arm` or a remote
 	// control). With loop.posture strict, automatic needs a simulator or a shadow run.
 	Arm string `yaml:"arm" rule:"automatic|operator"`
 	// AfterStop is the reaction to a stop. end: the run ends. hold: the loop continues with the
@@ -59,7 +59,7 @@ type Safety struct {
 	// the robot follows the policy at once.
 	Start controller.Motion `yaml:"start"`
 	// Rest is the motion to a rest pose when an operator disarms the robot. Then the robot goes
-	// limp or, if it cannot, takes its disarmed output. Without a pose it takes its disarmed output
+	// limp or, if it cannot, gets its disarmed output. Without a pose it gets its disarmed output
 	// at once. A stop does not move the robot to the rest pose.
 	Rest controller.Motion `yaml:"rest"`
 }

@@ -12,7 +12,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-// button is a rewardsrc.Source. One goroutine calls its methods; none of them waits.
+// button is a rewardsrc.Source. One goroutine calls its methods; they do not block.
 type button struct {
 	conn        net.PacketConn
 	presses     chan press
@@ -32,7 +32,7 @@ func open(address string) (*button, error) {
 		return nil, fmt.Errorf("button: %w", err)
 	}
 	b := &button{conn: conn, presses: make(chan press, 64)}
-	b.attribution.Reaction = int64(200 * time.Millisecond) // no person reacts faster
+	b.attribution.Reaction = int64(200 * time.Millisecond) // fastest human reaction
 	go b.receive()
 	return b, nil
 }
@@ -58,7 +58,7 @@ func (b *button) receive() {
 	}
 }
 
-// Ask shows that a label is wanted, or that the request is closed.
+// Ask prints an open request, and records its start or end.
 func (b *button) Ask(r rewardsrc.Request) {
 	b.attribution.Ask(r, rewardsrc.Monotonic())
 	if r.State == rewardsrc.Open {
@@ -66,8 +66,7 @@ func (b *button) Ask(r rewardsrc.Request) {
 	}
 }
 
-// Poll returns the labels since the last call. Without a press return no label, never a reward of
-// 0.
+// Poll returns the labels since the last call. Silence gives no label, never a reward of 0.
 func (b *button) Poll(dst []rewardsrc.Label) (n int) {
 	for n < len(dst) {
 		select {

@@ -35,7 +35,7 @@ type Rover struct {
 	spec hal.Spec
 
 	period float64 // s
-	follow float64 // part of its speed error that a motor corrects in a period
+	follow float64 // share of a motor's speed error corrected per period
 	reach  float64 // m, |x| and |y| of the body's centre at a wall
 	yawTop float64 // rad/s, one wheel forward and one backward
 
@@ -44,8 +44,8 @@ type Rover struct {
 	state  state
 	sensed [obsLen]float32
 	armed  bool
-	valid  bool // sensed holds a sample
-	at     int64
+	valid  bool  // sensed holds a sample
+	at     int64 // simulated time, ns
 }
 
 // state is the true pose and motion of the rover.
@@ -222,7 +222,7 @@ func (r *Rover) Arm() error {
 	return nil
 }
 
-// Halt stops the wheels at once. Act refuses until Arm.
+// Halt stops the wheels at once. Act fails until Arm.
 func (r *Rover) Halt() error {
 	r.armed = false
 	r.state.left, r.state.right = 0, 0

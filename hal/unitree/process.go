@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Program is the name of the program of the writers.
+// Program is the name of the program that runs the writers.
 const Program = "optibfm-unitree"
 
 // The roles of the processes. Those of the writers are their subcommands.
@@ -38,7 +38,7 @@ var writersStart = 10 * time.Second
 
 const writersEnd = 8 * time.Second // until a writer has damped and ended
 
-// FindProgram returns the path of the program of the writers.
+// FindProgram returns the path of optibfm-unitree.
 func FindProgram(configured string) (string, error) {
 	if configured != "" {
 		return configured, nil

@@ -29,7 +29,7 @@ const period = 20 * time.Millisecond
 // program is the built optibfm-unitree.
 var program string
 
-// TestMain builds the program of the writers. In a child process it is a control process or holds
+// TestMain builds optibfm-unitree. In a child process it is a control process or holds
 // a mark.
 func TestMain(m *testing.M) {
 	unitree.WaitForSlowStart()

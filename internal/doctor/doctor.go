@@ -117,7 +117,7 @@ func (d *doctor) checkHost() finding {
 		return pass("the host process has the user of the control process, which moves no robot")
 	}
 	return warnStrict("use the service of the package, or run as root with run.host_user",
-		"run.host_user is %q: a host process that is taken over reaches the robot's devices", host)
+		"run.host_user is %q: a compromised host process can open the robot's devices", host)
 }
 
 func (d *doctor) checkConfig() finding {

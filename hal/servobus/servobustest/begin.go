@@ -13,7 +13,7 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// disarmed are the outputs that hal/composite writes before Arm. The servos are elsewhere.
+// disarmed are the outputs that hal/composite writes before Arm, not the servos' poses.
 var disarmed = []float64{0.4, -0.4, 0}
 
 // random is a source of poses within the servos' limits.
@@ -27,7 +27,7 @@ func pose(r Rig, from *rand.Rand) [2]int {
 	return places
 }
 
-// wantHeld checks that the goals are the pose, and that no servo has moved there.
+// wantHeld checks that the servos have torque and these goals, and did not move.
 func wantHeld(t *testing.T, r Rig, when string, places [2]int) {
 	t.Helper()
 	for i, place := range places {
@@ -38,7 +38,7 @@ func wantHeld(t *testing.T, r Rig, when string, places [2]int) {
 	}
 }
 
-// wantLimp checks that no servo has torque or has moved.
+// wantLimp checks that all servos are limp and unmoved.
 func wantLimp(t *testing.T, r Rig, when string) {
 	t.Helper()
 	for id := byte(1); id <= servos; id++ {
@@ -50,7 +50,7 @@ func wantLimp(t *testing.T, r Rig, when string) {
 
 func relax(d hal.Device) error { return d.(hal.Relaxer).Relax() }
 
-// armAtPoses arms a limp robot again and again: moved by hand, and with its power cut in between.
+// armAtPoses arms a limp robot ten times, each time moved by hand; one case also cuts its power.
 func armAtPoses(t *testing.T, start func(*testing.T) Rig) {
 	for name, between := range map[string]func(Rig){
 		"moved by hand": func(Rig) {},
@@ -96,8 +96,7 @@ func armAfterRestart(t *testing.T, start func(*testing.T) Rig) {
 	}
 }
 
-// armAfterReplug arms a chain that is another one, limp at another pose, after its adapter
-// returned.
+// armAfterReplug replaces the chain by a limp one at another pose, and arms it.
 func armAfterReplug(t *testing.T, start func(*testing.T) Rig) {
 	r, from := start(t), random()
 	port := serialtest.Link(t, r.Port())
@@ -126,7 +125,7 @@ func armAfterHalt(t *testing.T, start func(*testing.T) Rig) {
 	}
 }
 
-// armAtVelocity checks that outputs that are not positions begin at the latest Write.
+// armAtVelocity checks that a velocity output begins at the latest Write.
 func armAtVelocity(t *testing.T, start func(*testing.T) Rig) {
 	r := start(t)
 	d := open(t, r, Settings{})

@@ -41,8 +41,7 @@ func (r Report) Warn(fix, format string, values ...any) Report {
 	return append(r, Finding{Warn: true, Text: fmt.Sprintf(format, values...), Fix: fix})
 }
 
-// Run runs the program of the writers, which can load libddsc, with the subcommand check, and
-// returns its report.
+// Run runs `optibfm-unitree check`, which can load libddsc, and returns its report.
 func Run(ctx context.Context, c unitree.Config) (Report, error) {
 	program, err := unitree.FindProgram(c.Writer)
 	if err != nil {

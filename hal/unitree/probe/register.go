@@ -18,13 +18,11 @@ func Register() {
 	registry.AddCheck("unitree", check)
 }
 
-// check reports the findings of the program of the writers on the robot's network. It moves
-// nothing.
+// check returns the findings of optibfm-unitree about the network. The robot does not move.
 func check(ctx context.Context, c unitree.Config, _ registry.Computer) (list []registry.Finding) {
 	report, err := Run(ctx, c)
 	if err != nil {
-		fix := "install optibfm-unitree beside optibfm (docs/unitree.md)"
-		return []registry.Finding{{Status: registry.StatusFail, Found: err.Error(), Fix: fix}}
+		return []registry.Finding{{Status: registry.StatusFail, Found: err.Error(), Fix: "see docs/unitree.md"}}
 	}
 	for _, f := range report {
 		status := registry.StatusFail

@@ -47,7 +47,7 @@ func printInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error,
 	}
 	row(out, "started", "%s", time.Unix(0, m.Clock.WallNS).UTC().Format("2006-01-02 15:04:05 UTC"))
 	for _, key := range slices.Sorted(maps.Keys(m.Extra)) {
-		if m.Extra[key] != "" { // a robot that is no simulator has no task
+		if m.Extra[key] != "" { // only simulators have a task
 			row(out, key, "%s", m.Extra[key])
 		}
 	}
@@ -58,7 +58,7 @@ func printInfo(out io.Writer, path string, r *flightlog.Reader) (damage []error,
 	return damage, nil
 }
 
-// printPictures counts the pictures beside a log. Damage to them is none to the log.
+// printPictures counts the pictures beside a log. Damaged ones are not an error.
 func printPictures(out io.Writer, r *flightlog.Reader) {
 	n, bytes := uint64(0), int64(0)
 	var problems []error
@@ -78,8 +78,8 @@ func printPictures(out io.Writer, r *flightlog.Reader) {
 	}
 }
 
-// Cat prints the messages of a log as JSON, one per line: those of a topic, or all
-// where topic is empty. It names damaged places on warnings and continues after them.
+// Cat prints the messages of a log as JSON, one per line: those of a topic, or all if topic is
+// empty. It reports damaged places on warnings and skips them.
 func Cat(out, warnings io.Writer, path, topic string) error {
 	if topic != "" && !slices.Contains(flightlog.Topics(), topic) {
 		return fmt.Errorf("log cat: --topic: unknown (%s); use one of %s",
@@ -113,8 +113,8 @@ func printMessages(out, warnings io.Writer, r *flightlog.Reader, topic string) (
 	return damage, buffered.Flush()
 }
 
-// Recover copies the readable records of a log to a new file and prints their
-// numbers. Where target is empty, it adds -recovered to the name of the log.
+// Recover copies the readable records of a log to a new file and prints a count per topic. The
+// default of target is the name of the log with -recovered.
 func Recover(out io.Writer, path, target string) error {
 	if target == "" {
 		target = strings.TrimSuffix(path, filepath.Ext(path)) + "-recovered.mcap"
@@ -133,8 +133,8 @@ func Recover(out io.Writer, path, target string) error {
 	return nil
 }
 
-// Release marks logs, so that a run may remove them. It does not mark a damaged log or a file that
-// is no log, and continues with the next one. Pictures need no mark.
+// Release marks logs, so that a run may remove them. It reports a damaged log, or a file that is
+// not a log, and continues with the next one. Pictures need no mark.
 func Release(paths []string) error {
 	var errs []error
 	for _, path := range paths {
