@@ -17,8 +17,8 @@ type file interface {
 	Sync() error
 	Close() error
 	// Intact cuts the file to a size. It returns an error that wraps ErrLost if the file is
-	// shorter, if it is no longer at its path, or if the bytes in front of the offset at are not
-	// tail.
+	// shorter, if another file or none has its path, or if the bytes before the offset at differ
+	// from tail.
 	Intact(at int64, tail string, size int64) error
 }
 

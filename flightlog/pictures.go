@@ -32,8 +32,8 @@ const (
 	picturesBacklog = 2 << 20
 )
 
-// leastFree is the smallest free space for pictures, bytes, whatever Limits.MinFree: the last bytes
-// of a disk are for labels.
+// leastFree is the smallest value of Limits.MinFree for pictures, bytes: the last bytes of a disk
+// are for labels.
 const leastFree = 50e6
 
 // keyPicturesOf in Metadata.Extra is the name of the log that a file of pictures belongs to.

@@ -225,20 +225,21 @@ func (f *file) normalise(post bool) {
 func (f *file) norms() {
 	const row, scalars = "x *float32, gain *float32, bias *float32, n int, ", "mean float32, scale float32"
 	const table = "x *float32, n int, table *[13][8]float32"
-	f.elements("normTanh16", "x ← tanh((x-mean)·scale·gain + bias)", row+scalars+", table *[13][8]float32", f.loadTable,
-		func() { f.normalise(false); f.applyTanh() })
+	f.elements("normTanh16", "x ← tanh((x-mean)·scale·gain + bias)", row+scalars+", table *[13][8]float32",
+		f.loadTable, func() { f.normalise(false); f.applyTanh() })
 	f.elements("tanh16", "x ← tanh x", table, f.loadTable, func() { f.loadQuads("R0", values, false); f.applyTanh() })
 	f.elements("norm16", "dst = (x-mean)·scale·gain + bias", "dst *float32, "+row+scalars, func() {},
 		func() { f.normalise(true) })
-	f.elements("finish16", "x ← (x-mean·sums)·scale + bias", "x *float32, sums *float32, bias *float32, n int, "+scalars,
-		func() {}, func() {
+	f.elements("finish16", "x ← (x-mean·sums)·scale + bias",
+		"x *float32, sums *float32, bias *float32, n int, "+scalars, func() {}, func() {
 			f.loadQuads("R0", step0, false)
 			f.loadQuads("R1", step1, true)
 			f.loadQuads("R2", values, true)
 			eachVector(func(i int) { f.line("VFMLS V%d.S4, V%d.S4, V%d.S4", step1+i, meanVector, step0+i) })
 			eachVector(func(i int) { f.line("VFMLA V%d.S4, V%d.S4, V%d.S4", step0+i, scaleVector, values+i) })
 		})
-	f.elements("mish16", "x ← mish x", table, f.loadMishTable, func() { f.loadQuads("R0", values, false); f.applyMish() })
+	f.elements("mish16", "x ← mish x", table, f.loadMishTable,
+		func() { f.loadQuads("R0", values, false); f.applyMish() })
 }
 
 // The rows of mishTable, 8 equal numbers each.
