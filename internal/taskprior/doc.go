@@ -6,7 +6,10 @@
 //
 // # Random rewards
 //
-// A channel is one element of the observation. A random reward is one of:
+// A channel is one element of the observation. Channels whose names agree up to the first point, such
+// as imu.0 and imu.1, are a group. Each group is as likely as another, and so is each channel of a
+// group: otherwise nearly all rewards of a robot with 24 force sensors would be about force. A random
+// reward is one of:
 //
 //   - a product of one to three factors. A factor is a sigmoid, a bump or a ramp of one
 //     random channel. Its centre is a random quantile of the recorded values. Its width is

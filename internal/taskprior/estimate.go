@@ -16,12 +16,17 @@ import (
 
 // Family describes the random rewards, for a prior's description.
 var Family = fmt.Sprintf("products of 1 to %d sigmoids, bumps or ramps of single channels; "+
-	"with probability %g nearness to a recorded state in 2 to %d channels", maxFactors, Near, maxNearChannels)
+	"with probability %g nearness to a recorded state in 2 to %d channels; each group of channels is as likely "+
+	"as another", maxFactors, Near, maxNearChannels)
 
 // Options choose the random rewards.
 type Options struct {
 	Rewards int // number, at least max(100, 10 d) for d features
 	Seed    uint64
+
+	// Channels are the names of an observation's elements, [O], or none. Names that agree up to the
+	// first point, such as imu.0 and imu.1, are a group: see the package's documentation.
+	Channels []string
 }
 
 // DefaultOptions returns 4,000 rewards and seed 1.
@@ -43,7 +48,7 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 		return nil, fmt.Errorf("%d rewards are too few for %d features; use at least %d", o.Rewards, d, least)
 	}
 	rng := rand.New(rand.NewPCG(o.Seed, 0x7461736b))
-	s, err := newStates(f, obs, rng)
+	s, err := newStates(f, obs, o.Channels, rng)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package taskprior
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 
 	"optibfm/tflite"
 )
@@ -36,7 +38,7 @@ func (k kind) draw(dst []float64, s *states, rng *rand.Rand) {
 // term returns a random product of factors.
 func (k kind) term(s *states, rng *rand.Rand) (t tflite.Term) {
 	for range 1 + rng.IntN(maxFactors) {
-		c := k.channels[rng.IntN(len(k.channels))]
+		c := k.pick(1, s, rng)[0]
 		f := tflite.Factor{Channel: c, Shape: k.shapes[rng.IntN(len(k.shapes))], Centre: s.quantile(c, rng.Float64())}
 		f.Slope = 1 / (s.spread(c) * (0.05 + 0.25*rng.Float64()))
 		if rng.IntN(2) == 0 {
@@ -45,6 +47,24 @@ func (k kind) term(s *states, rng *rand.Rand) (t tflite.Term) {
 		t = append(t, f)
 	}
 	return t
+}
+
+// pick returns count different channels. Each group is as likely as another, and so is each channel
+// of a group.
+func (k kind) pick(count int, s *states, rng *rand.Rand) []int {
+	size := make([]int, len(s.groups)) // of each group
+	for _, c := range k.channels {
+		size[s.groups[c]]++
+	}
+	// Exponential times with the channels' probabilities as rates order draws without replacement
+	// (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
+	at := make([]float64, len(s.groups))
+	for _, c := range k.channels {
+		at[c] = rng.ExpFloat64() * float64(size[s.groups[c]])
+	}
+	picked := slices.Clone(k.channels)
+	slices.SortFunc(picked, func(a, b int) int { return cmp.Compare(at[a], at[b]) })
+	return picked[:count]
 }
 
 // value writes a term of every state to dst.
@@ -66,8 +86,7 @@ func (k kind) nearness(dst []float64, s *states, rng *rand.Rand) {
 	goal := rng.IntN(len(dst))
 	unit := 0.3 + 0.7*rng.Float64()
 	clear(dst)
-	for _, at := range rng.Perm(len(k.channels))[:count] {
-		c := k.channels[at]
+	for _, c := range k.pick(count, s, rng) {
 		scale := 1 / (unit * s.deviation[c])
 		goal := s.columns[c][goal]
 		for i, x := range s.columns[c] {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -34,6 +35,7 @@ type states struct {
 	sorted    [][]float64 // the same in order
 	deviation []float64   // of each channel, [O]
 	varying   []int       // channels that are not constant
+	groups    []int       // group of each channel, its first one, [O]
 	mean      []float64   // μ, [d]
 	designs   []design    // residuals, if any, and φ - μ
 }
@@ -61,11 +63,34 @@ func newDesign(values *mat.Dense) (design, error) {
 	return r, nil
 }
 
+// groupsOf returns the first channel of each channel's group, [O]. The names of a group agree up to
+// the first point. Without names a channel is a group of its own.
+func groupsOf(names []string, count int) ([]int, error) {
+	if len(names) != 0 && len(names) != count {
+		return nil, fmt.Errorf("%d names for %d channels", len(names), count)
+	}
+	first, groups := make(map[string]int), make([]int, count)
+	for c := range groups {
+		groups[c] = c
+		if len(names) == 0 {
+			continue
+		}
+		group, _, _ := strings.Cut(names[c], ".")
+		if earlier, ok := first[group]; ok {
+			groups[c] = earlier
+		} else {
+			first[group] = c
+		}
+	}
+	return groups, nil
+}
+
 // phi returns the design of φ - μ.
 func (s *states) phi() design { return s.designs[len(s.designs)-1] }
 
-// newStates draws states from observations [n, O] and computes their features.
-func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
+// newStates draws states from observations [n, O] of the named channels and computes their
+// features.
+func newStates(f Features, obs []float32, names []string, rng *rand.Rand) (*states, error) {
 	d := f.Dims()
 	if len(obs)%d.Obs != 0 {
 		return nil, fmt.Errorf("%d numbers, want a multiple of %d, the size of an observation", len(obs), d.Obs)
@@ -89,6 +114,10 @@ func newStates(f Features, obs []float32, rng *rand.Rand) (*states, error) {
 		for c, v := range x {
 			s.columns[c] = append(s.columns[c], float64(v))
 		}
+	}
+	var err error
+	if s.groups, err = groupsOf(names, d.Obs); err != nil {
+		return nil, err
 	}
 	if err := s.describeChannels(); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func seeded() *rand.Rand { return rand.New(rand.NewPCG(8, 9)) }
 
 func someStates(t *testing.T) *states {
 	t.Helper()
-	s, err := newStates(waves{width: 7, d: 6}, observations(400, 7), seeded())
+	s, err := newStates(waves{width: 7, d: 6}, observations(400, 7), nil, seeded())
 	fatal.If(t, err)
 	return s
 }
@@ -112,6 +112,45 @@ func TestTasks_ConstantRewardWeighsNothing(t *testing.T) {
 		if w > 1e-9 || math.IsNaN(got.w.At(i, 0)) {
 			t.Errorf("weight %g, z %v", w, mat.Row(nil, i, got.w))
 		}
+	}
+}
+
+// The reference sums the probabilities of all orders of the draws.
+func TestPick_GroupsAreAsLikelyAsEachOther(t *testing.T) {
+	names := []string{"imu.0", "height", "imu.1", "imu.2", "force.0", "force.1"}
+	groups, err := groupsOf(names, len(names))
+	fatal.If(t, err)
+	k, s, rng := kind{channels: []int{0, 1, 2, 4, 5}}, &states{groups: groups}, seeded()
+	p := map[int]float64{0: 1. / 6, 1: 1. / 3, 2: 1. / 6, 4: 1. / 6, 5: 1. / 6} // channel 3 is not among them
+	const draws = 20_000
+	found := make(map[[2]int]float64)
+	for range draws {
+		picked := k.pick(2, s, rng)
+		slices.Sort(picked)
+		found[[2]int(picked)]++
+	}
+	for a := range p {
+		for b := range p {
+			if a >= b {
+				continue
+			}
+			want := p[a]*p[b]/(1-p[a]) + p[b]*p[a]/(1-p[b])
+			got := found[[2]int{a, b}] / draws
+			if tolerance := 4 * math.Sqrt(want/draws); math.Abs(got-want) > tolerance {
+				t.Errorf("channels %d and %d: share %.4f of the draws, want %.4f ± %.4f", a, b, got, want, tolerance)
+			}
+		}
+	}
+}
+
+func TestGroupsOf_WithoutNamesEachChannelIsAGroup(t *testing.T) {
+	groups, err := groupsOf(nil, 3)
+	fatal.If(t, err)
+	if want := []int{0, 1, 2}; !slices.Equal(groups, want) {
+		t.Errorf("groups %v, want %v", groups, want)
+	}
+	if _, err := groupsOf([]string{"one"}, 3); err == nil {
+		t.Error("one name for three channels: no error")
 	}
 }
 

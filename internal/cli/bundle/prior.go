@@ -68,6 +68,10 @@ func estimatePrior(m setup.Model, obs []float32, o PriorOptions) (p *tflite.Prio
 	}
 	defer func() { err = errors.Join(err, setup.CloseModels(n)) }()
 	start := time.Now()
+	observation, _ := m.Channels()
+	for _, c := range observation {
+		o.Channels = append(o.Channels, c.Name)
+	}
 	p, err = taskprior.Estimate(n, obs, o.Options)
 	return p, time.Since(start), err
 }

@@ -2,18 +2,22 @@ package bundle
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
+	"optibfm/configs"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/npz"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
+	"optibfm/internal/taskprior"
 )
 
 // recorded writes n random observations of the test model, with rewards that nothing may read.
@@ -73,6 +77,40 @@ func TestAddPrior_ChangesTheBundleOrMakesACopy(t *testing.T) {
 	fatal.If(t, err)
 	if p := m.Prior(); p == nil || p.Rewards != 200 || p.States != 500 || len(p.Mean) != 3 {
 		t.Errorf("the opened model has another prior")
+	}
+}
+
+// The quadruped's names have groups, such as imu.0 to imu.5.
+func TestAddPrior_KnowsTheGroupsOfTheChannels(t *testing.T) {
+	const dir, width = "../../../models/quadruped-3", 78
+	rng := rand.New(rand.NewPCG(5, 5))
+	obs := make([]float32, 600*width)
+	for i := range obs {
+		obs[i] = float32(rng.NormFloat64())
+	}
+	o := DefaultPriorOptions()
+	o.Rewards, o.Out = 500, filepath.Join(t.TempDir(), "copy")
+	o.Observations = filepath.Join(t.TempDir(), "obs.npz")
+	fatal.If(t, npz.WriteFile(o.Observations, npz.Archive{"obs": npz.Float32(obs, 600, width)}))
+	fatal.If(t, AddPrior(io.Discard, dir, o))
+	added, err := setup.OpenModel(o.Out)
+	fatal.If(t, err)
+	found := make(map[bool]bool)
+	for _, named := range []bool{true, false} {
+		want := o.Options
+		if observation, _ := added.Channels(); named {
+			for _, c := range observation {
+				want.Channels = append(want.Channels, c.Name)
+			}
+		}
+		model, err := added.Evaluator(configs.Default())
+		fatal.If(t, err)
+		p, err := taskprior.Estimate(model, obs, want)
+		fatal.If(t, errors.Join(err, setup.CloseModels(model)))
+		found[named] = slices.Equal(p.Examples, added.Prior().Examples)
+	}
+	if !found[true] || found[false] {
+		t.Errorf("the added prior is that with names: %v, without: %v", found[true], found[false])
 	}
 }
 
