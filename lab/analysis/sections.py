@@ -16,7 +16,7 @@ WORDS = {"beta": "β = {}", "kappa": "κ = {}", "rho": "ρ = {}", "sigma": "σ =
          "nonlinearity": "α = {}", "plan_age": "age of z {}", "labels_per_minute": "{} labels/min",
          "labels": "{} labels", "delay_s": "{} s late", "warm_start": "{} labels in advance",
          "gradient_steps": "gradient steps = {}", "replan_every": "{} steps per z",
-         "silence": "away {}", "mistakes": "mistaken {}", "levels": "{} buttons", "by": "by {}"}
+         "bundle": "{}", "silence": "away {}", "mistakes": "mistaken {}", "levels": "{} buttons", "by": "by {}"}
 SECTION_KEYS = {"id", "title", "question", "experiments", "methods", "apart", "tables", "figure", "always"}
 VIEW_KEYS = {"head", "rows", "columns", "across", "measure", "episodes", "steps", "methods"}
 
@@ -40,7 +40,7 @@ def value_of(trial: Trial, key: str) -> Value | None:
     """Returns what trials are grouped by: a column of the results, or a parameter."""
     if key == "network":
         return "seed " + trial.model.split()[0]
-    return getattr(trial, key) if key in ("env", "task", "method") else trial.params.get(key)
+    return getattr(trial, key) if key in ("env", "task", "method", "bundle") else trial.params.get(key)
 
 
 def order(value: Value | None) -> tuple:
