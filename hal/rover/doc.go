@@ -36,7 +36,7 @@
 //
 // [Model] is the forward-backward model for the rover, trained with
 // scripts/train_fb.py on data of "optibfm-lab collect"; its bfm.json has the settings. These
-// commands made its task prior:
+// commands made its task prior (the program of commit 9d78693b):
 //
 //	optibfm-lab collect --transitions 50000 --seed 1 --out obs.npz
 //	optibfm model prior hal/rover/model --observations obs.npz

@@ -6,10 +6,9 @@
 //
 // # Random rewards
 //
-// A channel is one element of the observation. Channels whose names agree up to the first point, such
-// as imu.0 and imu.1, are a group. Each group is as likely as another, and so is each channel of a
-// group: otherwise nearly all rewards of a robot with 24 force sensors would be about force. A random
-// reward is one of:
+// A channel is one element of the observation. Groups of channels, such as the elements of one
+// sensor, are equally likely, and so are the channels of a group: otherwise 24 force sensors would be
+// drawn 24 times as often as the height. A random reward is one of:
 //
 //   - a product of one to three factors. A factor is a sigmoid, a bump or a ramp of one
 //     random channel. Its centre is a random quantile of the recorded values. Its width is
@@ -38,7 +37,7 @@
 //
 // M is uncertain where real tasks differ from the random ones. [Estimate] measures this
 // with rewards that an estimate has not seen. It leaves out each of the four families
-// (sigmoid, bump, ramp, nearness) and each of five groups of channels, and estimates M from
+// (sigmoid, bump, ramp, nearness) and each of five random parts of the channels, and estimates M from
 // the other rewards. Then it computes u²/d = zᵀM⁻¹z/d of rewards that have only them. u is z
 // in the basis in which M is the identity. Under the prior, the mean of u²/d is 1.
 //
@@ -54,5 +53,5 @@
 //     four times the median, so that the median is at least 0.5. Otherwise it is the one
 //     with the smallest ratio.
 //
-// The result depends only on observations, model and seed.
+// The result depends only on observations, model and options.
 package taskprior

@@ -16,17 +16,17 @@ import (
 
 // Family describes the random rewards, for a prior's description.
 var Family = fmt.Sprintf("products of 1 to %d sigmoids, bumps or ramps of single channels; "+
-	"with probability %g nearness to a recorded state in 2 to %d channels; each group of channels is as likely "+
-	"as another", maxFactors, Near, maxNearChannels)
+	"with probability %g nearness to a recorded state in 2 to %d channels; all groups of channels are equally "+
+	"likely", maxFactors, Near, maxNearChannels)
 
 // Options choose the random rewards.
 type Options struct {
 	Rewards int // number, at least max(100, 10 d) for d features
 	Seed    uint64
 
-	// Channels are the names of an observation's elements, [O], or none. Names that agree up to the
-	// first point, such as imu.0 and imu.1, are a group: see the package's documentation.
-	Channels []string
+	// Groups has the name of each channel's group, [O], or is empty. A channel without a name is a
+	// group of its own.
+	Groups []string
 }
 
 // DefaultOptions returns 4,000 rewards and seed 1.
@@ -48,7 +48,7 @@ func estimate(f Features, obs []float32, o Options) (*tflite.Prior, error) {
 		return nil, fmt.Errorf("%d rewards are too few for %d features; use at least %d", o.Rewards, d, least)
 	}
 	rng := rand.New(rand.NewPCG(o.Seed, 0x7461736b))
-	s, err := newStates(f, obs, o.Channels, rng)
+	s, err := newStates(f, obs, o.Groups, rng)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func everything(channels []int) kind {
 // fold leaves out some rewards.
 type fold struct{ kept, left kind }
 
-// folds leave out each family and each of up to five groups of the channels.
+// folds leave out each family and each of up to five random parts of the channels.
 func folds(channels []int, rng *rand.Rand) []fold {
 	all := everything(channels)
 	families := func(near float64, shapes ...tflite.Shape) kind { return kind{shapes, near, channels} }
@@ -216,15 +216,15 @@ func folds(channels []int, rng *rand.Rand) []fold {
 		{families(Near, tflite.Sigmoid, tflite.Bump), families(0, tflite.Ramp)},
 		{families(0, all.shapes...), families(1, all.shapes...)},
 	}
-	groups := min(5, len(channels))
-	if groups < 2 {
+	parts := min(5, len(channels))
+	if parts < 2 {
 		return list
 	}
 	order := rng.Perm(len(channels))
-	for g := range groups {
+	for part := range parts {
 		var kept, left []int
 		for i, at := range order {
-			if i%groups == g {
+			if i%parts == part {
 				left = append(left, channels[at])
 			} else {
 				kept = append(kept, channels[at])

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -63,23 +62,22 @@ func newDesign(values *mat.Dense) (design, error) {
 	return r, nil
 }
 
-// groupsOf returns the first channel of each channel's group, [O]. The names of a group agree up to
-// the first point. Without names a channel is a group of its own.
-func groupsOf(names []string, count int) ([]int, error) {
+// firstOfGroups returns the first channel of each channel's group, [count], for the names of the
+// groups, [count] or none. A channel without a name is a group of its own.
+func firstOfGroups(names []string, count int) ([]int, error) {
 	if len(names) != 0 && len(names) != count {
-		return nil, fmt.Errorf("%d names for %d channels", len(names), count)
+		return nil, fmt.Errorf("%d groups for %d channels", len(names), count)
 	}
 	first, groups := make(map[string]int), make([]int, count)
 	for c := range groups {
 		groups[c] = c
-		if len(names) == 0 {
+		if len(names) == 0 || names[c] == "" {
 			continue
 		}
-		group, _, _ := strings.Cut(names[c], ".")
-		if earlier, ok := first[group]; ok {
+		if earlier, ok := first[names[c]]; ok {
 			groups[c] = earlier
 		} else {
-			first[group] = c
+			first[names[c]] = c
 		}
 	}
 	return groups, nil
@@ -88,9 +86,9 @@ func groupsOf(names []string, count int) ([]int, error) {
 // phi returns the design of φ - μ.
 func (s *states) phi() design { return s.designs[len(s.designs)-1] }
 
-// newStates draws states from observations [n, O] of the named channels and computes their
-// features.
-func newStates(f Features, obs []float32, names []string, rng *rand.Rand) (*states, error) {
+// newStates draws states from observations [n, O] and computes their features. groups names the
+// group of each channel, see Options.
+func newStates(f Features, obs []float32, groups []string, rng *rand.Rand) (*states, error) {
 	d := f.Dims()
 	if len(obs)%d.Obs != 0 {
 		return nil, fmt.Errorf("%d numbers, want a multiple of %d, the size of an observation", len(obs), d.Obs)
@@ -103,9 +101,13 @@ func newStates(f Features, obs []float32, names []string, rng *rand.Rand) (*stat
 		return nil, fmt.Errorf("%d observations are too few for %d features; record at least %d, better %d",
 			total, d.Latent, least, maxStates)
 	}
+	first, err := firstOfGroups(groups, d.Obs)
+	if err != nil {
+		return nil, err
+	}
 	rows := rng.Perm(total)[:min(total, maxStates)]
 	slices.Sort(rows)
-	s, phi := &states{columns: make([][]float64, d.Obs)}, mat.NewDense(len(rows), d.Latent, nil)
+	s, phi := &states{columns: make([][]float64, d.Obs), groups: first}, mat.NewDense(len(rows), d.Latent, nil)
 	for i, row := range rows {
 		x := obs[row*d.Obs:][:d.Obs]
 		if err := f.Phi(phi.RawRowView(i), x); err != nil {
@@ -114,10 +116,6 @@ func newStates(f Features, obs []float32, names []string, rng *rand.Rand) (*stat
 		for c, v := range x {
 			s.columns[c] = append(s.columns[c], float64(v))
 		}
-	}
-	var err error
-	if s.groups, err = groupsOf(names, d.Obs); err != nil {
-		return nil, err
 	}
 	if err := s.describeChannels(); err != nil {
 		return nil, err

@@ -117,8 +117,8 @@ func TestTasks_ConstantRewardWeighsNothing(t *testing.T) {
 
 // The reference sums the probabilities of all orders of the draws.
 func TestPick_GroupsAreAsLikelyAsEachOther(t *testing.T) {
-	names := []string{"imu.0", "height", "imu.1", "imu.2", "force.0", "force.1"}
-	groups, err := groupsOf(names, len(names))
+	names := []string{"imu", "height", "imu", "imu", "force", "force"}
+	groups, err := firstOfGroups(names, len(names))
 	fatal.If(t, err)
 	k, s, rng := kind{channels: []int{0, 1, 2, 4, 5}}, &states{groups: groups}, seeded()
 	p := map[int]float64{0: 1. / 6, 1: 1. / 3, 2: 1. / 6, 4: 1. / 6, 5: 1. / 6} // channel 3 is not among them
@@ -143,14 +143,22 @@ func TestPick_GroupsAreAsLikelyAsEachOther(t *testing.T) {
 	}
 }
 
-func TestGroupsOf_WithoutNamesEachChannelIsAGroup(t *testing.T) {
-	groups, err := groupsOf(nil, 3)
-	fatal.If(t, err)
-	if want := []int{0, 1, 2}; !slices.Equal(groups, want) {
-		t.Errorf("groups %v, want %v", groups, want)
+func TestFirstOfGroups_WithoutANameAChannelIsAGroup(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		want  []int
+	}{
+		{nil, []int{0, 1, 2, 3}},
+		{[]string{"", "imu", "", "imu"}, []int{0, 1, 2, 1}},
+	} {
+		groups, err := firstOfGroups(c.names, 4)
+		fatal.If(t, err)
+		if !slices.Equal(groups, c.want) {
+			t.Errorf("%q: groups %v, want %v", c.names, groups, c.want)
+		}
 	}
-	if _, err := groupsOf([]string{"one"}, 3); err == nil {
-		t.Error("one name for three channels: no error")
+	if _, err := firstOfGroups([]string{"imu"}, 4); err == nil {
+		t.Error("one group for four channels: no error")
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"optibfm/internal/registry"
@@ -68,12 +70,26 @@ func estimatePrior(m setup.Model, obs []float32, o PriorOptions) (p *tflite.Prio
 	}
 	defer func() { err = errors.Join(err, setup.CloseModels(n)) }()
 	start := time.Now()
-	observation, _ := m.Channels()
-	for _, c := range observation {
-		o.Channels = append(o.Channels, c.Name)
-	}
+	o.Groups = groupsOf(m)
 	p, err = taskprior.Estimate(n, obs, o.Options)
 	return p, time.Since(start), err
+}
+
+// groupsOf returns the name of the group of each channel: that of the bundle's observation groups, or
+// else the channel's name up to the first dot, such as imu of imu.0.
+func groupsOf(m setup.Model) (names []string) {
+	for _, g := range setup.Groups(m) {
+		names = append(names, slices.Repeat([]string{g.Name}, g.Size)...)
+	}
+	if names != nil {
+		return names
+	}
+	observation, _ := m.Channels()
+	for _, c := range observation {
+		group, _, _ := strings.Cut(c.Name, ".")
+		names = append(names, group)
+	}
+	return names
 }
 
 // calibration describes how well a prior fits rewards that it has not seen.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -80,8 +81,31 @@ func TestAddPrior_ChangesTheBundleOrMakesACopy(t *testing.T) {
 	}
 }
 
-// The quadruped's names have groups, such as imu.0 to imu.5.
+// The quadruped's names have groups, such as imu.0 to imu.5; the Go2's bundle has observation groups.
 func TestAddPrior_KnowsTheGroupsOfTheChannels(t *testing.T) {
+	for _, c := range []struct {
+		dir    string
+		groups map[string]int // their sizes
+	}{
+		{"quadruped-3", map[string]int{
+			"egocentric_state": 44, "torso_velocity": 3, "torso_upright": 1, "imu": 6, "force_torque": 24,
+		}},
+		{"go2", map[string]int{"base": 4, "imu": 6, "joints": 24, "last_action": 12, "history": 48}},
+	} {
+		m, err := setup.OpenModel(filepath.Join("../../../models", c.dir))
+		fatal.If(t, err)
+		sizes := make(map[string]int)
+		for _, name := range groupsOf(m) {
+			sizes[name]++
+		}
+		if !maps.Equal(sizes, c.groups) {
+			t.Errorf("%s: groups %v, want %v", c.dir, sizes, c.groups)
+		}
+	}
+}
+
+// The reference estimates the prior with and without the groups.
+func TestAddPrior_DrawsGroupsOfChannels(t *testing.T) {
 	const dir, width = "../../../models/quadruped-3", 78
 	rng := rand.New(rand.NewPCG(5, 5))
 	obs := make([]float32, 600*width)
@@ -95,22 +119,18 @@ func TestAddPrior_KnowsTheGroupsOfTheChannels(t *testing.T) {
 	fatal.If(t, AddPrior(io.Discard, dir, o))
 	added, err := setup.OpenModel(o.Out)
 	fatal.If(t, err)
-	found := make(map[bool]bool)
-	for _, named := range []bool{true, false} {
-		want := o.Options
-		if observation, _ := added.Channels(); named {
-			for _, c := range observation {
-				want.Channels = append(want.Channels, c.Name)
-			}
+	for _, want := range []bool{true, false} {
+		options := o.Options
+		if want {
+			options.Groups = groupsOf(added)
 		}
 		model, err := added.Evaluator(configs.Default())
 		fatal.If(t, err)
-		p, err := taskprior.Estimate(model, obs, want)
+		p, err := taskprior.Estimate(model, obs, options)
 		fatal.If(t, errors.Join(err, setup.CloseModels(model)))
-		found[named] = slices.Equal(p.Examples, added.Prior().Examples)
-	}
-	if !found[true] || found[false] {
-		t.Errorf("the added prior is that with names: %v, without: %v", found[true], found[false])
+		if found := slices.Equal(p.Examples, added.Prior().Examples); found != want {
+			t.Errorf("the added prior is that of an estimate with groups %v: %v", want, found)
+		}
 	}
 }
 
