@@ -483,7 +483,7 @@ class TestPage(Folder):
     def test_page_has_tables_figures_verdicts_and_what_is_missing(self):
         files = self.written("out", self.file(HEAD, *self.main()))
         names = [f"results/{name}" for name in
-                 ("claims.md", "main.md", "main.svg", "networks.md", "provenance.md", "rover.md")]
+                 ("claims.md", "main.md", "main.svg", "networks.md", "oracle.md", "provenance.md", "rover.md")]
         self.assertEqual(sorted(files), ["results.md", *names])
         for name, wanted in {
             "results.md": ["From the fifth episode on, ucb reaches", "[Main comparison](results/main.md)",
@@ -491,6 +491,7 @@ class TestPage(Folder):
             "results/main.md": ["| walker | ucb | β = 0.1 |",
                                 "![Return of each episode as a share of the oracle's](main.svg)",
                                 "Networks trained with commands that resemble the tasks: `models/walker`."],
+            "results/oracle.md": ["| walker | oracle, models/walker |"],
             "results/claims.md": ["| `near-oracle` | walker |", "not run: lola", "not run: flip, stand"],
             "results/provenance.md": ["| main | walker | 2 | 1 | 24 |"],
         }.items():
