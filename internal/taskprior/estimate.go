@@ -24,8 +24,8 @@ type Options struct {
 	Rewards int // number, at least max(100, 10 d) for d features
 	Seed    uint64
 
-	// Groups has the name of each channel's group, [O], or is empty. A channel without a name is a
-	// group of its own.
+	// Groups has the name of each channel's group, [O], or is empty. A channel with the name ""
+	// forms its own group.
 	Groups []string
 }
 

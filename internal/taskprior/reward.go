@@ -49,18 +49,19 @@ func (k kind) term(s *states, rng *rand.Rand) (t tflite.Term) {
 	return t
 }
 
-// pick returns count different channels. Each group is as likely as another, and so is each channel
-// of a group.
+// pick returns count different channels. All groups are equally likely, and so are the channels of a
+// group.
 func (k kind) pick(count int, s *states, rng *rand.Rand) []int {
-	size := make([]int, len(s.groups)) // of each group
+	size := make(map[string]float64) // of each group
 	for _, c := range k.channels {
-		size[s.groups[c]]++
+		size[s.group(c)]++
 	}
+	size[""] = 1
 	// Exponential times with the channels' probabilities as rates order draws without replacement
 	// (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
-	at := make([]float64, len(s.groups))
+	at := make([]float64, len(s.columns))
 	for _, c := range k.channels {
-		at[c] = rng.ExpFloat64() * float64(size[s.groups[c]])
+		at[c] = rng.ExpFloat64() * size[s.group(c)]
 	}
 	picked := slices.Clone(k.channels)
 	slices.SortFunc(picked, func(a, b int) int { return cmp.Compare(at[a], at[b]) })

@@ -34,7 +34,7 @@ type states struct {
 	sorted    [][]float64 // the same in order
 	deviation []float64   // of each channel, [O]
 	varying   []int       // channels that are not constant
-	groups    []int       // group of each channel, its first one, [O]
+	groups    []string    // see Options, [O] or none
 	mean      []float64   // μ, [d]
 	designs   []design    // residuals, if any, and φ - μ
 }
@@ -62,32 +62,19 @@ func newDesign(values *mat.Dense) (design, error) {
 	return r, nil
 }
 
-// firstOfGroups returns the first channel of each channel's group, [count], for the names of the
-// groups, [count] or none. A channel without a name is a group of its own.
-func firstOfGroups(names []string, count int) ([]int, error) {
-	if len(names) != 0 && len(names) != count {
-		return nil, fmt.Errorf("%d groups for %d channels", len(names), count)
+// group returns the name of a channel's group, "" for a channel that forms its own.
+func (s *states) group(channel int) string {
+	if len(s.groups) == 0 {
+		return ""
 	}
-	first, groups := make(map[string]int), make([]int, count)
-	for c := range groups {
-		groups[c] = c
-		if len(names) == 0 || names[c] == "" {
-			continue
-		}
-		if earlier, ok := first[names[c]]; ok {
-			groups[c] = earlier
-		} else {
-			first[names[c]] = c
-		}
-	}
-	return groups, nil
+	return s.groups[channel]
 }
 
 // phi returns the design of φ - μ.
 func (s *states) phi() design { return s.designs[len(s.designs)-1] }
 
-// newStates draws states from observations [n, O] and computes their features. groups names the
-// group of each channel, see Options.
+// newStates draws states from observations [n, O] and computes their features. For groups see
+// Options.
 func newStates(f Features, obs []float32, groups []string, rng *rand.Rand) (*states, error) {
 	d := f.Dims()
 	if len(obs)%d.Obs != 0 {
@@ -101,13 +88,12 @@ func newStates(f Features, obs []float32, groups []string, rng *rand.Rand) (*sta
 		return nil, fmt.Errorf("%d observations are too few for %d features; record at least %d, better %d",
 			total, d.Latent, least, maxStates)
 	}
-	first, err := firstOfGroups(groups, d.Obs)
-	if err != nil {
-		return nil, err
+	if len(groups) != 0 && len(groups) != d.Obs {
+		return nil, fmt.Errorf("%d groups for %d channels", len(groups), d.Obs)
 	}
 	rows := rng.Perm(total)[:min(total, maxStates)]
 	slices.Sort(rows)
-	s, phi := &states{columns: make([][]float64, d.Obs), groups: first}, mat.NewDense(len(rows), d.Latent, nil)
+	s, phi := &states{columns: make([][]float64, d.Obs), groups: groups}, mat.NewDense(len(rows), d.Latent, nil)
 	for i, row := range rows {
 		x := obs[row*d.Obs:][:d.Obs]
 		if err := f.Phi(phi.RawRowView(i), x); err != nil {

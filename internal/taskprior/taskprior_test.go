@@ -117,11 +117,10 @@ func TestTasks_ConstantRewardWeighsNothing(t *testing.T) {
 
 // The reference sums the probabilities of all orders of the draws.
 func TestPick_GroupsAreAsLikelyAsEachOther(t *testing.T) {
-	names := []string{"imu", "height", "imu", "imu", "force", "force"}
-	groups, err := firstOfGroups(names, len(names))
-	fatal.If(t, err)
-	k, s, rng := kind{channels: []int{0, 1, 2, 4, 5}}, &states{groups: groups}, seeded()
-	p := map[int]float64{0: 1. / 6, 1: 1. / 3, 2: 1. / 6, 4: 1. / 6, 5: 1. / 6} // channel 3 is not among them
+	s := &states{groups: []string{"imu", "height", "imu", "imu", "force", "force", "", ""}}
+	s.columns = make([][]float64, len(s.groups))
+	k, rng := kind{channels: []int{0, 1, 2, 4, 5, 6, 7}}, seeded() // not channel 3
+	p := map[int]float64{0: 0.1, 1: 0.2, 2: 0.1, 4: 0.1, 5: 0.1, 6: 0.2, 7: 0.2}
 	const draws = 20_000
 	found := make(map[[2]int]float64)
 	for range draws {
@@ -143,22 +142,9 @@ func TestPick_GroupsAreAsLikelyAsEachOther(t *testing.T) {
 	}
 }
 
-func TestFirstOfGroups_WithoutANameAChannelIsAGroup(t *testing.T) {
-	for _, c := range []struct {
-		names []string
-		want  []int
-	}{
-		{nil, []int{0, 1, 2, 3}},
-		{[]string{"", "imu", "", "imu"}, []int{0, 1, 2, 1}},
-	} {
-		groups, err := firstOfGroups(c.names, 4)
-		fatal.If(t, err)
-		if !slices.Equal(groups, c.want) {
-			t.Errorf("%q: groups %v, want %v", c.names, groups, c.want)
-		}
-	}
-	if _, err := firstOfGroups([]string{"imu"}, 4); err == nil {
-		t.Error("one group for four channels: no error")
+func TestNewStates_RefusesGroupsOfOtherChannels(t *testing.T) {
+	if _, err := newStates(waves{width: 7, d: 6}, observations(400, 7), []string{"imu"}, seeded()); err == nil {
+		t.Error("one group for seven channels: no error")
 	}
 }
 

@@ -1,6 +1,6 @@
-"""Makes a GIF of a run that was filmed: python -m lab.person.film FOLDER docs/walker.gif
+"""Makes a GIF of a run that was filmed: python -m lab.person.film FOLDER docs/quadruped.gif
 
-It begins in real time, continues as a time-lapse, and ends with the run after, in which the walker does what
+It begins in real time, continues as a time-lapse, and ends with the run after, in which the robot does what
 it learnt, in real time. A strip below the page says so, and shows each press: from orange for bad to green for
 good. It needs ffmpeg and gifsicle.
 """
