@@ -28,7 +28,8 @@ methods: [{name: thompson, sigma: [0.1]}, {name: random}]
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "results.csv")
-	hash, err := protocol.Hash()
+	runner := eval.Runner{Protocol: protocol, Jobs: 2}
+	hash, err := runner.Hash()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,7 +37,7 @@ methods: [{name: thompson, sigma: [0.1]}, {name: random}]
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := (eval.Runner{Protocol: protocol, Jobs: 2}).Run(context.Background(), results); err != nil {
+	if err := runner.Run(context.Background(), results); err != nil {
 		log.Fatal(err)
 	}
 	if err := results.Close(); err != nil {

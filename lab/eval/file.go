@@ -51,7 +51,7 @@ func RunFile(ctx context.Context, path string, o FileOptions, out, progress io.W
 }
 
 func runTrials(ctx context.Context, o FileOptions, r Runner, out, progress io.Writer) (err error) {
-	hash, err := r.Protocol.Hash()
+	hash, err := r.Hash()
 	if err != nil {
 		return err
 	}

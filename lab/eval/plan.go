@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"optibfm/controller"
 )
 
 // Trial is one run of one method in one environment.
@@ -42,6 +44,15 @@ func (t Trial) neededStates() int {
 		n = max(n, 1)
 	}
 	return n
+}
+
+// usesPrior reports whether the belief begins with the model's task prior, if it has one.
+func (t Trial) usesPrior() bool {
+	prior := t.settings.Prior
+	if len(prior) > 0 {
+		return prior[0] == controller.TaskPrior
+	}
+	return t.settings.Preset[0] == PresetPerson
 }
 
 // explains reports whether the trial needs the z that explains its task best.

@@ -40,6 +40,7 @@ type Results struct {
 	end  int64             // of the last complete trial, bytes
 	done map[string]bool   // trials by ID
 	hash map[string]string // of the model's weights, by bundle
+	run  string            // hash of the experiment, see Runner.Hash
 	// Dropped describes the incomplete part that OpenResults removed, "" if none.
 	Dropped string
 	// Version is that of the program that wrote the existing rows, "" without rows.
@@ -56,10 +57,10 @@ type resultsFile interface {
 }
 
 // OpenResults opens or creates a results file and locks it. It removes an incomplete trial at the
-// end, which a kill or a full disk left. Any other damage is an error that wraps ErrResults. Rows
-// with another hash of the protocol give an error that wraps ErrOtherProtocol, one bundle with two
-// hashes one that wraps ErrOtherModel.
-func OpenResults(path, protocolHash string) (*Results, error) {
+// end, which a kill or a full disk left. Any other damage is an error that wraps ErrResults. hash is
+// that of the experiment, see Runner.Hash: rows with another one give an error that wraps
+// ErrOtherProtocol, one bundle with two hashes one that wraps ErrOtherModel.
+func OpenResults(path, hash string) (*Results, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrResults, err)
 	}
@@ -67,8 +68,8 @@ func OpenResults(path, protocolHash string) (*Results, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Results{path: path, file: f, done: map[string]bool{}, hash: map[string]string{}}
-	if err := r.resume(f, protocolHash); err != nil {
+	r := &Results{path: path, file: f, done: map[string]bool{}, hash: map[string]string{}, run: hash}
+	if err := r.resume(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return r, nil
@@ -107,12 +108,12 @@ func openLocked(path string) (*os.File, error) {
 
 // resume reads the existing rows, cuts the file behind the last complete trial and writes a missing
 // header.
-func (r *Results) resume(f io.Reader, protocolHash string) error {
+func (r *Results) resume(f io.Reader) error {
 	content, err := io.ReadAll(f)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrResults, err)
 	}
-	whole, err := r.readTrials(content, protocolHash)
+	whole, err := r.readTrials(content)
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.path, err)
 	}
@@ -131,7 +132,7 @@ func (r *Results) resume(f io.Reader, protocolHash string) error {
 
 // readTrials notes the complete trials of a file and returns the number of bytes up to the end of
 // the last.
-func (r *Results) readTrials(content []byte, protocolHash string) (whole int, err error) {
+func (r *Results) readTrials(content []byte) (whole int, err error) {
 	if len(content) < len(header) && strings.HasPrefix(header, string(content)) {
 		return 0, nil
 	}
@@ -141,9 +142,9 @@ func (r *Results) readTrials(content []byte, protocolHash string) (whole int, er
 		if err != nil {
 			return 0, err
 		}
-		if row.ProtocolHash != protocolHash {
+		if row.ProtocolHash != r.run {
 			return 0, fmt.Errorf("%w (experiment %s: hash %.12s, want %.12s); choose another file with --out",
-				ErrOtherProtocol, row.Experiment, row.ProtocolHash, protocolHash)
+				ErrOtherProtocol, row.Experiment, row.ProtocolHash, r.run)
 		}
 		r.Version = row.Version
 		if err := checkModelHash(r.hash, row.Bundle, row.ModelHash); err != nil {

@@ -62,7 +62,7 @@ type Row struct {
 
 	Version      string // of the program
 	ModelHash    string // sha256 of the bundle's weights, hexadecimal
-	ProtocolHash string // of the experiment as run, with defaults
+	ProtocolHash string // of the experiment as run, see Runner.Hash
 }
 
 // Columns are the names of a row's fields, in the file's order.

@@ -2,8 +2,11 @@ package eval
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -33,14 +36,40 @@ type Progress interface {
 // Trials lists the trials of the runner's shard.
 func (r Runner) Trials() []Trial { return r.Shard.of(r.Protocol.Trials()) }
 
+// Hash identifies the experiment as run: Protocol.Hash with the task priors of the models, where a
+// trial of any shard uses them.
+func (r Runner) Hash() (string, error) {
+	hash, err := r.Protocol.Hash()
+	if err != nil {
+		return "", err
+	}
+	lib, priors := &library{}, map[string]string{}
+	for _, t := range r.Protocol.Trials() {
+		bundle := t.Model.Bundle
+		if _, known := priors[bundle]; known || !t.usesPrior() {
+			continue
+		}
+		b, err := lib.model(bundle)
+		if err != nil {
+			return "", err
+		}
+		priors[bundle] = ""
+		if b.Prior != nil {
+			priors[bundle] = b.Prior.Hash
+			hash += " " + b.Prior.Hash
+		}
+	}
+	if !strings.Contains(hash, " ") {
+		return hash, nil
+	}
+	sum := sha256.Sum256([]byte(hash))
+	return hex.EncodeToString(sum[:]), nil
+}
+
 // Run runs the trials that results does not have and appends the rows of each when it ends. When
 // ctx ends, Run drops unfinished trials. After a failed trial the others are run, unless maxFailed
 // failed.
 func (r Runner) Run(ctx context.Context, results *Results) error {
-	hash, err := r.Protocol.Hash()
-	if err != nil {
-		return err
-	}
 	all := r.Trials()
 	var todo []Trial
 	for _, t := range all {
@@ -55,7 +84,7 @@ func (r Runner) Run(ctx context.Context, results *Results) error {
 	if r.Progress != nil {
 		r.Progress.Begin(todo, len(all)-len(todo))
 	}
-	return (&pool{runner: r, hash: hash, library: lib, results: results, todo: todo}).run(ctx)
+	return (&pool{runner: r, hash: results.run, library: lib, results: results, todo: todo}).run(ctx)
 }
 
 // check finds, before any trial runs, what would fail hours later.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"optibfm/controller"
+	"optibfm/hal/rover"
 	"optibfm/internal/fatal"
 	"optibfm/tflite"
 	"optibfm/tflite/tflitetest"
@@ -48,7 +49,7 @@ func runInto(t *testing.T, path string, r Runner) {
 
 func runOnce(ctx context.Context, t *testing.T, path string, r Runner) error {
 	t.Helper()
-	hash, err := r.Protocol.Hash()
+	hash, err := r.Hash()
 	fatal.If(t, err)
 	results, err := OpenResults(path, hash)
 	fatal.If(t, err)
@@ -144,6 +145,32 @@ func TestRunner_DoesNotRepeatFinishedTrials(t *testing.T) {
 	runInto(t, path, Runner{Protocol: p, Jobs: 2})
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 		t.Error("the file has changed")
+	}
+}
+
+func TestHash_CoversTheTaskPriorWhereATrialUsesIt(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "model")
+	fatal.If(t, os.CopyFS(dir, rover.Model()))
+	text := "version: 1\nexperiment: test\nenvironments: [{name: rover, tasks: [spin], models: [{bundle: " + dir + "}]}]\n"
+	hashes := func() (of [3]string) {
+		for i, settings := range []string{"preset: [person]", "prior: [task]", "preset: [person], prior: [isotropic]"} {
+			p := parsed(t, text+"methods: [{name: random}, {name: thompson, sigma: [1], "+settings+"}]\n")
+			var err error
+			of[i], err = Runner{Protocol: p}.Hash()
+			fatal.If(t, err)
+		}
+		return of
+	}
+	before := hashes()
+	b, err := tflite.LoadDir(dir)
+	fatal.If(t, err)
+	fatal.If(t, tflite.SavePrior(dir, "", *b.Prior.WithoutResiduals()))
+	after := hashes()
+	if before[0] == after[0] || before[1] == after[1] {
+		t.Error("the hash of an experiment with a task prior is that with another one")
+	}
+	if before[2] != after[2] {
+		t.Error("the hash of an experiment without a task prior depends on the prior")
 	}
 }
 
