@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// changedAt is the log Bayes factor, nats, at which a task counts as changed. After the
-	// operator refused a change it is twice as large.
-	changedAt = 8
+	// changedAt is the log Bayes factor, nats, at which a task counts as changed while at most
+	// changedIn labels were scored. After the operator refused a change it is twice as large.
+	changedAt, changedIn = 8, 100
 	// suspected is the largest number of labels for which a change can be suspected.
 	suspected = 60
 	// discounted is the factor of the former belief's weight when it is to follow new labels
@@ -100,6 +100,7 @@ func (e Evidence) Judgement(known Interval) string {
 type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
 	alike       bool              // each label is as much evidence: logs before format 10
+	steady      bool              // the limit does not grow: logs before format 11
 
 	open  bool   // a change is suspected
 	first uint64 // order of the first of these labels
@@ -151,11 +152,24 @@ func newEvidence(cfg Config, d int) (*evidence, error) {
 
 // restart forgets all labels.
 func (e *evidence) restart(limit float64) {
-	*e = evidence{fresh: e.fresh, kept: e.kept, alike: e.alike, limit: limit, variance: 0.25}
+	*e = evidence{fresh: e.fresh, kept: e.kept, alike: e.alike, steady: e.steady, limit: limit, variance: 0.25}
 }
 
-// changed reports whether the task has changed.
-func (e *evidence) changed() bool { return e != nil && e.open && e.out.Change >= e.limit }
+// changed reports whether the task has changed. If the belief is right, a suspicion that begins at
+// one label ever reaches a limit with probability exp(-limit) at most. Therefore the limit grows with
+// twice the logarithm of the number n of labels: the sum of these probabilities stays below
+// 2 changedIn exp(-changedAt) = 7 % for any n. It would be 100 % at n = 3,000 with the same limit for
+// all.
+func (e *evidence) changed() bool {
+	if e == nil || !e.open {
+		return false
+	}
+	limit := e.limit
+	if !e.steady {
+		limit += 2 * math.Log(max(1, float64(e.count)/changedIn))
+	}
+	return e.out.Change >= limit
+}
 
 // drop ends the suspicion of a change.
 func (e *evidence) drop() {

@@ -163,12 +163,21 @@ func TestEvidence_CountsAlikeForOldLogs(t *testing.T) {
 	}
 }
 
-func TestEvidence_CallsAChangeAfterManyLabels(t *testing.T) {
-	s := newLabelling(t, nil)
-	s.labels(600, along(0, 1))
-	s.labels(40, along(0, -1))
-	if s.changed == 0 {
-		t.Errorf("not called in 40 labels: %+v", s.learner.Evidence())
+func TestEvidence_CallsAChangeAfterManyLabelsOnMoreEvidence(t *testing.T) {
+	// call returns the evidence at which the opposite task is called after n labels.
+	call := func(n int, former bool) float64 {
+		s := newLabelling(t, nil)
+		if former {
+			s.learner.KeepLimit()
+		}
+		for s.labels(n, along(0, 1)); n < 5000 && s.changed == 0; n++ {
+			s.labels(1, along(0, -1))
+		}
+		return s.learner.Evidence().Change
+	}
+	few, many, former := call(60, false), call(1000, false), call(1000, true)
+	if grown := changedAt + 2*math.Log(10); few < changedAt || few > grown || many < grown || former > grown {
+		t.Errorf("called at %g nats after 60 labels, at %g after 1,000, at %g by the rule of old logs", few, many, former)
 	}
 }
 

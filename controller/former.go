@@ -47,6 +47,14 @@ func (l *Learner) CountAlike() {
 	}
 }
 
+// KeepLimit calls a change at the same evidence after few and many labels, the rule of logs before
+// format 11.
+func (l *Learner) KeepLimit() {
+	if l.evidence != nil {
+		l.evidence.steady = true
+	}
+}
+
 // Relearn begins the belief again with the labels since the task changed (Changed). The former
 // belief remains for a minute from a tick on: Keep restores it. The agent calls Relearn in the tick
 // after FlagChanged. Without Config.Gate.Relearn, or a suspected change, it does nothing. O(n d²)

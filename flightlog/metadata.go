@@ -22,7 +22,8 @@ import (
 //	8  the appraisal is an interval, and a learnt task is predicted better than by a constant
 //	9  labels have no share of their weight
 //	10 each further label of one state is less evidence of a changed task
-const FormatVersion = 10
+//	11 a changed task needs more evidence, the more labels there were
+const FormatVersion = 11
 
 // oldestFormat is the first version that a reader accepts.
 const oldestFormat = 5
@@ -35,6 +36,9 @@ const formatWithInterval = 8
 
 // formatWithNews is the first version in which repeated labels of a state are less evidence.
 const formatWithNews = 10
+
+// formatWithGrowth is the first version in which the limit of the evidence grows with the number of labels.
+const formatWithGrowth = 11
 
 // maxDim is the largest dimension in a log.
 const maxDim = 1 << 16

@@ -223,10 +223,16 @@ func (r *Reader) loggedLearner() (*controller.Learner, error) {
 // newLearner returns a learner with the rules of the program that wrote the log.
 func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) {
 	learner, err := controller.NewLearner(cfg, r.meta.Shape.Latent, r.meta.Robot.Period)
-	if err == nil && r.meta.Format < formatWithNews {
+	if err != nil {
+		return nil, err
+	}
+	if r.meta.Format < formatWithNews {
 		learner.CountAlike()
 	}
-	return learner, err
+	if r.meta.Format < formatWithGrowth {
+		learner.KeepLimit()
+	}
+	return learner, nil
 }
 
 // findSnapshots locates the snapshots and sorts them. In the file they need not be in
