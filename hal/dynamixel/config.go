@@ -121,9 +121,10 @@ func (s Servo) mode() string {
 	return s.Mode
 }
 
-// onTheLine returns the time of a sync read of size bytes, without slack.
+// onTheLine returns the longest time of a sync read of size bytes, without slack.
 func (c Config) onTheLine(size int, returnDelay time.Duration) time.Duration {
 	n := len(c.Servos)
+	size += servobus.MaxExtra
 	request := headerSize + 5 + n + crcSize
 	answer := headerSize + 2 + size + size/3 + crcSize // at most a third is stuffing
 	return c.Port.WireTime(request+n*answer) + time.Duration(n)*returnDelay

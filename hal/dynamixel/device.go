@@ -113,7 +113,7 @@ func (s *servo) prefix() string { return fmt.Sprintf("dynamixel: %q (ID %d)", s.
 // probe finds servo i, checks its setup and reads its limits.
 func (d *Device) probe(i int) (returnDelay time.Duration, err error) {
 	s := &d.servos[i]
-	answer, err := d.bus.Request(s.id, AppendPacket(nil, Packet{ID: s.id, Instruction: Ping}), 3)
+	answer, err := d.bus.Ping(s.id, AppendPacket(nil, Packet{ID: s.id, Instruction: Ping}), 3)
 	if err != nil {
 		return 0, fmt.Errorf("%s: ping: %w; check power, ID and baud", s.prefix(), err)
 	}
@@ -135,7 +135,7 @@ func (d *Device) probe(i int) (returnDelay time.Duration, err error) {
 
 // read reads registers of one servo, while opening.
 func (d *Device) read(id byte, register, size int) ([]byte, error) {
-	return d.bus.Request(id, d.protocol.append(nil, id, ReadData, register, size, nil), size)
+	return d.bus.Read(id, register, size)
 }
 
 func (d *Device) checkSetup(s *servo) (returnDelay time.Duration, err error) {

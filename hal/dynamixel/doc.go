@@ -22,7 +22,7 @@
 //
 // With T = [Device.Timeout], by default the time on the line plus 5 ms, Read takes at most 2T,
 // Write T, Relax 4T, Halt 7T and Arm 14T, with any number of dead servos. At 1 Mbit/s with a return
-// delay of 0, Read of twelve servos takes 2.8 ms on the line and T is 10 ms: T has room for the
+// delay of 0, Read of twelve servos takes 2.8 ms on the line and T is 10.4 ms: T has room for the
 // longest answers, those of Halt. Open refuses a T that is too short for them. The return delay
 // (register 9) is 500 µs per servo from the factory; set it to 0.
 //

@@ -13,6 +13,10 @@ func newProtocol(servos int) *protocol2 {
 	return &protocol2{params: make([]byte, 0, 4+servos*(1+servobus.MaxBlock))}
 }
 
+func (p *protocol2) AppendRead(dst []byte, id byte, register, size int) []byte {
+	return p.append(dst, id, ReadData, register, size, nil)
+}
+
 func (p *protocol2) AppendSyncRead(dst []byte, register, size int, ids []byte) []byte {
 	return p.append(dst, Broadcast, SyncRead, register, size, ids)
 }

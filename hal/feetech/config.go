@@ -86,7 +86,8 @@ func (s Servo) mode() string {
 // timeout returns the time limit of one transaction.
 func (c Config) timeout(returnDelay time.Duration) (time.Duration, error) {
 	n := len(c.Servos)
-	onLine := c.Port.WireTime(minPacket+2+n+n*(minPacket+stopSize)) + time.Duration(n)*returnDelay
+	answer := minPacket + stopSize + servobus.MaxExtra
+	onLine := c.Port.WireTime(minPacket+2+n+n*answer) + time.Duration(n)*returnDelay
 	return servobus.Timeout("feetech", c.TimeoutMs, onLine, regReturnDelay)
 }
 

@@ -119,7 +119,8 @@ func newDevice(c Config) (*Device, error) {
 		members[i] = servobus.Servo{Name: config.Name, ID: s.id}
 	}
 	d.bus = servobus.New("feetech", port, newProtocol(n), members)
-	d.bus.SetTimeout(max(openingTimeout, servobus.Milliseconds(c.TimeoutMs)) + c.Port.WireTime(2*minPacket+stopSize))
+	answer := minPacket + stopSize + servobus.MaxExtra
+	d.bus.SetTimeout(max(openingTimeout, servobus.Milliseconds(c.TimeoutMs)) + c.Port.WireTime(minPacket+answer))
 	return d, nil
 }
 
@@ -129,7 +130,7 @@ func (s *servo) prefix() string { return fmt.Sprintf("feetech: %q (ID %d)", s.Na
 // probe finds servo i, checks its setup and reads its limits.
 func (d *Device) probe(i int) (returnDelay time.Duration, err error) {
 	s := &d.servos[i]
-	if _, err := d.bus.Request(s.id, AppendPacket(nil, Packet{ID: s.id, Code: Ping}), 0); err != nil {
+	if _, err := d.bus.Ping(s.id, AppendPacket(nil, Packet{ID: s.id, Code: Ping}), 0); err != nil {
 		return 0, fmt.Errorf("%s: ping: %w; check power, ID and baud", s.prefix(), err)
 	}
 	model, err := d.read(s.id, regModel, 2)
@@ -180,8 +181,7 @@ func (s *servo) setLimits(angles []byte) {
 
 // read reads registers of one servo, while opening.
 func (d *Device) read(id byte, register, size int) ([]byte, error) {
-	request := Packet{ID: id, Code: ReadData, Params: []byte{byte(register), byte(size)}}
-	return d.bus.Request(id, AppendPacket(nil, request), size)
+	return d.bus.Read(id, register, size)
 }
 
 // Inputs implements hal.Device.

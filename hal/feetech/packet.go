@@ -115,17 +115,21 @@ func newProtocol(servos int) *protocol {
 	return &protocol{params: make([]byte, 0, 2+servos*(1+servobus.MaxBlock))}
 }
 
+func (p *protocol) AppendRead(dst []byte, id byte, register, size int) []byte {
+	return p.append(dst, id, ReadData, register, size, nil)
+}
+
 func (p *protocol) AppendSyncRead(dst []byte, register, size int, ids []byte) []byte {
-	return p.append(dst, SyncRead, register, size, ids)
+	return p.append(dst, Broadcast, SyncRead, register, size, ids)
 }
 
 func (p *protocol) AppendSyncWrite(dst []byte, register, size int, data []byte) []byte {
-	return p.append(dst, SyncWrite, register, size, data)
+	return p.append(dst, Broadcast, SyncWrite, register, size, data)
 }
 
-func (p *protocol) append(dst []byte, instruction byte, register, size int, rest []byte) []byte {
+func (p *protocol) append(dst []byte, id, instruction byte, register, size int, rest []byte) []byte {
 	p.params = append(append(p.params[:0], byte(register), byte(size)), rest...)
-	return AppendPacket(dst, Packet{ID: Broadcast, Code: instruction, Params: p.params})
+	return AppendPacket(dst, Packet{ID: id, Code: instruction, Params: p.params})
 }
 
 // Decode implements servobus.Protocol. A packet to all servos is the echo of a request. The echo of

@@ -16,6 +16,8 @@ import (
 // Protocol encodes the requests and decodes the status packets of a servo family. The Append
 // methods append to dst.
 type Protocol interface {
+	// AppendRead requests size bytes, beginning at register, from one servo.
+	AppendRead(dst []byte, id byte, register, size int) []byte
 	// AppendSyncRead requests size bytes, beginning at register, from each servo in ids.
 	AppendSyncRead(dst []byte, register, size int, ids []byte) []byte
 	// AppendSyncWrite writes size bytes, beginning at register, to each servo. data holds an ID and
@@ -51,6 +53,12 @@ type Servo struct {
 // MaxBlock is the largest number of bytes per servo in one transaction.
 const MaxBlock = 32
 
+// MaxExtra is the largest number of bytes that a read requests beyond its size. Status packets have
+// no sequence number: a late one, which was in a USB adapter when the next request was sent, is
+// recognised by its length. Therefore each read after a missing answer requests another number of
+// bytes: 0 to MaxExtra more than its size.
+const MaxExtra = 2
+
 const rxSize = 4096
 
 // Bus is a chain of servos on a port. Only one thread may use it. Servos are numbered as given to
@@ -67,6 +75,7 @@ type Bus struct {
 	order    []int // in which servos are asked: one that did not answer moves to the end
 	pending  []int // the servos of the present sync read
 	first    int   // the first of them without a valid answer
+	extra    int   // bytes that a read requests beyond its size
 
 	data []byte // payload of the request
 	tx   []byte
@@ -252,6 +261,15 @@ func (b *Bus) receive(deadline int64) (Status, error) {
 	}
 }
 
+// late reports whether an answer is one to an earlier read, when size bytes are requested now.
+func (b *Bus) late(s Status, size int) bool {
+	n, shortest := len(s.Data), size-b.extra
+	return !s.Rejected && n != size && shortest <= n && n <= shortest+MaxExtra
+}
+
+// nextExtra changes the length of the next answers, because one is missing and may be late.
+func (b *Bus) nextExtra() { b.extra = (b.extra + 1) % (MaxExtra + 1) }
+
 // check validates the form of an answer of size bytes.
 func check(s Status, size int) error {
 	switch {
@@ -265,21 +283,42 @@ func check(s Status, size int) error {
 	return nil
 }
 
-// Request sends a request to one servo, at most twice, and returns the size bytes of its answer. It
-// is for opening: it allocates and counts nothing.
-func (b *Bus) Request(id byte, request []byte, size int) (data []byte, err error) {
+// Ping sends a ping packet to one servo, at most twice, and returns the size bytes of its answer.
+// Ping and Read are for opening: they allocate and count nothing.
+func (b *Bus) Ping(id byte, packet []byte, size int) ([]byte, error) {
+	return b.request(id, func() int {
+		b.tx = append(b.tx[:0], packet...)
+		return size
+	})
+}
+
+// Read reads size bytes, beginning at register, from one servo. It tries at most twice.
+func (b *Bus) Read(id byte, register, size int) ([]byte, error) {
+	data, err := b.request(id, func() int {
+		b.tx = b.protocol.AppendRead(b.tx[:0], id, register, size+b.extra)
+		return size + b.extra
+	})
+	if err != nil {
+		return nil, err
+	}
+	return data[:size], nil
+}
+
+// request sends the requests that compose writes to b.tx, at most two. compose returns the size of
+// the answer.
+func (b *Bus) request(id byte, compose func() (size int)) (data []byte, err error) {
 	for range 2 {
-		data, err = b.requestOnce(id, request, size)
+		data, err = b.requestOnce(id, compose())
 		if err == nil || errors.Is(err, hal.ErrBus) {
 			return data, err
 		}
+		b.nextExtra()
 	}
 	return nil, err
 }
 
-func (b *Bus) requestOnce(id byte, request []byte, size int) ([]byte, error) {
+func (b *Bus) requestOnce(id byte, size int) ([]byte, error) {
 	deadline := b.Deadline()
-	b.tx = append(b.tx[:0], request...)
 	if err := b.send(deadline); err != nil {
 		return nil, err
 	}
@@ -288,7 +327,7 @@ func (b *Bus) requestOnce(id byte, request []byte, size int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.ID == id { // else an echo, or a late answer
+		if s.ID == id && !b.late(s, size) { // else an echo, or a late answer
 			return append([]byte(nil), s.Data...), check(s, size)
 		}
 	}
@@ -389,6 +428,7 @@ func (b *Bus) selectFailed() int {
 		}
 	}
 	if len(kept) > 0 {
+		b.nextExtra()
 		b.first = kept[0]
 		moveLast(kept, b.first)
 		moveLast(b.order, b.first)
@@ -413,6 +453,7 @@ func (b *Bus) query(register, size int) error {
 		m.fault, m.alert = hal.ErrTimeout, false
 		b.data = append(b.data, m.ID)
 	}
+	size += b.extra
 	b.tx = b.protocol.AppendSyncRead(b.tx[:0], register, size, b.data)
 	deadline := b.Deadline()
 	err := b.send(deadline)
@@ -441,7 +482,7 @@ func (b *Bus) query(register, size int) error {
 func (b *Bus) accept(s Status, size int) bool {
 	for _, i := range b.pending {
 		m := &b.members[i]
-		if m.ID != s.ID || m.fault == nil {
+		if m.ID != s.ID || m.fault == nil || b.late(s, size) {
 			continue
 		}
 		m.fault, m.alert = check(s, size), s.Alert

@@ -16,8 +16,10 @@ import (
 )
 
 // toy is a minimal protocol. Requests: 'R' or 'W', register, size, length of the rest, rest.
-// Status packets: 'A', ID, two bytes of data, their sum.
+// Status packets: 'A', ID, size, data, the sum of the data.
 type toy struct{}
+
+func (toy) AppendRead([]byte, byte, int, int) []byte { panic("not used") }
 
 func (toy) AppendSyncRead(dst []byte, register, size int, ids []byte) []byte {
 	return append(append(dst, 'R', byte(register), byte(size), byte(len(ids))), ids...)
@@ -27,7 +29,7 @@ func (toy) AppendSyncWrite(dst []byte, register, size int, data []byte) []byte {
 	return append(append(dst, 'W', byte(register), byte(size), byte(len(data))), data...)
 }
 
-const toySize = 5
+const toyHead = 3
 
 func (toy) Decode(b []byte) (servobus.Status, int, error) {
 	start := bytes.IndexByte(b, 'A')
@@ -35,26 +37,36 @@ func (toy) Decode(b []byte) (servobus.Status, int, error) {
 		return servobus.Status{}, len(b), servobus.ErrIncomplete
 	}
 	rest := b[start:]
-	if len(rest) < toySize {
+	if len(rest) < toyHead || len(rest) < toyHead+int(rest[2])+1 {
 		return servobus.Status{}, start, servobus.ErrIncomplete
 	}
-	if rest[2]+rest[3] != rest[4] {
+	size := int(rest[2])
+	data, sum := rest[toyHead:toyHead+size], rest[toyHead+size]
+	for _, v := range data {
+		sum -= v
+	}
+	if sum != 0 {
 		return servobus.Status{}, start + 1, hal.ErrChecksum
 	}
-	return servobus.Status{ID: rest[1], Data: rest[2:4]}, start + toySize, nil
+	return servobus.Status{ID: rest[1], Data: data}, start + toyHead + size + 1, nil
 }
 
-func answerOf(id byte) []byte { return []byte{'A', id, id, 1, id + 1} }
+// answerOf returns an answer of size bytes: the ID, 1 and zeros.
+func answerOf(id byte, size int) []byte {
+	p := make([]byte, toyHead+size+1)
+	p[0], p[1], p[2], p[3], p[4], p[toyHead+size] = 'A', id, byte(size), id, 1, id+1
+	return p
+}
 
-func answerAll(ids []byte) (all []byte) {
+func answerAll(ids []byte, size int) (all []byte) {
 	for _, id := range ids {
-		all = append(all, answerOf(id)...)
+		all = append(all, answerOf(id, size)...)
 	}
 	return all
 }
 
 // serve answers each sync read with the bytes that answer returns.
-func serve(line *serialtest.Line, answer func(ids []byte) []byte) {
+func serve(line *serialtest.Line, answer func(ids []byte, size int) []byte) {
 	buf := make([]byte, 256)
 	for {
 		n, err := line.Read(buf)
@@ -62,13 +74,13 @@ func serve(line *serialtest.Line, answer func(ids []byte) []byte) {
 			return
 		}
 		if n >= 4 && buf[0] == 'R' {
-			_, _ = line.Write(answer(buf[4:n]))
+			_, _ = line.Write(answer(buf[4:n], int(buf[2])))
 		}
 	}
 }
 
 // newBus returns a bus of n servos with the IDs 1 to n.
-func newBus(answer func(ids []byte) []byte, n int) (*servobus.Bus, func(), error) {
+func newBus(answer func(ids []byte, size int) []byte, n int) (*servobus.Bus, func(), error) {
 	line, err := serialtest.Open()
 	if err != nil {
 		return nil, nil, err
@@ -84,7 +96,7 @@ func newBus(answer func(ids []byte) []byte, n int) (*servobus.Bus, func(), error
 	return b, func() { _ = port.Close(); _ = line.Close() }, nil
 }
 
-func startBus(t *testing.T, answer func(ids []byte) []byte, n int) *servobus.Bus {
+func startBus(t *testing.T, answer func(ids []byte, size int) []byte, n int) *servobus.Bus {
 	t.Helper()
 	b, end, err := newBus(answer, n)
 	fatal.If(t, err)
@@ -93,8 +105,8 @@ func startBus(t *testing.T, answer func(ids []byte) []byte, n int) *servobus.Bus
 }
 
 func TestBus_AcceptsAnswersInAnyOrderAfterNoise(t *testing.T) {
-	b := startBus(t, func([]byte) []byte {
-		return append(append(append([]byte("noise"), answerOf(3)...), answerOf(1)...), answerOf(2)...)
+	b := startBus(t, func(_ []byte, size int) []byte {
+		return append([]byte("noise"), answerAll([]byte{3, 1, 2}, size)...)
 	}, 3)
 	fatal.If(t, errtest.Of(b.SyncRead(0, 2)))
 	for i := range 3 {
@@ -109,12 +121,12 @@ func TestBus_AcceptsAnswersInAnyOrderAfterNoise(t *testing.T) {
 
 func TestBus_RepeatsReadForMissingServosWithFirstLast(t *testing.T) {
 	asked := make(chan []byte, 10)
-	b := startBus(t, func(ids []byte) []byte {
+	b := startBus(t, func(ids []byte, size int) []byte {
 		asked <- bytes.Clone(ids)
 		if len(ids) == 3 {
-			return answerOf(2)
+			return answerOf(2, size)
 		}
-		return answerAll(ids)
+		return answerAll(ids, size)
 	}, 3)
 	fatal.If(t, errtest.Of(b.SyncRead(0, 2)))
 	if first, second := <-asked, <-asked; !bytes.Equal(first, []byte{1, 2, 3}) || !bytes.Equal(second, []byte{3, 1}) {
@@ -126,10 +138,10 @@ func TestBus_RepeatsReadForMissingServosWithFirstLast(t *testing.T) {
 }
 
 func TestBus_AttributesDamagedAnswerToServoInTurn(t *testing.T) {
-	b := startBus(t, func(ids []byte) []byte {
-		all := answerAll(ids)
+	b := startBus(t, func(ids []byte, size int) []byte {
+		all := answerAll(ids, size)
 		if len(ids) == 3 {
-			all[2*toySize-1]++ // the checksum of the second
+			all[2*len(all)/3-1]++ // the checksum of the second
 		}
 		return all
 	}, 3)
@@ -139,8 +151,28 @@ func TestBus_AttributesDamagedAnswerToServoInTurn(t *testing.T) {
 	}
 }
 
+func TestBus_IgnoresAnswersThatArriveUpToTwoReadsLate(t *testing.T) {
+	value := byte(0) // of the newest answer
+	var late []byte
+	b := startBus(t, func(ids []byte, size int) []byte {
+		value++
+		answer := answerOf(1, size)
+		answer[toyHead], answer[len(answer)-1] = value, value+1
+		late = append(late, answer...)
+		if value <= servobus.MaxExtra {
+			return nil
+		}
+		return late
+	}, 1)
+	errtest.Is(t, errtest.Of(b.SyncRead(0, 2)), hal.ErrTimeout)
+	fatal.If(t, errtest.Of(b.SyncRead(0, 2)))
+	if got := b.Data(0)[0]; got != 3 {
+		t.Errorf("the third read returns the answer to read %d", got)
+	}
+}
+
 func TestBus_EndsAtDeadlineOnEndlessNoise(t *testing.T) {
-	b := startBus(t, func([]byte) []byte { return bytes.Repeat([]byte{'x'}, 60_000) }, 3)
+	b := startBus(t, func([]byte, int) []byte { return bytes.Repeat([]byte{'x'}, 60_000) }, 3)
 	errtest.Is(t, b.SyncReadOnce(0, 2), hal.ErrTimeout)
 	if b.Faults.Timeout != 3 {
 		t.Errorf("%+v", b.Faults)

@@ -61,6 +61,11 @@ type Chain[S interface {
 	echo   bool
 	heard  int
 	out    []byte // reused: tests count allocations while the fake runs
+
+	delay   int    // reads whose answers to hold back
+	held    []byte // answers that are held back
+	answers int    // the instruction that servos answered last, by heard
+	holding bool   // its answers are held back
 }
 
 // New creates a chain. Call Serve next. Close ends it.
@@ -72,7 +77,7 @@ func New[S interface {
 	if err != nil {
 		return nil, fmt.Errorf("servobustest: %w", err)
 	}
-	return &Chain[S]{Path: line.Path, line: line, done: make(chan struct{}), servos: servos}, nil
+	return &Chain[S]{Path: line.Path, line: line, done: make(chan struct{}), servos: servos, answers: -1}, nil
 }
 
 // Serve starts to serve the line. decode executes the first packet in received and returns how many
@@ -125,6 +130,14 @@ func (c *Chain[S]) Garble(id byte, n int) { c.Change(id, func(s S) { s.Base().ga
 
 // Cut removes the last parameter from a servo's next n answers.
 func (c *Chain[S]) Cut(id byte, n int) { c.Change(id, func(s S) { s.Base().cut = n }) }
+
+// Delay makes the adapter hold back the answers to the next n reads: they arrive when the servos
+// answer the following one, before its answers.
+func (c *Chain[S]) Delay(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.delay = n
+}
 
 // Miss makes a servo miss the next n instructions, or all with n < 0.
 func (c *Chain[S]) Miss(id byte, n int) { c.Change(id, func(s S) { s.Base().deaf = n }) }
@@ -187,8 +200,22 @@ func (c *Chain[S]) Answer(s S, params []byte, packet func(dst, params []byte) []
 	if countDown(&b.garble) {
 		c.out[len(c.out)-1] ^= 0x40
 	}
-	_, _ = c.line.Write(c.out)
+	c.send()
 	return true
+}
+
+// send sends c.out, or holds it back.
+func (c *Chain[S]) send() {
+	if c.answers != c.heard { // the first answer to this instruction
+		c.answers = c.heard
+		_, _ = c.line.Write(c.held)
+		c.held, c.holding = c.held[:0], countDown(&c.delay)
+	}
+	if c.holding {
+		c.held = append(c.held, c.out...)
+		return
+	}
+	_, _ = c.line.Write(c.out)
 }
 
 // InTurn makes servos answer one after the other. A servo behind a silent one stays silent too:

@@ -25,6 +25,7 @@ type Rig interface {
 	Mute(id byte, n int)
 	Garble(id byte, n int)
 	Cut(id byte, n int)
+	Delay(n int)
 	Miss(id byte, n int)
 	Refuse(id byte)
 	Echo()
@@ -86,6 +87,9 @@ func Run(t *testing.T, start func(t *testing.T) Rig) {
 		"Write_LimitsGoals":                writeLimits,
 		"Read_RepeatsDamagedAnswersOnce":   readRepeats,
 		"Read_ReportsServoFault":           readFault,
+		"Read_IgnoresLateAnswers":          readLate,
+		"Relax_IgnoresLateAnswers":         relaxLate,
+		"Open_IgnoresLateAnswers":          openLate,
 		"Halt_ReachesServosBesideDeadOne":  haltWithDeadServo,
 		"Halt_RepeatsMissedCommand":        haltRepeats,
 		"Halt_HoldsPresentPosition":        haltHolds,
