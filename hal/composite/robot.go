@@ -14,7 +14,8 @@ import (
 
 // Robot is a robot made of devices. It implements [hal.Robot], [hal.Backstop], [hal.DeadmanTimer],
 // [hal.Disarmer], [hal.Limper], [hal.Meter], [hal.StopInput], [hal.ArmInput], [hal.LabelInput],
-// [hal.Warner] and [hal.Bounder]. Only one goroutine may use it, except for HaltBeside and Warning.
+// [hal.Warner] and [hal.Bounder]. Only one goroutine may use it, except for HaltBeside, Calling and
+// Warning.
 // Sense and Act allocate nothing, also when they fail: the next error of a device overwrites the
 // previous one.
 type Robot struct {
@@ -32,6 +33,7 @@ type Robot struct {
 	halted    bool
 	pressed   bool        // state of the emergency stop
 	cut       atomic.Bool // HaltBeside was called
+	calling   atomic.Pointer[device]
 }
 
 // device is a Device and its state. Its slices have one element for each of its inputs, or outputs.
@@ -49,8 +51,9 @@ type device struct {
 	labels   hal.LabelInput
 	warner   hal.Warner
 
-	measured bool      // an output has a measured position: no command but Halt may precede Arm
-	inputs   []float64 // within Robot.values
+	calling  *atomic.Pointer[device] // of the robot
+	measured bool                    // an output has a measured position: no command but Halt may precede Arm
+	inputs   []float64               // within Robot.values
 	outputs  []float64
 	failsafe []float64
 	stale    int64
@@ -103,6 +106,7 @@ func New(cfg Config, now func() int64, devices ...Device) (*Robot, error) {
 				d.Name, d.Stale, d.FrozenTicks)
 		}
 		made := newDevice(d, cfg.Period, r.values[w.first[i]:][:len(parts[i].Inputs)])
+		made.calling = &r.calling
 		if made.informs() && len(made.inputs) == 0 {
 			return nil, fmt.Errorf("composite: %s: its buttons would never be read: it has no inputs; give its driver one",
 				d.Name)
@@ -265,6 +269,7 @@ func (d *device) read() error {
 	if len(d.inputs) == 0 && d.holder == nil {
 		return nil
 	}
+	d.calling.Store(d)
 	at, err := d.Read(d.inputs)
 	if err != nil {
 		return d.failOf(reading, err)
@@ -339,6 +344,7 @@ func (d *device) write(outputs []float64) error {
 	if len(outputs) == 0 {
 		return nil
 	}
+	d.calling.Store(d)
 	if err := d.Write(outputs); err != nil {
 		return d.failOf(writing, err)
 	}
@@ -349,18 +355,15 @@ func (d *device) write(outputs []float64) error {
 // Arm reads the measured positions. It writes them, and the disarmed outputs of other actions, and
 // arms the devices. A hal.FailsafeHolder has its failsafe outputs until it is armed. After a
 // failure Arm relaxes the devices that can go limp, because their failsafe output could be a jump,
-// and then halts all of them.
+// and then halts all of them. It arms no further device after HaltBeside.
 func (r *Robot) Arm() error {
 	r.cut.Store(false)
 	r.acted = false
-	err := r.begin()
+	err := r.checkCut(r.begin())
 	for _, d := range r.devices {
 		if err == nil {
-			err = d.arm()
+			err = r.checkCut(d.arm())
 		}
-	}
-	if err == nil && r.cut.Load() {
-		err = fmt.Errorf("composite: arm: %w", hal.ErrHalted)
 	}
 	if err != nil {
 		for _, d := range r.devices {
@@ -374,7 +377,16 @@ func (r *Robot) Arm() error {
 	return nil
 }
 
+// checkCut returns err, or an error if HaltBeside was called.
+func (r *Robot) checkCut(err error) error {
+	if err == nil && r.cut.Load() {
+		return fmt.Errorf("composite: arm: %w", hal.ErrHalted)
+	}
+	return err
+}
+
 func (d *device) arm() error {
+	d.calling.Store(d)
 	if err := d.Device.Arm(); err != nil {
 		return d.failOf(arming, err)
 	}
@@ -460,6 +472,7 @@ func (d *device) limp() error {
 	if d.relaxer == nil {
 		return d.rest()
 	}
+	d.calling.Store(d)
 	if err := d.relaxer.Relax(); err != nil {
 		return d.failOf(halting, err)
 	}
@@ -490,6 +503,7 @@ func (r *Robot) Halt() error {
 }
 
 func (d *device) halt() error {
+	d.calling.Store(d)
 	if err := d.Device.Halt(d.failsafe); err != nil {
 		return d.failOf(halting, err)
 	}
@@ -505,6 +519,15 @@ func (r *Robot) HaltBeside() {
 			d.backstop.HaltBeside()
 		}
 	}
+}
+
+// Calling returns the name of the device whose call is in progress, or was the latest; "" before the
+// first one. Any goroutine may call it.
+func (r *Robot) Calling() string {
+	if d := r.calling.Load(); d != nil {
+		return d.Name
+	}
+	return ""
 }
 
 // Deadman returns the longest deadman of the devices with outputs, and 0 if one has none.

@@ -499,12 +499,27 @@ func TestRobot_SenseRefusesWrongLength(t *testing.T) {
 
 func TestRobot_ArmFailsWhenWatchdogHaltsMeanwhile(t *testing.T) {
 	b := newBench().open(t)
-	b.imu.onArm = func() { b.robot.HaltBeside() } // the next device would enable its outputs again
+	b.imu.onArm = func() { b.robot.HaltBeside() }
 	errtest.Is(t, b.robot.Arm(), hal.ErrHalted, "arm")
 	errtest.Is(t, b.robot.Act([]float32{0, 0}), hal.ErrHalted, "act")
 	if last := b.log[len(b.log)-1]; last != "base halt" {
 		t.Errorf("the last thing done is %q, want a halt", last)
 	}
+	if slices.Contains(b.log, "base arm") {
+		t.Errorf("the next device enabled its outputs again: %q", b.log)
+	}
+}
+
+func TestRobot_NamesTheDeviceOfTheCallInProgress(t *testing.T) {
+	b := newBench().open(t)
+	for name, d := range map[string]*fakeDevice{"imu": b.imu, "base": b.base} {
+		d.onArm = func() {
+			if got := b.robot.Calling(); got != name {
+				t.Errorf("the call in progress is of %q, want %q", got, name)
+			}
+		}
+	}
+	fatal.If(t, b.robot.Arm())
 }
 
 // boundedDevice reports its longest times.
