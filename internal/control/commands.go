@@ -84,8 +84,7 @@ func (c *controlProcess) runCommand(a command) error {
 	if !c.hasPlan {
 		return errNoPlan
 	}
-	c.autoArm = false
-	return c.agent.Arm(rtloop.Now())
+	return c.arm()
 }
 
 // stopRobot latches a stop that the agent did not detect. Its error ends the run.

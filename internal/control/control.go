@@ -30,7 +30,8 @@ import (
 type controlProcess struct {
 	session    *setup.Session
 	robot      hal.Robot
-	observed   hal.Spec // the robot, with the channels of the ticks' observations
+	bounds     hal.Bounds // of the robot
+	observed   hal.Spec   // the robot, with the channels of the ticks' observations
 	agent      *controller.Agent
 	link       *ipc.ControlLink
 	episodes   episodes.Episodes
@@ -68,13 +69,14 @@ type controlProcess struct {
 	index      atomic.Uint64                         // of the tick in progress
 	heldStop   atomic.Pointer[controller.FaultError] // newest stop that did not end the run
 	stuck      atomic.Pointer[controller.FaultError] // the control thread hung and the robot was halted beside it
-	abandoned  chan struct{}                         // closed stuckGrace after stuck was set
+	abandoned  chan struct{}                         // closed some time after stuck was set, see stuckGrace
 	threadLost bool                                  // the control thread may still be inside the driver
 	after      func(time.Duration) <-chan time.Time  // time.After, or a test's clock
 }
 
 // stuckGrace limits the time of a stuck control thread to return before the process ends without
-// it. The end of the process triggers the device's deadman.
+// it, in addition to the bounds of the driver: one that is only slow returns, and the loop halts the
+// robot. The end of the process triggers the device's deadman.
 const stuckGrace = time.Second
 
 // lastTickMargin limits the time of a tick after a signal, in addition to two periods and the
@@ -288,6 +290,7 @@ func (c *controlProcess) offerFirst() error {
 // run runs the control loop. It returns nil after an orderly end.
 func (c *controlProcess) run(ctx context.Context, loop *rtloop.Loop) error {
 	loop.Halt, loop.OnStuck, loop.OnOverrun = c.halt, c.haltStuck, c.onOverrun
+	c.bounds = hal.BoundsOf(c.robot)
 	c.startServer(loop)
 	endReports := c.reportHeldStops()
 	endWarnings := c.reportWarnings(loop)
@@ -351,19 +354,23 @@ func (c *controlProcess) wait(ctx context.Context, loop *rtloop.Loop, over <-cha
 
 // maxStopTime is the longest delay of the loop's end by a driver within its bounds: by the tick in
 // progress and the Halt after it.
-func maxStopTime(robot hal.Robot) time.Duration {
-	b := hal.BoundsOf(robot)
+func (c *controlProcess) maxStopTime() time.Duration {
+	b := c.bounds
+	if controller.Stage(c.stage.Load()) == controller.StageArm {
+		return b.Sense + b.Act + b.Arm + b.Halt
+	}
 	return b.Sense + b.Act + b.Halt
 }
 
 // waitStopped waits for the end of the loop after a signal. It halts the robot beside the control
 // thread only if that makes no progress: a slow thread is not stuck.
 func (c *controlProcess) waitStopped(loop *rtloop.Loop, over <-chan error) (ended bool, err error) {
-	timeout := 2*c.robot.Spec().Period + maxStopTime(c.robot) + lastTickMargin
+	margin := 2*c.robot.Spec().Period + lastTickMargin
 	if setup.IsSimulator(c.robot) {
-		timeout += simulatorTickMargin - lastTickMargin
+		margin += simulatorTickMargin - lastTickMargin
 	}
 	for progress := c.progress(loop); ; {
+		timeout := margin + c.maxStopTime()
 		select {
 		case err := <-over:
 			return true, err
@@ -458,8 +465,7 @@ func (c *controlProcess) armAutomatically(t *controller.Tick) error {
 		c.awaits && t.Flags.Has(controller.FlagUnreachable):
 		return nil
 	}
-	c.ranCommand, c.autoArm = true, false
-	err := c.agent.Arm(rtloop.Now())
+	err := c.arm()
 	if errors.Is(err, controller.ErrPosition) {
 		refusal := err
 		c.refusal.Store(&refusal)
@@ -469,6 +475,15 @@ func (c *controlProcess) armAutomatically(t *controller.Tick) error {
 		return c.stopRobot(controller.FaultAct, err)
 	}
 	return nil
+}
+
+// arm arms the robot, in as many periods as it takes.
+func (c *controlProcess) arm() error {
+	c.ranCommand, c.autoArm = true, false
+	if stuck := c.stuck.Load(); stuck != nil { // the second path has halted the robot: Arm would undo that
+		return stuck
+	}
+	return c.agent.Arm(rtloop.Now())
 }
 
 // checkHost stops the robot if the host ended or is silent. A host that ended also ends the run:

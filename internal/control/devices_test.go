@@ -15,6 +15,7 @@ import (
 	"optibfm/hal/assembly"
 	"optibfm/hal/dynamixel/dynamixeltest"
 	"optibfm/hal/mcu/mcutest"
+	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
 	"optibfm/internal/setup"
@@ -144,6 +145,14 @@ func TestDevices_ArmSetsTheDeadmen(t *testing.T) {
 func TestDevices_TickOfAllKindsAllocatesNothing(t *testing.T) {
 	_, r := openWagon(t, rigtest.LongTimeouts(4*time.Second)...) // the memory profile delays the ticks
 	wantNoAllocations(t, func() { r.ticks(50) })
+}
+
+func TestDevices_StuckErrorNamesTheDevice(t *testing.T) {
+	_, r := openRig(t)
+	r.ticks(20)
+	r.stage.Store(uint64(controller.StageAct))
+	r.haltStuck(rtloop.Stall{For: time.Second})
+	errtest.Contains(t, r.stuck.Load(), "in Act of composite (base), for 1s")
 }
 
 // wagonFault is a fault on a line or bus of the wagon.

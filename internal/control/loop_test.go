@@ -96,6 +96,17 @@ func TestRun_SignalWaitsForADriverWithinItsBounds(t *testing.T) {
 	}
 }
 
+func TestRun_WaitsForTheBoundOfArmOnlyWhileItArms(t *testing.T) {
+	_, r := newArmed(t, configs.AfterStopHold)
+	r.bounds = hal.Bounds{Sense: 1, Act: 2, Arm: 100, Halt: 4}
+	for stage, want := range map[controller.Stage]time.Duration{controller.StageSense: 7, controller.StageArm: 107} {
+		r.stage.Store(uint64(stage))
+		if got := r.maxStopTime(); got != want {
+			t.Errorf("%v: waits for %v, want %v", stage, got, want)
+		}
+	}
+}
+
 func TestRun_HaltsAfterTooManyMissedTicks(t *testing.T) {
 	robot, r := newFaulty(t, nil)
 	robot.sense = func() { time.Sleep(20 * time.Millisecond) }
@@ -149,6 +160,46 @@ func TestRun_ArmingMayTakeSeveralPeriods(t *testing.T) {
 	fatal.If(t, r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: 20}))
 	if !armed {
 		t.Errorf("%v by %v", r.agent.Mode(), r.agent.Cause())
+	}
+}
+
+// An arming beyond loop.watchdog_ms ends the run, but not before a driver within its bounds has
+// returned: nothing else would halt the devices that are armed already.
+func TestRun_HaltsAfterAnArmingBeyondTheWatchdog(t *testing.T) {
+	robot, r := newArmed(t, configs.AfterStopHold)
+	fatal.If(t, r.agent.Disarm())
+	halts := robot.halts.Load()
+	robot.bounds = hal.Bounds{Arm: time.Minute}
+	robot.arm = func() error {
+		r.untilStuck()
+		time.Sleep(stuckGrace + stuckGrace/2)
+		return robot.Rover.Arm()
+	}
+	r.hasPlan = true
+	r.mailbox.request.Store(1<<8 | uint64(commandArm))
+	err := r.loop(rtloop.NoLimit)
+	wantOneCause(t, r, err, controller.FaultStuck)
+	errtest.Contains(t, err, "in Arm of rover, for ")
+	halts, beside := robot.halts.Load()-halts, robot.beside.Load()
+	if r.threadLost || halts != 1 || beside != 1 {
+		t.Errorf("thread lost %t, halted %d times, %d times beside the thread", r.threadLost, halts, beside)
+	}
+}
+
+// Arm would undo what the second path did.
+func TestRun_ArmsNoRobotThatWasHaltedBesideAHungSense(t *testing.T) {
+	robot, r := newFaulty(t, func(f *configs.File) { f.Safety.Arm = configs.ArmAutomatic })
+	arms, senses := 0, 0
+	robot.arm = func() error { arms++; return robot.Rover.Arm() }
+	robot.sense = func() {
+		if senses++; senses == 2 { // of the tick with the first plan
+			r.haltStuck(rtloop.Stall{})
+		}
+	}
+	_, err := r.ticksUntilFault(3)
+	errtest.Is(t, err, errStuck)
+	if arms != 0 || r.agent.Armed() {
+		t.Errorf("armed %d times", arms)
 	}
 }
 

@@ -119,7 +119,7 @@ var errStuck = errors.New("a tick did not end")
 // stuckError names the stage in which the control thread hangs.
 type stuckError struct {
 	stage controller.Stage
-	robot string // the driver
+	robot string // the driver, and the device of a composite robot
 	stall rtloop.Stall
 }
 
@@ -140,9 +140,12 @@ func (e *stuckError) Unwrap() error { return errStuck }
 // haltStuck halts the robot beside a control thread that hangs, through the second path of the
 // driver.
 func (c *controlProcess) haltStuck(stall rtloop.Stall) {
-	stage := controller.Stage(c.stage.Load())
+	stage, robot := controller.Stage(c.stage.Load()), c.session.File.Robot.Driver
+	if r, ok := c.robot.(interface{ Calling() string }); ok {
+		robot = fmt.Sprintf("%s (%s)", robot, r.Calling())
+	}
 	stuck := &controller.FaultError{
-		Fault: controller.FaultStuck, Tick: c.index.Load(), Err: &stuckError{stage, c.session.File.Robot.Driver, stall},
+		Fault: controller.FaultStuck, Tick: c.index.Load(), Err: &stuckError{stage, robot, stall},
 	}
 	if !c.stuck.CompareAndSwap(nil, stuck) {
 		return
@@ -151,7 +154,7 @@ func (c *controlProcess) haltStuck(stall rtloop.Stall) {
 	if h, ok := c.robot.(hal.Backstop); ok {
 		h.HaltBeside()
 	}
-	time.AfterFunc(stuckGrace, func() { close(c.abandoned) })
+	time.AfterFunc(stuckGrace+c.maxStopTime(), func() { close(c.abandoned) })
 }
 
 // reportEvery is how often the control process checks for a held stop to report.
