@@ -94,6 +94,7 @@ var narrowed = map[string]string{
 	"operator.evdev.labels.good_value":               "above bad_value",
 	"operator.gpio.labels.good_value":                "above bad_value",
 	"operator.web.good_value":                        "above bad_value",
+	"operator.keyboard.neutral_value":                "between bad_value and good_value",
 	"operator.remote.labels.good_value":              "above bad_value",
 	"robot.unitree.model":                            "with a driver that needs it",
 }

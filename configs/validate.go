@@ -91,6 +91,7 @@ func (c *checker) check(f File) {
 	c.checkSafetyConflicts(f)
 	c.checkLockstep(f)
 	c.checkConflicts(f)
+	c.checkLabelRange(f)
 	c.checkLabelMode(f.Operator)
 }
 
@@ -268,6 +269,29 @@ func (c *checker) checkConflicts(f File) {
 		[]string{"operator.scripted.mode", "operator.source", "operator.label_mode", "controller.gate.off"},
 		" is when_asked, but controller.gate.off or operator.label_mode prevents all requests; "+
 			"set operator.scripted.mode to every_tick")
+}
+
+// narrowest is the least difference between the labels good and bad where checkLabelRange applies.
+const narrowest = 0.5
+
+// checkLabelRange refuses labels of another scale than that of the keys with constants for it.
+func (c *checker) checkLabelRange(f File) {
+	good, bad := f.Operator.Scale()
+	if -1 <= bad && good <= 1 && good-bad >= narrowest {
+		return
+	}
+	for _, x := range []struct {
+		used bool
+		key  string
+	}{
+		{f.Controller.Hypotheses && f.Controller.Prior != controller.Isotropic, "controller.hypotheses"},
+		{f.Controller.Gate.StopWhenLearnt, "controller.gate.stop_when_learnt"},
+		{f.Controller.Gate.Relearn, "controller.gate.relearn"},
+	} {
+		c.addConflict(x.used, []string{x.key, "operator"},
+			" is true, but its constants are for labels between -1 and 1 that differ by %g or more, not from %g to %g "+
+				"(operator.source: %s); use the labels 1 and 0, or set it to false", narrowest, bad, good, f.Operator.Source)
+	}
 }
 
 // checkLockstep checks for what a run in simulated time cannot have.

@@ -2,6 +2,7 @@ package keyboard
 
 import (
 	"errors"
+	"fmt"
 
 	"optibfm/internal/keys"
 	"optibfm/rewardsrc"
@@ -11,7 +12,7 @@ import (
 type Config struct {
 	// GoodValue is the reward of +, in [-1000, 1000].
 	GoodValue float64 `yaml:"good_value" rule:"[-1000, 1000]"`
-	// NeutralValue is the reward of 0, in [-1000, 1000].
+	// NeutralValue is the reward of 0, in [-1000, 1000], between bad_value and good_value.
 	NeutralValue float64 `yaml:"neutral_value" rule:"[-1000, 1000]"`
 	// BadValue is the reward of -, in [-1000, 1000]. Less than good_value.
 	BadValue float64 `yaml:"bad_value" rule:"[-1000, 1000]"`
@@ -32,7 +33,12 @@ func DefaultConfig() Config {
 
 // Validate returns an error that names each key with an invalid value.
 func (c Config) Validate() error {
-	return errors.Join(
+	err := errors.Join(
 		keys.Check("keyboard", c), rewardsrc.CheckButtons("keyboard", c.GoodValue, c.BadValue),
 	)
+	if err == nil && (c.NeutralValue < c.BadValue || c.NeutralValue > c.GoodValue) {
+		return fmt.Errorf("keyboard: neutral_value is not between bad_value and good_value (%g, %g, %g); use %g",
+			c.NeutralValue, c.BadValue, c.GoodValue, (c.BadValue+c.GoodValue)/2)
+	}
+	return err
 }

@@ -295,6 +295,9 @@ func TestConfig_NamesBadKey(t *testing.T) {
 		change(&cfg)
 		errtest.Contains(t, cfg.Validate(), key+" is ", key)
 	}
+	cfg := DefaultConfig()
+	cfg.BadValue, cfg.GoodValue = 10, 20
+	errtest.Contains(t, cfg.Validate(), "neutral_value is not between bad_value and good_value (0.5, 10, 20); use 15")
 }
 
 // TestMain makes the test binary a program that uses a keyboard and ends as
