@@ -241,6 +241,9 @@ func newControlProcess(
 	if err != nil {
 		return nil, err
 	}
+	if err := s.Recall(); err != nil {
+		return nil, err
+	}
 	stage := new(atomic.Uint64)
 	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
 		Robot: robot, Source: link, Model: network, Plans: link, Stage: stage,

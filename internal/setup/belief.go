@@ -5,24 +5,99 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
 	"optibfm/controller"
+	"optibfm/internal/journal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/taskstore"
 	"optibfm/posterior"
 )
 
-// RestoreBelief gives the learner the belief of earlier runs or, without one, that of StartBelief.
-// It returns a message about that belief, the former tasks and the task that the run follows first,
-// empty if there is none.
-func RestoreBelief(ctx context.Context, l *controller.Learner, s *Session) (message string, err error) {
-	recalled, err := loadBelief(l, s)
-	if err != nil {
-		return recalled, err
+// Recall reads the belief of earlier runs and sets Began, Lineage and the former tasks. OpenSession
+// calls it for a run in lockstep. A run in real time calls it before it makes the controller, while
+// it holds safety.socket: an earlier run saves its last labels before it closes that.
+func (s *Session) Recall() (err error) {
+	if s.last, err = s.loadLast(); err != nil {
+		return err
 	}
-	started, former, first := "", "", ""
+	var belief *taskstore.SavedBelief
+	if task := s.begins(); task != nil {
+		s.Began, belief = task.Name, task.Belief
+	}
+	s.Lineage = taskstore.NewLineage(belief)
+	if belief == nil && s.File.Model.WarmStart != "" {
+		s.Lineage = taskstore.NewLineage(new(taskstore.SavedBelief)) // other runs may have the same labels
+	}
+	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model, belief) {
+		warning := plaintext.Printable(fmt.Sprintf("warning: run.former_tasks: %v", err))
+		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(warning))
+	}
+	return nil
+}
+
+// begins returns the task with which the run begins: that of earlier runs or, if it has no labels,
+// that of run.start_task. nil: none.
+func (s *Session) begins() *taskstore.Task {
+	switch {
+	case s.last != nil && !s.Fresh && !s.last.Unlabelled():
+		return s.last
+	case s.Start != nil:
+		return &s.Start.Task
+	}
+	return nil
+}
+
+// loadLast reads the task last, nil if there is none. A fresh session sets it aside, even if it is
+// damaged.
+func (s *Session) loadLast() (*taskstore.Task, error) {
+	if s.File.Run.StateDir == "" {
+		return nil, nil
+	}
+	store, err := TaskStore(s.File.Run)
+	if err != nil {
+		return nil, err
+	}
+	task, err := store.Load(taskstore.Last)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case s.Fresh:
+		return &task, nil
+	case err == nil && task.Belief == nil:
+		err = fmt.Errorf("%s has no belief", store.Path(task.Name))
+	case err == nil:
+		err = checkBelief(task, store.Path(task.Name), s.File.Controller, s.Model)
+	}
+	return &task, lastError(err)
+}
+
+// lastError adds the fix to the error of the task last.
+func lastError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("run.state_dir: %w; or start without it: use --fresh once", err)
+}
+
+// RestoreBelief gives the learner the belief of earlier runs or, without one, that of StartBelief,
+// after Recall. It returns a message about that belief, the former tasks and the task that the run
+// follows first, empty if there is none.
+func RestoreBelief(ctx context.Context, l *controller.Learner, s *Session) (message string, err error) {
+	recalled, started, former, first := "", "", "", ""
+	switch {
+	case s.last == nil || s.Fresh && s.last.Unlabelled():
+	case s.Fresh: // the host process does this
+		recalled = "the belief of earlier runs is set aside as the task " + taskstore.Previous
+	default:
+		if err := restore(l, *s.last.Belief); err != nil {
+			return "", lastError(err)
+		}
+		recalled = fmt.Sprintf("the run starts from the belief of %s; labels in it: %d",
+			s.last.Belief.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), s.last.Belief.Labels())
+	}
 	if n := len(s.File.Controller.FormerTasks); n > 0 {
 		former = fmt.Sprintf("%d saved tasks are hypotheses (run.former_tasks)", n)
 	}
@@ -66,45 +141,6 @@ func MeanZ(k controller.Config, b taskstore.SavedBelief) []float64 {
 		return nil
 	}
 	return z
-}
-
-// loadBelief gives the learner the belief of earlier runs. A fresh session only reports that the
-// host process sets it aside.
-func loadBelief(l *controller.Learner, s *Session) (message string, err error) {
-	if s.File.Run.StateDir == "" {
-		return "", nil
-	}
-	store, err := TaskStore(s.File.Run)
-	if err != nil {
-		return "", err
-	}
-	task, err := store.Load(taskstore.Last)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if s.Fresh && task.Unlabelled() {
-		return "", nil
-	}
-	if s.Fresh {
-		return "the belief of earlier runs is set aside as the task " + taskstore.Previous, nil
-	}
-	if err == nil && task.Belief == nil {
-		err = fmt.Errorf("%s has no belief", store.Path(task.Name))
-	}
-	if err == nil {
-		err = checkBelief(task, store.Path(task.Name), s.File.Controller, s.Model)
-	}
-	if err == nil {
-		err = restore(l, *task.Belief)
-	}
-	if err != nil {
-		return "", fmt.Errorf("run.state_dir: %w; or start without it: use --fresh once", err)
-	}
-	if task.Belief.Belief.Weight() > 0 {
-		s.Lineage = taskstore.NewLineage(task.Belief)
-	}
-	return fmt.Sprintf("the run starts from the belief of %s; labels in it: %d",
-		task.Belief.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), task.Belief.Labels()), nil
 }
 
 // CheckModelHash refuses a file of another model.

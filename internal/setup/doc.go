@@ -8,7 +8,8 @@
 //     replace these by fakes. [CloseRobot] halts a robot and releases it.
 //   - [Model] is a bundle that this program evaluates ([NativeModel]) or one that TensorFlow
 //     evaluates ([SavedModel]).
-//   - [RestoreBelief] loads the belief of earlier runs, that of the saved task run.start_task
+//   - [Session.Recall] reads the belief of earlier runs, and the saved tasks that are hypotheses.
+//     [RestoreBelief] gives the controller that belief, that of the saved task run.start_task
 //     ([LoadStart]), or the labels of model.warm_start. [LoadVetted] loads the tasks that limit
 //     exploration.
 //   - [Session.CreateLog] creates the log, after [MakeRoom] has removed marked old ones.

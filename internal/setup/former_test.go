@@ -16,14 +16,21 @@ import (
 	"optibfm/internal/taskstore"
 )
 
+// recalled returns a session with its former tasks.
+func recalled(t *testing.T, file configs.File, fresh bool) *setup.Session {
+	t.Helper()
+	s, err := setup.OpenSession(file, fresh)
+	fatal.If(t, err)
+	fatal.If(t, s.Recall())
+	return s
+}
+
 func TestSetFormerTasks_TakesTheNewestOfTheModel(t *testing.T) {
 	file, err := configs.Load("rover", "run.task_dir="+filepath.Join(t.TempDir(), "tasks"))
 	fatal.If(t, err)
 	open := func() *setup.Session {
 		t.Helper()
-		s, err := setup.OpenSession(file, false)
-		fatal.If(t, err)
-		return s
+		return recalled(t, file, false)
 	}
 	s := open()
 	if s.File.Controller.FormerTasks != nil {
@@ -80,8 +87,7 @@ func TestSetFormerTasks_LeavesOutTasksWhoseLabelsTheStartHas(t *testing.T) {
 	save("same", other, one)
 	for start, want := range map[string]int{"merged": 0, "parent": 3, "": 4} {
 		file.Run.StartTask = start
-		s, err := setup.OpenSession(file, false)
-		fatal.If(t, err)
+		s := recalled(t, file, false)
 		if got := len(s.File.Controller.FormerTasks); got != want {
 			t.Errorf("start %q: %d former tasks, want %d", start, got, want)
 		}
@@ -90,8 +96,7 @@ func TestSetFormerTasks_LeavesOutTasksWhoseLabelsTheStartHas(t *testing.T) {
 	save("partly", one, taskstore.Session{ID: "c-0", Until: 1})
 	save("unknown")
 	file.Run.StartTask = "merged"
-	s, err = setup.OpenSession(file, false)
-	fatal.If(t, err)
+	s = recalled(t, file, false)
 	if got := len(s.File.Controller.FormerTasks); got != 3 {
 		t.Errorf("%d former tasks with other labels, want 3", got)
 	}
@@ -100,8 +105,7 @@ func TestSetFormerTasks_LeavesOutTasksWhoseLabelsTheStartHas(t *testing.T) {
 	last.Belief.Sessions = []taskstore.Session{one, other}
 	rigtest.SaveLast(t, file.Run.StateDir, last)
 	for fresh, want := range map[bool]int{false: 3, true: 7} {
-		s, err := setup.OpenSession(file, fresh)
-		fatal.If(t, err)
+		s := recalled(t, file, fresh)
 		if got := len(s.File.Controller.FormerTasks); got != want {
 			t.Errorf("continued, fresh %v: %d former tasks, want %d", fresh, got, want)
 		}

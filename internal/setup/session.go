@@ -34,7 +34,9 @@ type Session struct {
 	Warm  WarmStart
 	Start *Start // the task of run.start_task; nil: none
 
-	Lineage taskstore.Lineage // of the run's labels; that of a run with run.state_dir is known after RestoreBelief
+	last    *taskstore.Task   // of run.state_dir; nil: none
+	Began   string            // name of the saved task with which the run begins, "" for none; set by Recall
+	Lineage taskstore.Lineage // of the run's labels; set by Recall
 
 	Invoked shell.Invocation
 
@@ -188,10 +190,6 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if s.Start, err = LoadStart(&s.File, s.Model); err != nil {
 		return nil, err
 	}
-	for _, err := range SetFormerTasks(&s.File.Controller, s.File.Run, s.Model, s.begins()) {
-		warning := plaintext.Printable(fmt.Sprintf("warning: run.former_tasks: %v", err))
-		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(warning))
-	}
 	if err := LoadVetted(&s.File, s.Model); err != nil {
 		return nil, err
 	}
@@ -209,24 +207,13 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 		text := plaintext.Printable("warning: " + shell.ThisProgram().Renamed(warning))
 		fmt.Fprint(journal.For(os.Stderr, journal.Warning), plaintext.Wrap(text))
 	}
-	s.Lineage = s.lineage()
-	s.Timeline.End("prior and tasks")
-	return s, s.UpdateYAML()
-}
-
-// begins returns the belief with which the run begins, nil if it has none or if it cannot be read,
-// which RestoreBelief reports.
-func (s *Session) begins() *taskstore.SavedBelief {
-	if s.File.Run.StateDir != "" && !s.Fresh {
-		store := taskstore.Store{State: s.File.Run.StateDir}
-		if last, err := store.Load(taskstore.Last); err == nil && last.Belief != nil && !last.Unlabelled() {
-			return last.Belief
+	if s.File.Run.Lockstep {
+		if err := s.Recall(); err != nil {
+			return nil, err
 		}
 	}
-	if s.Start == nil {
-		return nil
-	}
-	return s.Start.Belief
+	s.Timeline.End("prior and tasks")
+	return s, s.UpdateYAML()
 }
 
 // openModel opens the model. A run in real time shares its weights with the host process.
@@ -239,15 +226,4 @@ func (s *Session) openModel() (Model, error) {
 	})
 	s.Timeline.End("packing")
 	return m, err
-}
-
-// lineage returns that of a run that begins with StartBelief.
-func (s *Session) lineage() taskstore.Lineage {
-	switch {
-	case s.Start != nil && s.Start.Belief != nil:
-		return taskstore.NewLineage(s.Start.Belief)
-	case s.File.Model.WarmStart != "":
-		return taskstore.NewLineage(new(taskstore.SavedBelief)) // other runs may have the same labels
-	}
-	return taskstore.NewLineage(nil)
 }

@@ -133,6 +133,12 @@ func TestLoadStart_GivesItsZToTheFixedStrategy(t *testing.T) {
 // restored returns the belief with which a session starts, and the message about it.
 func restored(t *testing.T, s *setup.Session) (*posterior.Belief, string) {
 	t.Helper()
+	fatal.If(t, s.Recall())
+	return restoredAfterRecall(t, s)
+}
+
+func restoredAfterRecall(t *testing.T, s *setup.Session) (*posterior.Belief, string) {
+	t.Helper()
 	l, err := controller.NewLearner(s.File.Controller, s.Model.Dims().Latent, 50*time.Millisecond)
 	fatal.If(t, err)
 	message, err := setup.RestoreBelief(t.Context(), l, s)
@@ -147,12 +153,17 @@ func TestRestoreBelief_PrefersTheBeliefOfEarlierRunsToTheStartTask(t *testing.T)
 	fatal.If(t, err)
 	saved := newTask(t, s, taskstore.Last, 2)
 	b, message := restored(t, s)
-	if b.Hash() != s.Start.Belief.Belief.Hash() || !strings.Contains(message, "task learnt") {
-		t.Errorf("without a saved belief: %q", message)
+	if b.Hash() != s.Start.Belief.Belief.Hash() || s.Began != "learnt" || !strings.Contains(message, "task learnt") {
+		t.Errorf("without a saved belief: %q, %q", s.Began, message)
 	}
 	rigtest.SaveLast(t, s.File.Run.StateDir, saved)
-	if b, message := restored(t, s); b.Hash() != saved.Belief.Belief.Hash() || strings.Contains(message, "task") {
-		t.Errorf("with a saved belief: %q", message)
+	b, message = restored(t, s)
+	if b.Hash() != saved.Belief.Belief.Hash() || s.Began != taskstore.Last || strings.Contains(message, "task") {
+		t.Errorf("with a saved belief: %q, %q", s.Began, message)
+	}
+	rigtest.SaveLast(t, s.File.Run.StateDir, newTask(t, s, taskstore.Last, 3)) // Recall has read the other one
+	if b, _ := restoredAfterRecall(t, s); b.Hash() != saved.Belief.Belief.Hash() {
+		t.Error("the belief was read twice")
 	}
 	s.File.Controller.Explore = controller.ExploreConfig{Tasks: []string{"goal"}, UntilLabel: true}
 	const first = "; the robot follows the task goal until your first label"
