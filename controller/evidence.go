@@ -60,6 +60,10 @@ const (
 // least is Skill less its standard error.
 func (e Evidence) least() float64 { return e.Skill - e.SkillError }
 
+// Measured reports whether enough labels were predicted for the skill to have a meaning: a few of
+// both kinds.
+func (e Evidence) Measured() bool { return e.SkillError > 0 && e.SkillError < unknown }
+
 // BeatsGuessing reports whether the belief predicts labels better than a constant does. Without
 // that, an appraisal by the same belief means nothing.
 func (e Evidence) BeatsGuessing() bool { return e.SkillError < unknown && e.least() > 0 }
@@ -67,7 +71,7 @@ func (e Evidence) BeatsGuessing() bool { return e.SkillError < unknown && e.leas
 // Words compares the predictions of labels with a value with those of a constant.
 func (e Evidence) Words() string {
 	switch {
-	case e.SkillError == 0 || e.SkillError >= unknown:
+	case !e.Measured():
 		return "too early to tell"
 	case !e.BeatsGuessing():
 		return "no better than guessing"

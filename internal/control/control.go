@@ -158,7 +158,7 @@ func (c *controlProcess) runWithHost(
 ) error {
 	model := c.session.Model
 	o.Spec, o.Posture, o.ModelHash, o.Recalled = c.observed, granted.String(), model.Fingerprint(), c.recalled
-	o.Fresh, o.Lineage = c.session.Fresh, c.session.Lineage
+	o.Began, o.Fresh, o.Lineage = c.session.Began, c.session.Fresh, c.session.Lineage
 	o.Awaits, o.Timeline = c.awaits, c.session.Timeline
 	if v, ok := c.robot.(hal.Viewer); ok {
 		o.View = v.View()

@@ -233,7 +233,7 @@ func (h *Process) readConfig() error {
 	file, err := configs.Parse("the host's configuration", h.Config.YAML)
 	file.Controller = h.Config.Control
 	h.Session = &setup.Session{
-		File: file, YAML: h.Config.YAML, Invoked: h.Config.Invoked, Lineage: h.Config.Lineage,
+		File: file, YAML: h.Config.YAML, Invoked: h.Config.Invoked, Began: h.Config.Began, Lineage: h.Config.Lineage,
 	}
 	h.labels.begin(h.Config.Lineage)
 	return err

@@ -127,7 +127,7 @@ func (h *Process) aboutRun() web.About {
 		Missing:  h.Config.Missing, Record: file.Log.Enabled, Source: file.Operator.Source,
 		RecordView:  h.recordsPictures(),
 		Suggestions: file.Operator.Suggestions,
-		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd, Predicts: file.Controller.Gate.Predicts(),
+		StopEndsRun: file.Safety.AfterStop == configs.AfterStopEnd,
 	}
 }
 
@@ -220,8 +220,8 @@ type webView struct {
 	announced uint64 // number of the pairing on display
 
 	outcomes []controller.AppliedLabel // of the present tick
+	progress terminal.Progress
 	labels   perMinute
-	task     string  // saved, to which the run switched; "": none
 	late     int64   // the worst wake-up since the last view, ns
 	expected float64 // return of the episode by the belief's own estimate
 	shownAt  int64
@@ -234,6 +234,7 @@ func (v *webView) Begin(s *setup.Session, spec hal.Spec, _ []string, y *recorder
 	v.tally, v.period, v.silent = y, spec.Period, s.File.Controller.Gate.Off
 	v.person = s.File.Operator.ByPerson()
 	v.pose = poseChannels(spec)
+	v.progress = terminal.NewProgress(s)
 	v.announcePairing()
 }
 
@@ -269,6 +270,7 @@ func (v *webView) announcePairing() {
 
 func (v *webView) Tick(t *controller.Tick) {
 	v.late = max(v.late, t.Wake-t.Deadline)
+	v.progress.Tick(t)
 	estimate := v.belief.expects(t.Phi)
 	if t.Step == 0 {
 		v.expected = 0
@@ -321,16 +323,16 @@ func (v *webView) of(t *controller.Tick, estimate float64) web.View {
 		}
 	}
 	nan := web.Number(math.NaN())
+	known, part := v.progress.Known(t)
 	view := web.View{
 		Tick: t.Index, ElapsedS: web.Number(float64(t.Index) * v.period.Seconds()),
 		Mode: t.Mode().String(), Waiting: v.attend.starts(),
 		Pose: v.poseOf(t), Learnt: t.Flags.Has(controller.FlagLearnt),
-		Predicted: t.Predicted.Labels, PredictedOf: t.Predicted.Of, Keepable: t.Flags.Has(controller.FlagKeepable),
-		Skill: web.Number(t.Evidence.Skill), Judged: t.Evidence.Judgement(t.Known),
+		Keepable: t.Flags.Has(controller.FlagKeepable), Known: known, KnownPart: web.Number(part),
 		DGap: web.Number(t.DGap), Kappa: web.Number(t.Kappa),
 		Estimate: web.Number(estimate), Uncertainty: web.Number(math.Sqrt(t.NormSq)),
 		Information: nan, BeliefNorm: nan, Reward: nan, Return: web.Number(v.expected),
-		Task: v.task, Labels: t.Counted,
+		Follows: v.progress.Follows(), Labels: t.Counted,
 		PerMinute: v.labels.rate(v.second(t)),
 		Undone:    y.Undone, Refused: y.Refused, Asked: y.Asked, Answered: y.Answered, Expired: y.Expired,
 		LateMS:    web.Number(milliseconds(v.late)),
@@ -359,9 +361,7 @@ func (v *webView) Notice(keyboard.Notice)       {}
 func (v *webView) ToggleDetails()               {} // the page has its own
 
 func (v *webView) Event(e flightlog.Event) {
-	if task, switched := e.Fields["task"]; switched {
-		v.task = strings.TrimPrefix(task, ipc.NewTask)
-	}
+	v.progress.Event(e)
 	level := web.Info
 	switch e.Level {
 	case flightlog.Warn:

@@ -19,6 +19,7 @@ type HostConfig struct {
 	JSON      bool     // print the summary as JSON
 	View      string   // address of the driver's pictures, "" for none
 	Recalled  string   // message about the belief of earlier runs
+	Began     string   // name of the saved task with which the run begins, "" for none
 	Fresh     bool     // set that belief aside
 	Lineage   taskstore.Lineage
 	Invoked   shell.Invocation

@@ -38,6 +38,7 @@ type screenDisplay struct {
 	arena    *arena    // of the rover
 	channels *channels // of any other robot
 	history  history
+	progress Progress
 
 	firstLogDet float64     // of the run, or since a switch of the task
 	details     atomic.Bool // shown instead of words
@@ -72,6 +73,7 @@ func newScreenDisplay(t *terminal) *screenDisplay {
 func (s *screenDisplay) Begin(of *setup.Session, spec hal.Spec, missing []string, y *recorder.Statistics) {
 	s.session, s.spec, s.missing, s.stats = of, spec, missing, y
 	s.scale.good, s.scale.bad = of.File.Operator.Scale()
+	s.progress = NewProgress(of)
 	s.started, s.keys = s.now(), term.IsTerminal(int(os.Stdin.Fd()))
 	if robot, ok := of.File.Robot.Chosen().(registry.Arena); ok {
 		s.arena = &arena{robot: robot, scale: s.scale}
@@ -116,6 +118,7 @@ func (s *screenDisplay) Outcome(t *controller.Tick, l *controller.AppliedLabel) 
 func (s *screenDisplay) Tick(t *controller.Tick) {
 	at := s.elapsed()
 	s.given.keep(t)
+	s.progress.Tick(t)
 	if s.stats.Ticks == 1 || t.Flags.Has(controller.FlagSwitched) {
 		s.firstLogDet = t.LogDet
 	}
@@ -229,6 +232,7 @@ func (s *screenDisplay) Notice(n keyboard.Notice) {
 }
 
 func (s *screenDisplay) Event(e flightlog.Event) {
+	s.progress.Event(e)
 	s.lastEvent = message{s.elapsed(), s.session.Invoked.Renamed(e.Text), inkPlain}
 	switch e.Level {
 	case flightlog.Warn:

@@ -158,6 +158,8 @@ func (s *screenDisplay) doing() string {
 		return "It waits for your first press."
 	case mode == controller.Disarmed:
 		return "It does not move: it is not armed."
+	case s.progress.Follows() != "":
+		return "It follows " + s.progress.Follows() + "."
 	case k.Strategy == controller.Fixed:
 		return "It follows a task that it knows."
 	case k.Strategy == controller.Random:
@@ -194,29 +196,17 @@ func (s *screenDisplay) drawKnown(p *panel) {
 		return
 	}
 	p.heading("HOW WELL IT KNOWS", labels)
-	k, text, part := s.progress()
-	p.text(p.x, p.y, k, text)
-	p.progress(p.x, p.y+1, p.w, part)
-	p.y += 2
-}
-
-// progress describes to a person how well the robot knows the task. part is the filled part of the
-// bar, in [0, 1].
-func (s *screenDisplay) progress() (k ink, text string, part float64) {
-	t := &s.stats.Last
+	t, k := &s.stats.Last, inkPlain
+	text, part := s.progress.Known(t)
 	switch {
 	case t.Flags.Has(controller.FlagKeepable):
-		return inkAccent, "It seems that the task changed.", 0
+		k, text, part = inkAccent, "It seems that the task changed.", 0
 	case t.Flags.Has(controller.FlagLearnt):
-		return inkGood, "It seems to have learnt it: watch it.", 1
-	case t.Predicted.Of > 1:
-		return inkPlain, t.Evidence.Judgement(t.Known), max(0, min(t.Evidence.Skill, 1))
-	case t.Counted == 0:
-		return inkPlain, "It knows nothing of the task yet.", 0
-	case !s.session.File.Controller.Gate.Predicts():
-		return inkPlain, "It does not estimate how well it knows.", 0
+		k = inkGood
 	}
-	return inkPlain, "Too early to tell how well it knows.", 0
+	p.paragraph(k, text)
+	p.progress(p.x, p.y, p.w, part)
+	p.y++
 }
 
 // drawGiven shows the tally of a person's labels and the newest ones.

@@ -9,6 +9,7 @@ import (
 
 	"optibfm/configs"
 	"optibfm/controller"
+	"optibfm/flightlog"
 	"optibfm/hal"
 	"optibfm/internal/recorder"
 	"optibfm/internal/rigtest"
@@ -213,15 +214,13 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	shows("It tries out what it can do.\n", "It knows nothing of the task yet.\n", " 0 labels\n", " 0 good  0 bad\n")
 	s.show(t, func(k *controller.Tick) { k.Counted = 1 })
 	shows("Too early to tell how well it knows.\n")
-	s.session.File.Controller.Gate.Relearn = false
-	shows("It does not estimate how well it knows.\n")
 	for i, l := range []rewardsrc.Label{
 		{Kind: rewardsrc.Value, Value: 1}, {Kind: rewardsrc.Value, Value: -1}, {Kind: rewardsrc.Value, Value: 1},
 		{Kind: rewardsrc.Comparison, Value: 0.5}, {Kind: rewardsrc.Goal, Value: 1},
 	} {
 		give(uint64(100+i), l, uint64(1+i))
 	}
-	shows("It learns from your labels.\n", "better than guessing, reaches 55–100 %\n", " 5 labels\n",
+	shows("It learns from your labels.\n", "Better than guessing, reaches 55–100 %.\n", " 5 labels\n",
 		" 2 good  1 bad  1 better  1 goal\n", " +-+>g\n")
 	give(200, rewardsrc.Label{Kind: rewardsrc.Undo, Undoes: 102}, 4)
 	shows(" 4 labels\n", " 1 good  1 bad  1 better  1 goal\n", " +-+>g\n", "undone 1")
@@ -232,8 +231,11 @@ func TestScreenDisplay_ShowsAPersonWhatCounts(t *testing.T) {
 	shows(" 2 labels\n", " 0 good  0 bad  1 better  1 goal\n", " +>g\n")
 	s.show(t, func(k *controller.Tick) { k.Counted = 9 }) // and has them again
 	shows(" 9 labels\n", " 0 good  0 bad  1 better  1 goal  7 earlier\n")
+	s.Event(flightlog.Event{Fields: map[string]string{"task": "walk"}})
 	s.show(t, func(k *controller.Tick) { k.Flags, k.Counted = k.Flags|controller.FlagSwitched, 12 })
-	shows(" 12 labels\n", " 0 good  0 bad  12 earlier\n")
+	shows("It follows the saved task walk.\n", " 12 labels\n", "It has the labels of the saved task walk.\n",
+		" 0 good  0 bad  12 earlier\n")
+	give(300, rewardsrc.Label{Kind: rewardsrc.Value, Value: 1}, 13)
 	s.show(t, func(k *controller.Tick) { k.Flags |= controller.FlagLearnt })
 	shows("It does what it learnt.\n", "It seems to have learnt it: watch it.\n")
 }

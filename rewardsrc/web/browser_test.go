@@ -99,7 +99,7 @@ func (d *drive) run() {
 	v := View{
 		Tick: 50 * 43, ElapsedS: 43, Mode: "armed", HasZ: true,
 		Labels: 17, Asked: 14, Answered: 12, Expired: 2, Kappa: 0.15,
-		PredictedOf: 10, Judged: "better than guessing, reaches 99–100 %", Skill: 0.4, // the longest sentence
+		Known: "Better than guessing, reaches 99–100 %.", KnownPart: 0.4, // the longest text after the first labels
 	}
 	for i := range 300 { // a past for the curves
 		d.mu.Lock()
@@ -618,7 +618,7 @@ func TestPage_TellsANewPersonWhatToDo(t *testing.T) {
 	s := open(t, func(_ *Config, o *Options) {
 		o.About = About{Robot: "walker", Strategy: "thompson", Suggestions: ideas}
 	})
-	waiting := View{Tick: 1, Mode: "disarmed", Waiting: true}
+	waiting := View{Tick: 1, Mode: "disarmed", Waiting: true, Known: "It knows nothing of the task yet."}
 	s.Show(waiting)
 	p := openPage(t, smallPhones[0])
 	p.Open(s.Pairing().URL)
@@ -643,7 +643,6 @@ func TestPage_TellsANewPersonWhatToDo(t *testing.T) {
 	s.Show(waiting)
 	p.UntilText("task", "^learns from your labels$")
 	p.UntilText("tally", "^1 label$")
-	p.UntilText("learnt", "^It does not estimate how well it knows\\.$")
 	p.Until("document.getElementById('ideas').hidden", "true")
 	p.Eval("document.getElementById('details').open = true")
 	p.Until("document.getElementById('ideas').hidden", "false")
@@ -652,14 +651,17 @@ func TestPage_TellsANewPersonWhatToDo(t *testing.T) {
 }
 
 func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
-	s := open(t, func(_ *Config, o *Options) { o.About.Predicts = true })
-	v := View{Tick: 1, Mode: "armed", Labels: 3, Task: "walk", Judged: "too early to tell"}
+	s := open(t, nil)
+	const few, many = "Too early to tell how well it knows.", "Better than guessing, reaches 55–100 %."
+	v := View{Tick: 1, Mode: "armed", Labels: 3, Follows: "the saved task walk", Known: few}
 	s.Show(v)
 	p := openPage(t, phone)
 	p.Open(s.Pairing().URL)
-	p.UntilText("learnt", "^It has the labels of a saved task\\.$")
-	v.Tick, v.PredictedOf, v.Keepable = 2, 3, true
+	p.UntilText("task", "^follows the saved task walk$")
+	p.UntilText("learnt", "^"+few+"$")
+	v.Tick, v.Follows, v.Keepable = 2, "", true
 	s.Show(v)
+	p.UntilText("task", "^learns from your labels$")
 	p.UntilText("learnt", "^It seems that the task changed")
 	const hidden = "document.getElementById('keep-task').hidden"
 	p.Until(hidden, "false")
@@ -674,16 +676,17 @@ func TestPage_KeepsTheFormerTaskOnlyWhileThatIsPossible(t *testing.T) {
 	v.Tick, v.Keepable = 3, false
 	s.Show(v)
 	p.Until(hidden, "true")
-	p.UntilText("learnt", "^Too early to tell.$")
-	v.Tick, v.Judged = 4, "better than guessing, reaches 55–100 %"
+	p.UntilText("learnt", "^"+few+"$")
+	v.Tick, v.Known, v.KnownPart = 4, many, 0.5
 	s.Show(v)
-	p.UntilText("learnt", "^Better than guessing, reaches 55–100 %.$")
+	p.UntilText("learnt", "^"+many+"$")
+	p.Until("document.getElementById('learnt-bar').style.width", "^50%$")
 	v.Tick, v.Keepable = 5, true
 	s.Show(v)
 	p.Until(hidden, "false")
 	s.End(Ending{Why: "the time is over"})
 	p.Until(hidden, "true")
-	p.UntilText("learnt", "^Better")
+	p.UntilText("learnt", "^"+many+"$")
 }
 
 func TestPage_StrikesOutAnUndonePress(t *testing.T) {

@@ -31,7 +31,6 @@ type About struct {
 	Credit      Credit   `json:"credit"`
 	Suggestions []string `json:"suggestions,omitempty"` // tasks, each with a rule
 	StopEndsRun bool     `json:"stop_ends_run"`         // a stop ends the run; else an operator resets it
-	Predicts    bool     `json:"predicts"`              // the controller estimates how well it predicts labels
 }
 
 // Credit is the stretch that a label is about, see controller.credit.
@@ -54,16 +53,13 @@ type View struct {
 	// Pose is the position and the heading of a robot in a square arena: x and y in [-1, 1],
 	// cosine, sine. nil: unknown.
 	Pose *[4]Number `json:"pose,omitempty"`
-	// Predicted is the number of the last PredictedOf labels, at most ten, that the belief
-	// predicted.
-	Predicted   uint32 `json:"predicted"`
-	PredictedOf uint32 `json:"predicted_of"`
-	Skill       Number `json:"skill"`    // of the predictions: 0 as a constant, 1 always right
-	Judged      string `json:"judged"`   // the same in words, with the share of the attainable reward
-	Learnt      bool   `json:"learnt"`   // the task is learnt
-	Keepable    bool   `json:"keepable"` // the task seems to have changed: a press of kind keep takes that back
 
-	Task string `json:"task,omitempty"` // saved, to which the run switched
+	Known     string `json:"known"`      // how well the robot knows the task, in a sentence or two
+	KnownPart Number `json:"known_part"` // the filled part of its bar, in [0, 1]
+	Learnt    bool   `json:"learnt"`     // the task is learnt
+	Keepable  bool   `json:"keepable"`   // the task seems to have changed: a press of kind keep takes that back
+
+	Follows string `json:"follows,omitempty"` // the saved task that the robot follows, in words
 
 	DGap        Number `json:"dgap"`        // of the newest state, nats
 	Kappa       Number `json:"kappa"`       // the least D-gap that asks for a label, nats; NaN without a gate

@@ -658,17 +658,10 @@ function idleDetail(mine, stopped) {
   }[hello.mode];
 }
 
-/** How well the robot knows the task: one sentence, and the filled part of the bar. */
+/** How well the robot knows the task, in words, and the filled part of the bar. */
 function progress(v) {
   if (v.keepable && !state.ended) return { text: 'It seems that the task changed: it learns the new one.', part: 0 };
-  if (v.learnt) return { text: 'It seems to have learnt it: watch it.', part: 1 };
-  if (v.predicted_of > 1) {
-    return { text: `${v.judged[0].toUpperCase()}${v.judged.slice(1)}.`, part: Math.max(0, Math.min(v.skill, 1)) };
-  }
-  if (v.labels && !hello.about.predicts) return { text: 'It does not estimate how well it knows.', part: 0 };
-  if (v.labels && v.task && !v.predicted_of) return { text: 'It has the labels of a saved task.', part: 0 };
-  if (v.labels) return { text: 'Too early to tell how well it knows.', part: 0 };
-  return { text: 'It knows nothing of the task yet.', part: 0 };
+  return { text: v.known, part: v.known_part };
 }
 
 function renderLearning() {
@@ -693,7 +686,7 @@ function doing(v) {
   if (v.mode === 'resting') return 'moves to its rest pose';
   if (v.mode === 'disarmed') return 'does not move: it is not armed';
   if (v.learnt) return 'does what it learnt';
-  if (v.task && !v.predicted_of) return `follows the task ${v.task}`;
+  if (v.follows) return `follows ${v.follows}`;
   return v.labels ? 'learns from your labels' : 'tries out what it can do';
 }
 
