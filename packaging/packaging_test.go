@@ -235,13 +235,43 @@ func TestPackage_HasTheModelOfTheGo2(t *testing.T) {
 	}
 }
 
+// TestPackage_HasTheFilesThatItsManualsLink relies on the folders of the repository:
+// TestManuals_LinkedFilesAndHeadingsExist checks headings.
+func TestPackage_HasTheFilesThatItsManualsLink(t *testing.T) {
+	const manuals = "/usr/share/doc/optibfm/"
+	files := packageFiles(t)
+	packed := map[string]bool{} // files and folders
+	for dst, source := range files {
+		for rel, ok := strings.CutPrefix(dst, manuals); ok && rel != "."; rel = path.Dir(rel) {
+			packed[rel] = true
+		}
+		if rel, ok := strings.CutPrefix(dst, manuals); ok && source != "../"+rel {
+			t.Errorf("%s is %s, want the folders of the repository", dst, source)
+		}
+	}
+	links := 0
+	for dst, source := range files {
+		if !strings.HasPrefix(dst, manuals) || path.Ext(dst) != ".md" {
+			continue
+		}
+		from := path.Dir(strings.TrimPrefix(dst, manuals))
+		for _, m := range regexp.MustCompile(`\]\(([^)\s#]+)`).FindAllStringSubmatch(read(t, source), -1) {
+			if links++; !strings.Contains(m[1], "://") && !packed[path.Join(from, m[1])] {
+				t.Errorf("%s links %s, which the package lacks: pack it, or name it in the text", dst, m[1])
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("%d links", links)
+	}
+}
+
 func TestPackage_HasManualsAndCompletion(t *testing.T) {
 	files := packageFiles(t)
 	for dst, source := range map[string]string{
-		"/usr/share/doc/optibfm/bridge-protocol.md":         "../hal/bridge/PROTOCOL.md",
-		"/usr/share/doc/optibfm/hardware.md":                "../docs/hardware.md",
-		"/usr/share/doc/optibfm/hazards.md":                 "../docs/hazards.md",
-		"/usr/share/doc/optibfm/safety.md":                  "../docs/safety.md",
+		"/usr/share/doc/optibfm/docs/hardware.md":           "../docs/hardware.md",
+		"/usr/share/doc/optibfm/docs/install.md":            "../docs/install.md",
+		"/usr/share/doc/optibfm/hal/bridge/PROTOCOL.md":     "../hal/bridge/PROTOCOL.md",
 		"/usr/share/bash-completion/completions/optibfm":    "${DIST}/completion/bash",
 		"/usr/share/zsh/vendor-completions/_optibfm":        "${DIST}/completion/zsh",
 		"/usr/share/fish/vendor_completions.d/optibfm.fish": "${DIST}/completion/fish",

@@ -61,8 +61,8 @@ done
 for file in bfm.json model.safetensors prior.safetensors; do
   expect "/usr/share/optibfm/models/go2/$file" 644 root:root
 done
-for manual in install hardware safety labels console bridge-protocol; do
-  expect "/usr/share/doc/optibfm/$manual.md" 644 root:root
+for manual in install hardware safety labels console; do
+  expect "/usr/share/doc/optibfm/docs/$manual.md" 644 root:root
 done
 expect /usr/share/bash-completion/completions/optibfm 644 root:root
 expect /usr/share/zsh/vendor-completions/_optibfm 644 root:root

@@ -487,7 +487,7 @@ class TestPage(Folder):
         self.assertEqual(sorted(files), ["results.md", *names])
         for name, wanted in {
             "results.md": ["From the fifth episode on, ucb reaches", "[Main comparison](results/main.md)",
-                           "[The built-in rover](results/rover.md)", "(../lab/experiments)"],
+                           "[The built-in rover](results/rover.md)", "(protocols.md)"],
             "results/main.md": ["| walker | ucb | β = 0.1 |",
                                 "![Return of each episode as a share of the oracle's](main.svg)",
                                 "Networks trained with commands that resemble the tasks: `models/walker`."],
