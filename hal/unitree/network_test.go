@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"optibfm/hal/monotonic"
-	"optibfm/hal/unitree"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 )
@@ -38,11 +37,10 @@ func TestRobot_StopsWhenItsInterfaceGoesDown(t *testing.T) {
 	}
 	setInterface(t, "up")
 	c := newConfig("go2")
-	c.StaleMS = unitree.DefaultConfig().StaleMS
 	sim := newRig(t, c)
 	r := open(t, c)
 	action := arm(t, r)
-	stop, damps := sim.watch(t, c.Model)
+	w := sim.watch()
 	act := func() error { time.Sleep(2 * time.Millisecond); return r.Act(action) }
 	for range 50 {
 		fatal.If(t, act())
@@ -54,8 +52,8 @@ func TestRobot_StopsWhenItsInterfaceGoesDown(t *testing.T) {
 	errtest.Nil(t, r.Halt())
 	errtest.NotNil(t, r.Arm(), "armed without a network")
 	setInterface(t, "up")
-	wantDamped(t, damps) // what the robot gets when the cable returns
-	stop()
+	w.await(t, 1) // what the robot gets when the cable returns
+	w.stop()
 	arm(t, r)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,7 +33,7 @@ var program string
 // TestMain builds optibfm-unitree. In a child process it is a control process or holds
 // a mark.
 func TestMain(m *testing.M) {
-	unitree.WaitForSlowStart()
+	unitree.WaitForSlowWriters()
 	if config := os.Getenv("OPTIBFM_TEST_CONTROL"); config != "" {
 		if err := control(config); err != nil {
 			fmt.Fprintln(os.Stderr, "control:", err)
@@ -96,8 +97,8 @@ func library(t *testing.T) *dds.Library {
 // domains counts the rigs of this process.
 var domains atomic.Int64
 
-// domain returns one that no other test uses, most likely.
-func domain() int { return 10 + (os.Getpid()+int(domains.Add(1)))%200 }
+// domain returns one that no other test uses, most likely: package dds has those below 80.
+func domain() int { return 80 + (os.Getpid()+int(domains.Add(1)))%150 }
 
 // newConfig returns a configuration for a simulator, which shares its processors with other tests:
 // times are long.
@@ -105,14 +106,28 @@ func newConfig(model string) unitree.Config {
 	c := unitree.DefaultConfig()
 	c.Model, c.Interface, c.Domain, c.Writer = model, unitree.Loopback, domain(), program
 	c.Kp, c.Kd, c.DampingKd, c.MaxRate = []float64{30}, []float64{1}, []float64{4}, []float64{6}
-	c.DeadmanMS, c.StandbyMS, c.StandbyLateMS, c.StaleMS = 800, 400, 400, 1000
+	c.DeadmanMS, c.StandbyMS, c.StandbyLateMS, c.StaleMS = 2000, 1000, 2000, 2000
 	return c
+}
+
+// hangGuard limits waits that take milliseconds on a quiet computer.
+const hangGuard = time.Minute
+
+// until waits until a condition holds.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, hangGuard)
+		}
+	}
 }
 
 // rig is a simulated robot and an independent reader of its commands.
 type rig struct {
 	*simulator.Robot
 	participant *dds.Participant
+	take        func() (watched, bool) // the oldest command that was not taken
 	end         func()
 }
 
@@ -121,6 +136,7 @@ func newRig(t *testing.T, c unitree.Config) *rig {
 	t.Helper()
 	p, err := library(t).Join(uint32(c.Domain), unitree.Loopback)
 	fatal.If(t, err)
+	take := newReader(t, p, c.Model) // before that of the robot, so that it misses no command
 	pose := make([]float64, len(unitree.Joints(c.Model)))
 	for i, j := range unitree.Joints(c.Model) {
 		pose[i] = min(max(0.1, j.Min+0.1), j.Max-0.1)
@@ -136,7 +152,7 @@ func newRig(t *testing.T, c unitree.Config) *rig {
 		p.Close()
 	})
 	t.Cleanup(end)
-	return &rig{r, p, end}
+	return &rig{r, p, take, end}
 }
 
 func open(t *testing.T, c unitree.Config) *unitree.Robot {
@@ -156,50 +172,78 @@ type watched struct {
 	first   float32 // goal of joint 0
 }
 
-// watch reads every command until its function stop is called. It is not the code that the
-// simulated robot reads with. dampsNow reports whether the newest command damps.
-func (g *rig) watch(t *testing.T, model string) (stop func() []watched, dampsNow func() bool) {
-	t.Helper()
-	done, all := make(chan struct{}), make(chan []watched)
-	var damps atomic.Bool
-	take := g.reader(t, model)
+// watcher reads every command. It is not the code that the simulated robot reads with.
+type watcher struct {
+	quit, done chan struct{}
+
+	mu   sync.Mutex
+	seen []watched
+}
+
+// watch reads until stop. It must end before the rig does.
+func (g *rig) watch() *watcher {
+	w := &watcher{quit: make(chan struct{}), done: make(chan struct{})}
 	go func() {
-		var seen []watched
+		defer close(w.done)
 		for {
 			select {
-			case <-done:
-				all <- seen
+			case <-w.quit:
 				return
 			default:
 			}
-			w, ok := take()
+			c, ok := g.take()
 			if !ok {
 				time.Sleep(200 * time.Microsecond)
 				continue
 			}
-			damps.Store(w.damping)
-			seen = append(seen, w)
+			w.mu.Lock()
+			w.seen = append(w.seen, c)
+			w.mu.Unlock()
 		}
 	}()
-	return func() []watched { close(done); return <-all }, damps.Load
+	return w
 }
 
-// wantDamped waits until the newest command damps: an independent reader is a little later than the
-// driver.
-func wantDamped(t *testing.T, damps func() bool) {
-	t.Helper()
-	for range 500 {
-		if damps() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+// stop returns all commands.
+func (w *watcher) stop() []watched {
+	close(w.quit)
+	<-w.done
+	return w.seen
+}
+
+// newest returns the last command and the number of the last ones that damp, or do not, as it does.
+func (w *watcher) newest() (last watched, alike int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.seen) == 0 {
+		return last, 0
 	}
-	t.Error("the last command does not damp")
+	last = w.seen[len(w.seen)-1]
+	for _, c := range slices.Backward(w.seen) {
+		if c.damping != last.damping {
+			break
+		}
+		alike++
+	}
+	return last, alike
 }
 
-func (g *rig) reader(t *testing.T, model string) func() (watched, bool) {
+// await waits until the newest n commands damp: an independent reader is a little later than the
+// driver.
+func (w *watcher) await(t *testing.T, n int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d commands that damp", n), func() bool {
+		last, alike := w.newest()
+		return last.damping && alike >= n
+	})
+}
+
+// kept is the number of commands that the reader keeps until they are taken: 8 s of them.
+const kept = 4096
+
+func newReader(t *testing.T, p *dds.Participant, model string) func() (watched, bool) {
 	if model == unitree.Go2 {
-		r, err := dds.NewReader[idl.Go2Command](g.participant, "rt/lowcmd", idl.Go2CommandType, 64)
+		r, err := dds.NewReader[idl.Go2Command](p, "rt/lowcmd", idl.Go2CommandType, kept)
 		fatal.If(t, err)
 		return func() (w watched, ok bool) {
 			m, _, err := r.Take()
@@ -210,7 +254,7 @@ func (g *rig) reader(t *testing.T, model string) func() (watched, bool) {
 			return watched{monotonic.Now(), j.Kp == 0 && j.Kd > 0, j.Q}, true
 		}
 	}
-	r, err := dds.NewReader[idl.G1Command](g.participant, "rt/lowcmd", idl.G1CommandType, 64)
+	r, err := dds.NewReader[idl.G1Command](p, "rt/lowcmd", idl.G1CommandType, kept)
 	fatal.If(t, err)
 	return func() (w watched, ok bool) {
 		m, _, err := r.Take()
@@ -226,26 +270,18 @@ func (g *rig) reader(t *testing.T, model string) func() (watched, bool) {
 func settle(t *testing.T, r *unitree.Robot, what string, ok func(err error) bool) {
 	t.Helper()
 	obs := make([]float32, len(r.Spec().Obs))
-	for range 500 {
-		_, err := r.Sense(obs)
-		if ok(err) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%s: not within 5 s", what)
+	until(t, what, func() bool { return ok(errtest.Of(r.Sense(obs))) })
 }
 
-// ready waits until the robot can be armed, and arms it.
+// arm waits until the robot can be armed, and arms it.
 func arm(t *testing.T, r *unitree.Robot) []float32 {
 	t.Helper()
 	var err error
-	for range 50 {
+	for end := time.Now().Add(hangGuard); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		settle(t, r, "a state", func(err error) bool { return err == nil && !r.StopPressed() })
 		if err = r.Arm(); err == nil {
 			return present(t, r)
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	t.Fatal(err)
 	return nil
@@ -313,7 +349,7 @@ func (b *body) tick() error {
 		return b.Act(b.action)
 	}
 	if err := b.Arm(); err != nil {
-		if b.ticks > 200 {
+		if b.ticks > int(hangGuard/period) {
 			return err
 		}
 		return nil

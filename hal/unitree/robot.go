@@ -18,11 +18,13 @@ import (
 	"optibfm/internal/ipc/shm"
 )
 
-const (
+// The times in which a writer answers. Tests change them.
+var (
 	armTimeout  = 150 * time.Millisecond
 	haltTimeout = 30 * time.Millisecond
-	askEvery    = 500 * time.Microsecond // while Arm and Halt wait
 )
+
+const askEvery = 500 * time.Microsecond // while Arm and Halt wait
 
 // Robot is a Go2 or a G1. One goroutine, the control thread, uses it. Sense, Act and Halt make no
 // system call except to read the clock and, in Halt, to sleep.

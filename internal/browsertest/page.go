@@ -117,6 +117,22 @@ func (p *Page) UntilText(id, pattern string) string {
 	return p.Until("document.getElementById('"+id+"')?.innerText", pattern)
 }
 
+// Record keeps the texts that an element shows from now on, for UntilShown.
+func (p *Page) Record(id string) {
+	p.t.Helper()
+	p.Eval(`(() => {
+		const e = document.getElementById('` + id + `'), shown = [e.innerText];
+		new MutationObserver(() => shown.push(e.innerText)).observe(e, { childList: true, characterData: true, subtree: true });
+		(window.shown ??= {})['` + id + `'] = shown;
+	})()`)
+}
+
+// UntilShown waits until a text that an element shows, or has shown since Record, matches.
+func (p *Page) UntilShown(id, pattern string) string {
+	p.t.Helper()
+	return p.Until("window.shown['"+id+"'].join('\\n')", pattern)
+}
+
 // Tap touches the middle of an element, where it must be on top.
 func (p *Page) Tap(id string) {
 	p.t.Helper()

@@ -186,13 +186,18 @@ func (d *drive) stops(fault string) { d.do <- func() { d.fault = fault } }
 
 func (d *drive) next(t testing.TB) rewardsrc.Label {
 	t.Helper()
+	return receive(t, d.labels)
+}
+
+// receive waits for what the page sends.
+func receive[T any](t testing.TB, from chan T) (v T) {
+	t.Helper()
 	select {
-	case l := <-d.labels:
-		return l
-	case <-time.After(time.Minute):
-		t.Fatal("no label came")
-		return rewardsrc.Label{}
+	case v = <-from:
+	case <-time.After(soon):
+		t.Fatalf("no %T came", v)
 	}
+	return v
 }
 
 func openForBrowser(t testing.TB, change func(*Config, *Options)) (*drive, chan string) {
@@ -223,22 +228,19 @@ func TestPage_PairLabelUndoStop(t *testing.T) {
 
 	labelOnPage(t, d, p)
 
+	p.Record("banner")
 	p.Tap("stop")
-	select {
-	case by := <-stopped:
-		if by != "device 1" {
-			t.Errorf("stopped by %q", by)
-		}
-	case <-time.After(2 * time.Minute):
-		t.Fatal("STOP did not arrive")
+	if by := receive(t, stopped); by != "device 1" {
+		t.Errorf("stopped by %q", by)
 	}
-	p.UntilText("banner", "STOP was pressed on device 1")
+	p.UntilShown("banner", "STOP was pressed on device 1")
 	p.UntilText("banner", "the halt is NOT confirmed") // while the control process says nothing
 
 	labelStoppedRobot(t, d, p)
 
+	p.Record("banner")
 	p.Tap("stop")
-	p.UntilText("banner", "STOP was pressed on device 1")
+	p.UntilShown("banner", "STOP was pressed on device 1")
 	d.end()
 	d.End(Ending{
 		Why: "STOP was pressed on device 1", Failed: true,
@@ -422,7 +424,7 @@ func TestPage_UsesAnEventStreamWhereTheSocketIsRefused(t *testing.T) {
 	p := openPage(t, phone)
 	p.Open(outer.URL + "/#" + token(d.Pairing().URL))
 	p.UntilText("link", `\d ms`)
-	if path := <-refused; path != "/socket" {
+	if path := receive(t, refused); path != "/socket" {
 		t.Errorf("the browser tried %s first", path)
 	}
 	p.Tap("menu")
@@ -432,20 +434,21 @@ func TestPage_UsesAnEventStreamWhereTheSocketIsRefused(t *testing.T) {
 	pictures.add(shot(t, color.White))
 	p.Until("document.getElementById('picture').width", "^64$")
 	labelOnPage(t, d, p)
+	p.Record("banner")
 	p.Tap("stop")
 	for range 2 { // a message and /stop
-		if by := <-stopped; by != "device 1" {
+		if by := receive(t, stopped); by != "device 1" {
 			t.Errorf("stopped by %q", by)
 		}
 	}
-	p.UntilText("banner", "STOP was pressed on device 1")
+	p.UntilShown("banner", "STOP was pressed on device 1")
 
-	outer.CloseClientConnections()
-	p.UntilText("banner", "STOP was pressed|Connection lost")
-	p.UntilText("link", `\d ms`)
-	if len(refused) == 0 {
-		t.Error("the page did not try the socket again")
+	for len(refused) > 0 {
+		<-refused
 	}
+	outer.CloseClientConnections()
+	receive(t, refused) // the page tries the socket again
+	p.UntilText("link", `\d ms`)
 	d.end()
 	d.End(Ending{Why: "a fault", Failed: true})
 	fatal.If(t, d.Halt())
@@ -803,12 +806,13 @@ func TestPage_SavesLoadsAndBeginsTasks(t *testing.T) {
 	p.Eval("document.getElementById('task-no').click()")
 	wantCalls("save gentle-turn")
 	p.Eval("document.querySelector('#task-list button').click()")
+	p.Record("banner")
 	p.Tap("task-yes")
-	p.UntilText("banner", "follows the task gentle-turn")
+	p.UntilShown("banner", "follows the task gentle-turn")
 	p.Tap("task-menu")
 	p.Tap("task-begin")
 	p.Tap("task-yes")
-	p.UntilText("banner", "A new task begins")
+	p.UntilShown("banner", "A new task begins")
 	wantCalls("save gentle-turn", "load gentle-turn", "new")
 	p.Tap("task-menu")
 	p.Eval("document.querySelector('#tasks .stop').click()")
@@ -824,11 +828,7 @@ func TestPage_SpaceIsStop(t *testing.T) {
 	}
 	for _, focus := range []string{"good", "stop", "undo"} {
 		press(focus)
-		select {
-		case <-stopped:
-		case <-time.After(2 * time.Minute):
-			t.Fatalf("focus on %s: no STOP", focus)
-		}
+		receive(t, stopped)
 	}
 	p.Until("document.getElementById('presses').children.length", "^0$") // Good labelled nothing
 	press("menu")                                                        // another button

@@ -18,7 +18,7 @@ import (
 	"optibfm/rewardsrc"
 )
 
-const soon = time.Minute // a hang guard: the waits take milliseconds
+const soon = 3 * time.Minute // a hang guard: the waits take milliseconds
 
 func open(t testing.TB, change func(*Config, *Options)) *Server {
 	t.Helper()

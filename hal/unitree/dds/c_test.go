@@ -111,7 +111,7 @@ func startEcho(t *testing.T, ctype string, domain uint32) (echo *exec.Cmd, outpu
 // within polls for a condition.
 func within(t *testing.T, failure string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
 		if ok() {
 			return
 		}

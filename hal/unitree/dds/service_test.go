@@ -14,7 +14,7 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 	p, err := library(t).Join(domain+2, Loopback)
 	fatal.If(t, err)
 	defer p.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var released, nameless atomic.Bool
 	ended := make(chan error, 1)
