@@ -79,7 +79,7 @@ def _kind(bundle: str) -> str:
     if name.endswith("-uncommanded"):
         return "trained without commands"
     if "-rnd" in name:
-        return "of the paper's size, trained on random network distillation alone"
+        return "trained on random network distillation alone"
     if name.startswith("antmaze"):
         return "trained on data of an expert with the map"
     if name.startswith("embedded"):
