@@ -122,7 +122,8 @@ func (p *Page) Record(id string) {
 	p.t.Helper()
 	p.Eval(`(() => {
 		const e = document.getElementById('` + id + `'), shown = [e.innerText];
-		new MutationObserver(() => shown.push(e.innerText)).observe(e, { childList: true, characterData: true, subtree: true });
+		new MutationObserver(() => shown.push(e.innerText))
+			.observe(e, { childList: true, characterData: true, subtree: true });
 		(window.shown ??= {})['` + id + `'] = shown;
 	})()`)
 }
