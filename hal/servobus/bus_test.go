@@ -92,7 +92,7 @@ func newBus(answer func(ids []byte, size int) []byte, n int) (*servobus.Bus, fun
 	}
 	servos := []servobus.Servo{{Name: "one", ID: 1}, {Name: "two", ID: 2}, {Name: "three", ID: 3}}
 	b := servobus.New("toy", port, toy{}, servos[:n])
-	b.SetTimeout(200 * time.Millisecond)
+	b.SetTimeout(500 * time.Millisecond)
 	return b, func() { _ = port.Close(); _ = line.Close() }, nil
 }
 
