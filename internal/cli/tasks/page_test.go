@@ -21,10 +21,10 @@ import (
 
 func TestForPage_ReturnsTheMomentsOfPropose(t *testing.T) {
 	b := newBench(t)
-	log := b.record(t, "operator.scripted.reward_high=2", "operator.scripted.reward_low=-3")
+	log := b.record(t, "operator.scripted.reward_high=1", "operator.scripted.reward_low=-0.5")
 	rows, _ := propose(t, log, maxPageProposed)
 	l := ForPage(log)
-	if l.Good != 2 || l.Bad != -3 || l.Neutral != -0.5 || l.Refused != "" || len(l.Proposed) != len(rows)-1 {
+	if l.Good != 1 || l.Bad != -0.5 || l.Neutral != 0.25 || l.Refused != "" || len(l.Proposed) != len(rows)-1 {
 		t.Fatalf("%+v, want %d moments", l, len(rows)-1)
 	}
 	for i, p := range l.Proposed {
