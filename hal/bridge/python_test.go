@@ -84,7 +84,7 @@ func TestPythonServer_HaltsWhenClientLeaves(t *testing.T) {
 }
 
 func TestPythonServer_FreeMode(t *testing.T) {
-	robot, _, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 5000, DeadmanMs: 5000})
+	robot, _, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 10_000, StaleMs: 5000, DeadmanMs: 5000})
 	fatal.If(t, err)
 	fatal.If(t, robot.Arm())
 	fatal.If(t, robot.Act([]float32{1}))
@@ -101,7 +101,7 @@ func TestPythonServer_FreeMode(t *testing.T) {
 
 func TestPythonServer_NamesWhatMeasuresAPosition(t *testing.T) {
 	robot, printed, err := dialScript(t, "joint.py", bridge.Config{
-		Mode: bridge.Free, TimeoutMs: 1000, StaleMs: 5000, DeadmanMs: 5000,
+		Mode: bridge.Free, TimeoutMs: 10_000, StaleMs: 5000, DeadmanMs: 5000,
 	})
 	fatal.If(t, err)
 	spec := robot.Spec()
@@ -135,7 +135,7 @@ func TestDial_ReportsFailedCommand(t *testing.T) {
 }
 
 func TestPythonServer_DeadmanStartsWithFirstRequest(t *testing.T) {
-	robot, printed, err := dialScript(t, "joint.py", bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
+	robot, printed, err := dialScript(t, "joint.py", bridge.Config{Mode: bridge.Free, TimeoutMs: 10_000, DeadmanMs: 200})
 	fatal.If(t, err)
 	time.Sleep(400 * time.Millisecond) // the client loads its model
 	fatal.If(t, robot.Arm())
@@ -150,7 +150,7 @@ func TestPythonServer_DeadmanStartsWithFirstRequest(t *testing.T) {
 }
 
 func TestPythonServer_SimulatorWaitsForItsClient(t *testing.T) {
-	robot, printed, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 1000, DeadmanMs: 200})
+	robot, printed, err := dialPython(t, bridge.Config{Mode: bridge.Free, TimeoutMs: 10_000, DeadmanMs: 200})
 	fatal.If(t, err)
 	for range 2 {
 		errtest.Nil(t, robot.Arm(), "the server printed ", printed)

@@ -242,7 +242,7 @@ func TestServe_RefusesResetWithoutSimulator(t *testing.T) {
 	if _, ok := r.Reward(); ok || r.CanReset() {
 		t.Error("a robot has rewards or resets")
 	}
-	brief, cancelBrief := context.WithTimeout(ctx, 10*time.Millisecond)
+	brief, cancelBrief := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancelBrief()
 	_, err = Dial(brief, Config{Address: address}) // the first client is still there
 	errtest.Contains(t, err, "waiting for the welcome")

@@ -37,7 +37,7 @@ func TestRun_HaltsAfterADriverPanics(t *testing.T) {
 			t.Run(afterStop+"/"+call, func(t *testing.T) {
 				robot, r := newArmed(t, afterStop)
 				inject(robot)
-				err := r.loop(rtloop.NoLimit)
+				err := r.loop()
 				var panicked *rtloop.PanicError
 				if !errors.As(err, &panicked) || robot.halts.Load() == 0 {
 					t.Errorf("%v, %d halts", err, robot.halts.Load())
@@ -58,7 +58,7 @@ func TestRun_HaltsBesideADriverThatHangs(t *testing.T) {
 				robot, r := newArmed(t, afterStop)
 				release := make(chan struct{})
 				inject(robot, func() { <-release })
-				wantEnd(t, r, r.loop(rtloop.NoLimit), controller.FaultStuck)
+				wantEnd(t, r, r.loop(), controller.FaultStuck)
 				if robot.beside.Load() != 1 || robot.halts.Load() != 0 || !r.threadLost {
 					t.Errorf("halted %d times beside the thread and %d times inside the driver; thread lost: %t",
 						robot.beside.Load(), robot.halts.Load(), r.threadLost)
@@ -110,7 +110,7 @@ func TestRun_WaitsForTheBoundOfArmOnlyWhileItArms(t *testing.T) {
 func TestRun_HaltsAfterTooManyMissedTicks(t *testing.T) {
 	robot, r := newFaulty(t, nil)
 	robot.sense = func() { time.Sleep(20 * time.Millisecond) }
-	err := r.loop(3)
+	err := r.loopWith(t.Context(), rtloop.Config{PeriodMS: 5, MaxMissed: 3})
 	if !errors.Is(err, rtloop.ErrOverrun) || robot.halts.Load() == 0 {
 		t.Errorf("want an overrun and a halt: %v, %d halts", err, robot.halts.Load())
 	}
@@ -145,7 +145,7 @@ func TestRun_HoldsAStopAfterMissedTicks(t *testing.T) {
 func TestRun_ArmingMayTakeSeveralPeriods(t *testing.T) {
 	robot, r := newArmed(t, configs.AfterStopHold)
 	fatal.If(t, r.agent.Disarm())
-	robot.arm = func() error { time.Sleep(150 * time.Millisecond); return robot.Rover.Arm() } // 30 periods
+	robot.arm = func() error { time.Sleep(time.Second); return robot.Rover.Arm() } // 200 periods
 	r.hasPlan = true
 	r.mailbox.request.Store(1<<8 | uint64(commandArm))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,7 +157,7 @@ func TestRun_ArmingMayTakeSeveralPeriods(t *testing.T) {
 			cancel()
 		}
 	}
-	fatal.If(t, r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: 20}))
+	fatal.If(t, r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: 100}))
 	if !armed {
 		t.Errorf("%v by %v", r.agent.Mode(), r.agent.Cause())
 	}
@@ -177,7 +177,7 @@ func TestRun_HaltsAfterAnArmingBeyondTheWatchdog(t *testing.T) {
 	}
 	r.hasPlan = true
 	r.mailbox.request.Store(1<<8 | uint64(commandArm))
-	err := r.loop(rtloop.NoLimit)
+	err := r.loop()
 	wantOneCause(t, r, err, controller.FaultStuck)
 	errtest.Contains(t, err, "in Arm of rover, for ")
 	halts, beside := robot.halts.Load()-halts, robot.beside.Load()
@@ -239,7 +239,7 @@ func TestRun_ReportsTheFirstCauseBeforeWhatFollows(t *testing.T) {
 			robot, r := newArmed(t, configs.AfterStopEnd)
 			c.inject(robot, r)
 			robot.halt = r.untilStuck
-			err := r.loop(rtloop.NoLimit)
+			err := r.loop()
 			wantOneCause(t, r, err, c.want)
 			_, after, _ := strings.Cut(err.Error(), "\n")
 			if !strings.Contains(after, "then: ") || !strings.Contains(after, "in Halt of rover, for ") {
@@ -257,7 +257,7 @@ func TestRun_ReportsStuckAfterTheThreadReturnsWithAnotherFault(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	wantOneCause(t, r, r.loop(rtloop.NoLimit), controller.FaultStuck)
+	wantOneCause(t, r, r.loop(), controller.FaultStuck)
 	last := *controller.NewTick(r.agent.Shape())
 	if r.takeRecords(&last); last.Fault != controller.FaultStuck {
 		t.Errorf("the last record has the fault %v", last.Fault)
@@ -273,7 +273,7 @@ func TestRun_ReportsTheStageOfAStuckThread(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			robot, r := newArmed(t, configs.AfterStopEnd)
 			inject(robot, r.untilStuck)
-			err := r.loop(rtloop.NoLimit)
+			err := r.loop()
 			wantOneCause(t, r, err, controller.FaultStuck)
 			if want := "control thread stuck: in " + call + " of rover, for "; !strings.Contains(err.Error(), want) {
 				t.Errorf("want %q: %v", want, err)
@@ -286,7 +286,7 @@ func TestRun_ReportsTheStageOfAStuckThread(t *testing.T) {
 func TestRun_EndsWithoutAnErrorAfterAnOperatorsStop(t *testing.T) {
 	robot, r := newArmed(t, configs.AfterStopEnd)
 	r.mailbox.stopRequested.Store(true)
-	errtest.Nil(t, r.loop(rtloop.NoLimit))
+	errtest.Nil(t, r.loop())
 	if mode := r.agent.Mode(); mode != controller.Stopped || r.agent.Cause() != controller.FaultOperator {
 		t.Errorf("%v, %v", mode, r.agent.Cause())
 	}
