@@ -215,6 +215,12 @@ func (o Operator) Scale() (good, bad float64) {
 	return o.Keyboard.GoodValue, o.Keyboard.BadValue
 }
 
+// LabelRange returns the range of the operator's labels.
+func (o Operator) LabelRange() controller.LabelRange {
+	good, bad := o.Scale()
+	return controller.LabelRange{Bad: bad, Good: good}
+}
+
 // OnButtons reports whether the operator has a few buttons only: a registered label device or the
 // robot's remote control. Their undo has more than one meaning.
 func (o Operator) OnButtons() bool { return o.Chosen() != nil || o.Source == SourceRemote }

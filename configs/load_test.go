@@ -280,9 +280,9 @@ func TestParse_ReportsUnreadableAndInvalidValuesTogether(t *testing.T) {
 			[]string{"controller.gate.pause"}},
 		"a pause without a motion after it": {
 			"version: 1\ncontroller: {gate: {pause: hold, backoff_s: 0}}\n", []string{"controller.gate.backoff_s"}},
-		"labels from 0 to 10 with constants for a range of 1": {
-			"version: 1\noperator: {source: keyboard, keyboard: {good_value: 10}}\ncontroller: {preset: person}\n",
-			[]string{"controller.hypotheses", "controller.gate.relearn"}},
+		"labels of another range without an offset": {
+			"version: 1\noperator: {scripted: {reward_low: -2}}\ncontroller: {offset: 0, gate: {stop_when_learnt: true}}\n",
+			[]string{"controller.hypotheses", "controller.gate.relearn", "controller.gate.stop_when_learnt"}},
 		"a hold that keeps the rover moving": {"version: 1\nrobot: {hold: last_command}\n", []string{"robot.hold"}},
 		"an unreadable section":              {"version: 1\nrobot: {driver: bridge, bridge: 7}\n", []string{"robot.bridge"}},
 		"no YAML":                            {"run: [\n", []string{""}},

@@ -15,8 +15,7 @@ func suggest(found string, choices []string) string {
 
 // formerKeys are the renamed and removed keys of earlier programs, each with a fix.
 var formerKeys = map[string]string{
-	"controller.label_range": "remove it, and give controller.offset, controller.sigma and controller.noise.floor in " +
-		"the unit of the labels",
+	"controller.label_range":                 "remove it: the range is that of the operator's labels",
 	"controller.robust":                      "remove it: mistakes weigh less with controller.noise.estimate",
 	"operator.scripted.drift.std_per_minute": "use operator.scripted.drift.minute_std",
 	"operator.web.mode":                      "use operator.label_mode (sparse is now any)",

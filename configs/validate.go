@@ -274,10 +274,11 @@ func (c *checker) checkConflicts(f File) {
 // narrowest is the least difference between the labels good and bad where checkLabelRange applies.
 const narrowest = 0.5
 
-// checkLabelRange refuses labels of another scale than that of the keys with constants for it.
+// checkLabelRange refuses labels of another scale than that of the keys with constants for it. With
+// an offset, the belief learns all labels on the same scale, see controller.LabelRange.
 func (c *checker) checkLabelRange(f File) {
 	good, bad := f.Operator.Scale()
-	if -1 <= bad && good <= 1 && good-bad >= narrowest {
+	if f.Controller.Offset > 0 || -1 <= bad && good <= 1 && good-bad >= narrowest {
 		return
 	}
 	for _, x := range []struct {
@@ -288,9 +289,10 @@ func (c *checker) checkLabelRange(f File) {
 		{f.Controller.Gate.StopWhenLearnt, "controller.gate.stop_when_learnt"},
 		{f.Controller.Gate.Relearn, "controller.gate.relearn"},
 	} {
-		c.addConflict(x.used, []string{x.key, "operator"},
-			" is true, but its constants are for labels between -1 and 1 that differ by %g or more, not from %g to %g "+
-				"(operator.source: %s); use the labels 1 and 0, or set it to false", narrowest, bad, good, f.Operator.Source)
+		c.addConflict(x.used, []string{x.key, "controller.offset", "operator"},
+			" is true, but with controller.offset 0 its constants are for labels between -1 and 1 that differ by %g "+
+				"or more, not from %g to %g (operator.source: %s); set it to false, or controller.offset above 0",
+			narrowest, bad, good, f.Operator.Source)
 	}
 }
 

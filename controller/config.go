@@ -60,7 +60,9 @@ type Config struct {
 	// Hypotheses weighs the examples of the task prior by the labels, while there are at most 300
 	// labels. It affects thompson and ẑ.
 	Hypotheses bool `yaml:"hypotheses"`
-	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. 0: the zero is 0.
+	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. Above 0, the belief
+	// learns labels on the scale from -1 (bad_value) to 1 (good_value): offset, sigma and noise.floor
+	// are on this scale. 0: the zero is 0, and sigma and noise.floor have the unit of labels.
 	Offset float64 `yaml:"offset" rule:"[0, 1e6]"`
 
 	Sigma        float64 `yaml:"sigma" rule:"[1e-6, 1e6]"` // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
@@ -89,6 +91,10 @@ type Config struct {
 	// FormerTasks are further hypotheses: saved tasks in the coordinates of Basis, see FormerTask.
 	// These coordinates do not include them.
 	FormerTasks [][]float64 `yaml:"-" json:",omitempty"`
+
+	// LabelRange is that of the operator's device. Zero, as in the log of an earlier program: the
+	// belief learns labels as they are.
+	LabelRange LabelRange `yaml:"-" json:",omitzero"`
 }
 
 // NoiseConfig configures the model of the noise of labels.
@@ -275,6 +281,7 @@ func (c Config) Validate(d int) error {
 	v.breaches(c)
 	c.checkPlanning(&v, d)
 	c.checkBelief(&v, d)
+	c.LabelRange.check(&v)
 	c.Gate.check(&v)
 	c.Credit.check(&v)
 	c.Explore.check(&v, d)
@@ -449,10 +456,17 @@ func (c Config) priorPrecision() float64 {
 	return float64(c.Lambda * float64(c.Sigma*c.Sigma))
 }
 
-// Scale returns the standard deviation of z in units of R⁻¹ for a present σ: see [Learner.Scale].
+// Deviation returns the standard deviation of the expected label, see [Config.Expected], at features
+// with ‖φ‖²_{V⁻¹} = normSq, for a present σ, see [Learner.Sigma].
+func (c Config) Deviation(normSq, sigma float64) float64 {
+	return c.learntRange().half() * c.Scale(sigma) * math.Sqrt(normSq)
+}
+
+// Scale returns the standard deviation of z in units of R⁻¹ for a present σ, see [Learner.Sigma] and
+// [Learner.Scale].
 func (c Config) Scale(sigma float64) float64 {
 	if c.Noise.Estimate {
-		return sigma
+		return sigma / c.learntRange().half()
 	}
 	return 1
 }

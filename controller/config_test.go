@@ -44,6 +44,12 @@ func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 		},
 		"fixed_z[0]":         {func(c *Config) { c.FixedZ = slices.Repeat([]float64{nan}, 50) }},
 		"max_plan_age_ticks": {func(c *Config) { c.MaxPlanAge = 0 }},
+		"labels": {
+			func(c *Config) { c.LabelRange = LabelRange{1, 1} },
+			func(c *Config) { c.LabelRange = LabelRange{1, 0} },
+			func(c *Config) { c.LabelRange = LabelRange{nan, 1} },
+			func(c *Config) { c.LabelRange = LabelRange{0, inf} },
+		},
 
 		"gate.kappa":               gates(func(g *GateConfig, x float64) { g.Kappa = x }, -1, nan, inf),
 		"gate.requests_per_minute": gates(func(g *GateConfig, x float64) { g.RequestsPerMinute = int(x) }, -1, 10_001),

@@ -38,6 +38,7 @@ type Learner struct {
 	belief      *posterior.Belief
 	basis       *Basis  // of the belief; nil: that of z
 	offset      float64 // the constant feature of the offset; 0: none
+	labels      LabelRange
 	lambda      float64
 	noise       noiseModel
 	predicts    bool // count predicted labels
@@ -125,6 +126,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		belief:      belief,
 		basis:       cfg.basis(),
 		offset:      cfg.Offset,
+		labels:      cfg.learntRange(),
 		lambda:      cfg.Lambda,
 		noise:       newNoiseModel(cfg),
 		predicts:    cfg.Gate.Predicts(),
@@ -264,14 +266,15 @@ func (l *Learner) WriteBelief(s *State) {
 	s.Hash, s.Scale, s.Noise = l.belief.Hash(), l.Scale(), l.Noise()
 }
 
-// Sigma returns the present σ of a label's noise.
-func (l *Learner) Sigma() float64 { return math.Sqrt(l.noise.variance()) }
+// Sigma returns the present σ of a label's noise, in the unit of labels.
+func (l *Learner) Sigma() float64 { return float64(l.noise.sigma() * l.labels.half()) }
 
-// Scale returns the standard deviation of z in units of R⁻¹: σ if it is estimated, else 1.
+// Scale returns the standard deviation of z in units of R⁻¹: the σ of the belief's labels if it is
+// estimated, else 1.
 func (l *Learner) Scale() float64 { return l.noise.scale() }
 
 // Zero returns the mean of the operator's zero: the label of a state with the mean features.
-func (l *Learner) Zero() float64 { return float64(l.offset * l.belief.FirstNuisance()) }
+func (l *Learner) Zero() float64 { return l.labels.label(float64(l.offset * l.belief.FirstNuisance())) }
 
 // Predicted returns the number of the newest labels that the belief predicted, if Config.Gate has
 // StopWhenLearnt or Relearn. With Relearn, it counts labels half a second apart. An undo does not
@@ -358,7 +361,7 @@ func (l *Learner) applyValueTo(a *AppliedLabel, label rewardsrc.Label, from, to 
 	if confidence == 0 {
 		confidence = 1
 	}
-	if !(math.Abs(label.Value) <= maxReward) || !(confidence > 0 && confidence <= 1) {
+	if !(math.Abs(l.labels.learnt(label.Kind, label.Value)) <= maxReward) || !(confidence > 0 && confidence <= 1) {
 		a.Outcome = BadLabel
 		return
 	}
@@ -435,29 +438,32 @@ func minSpacing(g GateConfig, period time.Duration) uint64 {
 }
 
 // update updates the belief with φ̄ in l.phi and records the label in the ledger.
-func (l *Learner) update(a *AppliedLabel) Outcome {
+func (l *Learner) update(given *AppliedLabel) Outcome {
+	a := *given
 	if !(a.Weight > 0) { // so old that its weight is 0
 		return TooOld
 	}
+	a.Value = l.labels.learnt(a.Kind, a.Value)
 	surprise := 0.0
 	if l.noise.Estimate || l.predicts {
 		surprise = l.belief.Surprise(l.phi, a.Value, a.Weight)
 	}
 	counts := l.predicts && (l.predictions.count == 0 || a.About >= l.counted+l.minSpacing)
-	l.evidence.add(l, a, counts)
+	l.evidence.add(l, &a, counts)
 	if err := l.belief.Update(l.phi, a.Value, a.Weight); err != nil {
 		l.evidence.drop()
 		return BadLabel
 	}
-	l.considerMoments(a)
+	l.considerMoments(&a)
 	if counts {
-		l.predictions.add(surprise / l.Sigma())
+		l.predictions.add(surprise / l.noise.sigma())
 		l.counted = a.About
 	}
 	l.noise.add(surprise)
 	l.noise.state.Labels++
 	l.unsettled = SettlingTicks
-	l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.learnFormer(a.Value, a.Weight), l.phi)
+	e := l.ledger.add(a.ID, l.clock, a.Value, a.Weight, l.learnFormer(a.Value, a.Weight), l.phi)
+	e.given = given.Value
 	return Applied
 }
 
@@ -523,7 +529,7 @@ func (l *Learner) undo(a *AppliedLabel) {
 		a.Outcome = NothingToUndo
 		return
 	}
-	a.Undoes, a.Value = e.id, e.reward
+	a.Undoes, a.Value = e.id, e.given
 	l.age(e)
 	a.Weight = e.weight
 	a.Outcome = l.downdate(a, e)
@@ -613,11 +619,12 @@ func (l *Learner) WarmStart(phi, reward []float64) error {
 	}
 	d, dim := l.belief.TaskDim(), l.belief.Dim()
 	features, weight := make([]float64, len(reward)*dim), make([]float64, len(reward))
+	learnt := make([]float64, len(reward))
 	for i := range weight {
-		weight[i] = l.labelWeight
+		weight[i], learnt[i] = l.labelWeight, l.labels.learnt(rewardsrc.Value, reward[i])
 		l.features(features[i*dim:(i+1)*dim], phi[i*d:(i+1)*d], nil)
 	}
-	if err := l.belief.UpdateBatch(features, reward, weight); err != nil {
+	if err := l.belief.UpdateBatch(features, learnt, weight); err != nil {
 		return fmt.Errorf("controller: warm start: %w", err)
 	}
 	l.reaction.restart(l.belief)

@@ -18,8 +18,9 @@ type entry struct {
 	active bool   // in the belief: not undone
 	order  uint64 // labels added before
 	id     uint64
-	clock  uint64 // of the learner: the time of the weights
-	reward float64
+	clock  uint64  // of the learner: the time of the weights
+	given  float64 // value of the operator's label
+	reward float64 // in the belief
 	weight float64 // at clock
 	full   float64 // at clock, without the effect of its residual
 	former float64 // at clock, in the belief of formerTask; 0: not in it
@@ -54,12 +55,13 @@ func (l *ledger) forget() {
 	}
 }
 
-func (l *ledger) add(id, clock uint64, reward, weight, former float64, phi []float64) {
+func (l *ledger) add(id, clock uint64, reward, weight, former float64, phi []float64) *entry {
 	e := &l.entries[l.next]
 	e.active, e.order, e.id, e.clock, e.reward = true, l.added, id, clock, reward
 	e.weight, e.full, e.former = weight, weight, former
 	l.next, l.added = (l.next+1)%len(l.entries), l.added+1
 	copy(e.phi, phi)
+	return e
 }
 
 // recent returns the entry of the label that was added i labels ago, possibly not active.

@@ -61,6 +61,9 @@ func (n *noiseModel) variance() float64 {
 	return max(v, float64(n.Floor*n.Floor))
 }
 
+// sigma returns the present σ, of the belief's labels.
+func (n *noiseModel) sigma() float64 { return math.Sqrt(n.variance()) }
+
 // Scale returns the standard deviation of z in units of R⁻¹ for a logged or saved noise: see
 // [Learner.Scale].
 func (s NoiseState) Scale(c Config) float64 {
@@ -75,7 +78,7 @@ func (n *noiseModel) scale() float64 {
 	if !n.Estimate {
 		return 1
 	}
-	return math.Sqrt(n.variance())
+	return n.sigma()
 }
 
 // share returns the weight of a label with the expected squared residual, relative to that of a

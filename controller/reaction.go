@@ -196,7 +196,7 @@ func (l *Learner) considerMoments(a *AppliedLabel) {
 // that, up to a factor. The density is that of Student's t with three degrees of freedom: it needs
 // no function but the square root, and has the same bits on every CPU.
 func (l *Learner) learnMoment(belief *posterior.Belief, phi []float64, a *AppliedLabel) float64 {
-	sigma := l.Sigma()
+	sigma := l.noise.sigma()
 	spread := math.Sqrt(1 + float64(a.Weight*belief.NormSq(phi)))
 	surprise := belief.Surprise(phi, a.Value, a.Weight)
 	belief.Discount(momentKeep)

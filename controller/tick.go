@@ -50,8 +50,8 @@ type Header struct {
 	DGap    float64 // log(1 + w NormSq), nats; for display: the gate compares NormSq
 	Kappa   float64 // κ in this tick, nats: the smallest D-gap of a request
 	LogDet  float64 // log det V after this tick's labels
-	Sigma   float64 // σ of a label's noise after this tick's labels
-	Zero    float64 // mean of the operator's zero after this tick's labels; 0 without an offset
+	Sigma   float64 // σ of a label's noise after this tick's labels, in their unit
+	Zero    float64 // mean of the operator's zero after this tick's labels, in their unit; 0 without an offset
 	Request uint64  // ID of the request that is open after this tick, or 0
 	Hash    uint64  // posterior.Belief.Hash after this tick's labels
 	Counted uint64  // labels in the belief after this tick's labels
@@ -81,7 +81,7 @@ type AppliedLabel struct {
 	At         int64   // the moment of the press, ns, if the credited ticks were estimated; else 0
 	Asked      uint64  // the tick of the request, or NoTick; 0 if the credited ticks were not estimated
 	Undoes     uint64  // ID of the label that an Undo removed
-	Value      float64 // the reward
+	Value      float64 // the reward, as the operator gave it
 	Confidence float64 // of the label, in (0, 1]
 	Weight     float64 // with which φ̄φ̄ᵀ entered V, or left it for an Undo: confidence · ρ^age / σ²
 	Kind       rewardsrc.Kind

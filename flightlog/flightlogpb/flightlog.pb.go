@@ -223,8 +223,8 @@ type Tick struct {
 	Action        []float32              `protobuf:"fixed32,23,rep,packed,name=action,proto3" json:"action,omitempty"`
 	PlanConfirmed uint64                 `protobuf:"varint,24,opt,name=plan_confirmed,json=planConfirmed,proto3" json:"plan_confirmed,omitempty"` // newest tick at which the planner was content with z
 	Kappa         float64                `protobuf:"fixed64,25,opt,name=kappa,proto3" json:"kappa,omitempty"`                                     // the gate's, nats: asked where dgap is at least this
-	Sigma         float64                `protobuf:"fixed64,26,opt,name=sigma,proto3" json:"sigma,omitempty"`                                     // of a label's noise, after this tick's labels
-	Zero          float64                `protobuf:"fixed64,27,opt,name=zero,proto3" json:"zero,omitempty"`                                       // mean of the operator's zero after this tick's labels
+	Sigma         float64                `protobuf:"fixed64,26,opt,name=sigma,proto3" json:"sigma,omitempty"`                                     // of a label's noise, after this tick's labels, in their unit
+	Zero          float64                `protobuf:"fixed64,27,opt,name=zero,proto3" json:"zero,omitempty"`                                       // mean of the operator's zero after this tick's labels, in their unit
 	Revised       *Revision              `protobuf:"bytes,28,opt,name=revised,proto3" json:"revised,omitempty"`
 	Known         float64                `protobuf:"fixed64,29,opt,name=known,proto3" json:"known,omitempty"` // lower bound of the share of the attainable value that the mean attains
 	Predicted     *Predicted             `protobuf:"bytes,30,opt,name=predicted,proto3" json:"predicted,omitempty"`

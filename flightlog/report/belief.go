@@ -22,7 +22,9 @@ type believed struct {
 
 	// One entry a tick.
 	estimate []float64 // φᵀẑ with ẑ after the tick before
-	spread   []float64 // its standard deviation, ‖φ‖ in V⁻¹
+	spread   []float64 // its standard deviation
+
+	length, scored float64 // sum of ‖φ‖ in V⁻¹, and the number of these ticks, as flightlog.WhatIf counts them
 
 	moments []moment
 }
@@ -51,8 +53,8 @@ type follower struct {
 	ticks  int
 	mean   []float64
 	zero   float64 // of the operator
-	scale  float64 // of the belief's standard deviations
-	known  bool    // mean is ẑ after the tick before
+	sigma  float64
+	known  bool // mean is ẑ after the tick before
 	spread []float64
 }
 
@@ -75,14 +77,18 @@ func newFollower(c *collected) *follower {
 func (f *follower) visit(t *controller.Tick, belief *posterior.Belief) {
 	estimate, spread := math.NaN(), math.NaN()
 	if f.known && !t.Flags.Has(controller.FlagBadObs) {
-		estimate, spread = f.cfg.Expected(t.Phi, f.mean, f.zero), f.scale*math.Sqrt(t.NormSq)
+		estimate, spread = f.cfg.Expected(t.Phi, f.mean, f.zero), f.cfg.Deviation(t.NormSq, f.sigma)
+	}
+	if !t.Flags.Has(controller.FlagBadObs) {
+		f.b.length += math.Sqrt(t.NormSq)
+		f.b.scored++
 	}
 	f.b.estimate = append(f.b.estimate, estimate)
 	f.b.spread = append(f.b.spread, spread)
 	f.known = belief != nil
 	if f.known {
 		f.cfg.Mean(f.mean, belief)
-		f.zero, f.scale = t.Zero, f.cfg.Scale(t.Sigma)
+		f.zero, f.sigma = t.Zero, t.Sigma
 		if f.pos%f.stride == 0 || f.pos == f.ticks-1 {
 			f.b.moments = append(f.b.moments, f.moment(belief))
 		}
@@ -99,7 +105,7 @@ func (f *follower) moment(belief *posterior.Belief) moment {
 		return m
 	}
 	// The covariance is SSᵀ, so the squared norms of the rows of S are its diagonal.
-	f.cfg.Spread(f.spread, belief, f.scale)
+	f.cfg.Spread(f.spread, belief, f.cfg.Scale(f.sigma))
 	m.sigma = make([]float32, f.d)
 	for i := range m.sigma {
 		row := f.spread[i*f.d : (i+1)*f.d]

@@ -43,6 +43,7 @@ type dataConfig struct {
 	GateOff    bool    `json:"gate_off"`
 	Rho        float64 `json:"rho"`
 	MaxPlanAge uint64  `json:"max_plan_age"`
+	Middle     float64 `json:"middle"` // between the labels good and bad
 }
 
 // dataColumns are float32, see column.
@@ -111,7 +112,7 @@ func newData(c *collected, b *believed, s study, name string, l *Labelling) data
 	d := data{
 		Name: name, D: c.meta.Shape.Latent, N: c.ticks(), Simulated: c.meta.Clock.Simulated,
 		PeriodMS: float64(c.meta.Robot.Period) / 1e6,
-		Config:   newDataConfig(c.meta.Control), Bucket: size,
+		Config:   newDataConfig(c.meta.Control, l), Bucket: size,
 		Columns: dataColumns{
 			DGap: column(v.dgap, size), Estimate: column(b.estimate, size), Spread: column(b.spread, size),
 			Age: column(v.age, size), Turn: column(v.turn, size), Skipped: column(v.skipped, size),
@@ -136,8 +137,15 @@ func newData(c *collected, b *believed, s study, name string, l *Labelling) data
 	return d
 }
 
-func newDataConfig(cfg controller.Config) dataConfig {
-	return dataConfig{Kappa: cfg.Gate.Kappa, GateOff: cfg.Gate.Off, Rho: cfg.Rho, MaxPlanAge: cfg.MaxPlanAge}
+func newDataConfig(cfg controller.Config, l *Labelling) dataConfig {
+	d := dataConfig{
+		Kappa: cfg.Gate.Kappa, GateOff: cfg.Gate.Off, Rho: cfg.Rho, MaxPlanAge: cfg.MaxPlanAge,
+		Middle: cfg.LabelRange.Middle(),
+	}
+	if l != nil { // the log of an earlier program may have no range
+		d.Middle = (l.Good + l.Bad) / 2
+	}
+	return d
 }
 
 func (d *data) addStarts(c *collected) {

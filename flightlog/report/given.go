@@ -9,7 +9,7 @@ import (
 // the browser's storage and downloads a file for `optibfm log label`.
 type Labelling struct {
 	Refused            string  // why the log cannot be labelled; "": it can
-	Good, Bad, Neutral float64 // rewards of the keys 9, 1 and 0
+	Good, Bad, Neutral float64 // rewards of the keys 9, 1 and 0, also of a log that cannot be labelled
 	Proposed           []Proposal
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/fatal"
 )
@@ -81,6 +82,21 @@ func TestWrite_AcceptsLogsThatCannotBeLabelled(t *testing.T) {
 		given, _ = givenOf(t, first(labelPageOf(t, log, &Labelling{Good: 1, Bad: -1})))
 		if given.Refused != "" || len(given.Proposed) > 0 {
 			t.Errorf("%s: without proposals: %+v", name, given)
+		}
+	}
+}
+
+func TestWrite_HasTheMiddleOfTheLabels(t *testing.T) {
+	s := simulated()
+	s.Config.LabelRange = controller.LabelRange{Bad: 5, Good: 10}
+	log := s.write(t)
+	for want, l := range map[float64]*Labelling{
+		7.5: nil, -0.5: {Good: 2, Bad: -3}, 2: {Good: 4, Refused: "no tick"},
+	} {
+		var d data
+		fatal.If(t, json.Unmarshal(embedded(t, first(labelPageOf(t, log, l))), &d))
+		if d.Config.Middle != want {
+			t.Errorf("found %g, want %g", d.Config.Middle, want)
 		}
 	}
 }

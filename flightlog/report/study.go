@@ -74,7 +74,7 @@ func newStudy(r *flightlog.Reader, c *collected, b *believed) study {
 		}
 	}
 	if beta := c.meta.Control.Beta; beta.Schedule == controller.Constant {
-		s.Run.MeanBonus = number(beta.Value * meanOf(b.spread))
+		s.Run.MeanBonus = number(beta.Value * b.length / b.scored)
 	}
 	if b.failed != nil {
 		s.Why, s.Run.Norm = "the log could not be replayed", number(math.NaN())

@@ -66,8 +66,8 @@ func newLogLabel() *cobra.Command {
 		Long: `With --propose: write the moments whose labels would teach most as
 CSV. Column time_s counts seconds since the first tick, gain_nats is the D-gap, expected
 the label that the robot predicts. Fill the column label: a number, + or - (the values of
-the operator's buttons), or nothing. The page of "optibfm replay --html" shows such moments,
-with the picture of the robot if pictures were recorded, and saves labels in this format.
+the buttons of the log's operator), or nothing. The page of "optibfm replay --html" shows such
+moments, with the picture of the robot if pictures were recorded, and saves labels in this format.
 
 With --labels: apply the labels to the belief at the end of the log and save a task.
 "optibfm run --start NAME" starts from it. Labels given afterwards have the weight of a

@@ -199,6 +199,10 @@ func CheckBasis(where string, b taskstore.SavedBelief, k controller.Config) erro
 		return fmt.Errorf("%s belongs to another task prior of the model (%s, not %s); use that bundle",
 			where, b.Basis, found)
 	}
+	if b.Offset > 0 && !b.Scaled && k.ScalesLabels() {
+		return fmt.Errorf("%s was taught by an earlier version, which learnt labels on another scale; "+
+			"teach the task again, or follow its z: --strategy fixed", where)
+	}
 	if b.Estimate != k.Noise.Estimate {
 		return fmt.Errorf("%s belongs to controller.noise.estimate %t; set that value", where, b.Estimate)
 	}

@@ -174,6 +174,7 @@ func OpenSession(file configs.File, fresh bool) (s *Session, err error) {
 	if file.Operator.NeverAsks() {
 		file.Controller.Gate.Off = true
 	}
+	file.Controller.LabelRange = file.Operator.LabelRange()
 	if c := &file.Controller.Credit; c.Answers == controller.Estimated {
 		c.Answers = answersOf(file.Operator)
 	}

@@ -61,6 +61,17 @@ func TestCreateLog_UnwritableFolderHasAFix(t *testing.T) {
 	}
 }
 
+func TestOpenSession_LearnsTheRangeOfTheOperatorsLabels(t *testing.T) {
+	file := configs.Default()
+	want := controller.LabelRange{Bad: -5, Good: 10}
+	file.Operator.Scripted.RewardLow, file.Operator.Scripted.RewardHigh = want.Bad, want.Good
+	s, err := setup.OpenSession(file, false)
+	fatal.If(t, err)
+	if got := s.File.Controller.LabelRange; got != want {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
 func TestOpenSession_AnswersOfWhoSeesTheRequestAreAboutIt(t *testing.T) {
 	for _, c := range []struct {
 		source  string

@@ -81,6 +81,11 @@ func TestTaskStore_IsBesideTheStateOfTheRobot(t *testing.T) {
 
 func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 	s := newStartable(t)
+	store, err := setup.TaskStore(s.File.Run)
+	fatal.If(t, err)
+	unscaled := newTask(t, s, "unscaled", 5)
+	unscaled.Belief.Offset = 0.7
+	fatal.If(t, store.Save(unscaled, false))
 	for name, c := range map[string]struct {
 		change func(*configs.File)
 		want   string
@@ -89,7 +94,11 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 		"unsafe name":   {func(f *configs.File) { f.Run.StartTask = "../learnt" }, "not a name"},
 		"another sigma": {func(f *configs.File) { f.Controller.Sigma = 0.5 }, "controller.sigma (1, not 0.5); set"},
 		"another rho":   {func(f *configs.File) { f.Controller.Rho = 0.999 }, "another controller.rho"},
-		"goal":          {func(f *configs.File) { f.Run.StartTask = "goal" }, "use --strategy fixed"},
+		"another scale": {func(f *configs.File) {
+			f.Run.StartTask, f.Controller.Offset = "unscaled", 0.7
+			f.Controller.LabelRange = f.Operator.LabelRange()
+		}, "an earlier version, which learnt labels on another scale"},
+		"goal": {func(f *configs.File) { f.Run.StartTask = "goal" }, "use --strategy fixed"},
 		"two z": {func(f *configs.File) {
 			f.Controller.Strategy, f.Controller.FixedZ = controller.Fixed, []float64{1}
 		}, "controller.fixed_z"},

@@ -67,6 +67,7 @@ type SavedBelief struct {
 	Offset   float64               `json:"offset,omitempty"`
 	Sigma    float64               `json:"sigma"`              // σ: a label has the weight 1/σ²
 	Estimate bool                  `json:"estimate,omitempty"` // Sigma is the first guess: a label has the weight 1
+	Scaled   bool                  `json:"scaled,omitempty"`   // see controller.Config.ScalesLabels
 	Noise    controller.NoiseState `json:"noise"`
 	SavedAt  time.Time             `json:"saved_at"`           // wall clock
 	Sessions []Session             `json:"sessions,omitempty"` // whose labels it has; nil: unknown

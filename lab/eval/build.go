@@ -76,6 +76,7 @@ func (r *trialRun) controllerConfig() (controller.Config, error) {
 		return c, err
 	}
 	c.Strategy, c.Seed = m.strategy, r.trial.Seed
+	c.LabelRange.Bad, c.LabelRange.Good = r.trial.rewardRange()
 	c.Replan = uint64(s.ReplanEvery[0])
 	if m.everyEp {
 		c.Replan = 0

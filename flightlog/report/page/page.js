@@ -22,11 +22,8 @@ const state = { open: 1, answered: 2, expired: 3 };
 const applied = 1;
 const teaching = [kind.value, kind.comparison, kind.goal];
 
-// advantages returns each label's reward above the middle between good and bad. A scale without negative rewards begins
-// at 0. The middle of comparisons and goals is 0.
-function advantages({ kind: kinds, value: values }) {
-  const rewards = values.filter((_, i) => kinds[i] === kind.value);
-  const middle = rewards.some((r) => r < 0) ? 0 : rewards.reduce((most, r) => Math.max(most, r), 1) / 2;
+// advantages returns each label's reward above the middle between good and bad. The middle of comparisons and goals is 0.
+function advantages({ kind: kinds, value: values }, middle) {
   return values.map((v, i) => (kinds[i] === kind.value ? v - middle : v));
 }
 
@@ -365,7 +362,7 @@ function addPlots(page) {
   const skipped = (i) => page.setting !== null && page.setting.skipped.has(i);
   // whatIf draws a curve of the chosen setting.
   const whatIf = (f, c, axis, series) => f.sparse(axis.times, series, c.purple, { dash: [4, 3], join: axis.join });
-  const advantage = advantages(labels);
+  const advantage = advantages(labels, config.middle);
   const labelColour = (c, i) => (skipped(i) ? c.purple : colourOf(c, advantage[i]));
   const mostAdvantage = Math.max(1e-9, ...sampled(advantage.map(Math.abs)));
   const dense = labels.pos.length > 5000, given = page.labels.enabled;

@@ -119,7 +119,7 @@ class Scene {
       ctx.fillStyle = colour;
       ctx.fill();
     };
-    const { labels } = data, advantage = advantages(labels), radius = labels.pos.length > 500 ? 1.5 : 3;
+    const { labels } = data, advantage = advantages(labels, data.config.middle), radius = labels.pos.length > 500 ? 1.5 : 3;
     for (let i = 0; i < labels.pos.length; i++) {
       if (labels.about[i] >= 0 && labels.outcome[i] === applied && teaching.includes(labels.kind[i])) {
         dot(this.rowOf(labels.about[i]), radius, colourOf(c, advantage[i]));

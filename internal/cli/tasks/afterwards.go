@@ -41,7 +41,15 @@ func (w workplace) labelLog(path, csv, name string) (t taskstore.Task, c change,
 	if path, err = filepath.Abs(path); err != nil {
 		return t, c, err
 	}
-	rows, empty, err := readMoments(csv, scaleOf(w.file.Operator))
+	log, err := openLog(path)
+	if err != nil {
+		return t, c, err
+	}
+	operator := operatorOf(path, log.Metadata().Config)
+	if err := log.Close(); err != nil {
+		return t, c, err
+	}
+	rows, empty, err := readMoments(csv, scaleOf(operator))
 	if err != nil {
 		return t, c, err
 	}

@@ -145,7 +145,7 @@ func TestPropose_KeepsItsDistanceAndItsPromises(t *testing.T) {
 
 func TestPropose_ExpectsTheLabelsOfItsBelief(t *testing.T) {
 	b := newBench(t)
-	log := b.record(t, "controller.offset=0.7")
+	log := b.record(t, "controller.offset=0.7", "operator.scripted.reward_high=2", "operator.scripted.reward_low=-3")
 	rows, _ := propose(t, log, 3)
 	b.Set = append(b.Set, "controller.offset=0.7")
 	fatal.If(t, Save(&bytes.Buffer{}, b.Options, New{Name: "end"}, log))
@@ -159,7 +159,7 @@ func TestPropose_ExpectsTheLabelsOfItsBelief(t *testing.T) {
 		fields := strings.Split(row, ",")
 		var n int
 		fatal.If(t, errtest.Of(fmt.Sscan(fields[1], &n)))
-		want := end.Belief.Belief.Predict(append([]float64{0.7}, all[n].Phi...))
+		want := -0.5 + 2.5*end.Belief.Belief.Predict(append([]float64{0.7}, all[n].Phi...))
 		if fields[3] != fmt.Sprintf("%.3f", want) {
 			t.Errorf("tick %d: expected label %s, want %.3f", n, fields[3], want)
 		}
@@ -300,7 +300,7 @@ func TestLabel_EqualsLabelsOfTheRun(t *testing.T) {
 			if len(lines) < 3 {
 				t.Fatalf("the operator gave %d labels", len(lines)-1)
 			}
-			silent := b.record(t, append(set, "operator.source=none")...)
+			silent := b.record(t, append(set, "operator.source=none", "operator.keyboard.bad_value=-1")...)
 			fatal.If(t, Label(&bytes.Buffer{}, b.Options, New{Name: "turn"}, silent, writeCSV(t, lines...)))
 			task, err := b.store.Load("turn")
 			fatal.If(t, err)

@@ -60,13 +60,23 @@ type labelled struct {
 	value float64
 }
 
-// scale is the meaning of the labels + and -.
+// scale is the meaning of the labels + and - about a log: those of its operator.
 type scale struct{ good, bad float64 }
 
 // scaleOf returns the values of the good and the bad button of the operator's device.
 func scaleOf(o configs.Operator) scale {
 	good, bad := o.Scale()
 	return scale{good, bad}
+}
+
+// operatorOf returns the operator of a log's configuration, YAML. Another version may have written
+// the log: then the defaults apply.
+func operatorOf(log string, config []byte) configs.Operator {
+	file, err := configs.Parse(log, config)
+	if err != nil {
+		return configs.Default().Operator
+	}
+	return file.Operator
 }
 
 // readMoments reads the rows with a label, in the order of the file, and the number of rows without

@@ -1,9 +1,6 @@
 package tasks
 
-import (
-	"optibfm/configs"
-	"optibfm/flightlog/report"
-)
+import "optibfm/flightlog/report"
 
 const (
 	maxPageProposed = 20
@@ -14,22 +11,21 @@ const (
 )
 
 // ForPage returns the data to label a log in its replay page: the first moments that Propose
-// proposes and the rewards of the keys. If Label would refuse the log, it returns only the reason.
-func ForPage(path string) report.Labelling {
-	end, from, err := findCandidates(path)
-	if err != nil {
-		return report.Labelling{Refused: err.Error()}
-	}
-	operator := configs.Default().Operator
-	// Another version may have written the log: then the defaults apply.
-	if file, err := configs.Parse(path, end.yaml); err == nil {
-		operator = file.Operator
-	}
-	s, d := scaleOf(operator), float64(end.learner.Belief().Dim())
+// proposes, and the rewards of the keys of its configuration, YAML. If Label would refuse the log,
+// it returns the reason instead of moments.
+func ForPage(path string, config []byte) report.Labelling {
+	operator := operatorOf(path, config)
+	s := scaleOf(operator)
 	l := report.Labelling{Good: s.good, Bad: s.bad, Neutral: (s.good + s.bad) / 2}
 	if k := operator.Keyboard; s == (scale{k.GoodValue, k.BadValue}) {
 		l.Neutral = k.NeutralValue
 	}
+	end, from, err := findCandidates(path)
+	if err != nil {
+		l.Refused = err.Error()
+		return l
+	}
+	d := float64(end.learner.Belief().Dim())
 	n := max(minPageProposed, min(maxPageProposed, int(maxPageWork/(float64(len(from))*d*d))))
 	for _, m := range pick(end, from, n) {
 		l.Proposed = append(l.Proposed, report.Proposal{Tick: m.tick, Gain: m.gain, Expected: m.expected})

@@ -19,12 +19,21 @@ import (
 	"optibfm/internal/fatal"
 )
 
+// configOf returns the configuration of a log.
+func configOf(t *testing.T, log string) []byte {
+	t.Helper()
+	r, err := flightlog.Open(log)
+	fatal.If(t, err)
+	defer r.Close()
+	return r.Metadata().Config
+}
+
 func TestForPage_ReturnsTheMomentsOfPropose(t *testing.T) {
 	b := newBench(t)
-	log := b.record(t, "operator.scripted.reward_high=1", "operator.scripted.reward_low=-0.5")
+	log := b.record(t, "operator.scripted.reward_high=2", "operator.scripted.reward_low=-3")
 	rows, _ := propose(t, log, maxPageProposed)
-	l := ForPage(log)
-	if l.Good != 1 || l.Bad != -0.5 || l.Neutral != 0.25 || l.Refused != "" || len(l.Proposed) != len(rows)-1 {
+	l := ForPage(log, configOf(t, log))
+	if l.Good != 2 || l.Bad != -3 || l.Neutral != -0.5 || l.Refused != "" || len(l.Proposed) != len(rows)-1 {
 		t.Fatalf("%+v, want %d moments", l, len(rows)-1)
 	}
 	for i, p := range l.Proposed {
@@ -38,6 +47,7 @@ func TestForPage_ReturnsTheMomentsOfPropose(t *testing.T) {
 func TestForPage_ReturnsWhyALogCannotBeLabelled(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t)
+	config := configOf(t, log)
 	set := func(flag controller.Flags) string {
 		return rewrite(t, log, func(tick *controller.Tick) { tick.Flags |= flag })
 	}
@@ -47,7 +57,8 @@ func TestForPage_ReturnsWhyALogCannotBeLabelled(t *testing.T) {
 		"no such file":                      filepath.Join(t.TempDir(), "none.mcap"),
 		"replay":                            rewrite(t, log, func(tick *controller.Tick) { tick.Hash++ }),
 	} {
-		if l := ForPage(path); !strings.Contains(l.Refused, want) || len(l.Proposed) > 0 {
+		l := ForPage(path, config)
+		if !strings.Contains(l.Refused, want) || len(l.Proposed) > 0 || l.Good != 1 || l.Bad != -1 {
 			t.Errorf("%s: %+v", want, l)
 		}
 	}
@@ -58,10 +69,10 @@ func TestForPage_ReturnsWhyALogCannotBeLabelled(t *testing.T) {
 func TestLabel_ReadsTheFileOfThePage(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t, "operator.source=none")
-	l := ForPage(log)
 	r, err := flightlog.Open(log)
 	fatal.If(t, err)
 	defer r.Close()
+	l := ForPage(log, r.Metadata().Config)
 	var page bytes.Buffer
 	fatal.If(t, errtest.Of(report.Write(&page, r, log, &l)))
 	var text string

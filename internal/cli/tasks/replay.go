@@ -17,7 +17,6 @@ type logEnd struct {
 	task    taskstore.Task    // with the learner's belief, without z
 	config  controller.Config // of the learner
 	learner *controller.Learner
-	yaml    []byte // the run's whole configuration; may be nil
 }
 
 // openLog opens a log and refuses a damaged one.
@@ -66,13 +65,13 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 		return end, fmt.Errorf("%s: replay cannot compute the belief after the last tick; see: %s",
 			path, shell.ThisProgram().Command("replay", shell.Operand(path)))
 	}
-	end.config, end.learner, end.yaml = m.Control, result.Learner, m.Config
+	end.config, end.learner = m.Control, result.Learner
 	end.task = taskstore.Task{
 		ModelHash: m.ModelHash, Origin: taskstore.Origin{Robot: m.Robot.Name, Log: path},
 		Belief: &taskstore.SavedBelief{
 			Belief: result.Learner.Belief(), Basis: m.Control.BasisHash(), Offset: m.Control.Offset,
-			Sigma: m.Control.Sigma, Estimate: m.Control.Noise.Estimate, Noise: result.Noise,
-			SavedAt: time.Unix(0, m.Clock.Wall(last)).UTC(), Sessions: lineage.Sessions(0, until),
+			Sigma: m.Control.Sigma, Estimate: m.Control.Noise.Estimate,
+			Scaled: m.Control.ScalesLabels(), Noise: result.Noise, SavedAt: time.Unix(0, m.Clock.Wall(last)).UTC(), Sessions: lineage.Sessions(0, until),
 		},
 	}
 	return end, nil
