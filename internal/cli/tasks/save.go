@@ -46,7 +46,6 @@ func Save(out io.Writer, o Options, n New, from string) error {
 // taskOf makes a task of the newest belief in a folder of a run, or of that at the end of a log.
 func (w workplace) taskOf(path string) (t taskstore.Task, err error) {
 	k := w.file.Controller // of the belief
-	k.LabelRange = w.file.Operator.LabelRange()
 	if info, missing := os.Stat(path); missing == nil && info.Mode().IsRegular() {
 		var end logEnd
 		end, err = followLog(path, nil)

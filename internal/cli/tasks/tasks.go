@@ -36,6 +36,7 @@ func (o Options) open() (w workplace, err error) {
 	if w.file, err = configs.Load(o.Config, o.Set...); err != nil {
 		return w, err
 	}
+	w.file.Controller.LabelRange = w.file.Operator.LabelRange() // as in a run
 	w.store, err = setup.TaskStore(w.file.Run)
 	return w, err
 }

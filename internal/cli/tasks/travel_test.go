@@ -232,6 +232,9 @@ func TestImport_RefusesWhatDoesNotFit(t *testing.T) {
 	errtest.Contains(t, load(write(func(_ *taskstore.Exported, b *taskstore.SavedBelief) {
 		b.Basis = "0123456789abcdef"
 	})), "set controller.prior: task")
+	errtest.Contains(t, load(write(func(_ *taskstore.Exported, b *taskstore.SavedBelief) {
+		b.Offset = 0.7
+	}), "controller.offset=0.7"), "labels on another scale")
 	file, err := os.ReadFile(path)
 	fatal.If(t, err)
 	for _, at := range []int{0, len(file) / 2, len(file) - 1} {
