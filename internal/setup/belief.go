@@ -187,6 +187,11 @@ func checkBelief(t taskstore.Task, where string, k controller.Config, m Model) e
 	return nil
 }
 
+// otherScale reports whether an earlier version taught a belief, on another scale of labels.
+func otherScale(b taskstore.SavedBelief, k controller.Config) bool {
+	return b.Offset > 0 && !b.Scaled && k.ScalesLabels()
+}
+
 // CheckBasis refuses a belief in other coordinates or of another noise model.
 func CheckBasis(where string, b taskstore.SavedBelief, k controller.Config) error {
 	switch found := k.BasisHash(); {
@@ -199,9 +204,9 @@ func CheckBasis(where string, b taskstore.SavedBelief, k controller.Config) erro
 		return fmt.Errorf("%s belongs to another task prior of the model (%s, not %s); use that bundle",
 			where, b.Basis, found)
 	}
-	if b.Offset > 0 && !b.Scaled && k.ScalesLabels() {
+	if otherScale(b, k) {
 		return fmt.Errorf("%s was taught by an earlier version, which learnt labels on another scale; "+
-			"teach the task again, or follow its z: --strategy fixed", where)
+			"teach the task again, or start a run from it with --strategy fixed", where)
 	}
 	if b.Estimate != k.Noise.Estimate {
 		return fmt.Errorf("%s belongs to controller.noise.estimate %t; set that value", where, b.Estimate)

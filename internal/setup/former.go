@@ -48,11 +48,11 @@ func within(b, of *taskstore.SavedBelief) bool {
 	return b != nil && of != nil && len(b.Sessions) > 0 && b.LabelSet().Within(of.LabelSet())
 }
 
-// formerTask returns the coordinates of a task. A belief in other coordinates counts as a z without
-// one.
+// formerTask returns the coordinates of a task. A belief in other coordinates, or of another scale of
+// labels, counts as a z without one.
 func formerTask(k controller.Config, t taskstore.Task) []float64 {
 	b := t.Belief
-	if b == nil || b.Basis != k.BasisHash() {
+	if b == nil || b.Basis != k.BasisHash() || b.Scaled != k.ScalesLabels() {
 		return k.FormerTask(t.Z, nil, 0)
 	}
 	k.Offset, k.Sigma, k.Noise.Estimate = b.Offset, b.Sigma, b.Estimate

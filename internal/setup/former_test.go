@@ -69,6 +69,19 @@ func TestSetFormerTasks_TakesTheNewestOfTheModel(t *testing.T) {
 	}
 }
 
+func TestSetFormerTasks_TakesTheDirectionOfATaskOfAnotherScale(t *testing.T) {
+	file, err := configs.Load("rover", "run.task_dir="+filepath.Join(t.TempDir(), "tasks"))
+	fatal.If(t, err)
+	s := recalled(t, file, false)
+	task := rigtest.NewTask(t, s, "old")
+	task.Belief.Scaled = false
+	fatal.If(t, taskstore.Store{Dir: file.Run.TaskDir}.Save(task, false))
+	want := s.File.Controller.FormerTask(task.Z, nil, 0)
+	if got := recalled(t, file, false).File.Controller.FormerTasks; len(got) != 1 || !slices.Equal(got[0], want) {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
 func TestSetFormerTasks_LeavesOutTasksWhoseLabelsTheStartHas(t *testing.T) {
 	file, err := configs.Load("rover", "run.task_dir="+filepath.Join(t.TempDir(), "tasks"))
 	fatal.If(t, err)

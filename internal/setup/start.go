@@ -115,6 +115,9 @@ func LoadVetted(f *configs.File, m Model) error {
 // fit checks the task against a configuration, and sets fixed_z of the strategy fixed.
 func (s *Start) fit(f *configs.File, m Model) error {
 	k := &f.Controller
+	if s.Belief != nil && k.Strategy == controller.Fixed && otherScale(*s.Belief, *k) {
+		s.Belief = nil
+	}
 	if err := CheckTask(s.Path, s.Task, *k, m); err != nil {
 		return err
 	}
@@ -184,7 +187,7 @@ func CheckFollowsBelief(k controller.Config) error {
 // message describes the start.
 func (s *Start) message() string {
 	if s.Belief == nil {
-		return fmt.Sprintf("the run follows the task %s, made from a log", s.Name)
+		return fmt.Sprintf("the run follows the z of the task %s", s.Name)
 	}
 	return fmt.Sprintf("the run starts from the task %s of %s; labels in it: %d", s.Name,
 		s.Belief.SavedAt.UTC().Format("2006-01-02 15:04:05 UTC"), s.Belief.Labels())

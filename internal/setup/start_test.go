@@ -107,8 +107,16 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 		c.change(&file)
 		errtest.Contains(t, errtest.Of(setup.LoadStart(&file, s.Model)), c.want, name)
 	}
-	rigtest.SaveLast(t, s.File.Run.StateDir, newTask(t, s, taskstore.Last, 0))
 	file := s.File
+	file.Run.StartTask, file.Controller.Offset, file.Controller.Strategy = "unscaled", 0.7, controller.Fixed
+	file.Controller.LabelRange = file.Operator.LabelRange()
+	start, err := setup.LoadStart(&file, s.Model)
+	fatal.If(t, err)
+	if start.Belief != nil || !slices.Equal(file.Controller.FixedZ, unscaled.Z) {
+		t.Errorf("another scale, strategy fixed: %v, z %v", start.Belief, file.Controller.FixedZ)
+	}
+	rigtest.SaveLast(t, s.File.Run.StateDir, newTask(t, s, taskstore.Last, 0))
+	file = s.File
 	file.Run.StartTask, file.Controller.Strategy = taskstore.Last, controller.Fixed
 	errtest.Contains(t, errtest.Of(setup.LoadStart(&file, s.Model)), "has no z", "a belief without a label")
 	other, err := setup.OpenModel("embedded:rover")
