@@ -97,7 +97,7 @@ func WhatIfAll(r *Reader, run Result, params []Params,
 	if err != nil {
 		return nil, err
 	}
-	first, err := r.firstBelief()
+	first, err := r.firstSnapshot()
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ type pendingLabel struct {
 	logged *controller.AppliedLabel // nil: the learner chooses the ticks
 }
 
-func newWhatIf(r *Reader, p Params, known *loggedAnswers, first firstBelief) (*whatIf, error) {
+func newWhatIf(r *Reader, p Params, known *loggedAnswers, first *Snapshot) (*whatIf, error) {
 	cfg := r.meta.Control
 	if p.Kappa != nil {
 		cfg.Gate.LabelsPerMinute = 0
@@ -247,16 +247,16 @@ func newWhatIf(r *Reader, p Params, known *loggedAnswers, first firstBelief) (*w
 	if p.Beta != nil {
 		cfg.Beta = controller.Beta{Schedule: controller.Constant, Value: *p.Beta}
 	}
-	if (first.state != nil || len(known.switches) > 0) && (p.Lambda != nil || p.Rho != nil) {
+	if (first != nil || len(known.switches) > 0) && (p.Lambda != nil || p.Rho != nil) {
 		return nil, ErrWarmStart
 	}
 	learner, err := r.newLearner(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("flightlog: what-if parameters: %w", err)
 	}
-	if first.state != nil {
-		if err := learner.Belief().Restore(first.state); err != nil {
-			return nil, fmt.Errorf("flightlog: the first snapshot: %w: %w", ErrDamaged, err)
+	if first != nil {
+		if err := first.restore(learner); err != nil {
+			return nil, err
 		}
 	}
 	w := &whatIf{known: known, learner: learner, beta: math.NaN(), pending: make(map[uint64][]pendingLabel)}
@@ -277,31 +277,28 @@ func override(dst *float64, value *float64) {
 	}
 }
 
-// firstBelief is the belief of the first snapshot.
-type firstBelief struct {
-	state []float64 // nil: the prior of the configuration, without a label
-}
-
-func (r *Reader) firstBelief() (firstBelief, error) {
+// firstSnapshot returns the first snapshot, nil if its belief is the prior of the configuration,
+// without a label.
+func (r *Reader) firstSnapshot() (*Snapshot, error) {
 	prior, err := r.loggedLearner()
 	if err != nil {
-		return firstBelief{}, err
+		return nil, err
 	}
 	snapshots, _, err := r.findSnapshots()
 	if err != nil {
-		return firstBelief{}, err
+		return nil, err
 	}
 	if len(snapshots) == 0 {
-		return firstBelief{}, r.noSnapshot()
+		return nil, r.noSnapshot()
 	}
 	if snapshots[0].hash == prior.Belief().Hash() {
-		return firstBelief{}, nil
+		return nil, nil
 	}
 	snapshot := r.loadSnapshot(snapshots[0])
 	if snapshot == nil {
-		return firstBelief{}, ErrNoSnapshot
+		return nil, ErrNoSnapshot
 	}
-	return firstBelief{snapshot.State}, nil
+	return snapshot, nil
 }
 
 // switchTask repeats a switch of the task before t.
@@ -385,7 +382,7 @@ func (w *whatIf) answerRequest(t *controller.Tick, request rewardsrc.Request) {
 		w.pending[at] = append(w.pending[at], pendingLabel{
 			label: rewardsrc.Label{
 				ID: known.label.ID, Request: request.ID, Tick: t.Index,
-				Value: known.label.Value, Weight: known.label.Confidence, Kind: rewardsrc.Value,
+				Value: known.label.Value, Weight: known.label.Confidence, Kind: known.label.Kind,
 			},
 			logged: &known.label,
 		})

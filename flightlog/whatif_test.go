@@ -20,11 +20,18 @@ func whatIfOf(t *testing.T, path string, p Params) Answer {
 }
 
 func TestWhatIf_WithoutChangesEqualsTheRun(t *testing.T) {
-	path, z := simulation{Config: flightlogtest.Config(), Ticks: 600}.run(t)
-	answer := whatIfOf(t, path, Params{})
-	sameVector(t, answer.Z, z, 0)
-	if math.Abs(answer.Cosine-1) > 1e-12 || answer.LoggedAsked == 0 || uint64(len(answer.Entered)) != answer.Labels {
-		t.Fatalf("got %+v", answer)
+	estimated := flightlogtest.Config()
+	estimated.Noise = controller.PersonConfig().Noise
+	for name, run := range map[string]simulation{
+		"fixed noise":                        {Config: flightlogtest.Config(), Ticks: 600},
+		"noise and belief of an earlier run": {Config: estimated, Ticks: 600, Warm: true},
+	} {
+		path, z := run.run(t)
+		answer := whatIfOf(t, path, Params{})
+		sameVector(t, answer.Z, z, 0)
+		if math.Abs(answer.Cosine-1) > 1e-12 || answer.LoggedAsked == 0 || uint64(len(answer.Entered)) != answer.Labels {
+			t.Fatalf("%s: got %+v", name, answer)
+		}
 	}
 }
 
@@ -71,13 +78,16 @@ func TestWhatIf_HigherKappaAsksLess(t *testing.T) {
 // With the κ of the run, the same requests get the same answers.
 func TestWhatIf_OwnKappaAsksTheSame(t *testing.T) {
 	cfg := flightlogtest.Config()
-	path, z := simulation{Config: cfg, Ticks: 600, Keep: true}.run(t)
-	answer := whatIfOf(t, path, Params{Kappa: &cfg.Gate.Kappa})
-	if answer.Asked != answer.LoggedAsked || answer.ByLabel == 0 || answer.Unasked == 0 ||
-		answer.CantTell+answer.ByReward != 0 {
-		t.Fatalf("got %+v", answer)
+	cfg.Credit.CompareS = testMetadata(testShape).Robot.Period.Seconds()
+	for _, compares := range []bool{false, true} {
+		path, z := simulation{Config: cfg, Ticks: 600, Keep: true, Compares: compares}.run(t)
+		answer := whatIfOf(t, path, Params{Kappa: &cfg.Gate.Kappa})
+		if answer.Asked != answer.LoggedAsked || answer.ByLabel == 0 || answer.Unasked == 0 ||
+			answer.CantTell+answer.ByReward != 0 {
+			t.Fatalf("got %+v", answer)
+		}
+		sameVector(t, answer.Z, z, 1e-9)
 	}
-	sameVector(t, answer.Z, z, 1e-9)
 }
 
 func TestWhatIf_OwnBudgetAsksTheSame(t *testing.T) {

@@ -30,7 +30,8 @@ type Run struct {
 	CantTell bool                     // the operator cannot answer one of nine requests
 	Away     func(index uint64) bool  // the operator is unreachable
 	NoStart  bool                     // no snapshot at the start
-	Warm     bool                     // the belief holds a label at the start
+	Compares bool                     // the operator answers with a comparison with the period before, if that ran
+	Warm     bool                     // the belief holds a label at the start, with an estimate of the noise
 	Turn     uint64                   // from this tick on the task is the opposite one; 0: never
 	Keeps    uint64                   // so many ticks after the task changed the operator keeps the former one; 0: never
 	Another  uint64                   // before this tick the run switches to a saved task; 0: never
@@ -68,6 +69,9 @@ func (s Run) Write(t testing.TB, log Log, tick func(index uint64) *controller.Ti
 	r.truth = r.vector()
 	if s.Warm {
 		fatal.If(t, learner.WarmStart(r.truth, []float64{1}))
+		state := make([]float64, posterior.StateLen(learner.Belief().Dim()))
+		learner.Belief().State(state)
+		fatal.If(t, learner.Restore(state, controller.NoiseState{Squares: 90, Count: 9, Labels: 1}))
 	}
 	if !s.NoStart {
 		fatal.If(t, log.WriteLearner(0, learner, ""))
@@ -204,6 +208,9 @@ func (r *run) ask(tick *controller.Tick) {
 	answer := rewardsrc.Label{
 		Request: request.ID, Tick: request.Tick, At: int64(tick.Index) + 12,
 		Value: tick.Reward, Weight: 0.8, Kind: rewardsrc.Value,
+	}
+	if r.Compares && tick.Elapsed == 1 {
+		answer.Kind = rewardsrc.Comparison
 	}
 	if r.CantTell && r.rng.IntN(9) == 0 {
 		answer.Kind = rewardsrc.CantTell
