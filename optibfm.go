@@ -28,8 +28,9 @@ func RegisterRobot[C any](name string, defaults C, open func(C) (hal.Robot, erro
 }
 
 // RegisterSource registers a label device: the value name of operator.source, with the section
-// operator.NAME. The host process, which has no real-time rights, calls open. notice may be called
-// from any goroutine: it shows the operator a message, such as a lost device.
+// operator.NAME. Its labels good and bad are those of operator.keyboard, unless C has the method
+// Scale() (good, bad float64). The host process, which has no real-time rights, calls open. notice
+// may be called from any goroutine: it shows the operator a message, such as a lost device.
 func RegisterSource[C any](
 	name string, defaults C, open func(c C, notice func(rewardsrc.Notice)) (rewardsrc.Source, error),
 ) {
