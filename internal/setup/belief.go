@@ -187,9 +187,9 @@ func checkBelief(t taskstore.Task, where string, k controller.Config, m Model) e
 	return nil
 }
 
-// otherScale reports whether an earlier version taught a belief, on another scale of labels.
+// otherScale reports whether a belief has labels that an earlier version learnt on another scale.
 func otherScale(b taskstore.SavedBelief, k controller.Config) bool {
-	return b.Offset > 0 && !b.Scaled && k.ScalesLabels()
+	return b.Offset > 0 && !b.Scaled && k.ScalesLabels() && b.Belief.Weight() > 0
 }
 
 // CheckBasis refuses a belief in other coordinates or of another noise model.

@@ -115,6 +115,9 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 	if start.Belief != nil || !slices.Equal(file.Controller.FixedZ, unscaled.Z) {
 		t.Errorf("another scale, strategy fixed: %v, z %v", start.Belief, file.Controller.FixedZ)
 	}
+	unlabelled := newTask(t, s, "unlabelled", 0)
+	unlabelled.Belief.Offset = 0.7
+	fatal.If(t, setup.CheckBasis("a belief without a label", *unlabelled.Belief, file.Controller))
 	rigtest.SaveLast(t, s.File.Run.StateDir, newTask(t, s, taskstore.Last, 0))
 	file = s.File
 	file.Run.StartTask, file.Controller.Strategy = taskstore.Last, controller.Fixed
