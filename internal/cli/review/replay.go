@@ -26,7 +26,7 @@ type Options struct {
 	Page   string            // write a page for a browser to this file, and print a verdict; "": no page
 	// Label returns the data that a person needs to label a log in the page; nil: the page has no
 	// labels to give.
-	Label func(path string, config []byte) report.Labelling
+	Label func(path string, log flightlog.Metadata) report.Labelling
 }
 
 // Replay computes the belief of a run again, compares every tick with the log and
@@ -108,7 +108,7 @@ func writePage(out io.Writer, log string, r *flightlog.Reader, o Options) error 
 	page := o.Page
 	var labelling *report.Labelling
 	if o.Label != nil {
-		l := o.Label(log, r.Metadata().Config)
+		l := o.Label(log, r.Metadata())
 		labelling = &l
 	}
 	var made report.Made

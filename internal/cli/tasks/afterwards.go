@@ -45,11 +45,11 @@ func (w workplace) labelLog(path, csv, name string) (t taskstore.Task, c change,
 	if err != nil {
 		return t, c, err
 	}
-	operator := operatorOf(path, log.Metadata().Config)
+	meta := log.Metadata()
 	if err := log.Close(); err != nil {
 		return t, c, err
 	}
-	rows, empty, err := readMoments(csv, scaleOf(operator))
+	rows, empty, err := readMoments(csv, scaleOf(meta, operatorOf(path, meta)))
 	if err != nil {
 		return t, c, err
 	}

@@ -501,7 +501,7 @@ func TestScale_IsThatOfTheOperatorsDevice(t *testing.T) {
 		configs.SourceWeb: {4, 0}, configs.SourceScripted: {5, -5},
 	} {
 		o.Source = source
-		if got := scaleOf(o); got != want {
+		if got := scaleOf(flightlog.Metadata{}, o); got != want {
 			t.Errorf("%s: %+v", source, got)
 		}
 	}

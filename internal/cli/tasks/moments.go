@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"optibfm/configs"
+	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/decimal"
 	"optibfm/internal/safefile"
@@ -63,16 +64,20 @@ type labelled struct {
 // scale is the meaning of the labels + and - about a log: those of its operator.
 type scale struct{ good, bad float64 }
 
-// scaleOf returns the values of the good and the bad button of the operator's device.
-func scaleOf(o configs.Operator) scale {
-	good, bad := o.Scale()
-	return scale{good, bad}
+// scaleOf returns the values of the good and the bad button of the device of a log's operator. The
+// logs of earlier programs have them in the configuration alone.
+func scaleOf(log flightlog.Metadata, o configs.Operator) scale {
+	labels := log.Control.LabelRange
+	if labels == (controller.LabelRange{}) {
+		labels = o.LabelRange()
+	}
+	return scale{good: labels.Good, bad: labels.Bad}
 }
 
-// operatorOf returns the operator of a log's configuration, YAML. Another version may have written
-// the log: then the defaults apply.
-func operatorOf(log string, config []byte) configs.Operator {
-	file, err := configs.Parse(log, config)
+// operatorOf returns the operator of a log's configuration. Another version may have written the
+// log: then the defaults apply.
+func operatorOf(path string, log flightlog.Metadata) configs.Operator {
+	file, err := configs.Parse(path, log.Config)
 	if err != nil {
 		return configs.Default().Operator
 	}

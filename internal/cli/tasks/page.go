@@ -1,6 +1,9 @@
 package tasks
 
-import "optibfm/flightlog/report"
+import (
+	"optibfm/flightlog"
+	"optibfm/flightlog/report"
+)
 
 const (
 	maxPageProposed = 20
@@ -11,11 +14,11 @@ const (
 )
 
 // ForPage returns the data to label a log in its replay page: the first moments that Propose
-// proposes, and the rewards of the keys of its configuration, YAML. If Label would refuse the log,
-// it returns the reason instead of moments.
-func ForPage(path string, config []byte) report.Labelling {
-	operator := operatorOf(path, config)
-	s := scaleOf(operator)
+// proposes, and the rewards of the keys of its operator. If Label would refuse the log, it returns
+// the reason instead of moments.
+func ForPage(path string, log flightlog.Metadata) report.Labelling {
+	operator := operatorOf(path, log)
+	s := scaleOf(log, operator)
 	l := report.Labelling{Good: s.good, Bad: s.bad, Neutral: (s.good + s.bad) / 2}
 	if k := operator.Keyboard; s == (scale{k.GoodValue, k.BadValue}) {
 		l.Neutral = k.NeutralValue

@@ -19,20 +19,19 @@ import (
 	"optibfm/internal/fatal"
 )
 
-// configOf returns the configuration of a log.
-func configOf(t *testing.T, log string) []byte {
+func metadataOf(t *testing.T, log string) flightlog.Metadata {
 	t.Helper()
 	r, err := flightlog.Open(log)
 	fatal.If(t, err)
 	defer r.Close()
-	return r.Metadata().Config
+	return r.Metadata()
 }
 
 func TestForPage_ReturnsTheMomentsOfPropose(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t, "operator.scripted.reward_high=2", "operator.scripted.reward_low=-3")
 	rows, _ := propose(t, log, maxPageProposed)
-	l := ForPage(log, configOf(t, log))
+	l := ForPage(log, metadataOf(t, log))
 	if l.Good != 2 || l.Bad != -3 || l.Neutral != -0.5 || l.Refused != "" || len(l.Proposed) != len(rows)-1 {
 		t.Fatalf("%+v, want %d moments", l, len(rows)-1)
 	}
@@ -42,12 +41,17 @@ func TestForPage_ReturnsTheMomentsOfPropose(t *testing.T) {
 			t.Errorf("moment %d: %+v, want %q", i, p, want)
 		}
 	}
+	another := metadataOf(t, log)
+	another.Config = []byte("of: another version")
+	if got := ForPage(log, another); got.Good != l.Good || got.Bad != l.Bad || got.Neutral != l.Neutral {
+		t.Errorf("with a configuration of another version: %+v", got)
+	}
 }
 
 func TestForPage_ReturnsWhyALogCannotBeLabelled(t *testing.T) {
 	b := newBench(t)
 	log := b.record(t)
-	config := configOf(t, log)
+	meta := metadataOf(t, log)
 	set := func(flag controller.Flags) string {
 		return rewrite(t, log, func(tick *controller.Tick) { tick.Flags |= flag })
 	}
@@ -57,7 +61,7 @@ func TestForPage_ReturnsWhyALogCannotBeLabelled(t *testing.T) {
 		"no such file":                      filepath.Join(t.TempDir(), "none.mcap"),
 		"replay":                            rewrite(t, log, func(tick *controller.Tick) { tick.Hash++ }),
 	} {
-		l := ForPage(path, config)
+		l := ForPage(path, meta)
 		if !strings.Contains(l.Refused, want) || len(l.Proposed) > 0 || l.Good != 1 || l.Bad != -1 {
 			t.Errorf("%s: %+v", want, l)
 		}
@@ -72,7 +76,7 @@ func TestLabel_ReadsTheFileOfThePage(t *testing.T) {
 	r, err := flightlog.Open(log)
 	fatal.If(t, err)
 	defer r.Close()
-	l := ForPage(log, r.Metadata().Config)
+	l := ForPage(log, r.Metadata())
 	var page bytes.Buffer
 	fatal.If(t, errtest.Of(report.Write(&page, r, log, &l)))
 	var text string
