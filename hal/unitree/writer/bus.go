@@ -62,8 +62,12 @@ type link[S, C idl.Message] struct {
 	foreign int
 }
 
-// commandDepth is the number of commands that are kept between two cycles.
-const commandDepth = 8
+// The numbers of commands and states that are kept between two cycles. A second robot's state must
+// not replace that of the first, or the cycles would see only one of them.
+const (
+	commandDepth = 8
+	stateDepth   = 4
+)
 
 // use is the way in which a process uses commands.
 type use struct {
@@ -75,7 +79,7 @@ type use struct {
 func newLink[S, C idl.Message](p *dds.Participant, state, command idl.Descriptor, u use) (*link[S, C], error) {
 	l := &link[S, C]{stateSum: idl.NewSummer[S](), commandSum: idl.NewSummer[C](), ours: u.ours}
 	var err error
-	if l.states, err = dds.NewReader[S](p, TopicState, state, 1); err != nil {
+	if l.states, err = dds.NewReader[S](p, TopicState, state, stateDepth); err != nil {
 		return nil, err
 	}
 	if u.write {
