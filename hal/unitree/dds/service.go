@@ -87,8 +87,12 @@ const callEvery = 5 * time.Millisecond
 // repeatAfter is the time without a response after which a request is repeated.
 const repeatAfter = 400 * time.Millisecond
 
+// busy is the code of motion_switcher for "repeat the request".
+const busy = 7002
+
 // Call sends a request and waits for its response. It repeats a request without one: the service
-// may have found this client's requests before its responses. code is 0 for success.
+// may have found this client's requests before its responses. It also repeats one that the service
+// is too busy for. code is 0 for success.
 func (c *Client) Call(ctx context.Context, api int64, parameter string) (code int, data string, err error) {
 	for c.requests.Readers() == 0 {
 		select {
@@ -97,20 +101,24 @@ func (c *Client) Call(ctx context.Context, api int64, parameter string) (code in
 		case <-time.After(callEvery):
 		}
 	}
-	for {
-		answered, code, data, err := c.try(ctx, api, parameter)
-		if answered || err != nil {
+	for before := c.next; ; {
+		answered, code, data, err := c.try(ctx, before, api, parameter)
+		if err != nil || answered && code != busy {
 			return code, data, err
 		}
 		if ctx.Err() != nil {
-			return 0, "", fmt.Errorf("dds: service %s: no response: %w", c.name, context.Cause(ctx))
+			return 0, "", fmt.Errorf("dds: service %s: no response, or busy: %w", c.name, context.Cause(ctx))
+		}
+		if answered {
+			time.Sleep(releaseEvery)
 		}
 	}
 }
 
-// try sends a request once and waits a while for the response.
+// try sends a request once and waits a while for a response to it, or to one since before: the
+// service may be slow.
 func (c *Client) try(
-	ctx context.Context, api int64, parameter string,
+	ctx context.Context, before, api int64, parameter string,
 ) (answered bool, code int, data string, err error) {
 	text := append([]byte(parameter), 0)
 	var pins runtime.Pinner
@@ -123,7 +131,7 @@ func (c *Client) try(
 	}
 	for repeat := time.Now().Add(repeatAfter); ctx.Err() == nil && time.Now().Before(repeat); {
 		ok, err := c.responses.borrow(func(r *response) {
-			if answered = r.id == c.next; answered {
+			if answered = r.id > before && r.id <= c.next; answered {
 				code, data = int(r.code), goString(uintptr(r.data))
 			}
 		})

@@ -59,3 +59,37 @@ func TestClient_ReleasesTheControllerOfTheRobot(t *testing.T) {
 	cancel()
 	errtest.Nil(t, <-ended)
 }
+
+// TestClient_WaitsForASlowOrBusyService has a service that answers after the request was repeated,
+// and is busy while it releases the controller.
+func TestClient_WaitsForASlowOrBusyService(t *testing.T) {
+	p, err := library(t).Join(domain+7, Loopback)
+	fatal.If(t, err)
+	defer p.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var releases, checks atomic.Int64
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Serve(ctx, p, MotionSwitcher, func(api int64, _ string) (int, string) {
+			switch {
+			case api == ReleaseMode:
+				releases.Add(1)
+				time.Sleep(repeatAfter + 10*callEvery)
+				return 0, ""
+			case releases.Load() == 0:
+				return 0, `{"form":"0","name":"ai"}`
+			case checks.Add(1) < 3:
+				return busy, ""
+			}
+			return 0, `{"form":"0","name":""}`
+		})
+	}()
+	c, err := NewClient(p, MotionSwitcher)
+	fatal.If(t, err)
+	if err := c.Release(ctx); err != nil || checks.Load() < 3 {
+		t.Errorf("%v after %d looks", err, checks.Load())
+	}
+	cancel()
+	errtest.Nil(t, <-ended)
+}
