@@ -39,7 +39,7 @@ func Check(ctx context.Context, c unitree.Config) (r probe.Report) {
 		return r.Bad("", "%v", err)
 	}
 	r = checkStates(ctx, r, c, b)
-	return checkOwner(ctx, r, p, b)
+	return checkController(ctx, checkWriters(r, c, b), c, p)
 }
 
 // checkStates judges what the robot sends.
@@ -88,26 +88,29 @@ func checkStates(ctx context.Context, r probe.Report, c unitree.Config, b bus) p
 	return r
 }
 
-// checkOwner looks for the robot's own controller and for other writers.
-func checkOwner(ctx context.Context, r probe.Report, p *dds.Participant, b bus) probe.Report {
-	switch n, sent, err := b.others(true); {
+// checkWriters looks for other writers of commands.
+func checkWriters(r probe.Report, c unitree.Config, b bus) probe.Report {
+	n, sent, err := b.others(true)
+	verb := map[bool]string{true: "writes", false: "may write"}[sent]
+	switch {
 	case err != nil:
-		r = r.Bad("", "%v", err)
-	case n > 0:
-		verb := map[bool]string{true: "writes", false: "may write"}[sent]
-		r = r.Bad("end it, or release the robot's controller (optibfm-unitree release); see robot.unitree.other_writers",
+		return r.Bad("", "%v", err)
+	case n > 0 && (sent || c.OtherWriters == unitree.Refuse):
+		return r.Bad("end it, or "+releaseAdvice(c)+"; see robot.unitree.other_writers",
 			"another program %s rt/lowcmd (%d found)", verb, n)
-	default:
-		r = r.OK("no other program writes rt/lowcmd")
 	}
+	return r.OK("no other program writes rt/lowcmd (%d silent)", n)
+}
+
+// checkController looks for the robot's own controller.
+func checkController(ctx context.Context, r probe.Report, c unitree.Config, p *dds.Participant) probe.Report {
 	client, err := dds.NewClient(p, dds.MotionSwitcher)
 	if err != nil {
 		return r.Bad("", "%v", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, serviceFor)
 	defer cancel()
-	const release = "hang the robot or lay it down, then: optibfm-unitree release; " +
-		"or its debug mode: L2+R2 on the remote control"
+	release := releaseAdvice(c)
 	switch name, err := client.Controller(ctx); {
 	case err != nil:
 		return r.Warn(release, "the robot does not say whether its own controller is active: %v", err)
@@ -115,6 +118,19 @@ func checkOwner(ctx context.Context, r probe.Report, p *dds.Participant, b bus) 
 		return r.Bad(release, "the robot's own controller (%s) is active", name)
 	}
 	return r.OK("the robot's own controller is released")
+}
+
+// releaseAdvice describes how to release the robot's own controller.
+func releaseAdvice(c unitree.Config) string {
+	text := fmt.Sprintf("hang the robot or lay it down, then: optibfm-unitree release -interface %s -model %s",
+		c.Interface, c.Model)
+	if c.Library != "" {
+		text += " -library " + c.Library
+	}
+	if c.Model == unitree.G1 {
+		text += "; or its debug mode: L2+R2 on the remote control"
+	}
+	return text
 }
 
 // Release releases the robot's own controller. The motors lose their torque.
