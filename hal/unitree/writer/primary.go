@@ -82,6 +82,10 @@ func (p *primary) cycle(now int64) (over bool, err error) {
 	}
 	silence, dead := p.standby.observe(p.shared.StandbyBeat.Load(), now), p.lost()
 	p.late, p.alone = dead || silence > p.lateLimit, dead || silence > p.aloneLimit
+	if p.restarted && p.mode == unitree.ModeDamping {
+		p.mode = unitree.ModeIdle
+		p.shared.Commanding.Store(unitree.CommandingNot)
+	}
 	p.follow(now)
 	p.guard(now)
 	p.write(now)

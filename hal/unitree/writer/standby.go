@@ -34,6 +34,9 @@ func newStandby(c unitree.WriterConfig, b bus, shared *unitree.Shared, gone func
 // primary tries.
 func (s *standby) cycle(now int64) (over bool, err error) {
 	_ = s.read(now) // it damps without a new state
+	if s.restarted && s.shared.Takeover.Load() != 0 {
+		s.shared.Commanding.Store(unitree.CommandingNot)
+	}
 	commanding := s.shared.Commanding.Load()
 	silent := s.primary.observe(s.shared.PrimaryBeat.Load(), now) > s.limit
 	if commanding == unitree.CommandingNow && (silent || s.lost()) {

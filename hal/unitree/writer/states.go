@@ -12,6 +12,7 @@ const (
 	lostPackets  = 10 // of one motor within lostWindow
 	lostWindow   = 100 * time.Millisecond
 	foreignSent  = time.Second // how long a command or a state of another writer counts
+	restartAfter = time.Second // the shortest silence of a robot that restarts
 )
 
 // states keeps the newest good state and the robot's faults.
@@ -28,6 +29,9 @@ type states struct {
 	badAt    int64         // its arrival
 	repeated int           // states in a row without a new tick
 	mixedAt  int64         // of the last state of another publisher than the one before; 0: none
+	// restarted reports that this cycle has the first state of a robot that has restarted: it has
+	// forgotten its commands, and its own controller may stand it up.
+	restarted bool
 
 	received, badCRC, frozen uint32
 
@@ -52,6 +56,7 @@ const most = 8
 
 // read takes the states that have arrived.
 func (s *states) read(now int64) error {
+	s.restarted = false
 	for range most {
 		ok, err := s.bus.take(&s.next)
 		if err != nil || !ok {
@@ -64,6 +69,7 @@ func (s *states) read(now int64) error {
 		if s.at != 0 && s.next.publisher != s.last.publisher && now-s.at <= s.stale { // later: it started again
 			s.mixedAt = now
 		}
+		s.restarted = s.restarted || s.at != 0 && now-s.at > int64(restartAfter) && s.next.tick < s.last.tick
 		s.countLost(now)
 		s.last, s.at = s.next, now
 		s.received++

@@ -481,6 +481,32 @@ func TestWriter_WritesNothingAfterAnArmingWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// The robot's own controller stands it up after a restart: a writer that damps it would fight.
+func TestWriters_WriteNothingToARobotThatHasRestarted(t *testing.T) {
+	for name, happens := range map[string]func(*rig){
+		"the writer damps": func(*rig) {}, "the standby damps": func(r *rig) { r.killed, r.dead.primary = true, true },
+	} {
+		r := newRig(t, unitree.Go2, nil)
+		r.arm()
+		happens(r)
+		r.net.silent = true // its battery is changed
+		r.run(5000 * ms)
+		r.net.silent, r.net.tick = false, 0
+		r.run(2 * ms)
+		before := len(r.net.written)
+		r.run(100 * ms)
+		if n := len(r.net.written) - before; n > 0 {
+			t.Errorf("%s: %d commands", name, n)
+		}
+		if r.killed {
+			continue
+		}
+		fatal.If(t, r.sense())
+		errtest.Nil(t, r.robot.Halt(), name)
+		r.arm()
+	}
+}
+
 func TestWriter_DampsARobotOfAnotherProcess(t *testing.T) {
 	r := newRig(t, unitree.Go2, nil)
 	fatal.If(t, r.robot.Damp())
