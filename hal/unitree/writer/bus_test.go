@@ -17,7 +17,7 @@ func TestBus_TakesTheStatesOfTwoRobots(t *testing.T) {
 		t.Skipf("%v", err)
 	}
 	fatal.If(t, err)
-	const domain = 73 // package dds has those below
+	const domain = 79 // package dds has those below
 	p, err := l.Join(domain, unitree.Loopback)
 	fatal.If(t, err)
 	defer p.Close()
