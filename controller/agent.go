@@ -308,7 +308,11 @@ func (a *Agent) Disarm() error {
 		return nil
 	}
 	if a.disarmer == nil {
-		return a.Halt(FaultNone)
+		err := a.Halt(FaultNone)
+		if err != nil {
+			a.lifecycle.Stop(FaultAct)
+		}
+		return err
 	}
 	return a.disarm(a.disarmer.Disarm)
 }

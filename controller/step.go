@@ -576,7 +576,6 @@ func (a *Agent) endMotion(t *Tick) {
 	case m.held():
 		if err := a.goLimp(); err != nil {
 			a.notePresent(FaultAct)
-			a.lifecycle.Stop(FaultAct)
 			a.tripped = &FaultError{Fault: FaultAct, Tick: t.Index, Err: err}
 		}
 	}

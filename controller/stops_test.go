@@ -243,6 +243,15 @@ func TestAgent_FailedDisarmStops(t *testing.T) {
 	}
 }
 
+func TestAgent_FailedHaltOfDisarmStops(t *testing.T) {
+	r := newRig(t, nil)
+	r.robot.HaltErr = errOut
+	errtest.Is(t, r.agent.Disarm(), errOut)
+	if r.agent.Mode() != Stopped || r.agent.Cause() != FaultAct {
+		t.Errorf("%v, %v", r.agent.Mode(), r.agent.Cause())
+	}
+}
+
 func TestAgent_RateLimitStartsFromDisarmedOutput(t *testing.T) {
 	r, robot := newStoppableRig(t, Safety{})
 	spec := robot.Spec()
