@@ -83,16 +83,19 @@ func TestRun_SignalEndsARunWhoseDriverHangsWithoutAWatchdog(t *testing.T) {
 
 func TestRun_SignalWaitsForADriverWithinItsBounds(t *testing.T) {
 	robot, r := newArmed(t, configs.AfterStopHold)
-	robot.bounds = hal.Bounds{Sense: time.Minute}
+	robot.bounds = hal.Bounds{Sense: time.Minute, Act: time.Hour}
+	limits := make(chan time.Duration)
+	r.after = func(limit time.Duration) <-chan time.Time { limits <- limit; return nil }
 	ctx, cancel := context.WithCancel(t.Context())
 	robot.sense = func() {
+	var limit time.Duration
 		robot.sense = nil
 		cancel()
-		time.Sleep(stuckGrace + stuckGrace/2)
+		limit = <-limits
 	}
 	errtest.Nil(t, r.loopWith(ctx, rtloop.Config{PeriodMS: 5, MaxMissed: rtloop.NoLimit}))
-	if robot.beside.Load() != 0 || robot.halts.Load() == 0 {
-		t.Errorf("halted %d times beside the driver, %d times by the loop", robot.beside.Load(), robot.halts.Load())
+	if limit < robot.bounds.Sense+robot.bounds.Act || robot.halts.Load() == 0 {
+		t.Errorf("waits for %v, halted %d times", limit, robot.halts.Load())
 	}
 }
 
