@@ -27,6 +27,9 @@ type Parts struct {
 	Assembler *Assembler
 	// Stage receives the agent's Stage if it is not nil. Other threads may read it.
 	Stage *atomic.Uint64
+	// Stuck is set by another thread that has halted the robot beside this one, which returned too
+	// late: the agent acts no more. It may be nil.
+	Stuck *atomic.Pointer[FaultError]
 }
 
 // Agent is the half of the controller that runs in every tick, on the control
@@ -45,6 +48,7 @@ type Agent struct {
 	model    tflite.Model
 	plans    Plans
 	stage    *atomic.Uint64
+	stuck    *atomic.Pointer[FaultError]
 
 	assembler *Assembler
 	readings  []float32 // of the robot; without an assembler the observation of tick
@@ -135,6 +139,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	shape := cfg.Shape(dims)
 	a := &Agent{
 		robot: parts.Robot, source: parts.Source, model: parts.Model, plans: parts.Plans, stage: parts.Stage,
+		stuck:       parts.Stuck,
 		shape:       shape,
 		tick:        NewTick(shape),
 		learner:     learner,
@@ -156,6 +161,9 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 	}
 	if a.stage == nil {
 		a.stage = new(atomic.Uint64)
+	}
+	if a.stuck == nil {
+		a.stuck = new(atomic.Pointer[FaultError])
 	}
 	a.bindOptional(parts)
 	randomDirection(a.fallback, rand.New(rand.NewPCG(cfg.Seed, fallbackStream)))

@@ -555,6 +555,10 @@ func (a *Agent) actuate(t *Tick) {
 	if !a.Mode().Moves() || t.Flags.Has(FlagEpisodeEnd) {
 		return
 	}
+	if stuck := a.stuck.Load(); stuck != nil {
+		a.trip(t, stuck.Fault, stuck.Err)
+		return
+	}
 	a.setStage(StageAct)
 	if err := a.robot.Act(t.Action); err != nil {
 		a.trip(t, FaultAct, err)

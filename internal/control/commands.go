@@ -120,7 +120,7 @@ func (c *controlProcess) endOrHold(err error) error {
 		fault.Err = c.link.Stall(fault.Err)
 	}
 	fault.Err = latch(fault.Err)
-	if c.holdStops {
+	if c.holdStops && c.stuck.Load() == nil {
 		c.holdStop(fault)
 		return nil
 	}

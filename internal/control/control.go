@@ -66,12 +66,12 @@ type controlProcess struct {
 	waitedNow     uint64 // periods of the present wait
 	waited        uint64 // periods of all waits
 
-	index      atomic.Uint64                         // of the tick in progress
-	heldStop   atomic.Pointer[controller.FaultError] // newest stop that did not end the run
-	stuck      atomic.Pointer[controller.FaultError] // the control thread hung and the robot was halted beside it
-	abandoned  chan struct{}                         // closed some time after stuck was set, see stuckGrace
-	threadLost bool                                  // the control thread may still be inside the driver
-	after      func(time.Duration) <-chan time.Time  // time.After, or a test's clock
+	index      atomic.Uint64                          // of the tick in progress
+	heldStop   atomic.Pointer[controller.FaultError]  // newest stop that did not end the run
+	stuck      *atomic.Pointer[controller.FaultError] // the control thread hung and the robot was halted beside it
+	abandoned  chan struct{}                          // closed some time after stuck was set, see stuckGrace
+	threadLost bool                                   // the control thread may still be inside the driver
+	after      func(time.Duration) <-chan time.Time   // time.After, or a test's clock
 }
 
 // stuckGrace limits the time of a stuck control thread to return before the process ends without
@@ -244,9 +244,9 @@ func newControlProcess(
 	if err := s.Recall(); err != nil {
 		return nil, err
 	}
-	stage := new(atomic.Uint64)
+	stage, stuck := new(atomic.Uint64), new(atomic.Pointer[controller.FaultError])
 	agent, err := controller.NewAgent(s.File.Controller, controller.Parts{
-		Robot: robot, Source: link, Model: network, Plans: link, Stage: stage,
+		Robot: robot, Source: link, Model: network, Plans: link, Stage: stage, Stuck: stuck,
 		Safety: s.File.Rules(setup.SimulatedOrShadow(robot, s.File)), Hold: s.File.Robot.HoldWith(),
 		Assembler: assembler,
 	})
@@ -266,6 +266,7 @@ func newControlProcess(
 		hostTimeout: max(2, setup.Periods(run.HostTimeoutS, spec.Period)),
 		tick:        controller.NewTick(s.Shape()),
 		stage:       stage,
+		stuck:       stuck,
 		autoArm:     s.File.Safety.Arm == configs.ArmAutomatic,
 		awaits:      setup.AwaitsOperator(robot, s.File),
 		holdStops:   s.File.Safety.AfterStop == configs.AfterStopHold,

@@ -87,8 +87,8 @@ func TestRun_SignalWaitsForADriverWithinItsBounds(t *testing.T) {
 	limits := make(chan time.Duration)
 	r.after = func(limit time.Duration) <-chan time.Time { limits <- limit; return nil }
 	ctx, cancel := context.WithCancel(t.Context())
-	robot.sense = func() {
 	var limit time.Duration
+	robot.sense = func() {
 		robot.sense = nil
 		cancel()
 		limit = <-limits
@@ -178,14 +178,27 @@ func TestRun_HaltsAfterAnArmingBeyondTheWatchdog(t *testing.T) {
 		time.Sleep(stuckGrace + stuckGrace/2)
 		return robot.Rover.Arm()
 	}
+	acts := 0
+	robot.act = func() { acts++ }
 	r.hasPlan = true
 	r.mailbox.request.Store(1<<8 | uint64(commandArm))
 	err := r.loop()
 	wantOneCause(t, r, err, controller.FaultStuck)
 	errtest.Contains(t, err, "in Arm of rover, for ")
 	halts, beside := robot.halts.Load()-halts, robot.beside.Load()
-	if r.threadLost || halts != 1 || beside != 1 {
-		t.Errorf("thread lost %t, halted %d times, %d times beside the thread", r.threadLost, halts, beside)
+	if r.threadLost || acts != 0 || halts == 0 || beside != 1 {
+		t.Errorf("thread lost %t, %d acts, halted %d times, %d times beside the thread", r.threadLost, acts, halts, beside)
+	}
+}
+
+func TestRun_ActsNoMoreAfterAHungSense(t *testing.T) {
+	robot, r := newArmed(t, configs.AfterStopHold)
+	acts := 0
+	robot.sense = func() { r.haltStuck(rtloop.Stall{}) }
+	robot.act = func() { acts++ }
+	wantFault(t, r.silentBeat(), controller.FaultStuck)
+	if acts != 0 || robot.halts.Load() != 1 {
+		t.Errorf("%d acts, %d halts", acts, robot.halts.Load())
 	}
 }
 
