@@ -146,6 +146,7 @@ type faultyRobot struct {
 	*rover.Rover
 	arm, reset       func() error
 	sense, act, halt func() // called first
+	haltBeside       func() // called last
 	bounds           hal.Bounds
 	halts, beside    atomic.Int64 // calls of Halt and HaltBeside
 }
@@ -186,7 +187,11 @@ func (r *faultyRobot) Halt() error {
 	return r.Rover.Halt()
 }
 
-func (r *faultyRobot) HaltBeside()        { r.beside.Add(1) }
+func (r *faultyRobot) HaltBeside() {
+	r.beside.Add(1)
+	call(r.haltBeside)
+}
+
 func (r *faultyRobot) Bounds() hal.Bounds { return r.bounds }
 
 // newFaulty returns a run of a faulty robot that is not armed.

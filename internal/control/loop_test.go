@@ -202,6 +202,16 @@ func TestRun_ActsNoMoreAfterAHungSense(t *testing.T) {
 	}
 }
 
+func TestRun_EndsAfterASecondPathThatPanics(t *testing.T) {
+	robot, r := newArmed(t, configs.AfterStopEnd)
+	release := make(chan struct{})
+	robot.sense = func() { <-release }
+	robot.haltBeside = func() { panic("a driver's mistake") }
+	wantEnd(t, r, r.loop(), controller.FaultStuck)
+	close(release)
+	robot.waitHalted(t)
+}
+
 // Arm would undo what the second path did.
 func TestRun_ArmsNoRobotThatWasHaltedBesideAHungSense(t *testing.T) {
 	robot, r := newFaulty(t, func(f *configs.File) { f.Safety.Arm = configs.ArmAutomatic })

@@ -151,10 +151,10 @@ func (c *controlProcess) haltStuck(stall rtloop.Stall) {
 		return
 	}
 	c.noteStop(stuck)
+	time.AfterFunc(stuckGrace+c.maxStopTime(), func() { close(c.abandoned) }) // also if HaltBeside panics
 	if h, ok := c.robot.(hal.Backstop); ok {
 		h.HaltBeside()
 	}
-	time.AfterFunc(stuckGrace+c.maxStopTime(), func() { close(c.abandoned) })
 }
 
 // reportEvery is how often the control process checks for a held stop to report.
