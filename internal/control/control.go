@@ -69,6 +69,7 @@ type controlProcess struct {
 	index      atomic.Uint64                          // of the tick in progress
 	heldStop   atomic.Pointer[controller.FaultError]  // newest stop that did not end the run
 	stuck      *atomic.Pointer[controller.FaultError] // the control thread hung and the robot was halted beside it
+	unhalted   atomic.Pointer[controller.FaultError]  // the loop's last Halt failed
 	abandoned  chan struct{}                          // closed some time after stuck was set, see stuckGrace
 	threadLost bool                                   // the control thread may still be inside the driver
 	after      func(time.Duration) <-chan time.Time   // time.After, or a test's clock
@@ -201,6 +202,7 @@ func (c *controlProcess) runWithHost(
 	}
 	go c.taskSwitch().serveHost(tasks)
 	err = c.run(ctx, loop)
+	defer c.repeatHalt()()
 	return errors.Join(err, host.finish(finishTimeout(err)))
 }
 
@@ -314,6 +316,9 @@ func (c *controlProcess) run(ctx context.Context, loop *rtloop.Loop) error {
 	if first == nil || first == c.heldStop.Load() {
 		c.link.Ended.Store(1 + uint64(controller.FaultNone))
 		return nil
+	}
+	if failed := c.unhalted.Load(); failed != nil && failed != first {
+		c.link.Warn(failed.Err.Error())
 	}
 	c.link.Report(first, true)
 	c.link.Ended.Store(1 + uint64(first.Fault))

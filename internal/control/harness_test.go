@@ -148,6 +148,7 @@ type faultyRobot struct {
 	sense, act, halt func() // called first
 	haltBeside       func() // called last
 	bounds           hal.Bounds
+	failing          int64        // the first calls of Halt, which fail
 	halts, beside    atomic.Int64 // calls of Halt and HaltBeside
 }
 
@@ -182,8 +183,11 @@ func (r *faultyRobot) Act(action []float32) error {
 }
 
 func (r *faultyRobot) Halt() error {
-	r.halts.Add(1)
+	n := r.halts.Add(1)
 	call(r.halt)
+	if n <= r.failing {
+		return hal.ErrBus
+	}
 	return r.Rover.Halt()
 }
 

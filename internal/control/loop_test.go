@@ -13,6 +13,7 @@ import (
 	"optibfm/hal"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
+	"optibfm/internal/rigtest"
 	"optibfm/rtloop"
 )
 
@@ -210,6 +211,24 @@ func TestRun_EndsAfterASecondPathThatPanics(t *testing.T) {
 	wantEnd(t, r, r.loop(), controller.FaultStuck)
 	close(release)
 	robot.waitHalted(t)
+}
+
+// The first cause is another one, and the host may take a minute to finish the record.
+func TestRun_ReportsAndRepeatsALastHaltThatFails(t *testing.T) {
+	robot, r := newArmed(t, configs.AfterStopEnd)
+	robot.failing = 3
+	r.hostGone.Store(true)
+	err := r.loop()
+	wantOneCause(t, r, err, controller.FaultHost)
+	errtest.Is(t, err, hal.ErrBus)
+	if warning, _ := r.host.NextWarning(); !strings.Contains(warning, "Halt failed") {
+		t.Errorf("the host received %q", warning)
+	}
+	end := r.repeatHalt()
+	if !rigtest.WaitUntil(rigtest.HangGuard, func() bool { return robot.halts.Load() == robot.failing+1 }) {
+		t.Errorf("%d calls of Halt", robot.halts.Load())
+	}
+	end()
 }
 
 // Arm would undo what the second path did.

@@ -70,11 +70,22 @@ func (c *controlProcess) halt(cause error) {
 		fault = found.Fault
 	}
 	if err := c.agent.Halt(fault); err != nil {
-		// Only the deadman of the robot is left.
-		c.noteStop(&controller.FaultError{Fault: controller.FaultAct, Tick: c.index.Load(), Err: latch(err)})
+		err = latch(fmt.Errorf("Halt failed: %w; check that the robot does not move", err))
+		c.unhalted.Store(&controller.FaultError{Fault: controller.FaultAct, Tick: c.index.Load(), Err: err})
+		c.noteStop(c.unhalted.Load())
 	}
 	c.mailbox.publishMode(c.agent)
 	c.stage.Store(uint64(controller.StageBetweenTicks))
+}
+
+// repeatHalt repeats a failed last Halt until it succeeds or end is called: the host may take long to
+// finish, and the robot may have no deadman.
+func (c *controlProcess) repeatHalt() (end func()) {
+	if c.threadLost || c.unhalted.Load() == nil {
+		return func() {}
+	}
+	halted := false
+	return c.repeat(reportEvery, func() { halted = halted || c.robot.Halt() == nil })
 }
 
 // runError returns the error of a run whose loop ended with err: the first cause, then what
@@ -92,8 +103,10 @@ func (c *controlProcess) runError(first *controller.FaultError, err error) error
 			result = append(result, fmt.Errorf("then: %w", e))
 		}
 	}
-	if stuck := c.stuck.Load(); stuck != nil && stuck != first {
-		result = append(result, fmt.Errorf("then: %w", stuck))
+	for _, later := range []*controller.FaultError{c.stuck.Load(), c.unhalted.Load()} {
+		if later != nil && later != first {
+			result = append(result, fmt.Errorf("then: %w", later))
+		}
 	}
 	if errors.Unwrap(first.Err) == errOperatorStop && len(result) == 1 { // without an error of Halt
 		return nil
