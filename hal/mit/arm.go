@@ -75,7 +75,7 @@ func (d *Device) arm(m *motor) error {
 	if err := d.sendGoal(m, deadline); err != nil {
 		return err
 	}
-	if err := d.await(deadline); err != nil {
+	if err := d.await(deadline, m); err != nil {
 		return err
 	}
 	rejected := m.code != 0 || (d.config.Dialect == Damiao && m.status != statusEnabled)
@@ -95,7 +95,7 @@ func (m *motor) measured() bool { return math.Abs(m.answer.Position) < m.PMax*(1
 func (d *Device) exit(m *motor, deadline int64) error {
 	m.goal = Goal{}
 	if err := d.sendGoal(m, deadline); err == nil {
-		_ = d.await(deadline)
+		_ = d.await(deadline, m)
 	}
 	return d.special(m, Exit)
 }
@@ -105,15 +105,12 @@ func (d *Device) special(m *motor, command byte) error {
 	for try := range 2 {
 		d.receiveArrived()
 		d.sentAt = 0
-		for i := range d.motors {
-			d.motors[i].waiting = false
-		}
 		d.frame.Data = specialFrame(command)
 		deadline := monotonic.After(d.timeout)
 		if err := d.send(m, deadline); err != nil {
 			return err
 		}
-		if err := d.await(deadline); err != nil {
+		if err := d.await(deadline, m); err != nil {
 			return err
 		}
 		if command == Exit {
@@ -196,9 +193,7 @@ func (d *Device) register(m *motor, how, number byte, value uint32) (uint32, err
 }
 
 func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, error) {
-	if err := d.bus.Drain(); err != nil {
-		return 0, err
-	}
+	d.receiveArrived()
 	f := can.Frame{ID: registerID, Len: registerFrame, Data: [8]byte{byte(m.ID), byte(m.ID >> 8), how, number}}
 	binary.LittleEndian.PutUint32(f.Data[4:], value)
 	deadline := monotonic.After(d.timeout)
@@ -216,7 +211,21 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 		if f.ID == uint32(m.ReplyID) && f.Len == registerFrame && [4]byte(f.Data[:4]) == head {
 			return binary.LittleEndian.Uint32(f.Data[4:]), nil
 		}
+		d.accept(&f)
 	}
+}
+
+// isRegister reports whether an answer is about a register: one that arrives after its deadline must
+// not count as the motor's state. A state of these bytes is at the end of the ranges.
+func (m *motor) isRegister(f *can.Frame) bool {
+	if f.Len != registerFrame || f.Data[0] != byte(m.ID) || f.Data[1] != byte(m.ID>>8) {
+		return false
+	}
+	switch f.Data[3] {
+	case regTimeout, regPMax, regVMax, regTMax:
+		return f.Data[2] == readRegister || f.Data[2] == writeRegister
+	}
+	return false
 }
 
 // Halt implements hal.Device. It commands every motor, also after errors, and motors without an
@@ -280,7 +289,7 @@ func (d *Device) leaveMotorMode() error {
 				lost = err
 			}
 		}
-		err := first(lost, d.await(deadline))
+		err := first(lost, d.await(deadline, nil))
 		if err != nil && errors.Is(err, hal.ErrBus) {
 			return err
 		}

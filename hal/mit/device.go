@@ -38,9 +38,9 @@ type motor struct {
 	goal      Goal // the next command; without gains and torque outside of motor mode
 	latest    Goal // of Write or Halt
 	answer    Answer
-	status    byte // damiao: status in the latest answer
-	code      byte // mit: error code in the latest answer
-	waiting   bool
+	status    byte  // damiao: status in the latest answer
+	code      byte  // mit: error code in the latest answer
+	owed      int   // commands without an answer yet
 	failed    error // fault of the latest answer: a kind of package hal, or nil
 	errs      motorErrors
 	deadman   time.Duration // confirmed by the motor
@@ -162,6 +162,7 @@ func (d *Device) Close() error { return d.bus.Close() }
 func (d *Device) Read(dst []float64) (at int64, err error) {
 	deadline := monotonic.After(d.timeout)
 	if d.sentAt == 0 {
+		d.receiveArrived() // late answers, and the end of bus-off
 		if err := d.command(deadline); err != nil {
 			return 0, err
 		}
@@ -270,7 +271,9 @@ func (d *Device) command(deadline int64) error {
 			first = err
 		}
 	}
-	d.sentAt = monotonic.Now()
+	if d.sentAt = monotonic.Now(); first != nil {
+		d.sentAt = 0 // Read commands them again
+	}
 	return first
 }
 
@@ -282,18 +285,20 @@ func (d *Device) sendGoal(m *motor, deadline int64) error {
 // send sends d.frame's data to a motor.
 func (d *Device) send(m *motor, deadline int64) error {
 	d.frame.ID, d.frame.Extended, d.frame.Remote, d.frame.Len = uint32(m.ID), false, false, 8
-	m.waiting, m.failed = true, hal.ErrTimeout
+	m.failed = hal.ErrTimeout
 	err := d.bus.Send(&d.frame, deadline)
 	if err != nil {
 		d.faults.Count(err)
+		return err
 	}
-	return err
+	m.owed++
+	return nil
 }
 
 // collect waits for the outstanding answers, and repeats the command once for motors without a
 // valid answer, which it counts.
 func (d *Device) collect(deadline int64) error {
-	if err := d.await(deadline); err != nil {
+	if err := d.await(deadline, nil); err != nil {
 		return err
 	}
 	missing := d.countFailed()
@@ -306,7 +311,7 @@ func (d *Device) collect(deadline int64) error {
 			_ = d.sendGoal(m, deadline) // counted; the other motors may still receive theirs
 		}
 	}
-	if err := d.await(deadline); err != nil {
+	if err := d.await(deadline, nil); err != nil {
 		return err
 	}
 	failed := d.countFailed()
@@ -348,15 +353,18 @@ func (d *Device) countFailed() (n int) {
 	return n
 }
 
-// await receives frames until all answers have arrived or the deadline passes. The error is the
-// interface's.
-func (d *Device) await(deadline int64) error {
-	for d.waiting() {
+// await receives frames until every motor, or only one, has answered each of its commands, or the
+// deadline passes: an answer has no number, and the first may be a late one to an earlier command.
+// The error is the interface's.
+func (d *Device) await(deadline int64, only *motor) error {
+	for d.owed(only) {
 		if monotonic.Now() > deadline { // a flooded bus must not hold the thread
+			d.forgetLost()
 			return nil
 		}
 		if err := d.receiveOne(deadline); err != nil {
 			if errors.Is(err, hal.ErrTimeout) {
+				d.forgetLost()
 				return nil
 			}
 			return err
@@ -365,13 +373,22 @@ func (d *Device) await(deadline int64) error {
 	return nil
 }
 
-func (d *Device) waiting() bool {
+func (d *Device) owed(only *motor) bool {
 	for i := range d.motors {
-		if d.motors[i].waiting {
+		if m := &d.motors[i]; m.owed > 0 && (only == nil || only == m) {
 			return true
 		}
 	}
 	return false
+}
+
+// forgetLost expects no more answers of motors that have answered since their latest command.
+func (d *Device) forgetLost() {
+	for i := range d.motors {
+		if m := &d.motors[i]; m.failed == nil {
+			m.owed = 0
+		}
+	}
 }
 
 // receiveOne receives the next frame, and counts a damaged one. The error is hal.ErrTimeout,
@@ -407,8 +424,11 @@ func (d *Device) accept(f *can.Frame) {
 		if f.ID != uint32(m.ReplyID) || first != m.first {
 			continue
 		}
+		if d.config.Dialect == Damiao && m.isRegister(f) { // a late one
+			return
+		}
 		answer, err := m.span.UnpackAnswer(f)
-		m.waiting, m.failed = false, err
+		m.owed, m.failed = max(m.owed-1, 0), err
 		if err != nil {
 			return
 		}

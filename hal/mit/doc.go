@@ -28,9 +28,10 @@
 // A motor only answers commands. Write sends one frame to each motor. Read collects the answers,
 // which have arrived in the meantime; the time of the sample is that of the Write. Without a Write
 // since the last Read, Read sends the previous commands again and waits. It repeats the command
-// once for motors without an answer. With T = Config.TimeoutMs, Read takes at most 2T, Write T,
-// Halt and Relax 4T and Arm 11T per motor, also on a faulty bus. A frame takes up to 0.13 ms at 1
-// Mbit/s.
+// once for motors without an answer. Answers have no number: after a missing one Read waits up to T
+// for an answer to every command, and uses the newest. With T = Config.TimeoutMs, Read takes at most
+// 2T, Write T, Halt and Relax 4T and Arm 11T per motor, also on a faulty bus. A frame takes up to
+// 0.13 ms at 1 Mbit/s.
 //
 // # Deadman
 //

@@ -37,7 +37,9 @@ type motor struct {
 	heard       time.Time
 	mute        int    // answers to suppress; negative: all
 	lost        []bool // whether to suppress the next answers
-	short       int    // answers to shorten to 3 bytes
+	late        []bool // whether to delay the next answers
+	delayed     []can.Frame
+	short       int // answers to shorten to 3 bytes
 	frames      int
 	jumps       int
 	stubborn    bool // it ignores Exit
@@ -100,6 +102,12 @@ func (m *Motors) Mute(id, n int) { m.change(id, func(one *motor) { one.mute = n 
 // Lose selects which of the next answers are lost, including those about registers.
 func (m *Motors) Lose(id int, which ...bool) {
 	m.change(id, func(one *motor) { one.lost = which })
+}
+
+// Delay selects which of the next answers, including those about registers, arrive only before the
+// next timely answer to a command.
+func (m *Motors) Delay(id int, which ...bool) {
+	m.change(id, func(one *motor) { one.late = which })
 }
 
 // Short shortens n answers.
@@ -212,11 +220,23 @@ func (m *Motors) watch(one *motor) {
 }
 
 // loses returns whether the next answer is lost.
-func (one *motor) loses() (lost bool) {
-	if len(one.lost) > 0 {
-		lost, one.lost = one.lost[0], one.lost[1:]
+func (one *motor) loses() bool { return next(&one.lost) }
+
+// next removes and returns the first element, false for none.
+func next(list *[]bool) (first bool) {
+	if len(*list) > 0 {
+		first, *list = (*list)[0], (*list)[1:]
 	}
-	return lost
+	return first
+}
+
+// delays keeps a late answer, and returns whether it is one.
+func (one *motor) delays(f can.Frame) bool {
+	late := next(&one.late)
+	if late {
+		one.delayed = append(one.delayed, f)
+	}
+	return late
 }
 
 func (m *Motors) answer(b *cantest.Bus, one *motor) {
@@ -245,6 +265,13 @@ func (m *Motors) answer(b *cantest.Bus, one *motor) {
 		one.short--
 		f.Len = 3
 	}
+	if one.delays(f) {
+		return
+	}
+	for _, old := range one.delayed {
+		b.Send(old)
+	}
+	one.delayed = nil
 	b.Send(f)
 }
 
@@ -276,5 +303,7 @@ func (m *Motors) register(b *cantest.Bus, f can.Frame) {
 	}
 	binary.LittleEndian.PutUint32(f.Data[4:], value)
 	f.ID = uint32(one.replyID)
-	b.Send(f)
+	if !one.delays(f) {
+		b.Send(f)
+	}
 }
