@@ -219,28 +219,12 @@ func (s *Socket) Receive(f *Frame, deadline int64) error {
 	}
 }
 
-// maxErrorFrames limits the error frames that Receive skips, and maxDrain the frames that Drain
-// discards: a flooded bus must not hold the thread.
+// maxErrorFrames limits the error frames that Receive skips, and maxDiscard the frames that discard
+// reads: a flooded bus must not hold the thread.
 const (
 	maxErrorFrames = 64
-	maxDrain       = 1024
+	maxDiscard     = 1024
 )
-
-// Drain discards the received frames that have not been read, but notes error frames. It does not
-// wait.
-func (s *Socket) Drain() error {
-	var f Frame
-	for range maxDrain {
-		err := s.Receive(&f, 0)
-		if errors.Is(err, hal.ErrTimeout) {
-			return nil
-		}
-		if errors.Is(err, hal.ErrBus) {
-			return err
-		}
-	}
-	return nil
-}
 
 // noteError notes bus-off, and its end, of an error frame: its class is in the ID.
 func (s *Socket) noteError(f *Frame) {
@@ -262,7 +246,7 @@ func (s *Socket) lose(cause error) error {
 // discard reads the frames from before the interface was down: the kernel reports ENETDOWN first,
 // and an old error frame would report bus-off again.
 func (s *Socket) discard() {
-	for range maxDrain {
+	for range maxDiscard {
 		if _, err := unix.Read(s.fd, s.raw[:]); err != nil && err != unix.EINTR {
 			return
 		}

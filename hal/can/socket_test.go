@@ -120,24 +120,13 @@ func TestSocket_SkipsOrdinaryErrorFrames(t *testing.T) {
 	}
 }
 
-func TestSocket_DrainDiscardsReceivedFrames(t *testing.T) {
-	s, bus := connect(t)
-	settle(t, s)
-	for range 5 {
-		bus.Send(frames[1])
-	}
-	fatal.If(t, s.Drain())
-	var f can.Frame
-	errtest.Is(t, s.Receive(&f, 0), hal.ErrTimeout)
-}
-
 func TestSocket_ReportsBusErrorAfterInterfaceIsLost(t *testing.T) {
 	s, bus := connect(t)
 	settle(t, s)
 	fatal.If(t, bus.Close())
 	var f can.Frame
 	for name, err := range map[string]error{
-		"receive": s.Receive(&f, soon()), "send": s.Send(&frames[0], soon()), "drain": s.Drain(), "reopen": s.Reopen(),
+		"receive": s.Receive(&f, soon()), "send": s.Send(&frames[0], soon()), "reopen": s.Reopen(),
 	} {
 		errtest.Is(t, err, hal.ErrBus, name)
 	}
@@ -161,7 +150,6 @@ func TestSocket_DoesNotAllocate(t *testing.T) {
 	n := testing.AllocsPerRun(50, func() {
 		fatal.If(t, s.Send(&f, soon()))
 		fatal.If(t, s.Receive(&f, soon()))
-		fatal.If(t, s.Drain())
 	})
 	if n != 0 {
 		t.Errorf("%v allocations", n)
