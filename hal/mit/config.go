@@ -83,6 +83,12 @@ func (c Config) Validate() error {
 				"or the same reply_id and id (%d, %d)", i, m.Name, m.ReplyID, m.ID)
 		}
 		names[m.Name], answers[from] = true, true
+		for _, other := range c.Motors {
+			if other.ID == m.ReplyID && other.ID != m.ID {
+				return fmt.Errorf("mit: motors[%d] %q: reply_id is the id of %q, which executes its answers as commands (%d); "+
+					"set another in the motor", i, m.Name, other.Name, m.ReplyID)
+			}
+		}
 	}
 	if c.DeadmanMs > 0 && c.Dialect != Damiao {
 		return fmt.Errorf("mit: deadman_ms: the mit dialect cannot set the motor's timeout; " +

@@ -299,6 +299,7 @@ func TestConfig_RefusesInvalidSettings(t *testing.T) {
 		"same answers":    func(c *mit.Config) { c.Motors[1].ID = 1 },
 		"id":              func(c *mit.Config) { c.Motors[0].ID = 0 },
 		"reply":           func(c *mit.Config) { c.Motors[0].ReplyID = 0x800 },
+		"reply to motor":  func(c *mit.Config) { c.Motors[0].ReplyID = 2 },
 		"mode":            func(c *mit.Config) { c.Motors[0].Mode = "servo" },
 		"no range":        func(c *mit.Config) { c.Motors[0].TMax = 0 },
 		"range":           func(c *mit.Config) { c.Motors[0].PMax = math.NaN() },
