@@ -21,6 +21,7 @@ const (
 	regPMax       = 21
 	regVMax       = 22
 	regTMax       = 23
+	lastRegister  = 81
 	timeoutUnit   = 50 * time.Microsecond
 	registerFrame = 8
 )
@@ -215,17 +216,12 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 	}
 }
 
-// isRegister reports whether an answer is about a register: one that arrives after its deadline must
-// not count as the motor's state. A state of these bytes is at the end of the ranges.
+// isRegister reports whether an answer is about a register: one that is late, or for another program,
+// must not count as the motor's state. A state of these bytes is at the ends of two ranges.
 func (m *motor) isRegister(f *can.Frame) bool {
-	if f.Len != registerFrame || f.Data[0] != byte(m.ID) || f.Data[1] != byte(m.ID>>8) {
-		return false
-	}
-	switch f.Data[3] {
-	case regTimeout, regPMax, regVMax, regTMax:
-		return f.Data[2] == readRegister || f.Data[2] == writeRegister
-	}
-	return false
+	about := f.Data[2] == readRegister || f.Data[2] == writeRegister
+	return f.Len == registerFrame && [2]byte(f.Data[:2]) == [2]byte{byte(m.ID), byte(m.ID >> 8)} && about &&
+		f.Data[3] <= lastRegister
 }
 
 // Halt implements hal.Device. It commands every motor, also after errors, and motors without an
