@@ -194,7 +194,8 @@ func (d *Device) configure() error {
 
 // verify reads the settings back.
 func (d *Device) verify() error {
-	return d.conn.Verify(append(d.setup, i2cbus.Setting{Reg: regMode, Value: modes[d.cfg.Mode]})...)
+	mode := i2cbus.Setting{Reg: regMode, Value: modes[d.cfg.Mode], Ignore: 0xF0}
+	return d.conn.Verify(append(d.setup, mode)...)
 }
 
 func (d *Device) awaitFusion(ctx context.Context) error {

@@ -104,7 +104,7 @@ func TestNew_FollowsDatasheet(t *testing.T) {
 		tx(append([]byte{0x55}, profile...)),
 		tx([]byte{0x3D, 0x0C}), // NDOF
 		tx([]byte{0x07}, 0), tx([]byte{0x3E}, 0), tx([]byte{0x3B}, 0x86),
-		tx([]byte{0x41}, 0x21), tx([]byte{0x42}, 0x04), tx([]byte{0x3D}, 0x0C),
+		tx([]byte{0x41}, 0x21), tx([]byte{0x42}, 0x04), tx([]byte{0x3D}, 0x1C), // a reserved bit is set
 		tx([]byte{0x35}, running...),
 	}}
 	var waits []time.Duration

@@ -78,8 +78,8 @@ func (c *Conn) Write(reg byte, data ...byte) error {
 	return c.transact(c.out[:1+n], nil)
 }
 
-// Setting is a register and its required value.
-type Setting struct{ Reg, Value byte }
+// Setting is a register and its required value. Ignore has its reserved bits, which may have any.
+type Setting struct{ Reg, Value, Ignore byte }
 
 // Verify reads settings back. Another value is a fault of the kind hal.ErrDevice.
 func (c *Conn) Verify(settings ...Setting) error {
@@ -87,7 +87,7 @@ func (c *Conn) Verify(settings ...Setting) error {
 		if err := c.Read(s.Reg, c.check[:]); err != nil {
 			return err
 		}
-		if got := c.check[0]; got != s.Value {
+		if got := c.check[0]; got&^s.Ignore != s.Value {
 			return c.Fail(hal.ErrDevice, fmt.Errorf("register %#02x holds %#02x, want %#02x", s.Reg, got, s.Value))
 		}
 	}
