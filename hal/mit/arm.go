@@ -228,6 +228,9 @@ func (m *motor) isRegister(f *can.Frame) bool {
 // answer again. With Config.HaltExit the command has no torque, and the motors leave motor
 // mode.
 func (d *Device) Halt(failsafe []float64) error {
+	if !d.config.HaltExit { // the answers to the latest Write have the positions of hal.Hold
+		_ = d.await(monotonic.After(d.timeout), nil)
+	}
 	err := d.setLatest(failsafe, true)
 	if d.config.HaltExit {
 		return first(err, d.exitAll())

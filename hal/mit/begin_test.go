@@ -172,6 +172,22 @@ func TestDevice_HaltHoldsMeasuredPosition(t *testing.T) {
 	})
 }
 
+// Another device fails: the robot is halted without a Read since the latest Write.
+func TestDevice_HaltHoldsMeasuredPositionWithoutRead(t *testing.T) {
+	inBoth(t, func(t *testing.T, c mit.Config) {
+		motors := start(t, &c)
+		motors.Drive() // a load keeps them from their goals
+		places := pose(motors, rand.New(rand.NewPCG(3, 5)))
+		d := open(t, c)
+		fatal.If(t, d.Arm(), d.Write(goals), d.Halt(held))
+		for id, place := range places {
+			if goal, on := motors.Goal(id); !on || math.Abs(goal.Position-place) > 1e-3 {
+				t.Errorf("motor %d at %.4f: %+v, on %v", id, place, goal, on)
+			}
+		}
+	})
+}
+
 func TestDevice_ArmBeginsAtVelocityAndTorqueOfWrite(t *testing.T) {
 	inBoth(t, func(t *testing.T, c mit.Config) {
 		motors := start(t, &c)
