@@ -25,7 +25,6 @@ func TestDevice_ReadsPresentPositionAfterLateAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBoth(t, func(t *testing.T, c mit.Config) {
-				c.TimeoutMs = 100
 				motors := start(t, &c)
 				d := open(t, c)
 				sample := make([]float64, 12)
@@ -47,7 +46,6 @@ func TestDevice_ReadsPresentPositionAfterLateAnswers(t *testing.T) {
 // The answer about a register has the bytes of a position at the end of the range.
 func TestDevice_ArmIgnoresLateAnswerAboutRegister(t *testing.T) {
 	c := legs(mit.Damiao)
-	c.TimeoutMs = 100
 	motors := start(t, &c)
 	d := open(t, c)
 	places := pose(motors, rand.New(rand.NewPCG(7, 11)))
