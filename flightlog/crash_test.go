@@ -282,6 +282,21 @@ func TestWriter_FailedSyncRefusesALabel(t *testing.T) {
 	}
 }
 
+func TestWriter_ARefusedLastLabelIsNotInTheClosedLog(t *testing.T) {
+	w, disk, _ := newOnDisk(t, Options{})
+	fatal.If(t, w.WriteTick(randomTick(testShape, 0)))
+	fatal.If(t, w.WriteLabel(testLabel(1)))
+	disk.free = len(disk.data)
+	if err := w.WriteLabel(testLabel(2)); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("got %v", err)
+	}
+	disk.free = -1
+	fatal.If(t, w.Close())
+	if _, labels, r := readBack(t, disk); labels[2] || !labels[1] || r.Cut() != nil {
+		t.Fatalf("labels %v, cut %v", labels, r.Cut())
+	}
+}
+
 func TestWriter_DropsTicksBeyondTheBacklog(t *testing.T) {
 	w, disk, now := newOnDisk(t, Options{Backlog: 8 << 10})
 	disk.free = len(disk.data)

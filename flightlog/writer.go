@@ -477,8 +477,9 @@ func (w *Writer) commit(durable bool) error {
 	return nil
 }
 
-// append writes out at the end of the file.
+// append writes out at the end of the file. It empties out, also after an error.
 func (w *Writer) append() error {
+	defer w.out.buf.Reset()
 	if err := w.intact(); err != nil {
 		return err
 	}
@@ -489,7 +490,6 @@ func (w *Writer) append() error {
 	}
 	w.extent = before.with(p)
 	w.dirty = true
-	w.out.buf.Reset()
 	// The write extends a file that was truncated just before it. Then the bytes in front of it are
 	// 0.
 	if err := w.noteLoss(w.file.Intact(before.size, before.tail, w.size)); err != nil {
