@@ -295,7 +295,8 @@ func (p *replay) belief() *posterior.Belief {
 // tick computes one tick again and compares it.
 func (p *replay) tick(t *controller.Tick) error {
 	gap := p.noteGap(t)
-	if err := p.takeSnapshots(t); err != nil {
+	c := comparison{tick: t.Index, on: p.synced}
+	if err := p.takeSnapshots(t, &c); err != nil {
 		return err
 	}
 	if !p.started && !p.synced && len(p.result.Gaps) == 0 {
@@ -306,7 +307,7 @@ func (p *replay) tick(t *controller.Tick) error {
 		return err
 	}
 	p.forgetTask(t)
-	c := comparison{tick: t.Index, on: p.synced}
+	c.on = p.synced
 	p.follow(t, gap, &c)
 	p.explore.check(t, gap, &c)
 	p.motion.check(t, gap, &c)
@@ -563,8 +564,8 @@ func (p *replay) lose(tick, missing uint64, reason string) {
 }
 
 // takeSnapshots restores the belief from the snapshot right before t, if the belief is
-// unknown or differs from it.
-func (p *replay) takeSnapshots(t *controller.Tick) error {
+// unknown or differs from it. Nothing may change a belief between two ticks.
+func (p *replay) takeSnapshots(t *controller.Tick, c *comparison) error {
 	for len(p.snapshots) > 0 && p.snapshots[0].next <= t.Index {
 		s := p.snapshots[0]
 		p.snapshots = p.snapshots[1:]
@@ -572,9 +573,11 @@ func (p *replay) takeSnapshots(t *controller.Tick) error {
 		if t.Elapsed > 0 && t.Index-min(t.Index, t.Elapsed) >= s.next {
 			continue
 		}
-		if p.synced && p.learner.Belief().Hash() == s.hash {
+		computed := p.learner.Belief().Hash()
+		if p.synced && computed == s.hash {
 			continue
 		}
+		c.note("hash of the snapshot before it", fmt.Sprintf("%016x", s.hash), fmt.Sprintf("%016x", computed))
 		if err := p.restore(s, t.Index); err != nil {
 			return err
 		}
@@ -644,7 +647,8 @@ func (c *comparison) bits(field string, logged, computed float64) {
 }
 
 func (c *comparison) near(field string, logged, computed float64) {
-	if math.Abs(logged-computed) <= tolerance*max(1, math.Abs(logged)) || math.IsNaN(logged) && math.IsNaN(computed) {
+	size := max(1, min(math.Abs(logged), math.Abs(computed))) // finite if only one of the two is infinite
+	if logged == computed || math.Abs(logged-computed) <= tolerance*size || math.IsNaN(logged) && math.IsNaN(computed) {
 		return
 	}
 	c.note(field, fmt.Sprintf("%.17g", logged), fmt.Sprintf("%.17g", computed))

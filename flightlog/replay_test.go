@@ -59,6 +59,41 @@ func TestVerify_NamesTheFirstDifference(t *testing.T) {
 	}
 }
 
+func TestVerify_AnInfiniteNumberDiffers(t *testing.T) {
+	run := simulation{Config: flightlogtest.Config(), Ticks: 3, Change: func(t *controller.Tick) { t.LogDet = math.Inf(1) }}
+	path, _ := run.run(t)
+	if result := verify(t, path); result.OK() || result.First.Field != "logdet" {
+		t.Fatalf("got %v", result.First)
+	}
+}
+
+// jumpingLog changes the belief of the run before it writes a snapshot.
+type jumpingLog struct{ spoiltLog }
+
+func (l jumpingLog) WriteLearner(next uint64, learner *controller.Learner, task string) error {
+	phi := make([]float64, testShape.Latent)
+	phi[0] = 1
+	if err := learner.Belief().Update(phi, 1, 1); err != nil {
+		return err
+	}
+	return l.spoiltLog.WriteLearner(next, learner, task)
+}
+
+func TestVerify_FindsABeliefThatChangedAtASnapshot(t *testing.T) {
+	meta := testMetadata(testShape)
+	meta.Control = flightlogtest.Config()
+	w, path := create(t, meta, Options{NoSync: true})
+	run := flightlogtest.Run{
+		Config: meta.Control, Ticks: 100, Every: 40, Latent: testShape.Latent, Period: meta.Robot.Period, Silent: true,
+	}
+	newTick := func(index uint64) *controller.Tick { return randomTick(testShape, index) }
+	run.Write(t, jumpingLog{spoiltLog{w, nil}}, newTick)
+	fatal.If(t, w.Close())
+	if result := verify(t, path); result.OK() || result.First.Tick < 40 || result.Differing != 2 {
+		t.Fatalf("the first difference: %v; %d ticks differ", result.First, result.Differing)
+	}
+}
+
 func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
 	cfg := flightlogtest.Config()
 	cfg.Gate.StopWhenLearnt, cfg.Sigma = true, 0.3
