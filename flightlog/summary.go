@@ -132,12 +132,12 @@ func (s *tally) addEvent(e *Event) {
 
 func (s *tally) addTick(t *controller.Tick) {
 	if s.counter.Ticks == 0 {
-		s.first = sampleTime(t)
+		s.first = SampleTime(t)
 		s.counter.Dropped = missingBefore(t, 0, false)
 		s.counter.Skipped = max(t.Elapsed, 1) - 1
 	}
 	s.counter.AddTick(t)
-	s.last = sampleTime(t)
+	s.last = SampleTime(t)
 	if t.Flags.Has(controller.FlagArmed) {
 		s.Armed++
 	}

@@ -258,7 +258,7 @@ func (w *Writer) WriteTick(t *controller.Tick) error {
 		return fmt.Errorf("flightlog.WriteTick: found obs %d, action %d, phi %d, z %d; Create was given %+v",
 			len(t.Obs), len(t.Action), len(t.Phi), len(t.Z), s)
 	}
-	at := sampleTime(t)
+	at := SampleTime(t)
 	w.newest = max(w.newest, at)
 	gap := w.noteGap(t)
 	tickMessage(&w.tick, t)
@@ -268,9 +268,10 @@ func (w *Writer) WriteTick(t *controller.Tick) error {
 	return gap
 }
 
-// sampleTime returns the time of a tick on the robot's clock.
-func sampleTime(t *controller.Tick) int64 {
-	if t.SenseAt == 0 { // no sample yet
+// SampleTime returns the time of a tick on the robot's clock: of its sample, or of its wake-up if
+// the robot has not given one yet.
+func SampleTime(t *controller.Tick) int64 {
+	if t.SenseAt == 0 {
 		return t.Wake
 	}
 	return t.SenseAt

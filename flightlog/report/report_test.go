@@ -15,7 +15,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"optibfm/controller"
 	"optibfm/flightlog"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
@@ -224,4 +226,18 @@ func unpack[T any](t *testing.T, p packed) []T {
 	out := make([]T, len(raw)/binary.Size(zero))
 	fatal.If(t, errtest.Of(binary.Decode(raw, binary.LittleEndian, out)))
 	return out
+}
+
+func TestCollected_TimesBeginAtATickWithoutASample(t *testing.T) {
+	const boot = int64(100 * time.Hour)
+	shape := controller.Shape{Obs: 1, Action: 1, Latent: 1}
+	c := &collected{channels: newChannelRows(2, 2), lastZ: make([]float64, 1)}
+	for i, sample := range []int64{0, boot + 2*int64(time.Second)} {
+		tick := controller.NewTick(shape)
+		tick.Index, tick.Wake, tick.SenseAt = uint64(i), boot+int64(i)*int64(time.Second), sample
+		c.addTick(tick)
+	}
+	if !slices.Equal(c.columns.time, []float64{0, 2}) {
+		t.Fatalf("times %v", c.columns.time)
+	}
 }

@@ -130,8 +130,8 @@ func meanBackward(r *flightlog.Reader, network *tflite.Network, s Span) (*goal, 
 			is.Obs, is.Latent, d.Obs, d.Latent)
 	}
 	g := &goal{network: network, back: make([]float64, d.Latent), sum: make([]float64, d.Latent)}
-	var first, last int64
-	started := false
+	var start clock
+	end := 0.0
 	for record, err := range r.Records() {
 		if err != nil {
 			return nil, err
@@ -140,19 +140,14 @@ func meanBackward(r *flightlog.Reader, network *tflite.Network, s Span) (*goal, 
 		if t == nil {
 			continue
 		}
-		if !started {
-			first, started = t.SenseAt, true
-		}
-		last = t.SenseAt
-		at := float64(t.SenseAt-first) / float64(time.Second)
-		if at < s.From || at > s.To || t.Flags.Has(controller.FlagBadObs) {
+		end = start.seconds(t)
+		if end < s.From || end > s.To || t.Flags.Has(controller.FlagBadObs) {
 			continue
 		}
 		if err := g.add(t.Obs); err != nil {
 			return nil, fmt.Errorf("tick %d: %w", t.Index, err)
 		}
 	}
-	end := float64(last-first) / float64(time.Second)
 	if s.To > end+endMargin {
 		return nil, fmt.Errorf("--to %g is beyond the end of the log; give at most %.2f", s.To, end)
 	}

@@ -48,7 +48,7 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 	}
 	last, until := m.Clock.MonoNS, uint64(0)
 	result, err := flightlog.Follow(log, func(t *controller.Tick, _ *posterior.Belief) {
-		last, until = t.SenseAt, t.Index+1
+		last, until = flightlog.SampleTime(t), t.Index+1
 		if t.Flags.Has(controller.FlagSwitched) || t.Flags.Has(controller.FlagChanged) && m.Control.Gate.Relearn {
 			// The log does not have the sessions of the other task; some labels of the current one
 			// were removed.
@@ -85,8 +85,9 @@ type clock struct {
 }
 
 func (c *clock) seconds(t *controller.Tick) float64 {
+	at := flightlog.SampleTime(t)
 	if !c.started {
-		c.first, c.started = t.SenseAt, true
+		c.first, c.started = at, true
 	}
-	return float64(t.SenseAt-c.first) / float64(time.Second)
+	return float64(at-c.first) / float64(time.Second)
 }
