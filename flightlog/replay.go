@@ -377,9 +377,8 @@ func (p *replay) observe(t *controller.Tick, c *comparison) {
 // that the robot had, and follows the log.
 func (p *replay) settle(t *controller.Tick, c *comparison) {
 	own, err := p.learner.Resettle(t.Index, t.Revised)
-	if err != nil && p.synced {
-		p.lose(t.Index, 0, err.Error())
-		c.on = false
+	if err != nil {
+		p.loseBy(err, "revised label", t.Index, c)
 	}
 	if len(p.missing) == 0 {
 		c.same("revised label", t.Revised.ID, own.ID)
@@ -492,14 +491,11 @@ func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c 
 		err = fmt.Errorf("label %d restores the former task, whose labels in the missing ticks are unknown",
 			logged.ID)
 	}
+	field := fmt.Sprintf("%v %d: ", logged.Kind, logged.ID)
 	if err != nil {
-		if p.synced {
-			p.lose(t.Index, 0, err.Error())
-			c.on = false
-		}
+		p.loseBy(err, field+"outcome", t.Index, c)
 		return
 	}
-	field := fmt.Sprintf("%v %d: ", logged.Kind, logged.ID)
 	if !p.comparable(logged) {
 		return
 	}
@@ -556,6 +552,19 @@ func (p *replay) noteGap(t *controller.Tick) bool {
 		p.lose(t.Index, missing, "missing ticks")
 	}
 	return missing > 0
+}
+
+// loseBy notes that the learner cannot repeat what the log has. Without a gap it has all that the
+// robot had, so the log differs.
+func (p *replay) loseBy(err error, field string, tick uint64, c *comparison) {
+	if len(p.result.Gaps) == 0 {
+		c.note(field, "applied", err.Error())
+		return
+	}
+	if p.synced {
+		p.lose(tick, 0, err.Error())
+		c.on = false
+	}
 }
 
 func (p *replay) lose(tick, missing uint64, reason string) {

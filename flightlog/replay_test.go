@@ -13,6 +13,7 @@ import (
 	"optibfm/flightlog/flightlogtest"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
+	"optibfm/rewardsrc"
 )
 
 // verify verifies a log that must be readable.
@@ -64,6 +65,32 @@ func TestVerify_AnInfiniteNumberDiffers(t *testing.T) {
 	path, _ := run.run(t)
 	if result := verify(t, path); result.OK() || result.First.Field != "logdet" {
 		t.Fatalf("got %v", result.First)
+	}
+}
+
+func TestVerify_ALabelThatACompleteLogCannotExplainDiffers(t *testing.T) {
+	const unknown = 1 << 20
+	for name, change := range map[string]func(l *controller.AppliedLabel){
+		"value": func(l *controller.AppliedLabel) {
+			if l.Kind.Teaches() {
+				l.From, l.To = l.From+unknown, l.To+unknown
+			}
+		},
+		"undo": func(l *controller.AppliedLabel) {
+			if l.Kind == rewardsrc.Undo {
+				l.Undoes = unknown
+			}
+		},
+	} {
+		run := simulation{Config: flightlogtest.Config(), Ticks: 400, Every: 50, Change: func(t *controller.Tick) {
+			for i := range t.Labels[:t.NumLabels] {
+				change(&t.Labels[i])
+			}
+		}}
+		path, _ := run.run(t)
+		if result := verify(t, path); result.OK() || len(result.Gaps) > 0 {
+			t.Errorf("%s: first difference %v, gaps %v", name, result.First, result.Gaps)
+		}
 	}
 }
 
