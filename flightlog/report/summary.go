@@ -127,6 +127,10 @@ func runRows(c *collected) []row {
 	if m.Control.Strategy == "" {
 		rows[1].Text = []string{"unknown: the log is damaged"}
 	}
+	if m.Control.Hypotheses && m.Control.Basis != nil { // those of each moment would take minutes
+		rows[1].Text = append(rows[1].Text, "hypotheses: ẑ at the end weighs them; "+
+			"curves and bars are of the Gaussian belief without them")
+	}
 	if len(s.Episodes) > 0 {
 		returns := make([]float64, len(s.Episodes))
 		for i, e := range s.Episodes {
