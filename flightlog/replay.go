@@ -38,8 +38,10 @@ type Result struct {
 }
 
 // OK reports whether nothing in the log is damaged and everything that could be compared
-// agrees. A cut end is OK.
-func (r *Result) OK() bool { return r.First == nil && len(r.Damage) == 0 && r.Lacks == nil }
+// agrees. A cut end is OK. A log none of whose ticks could be compared is not.
+func (r *Result) OK() bool {
+	return r.First == nil && len(r.Damage) == 0 && r.Lacks == nil && (r.Verified > 0 || r.Summary.Ticks == 0)
+}
 
 // Difference is a field that the replay computed differently.
 type Difference struct {

@@ -356,6 +356,13 @@ func TestVerify_NeedsASnapshot(t *testing.T) {
 	}
 }
 
+func TestVerify_ALogWithoutAComparedTickIsNotOK(t *testing.T) {
+	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 50, Drop: func(i uint64) bool { return i == 0 }}.run(t)
+	if result := verify(t, path); result.OK() || result.Verified != 0 || result.Unverified != 49 {
+		t.Fatalf("%d ticks agree, %d were not compared", result.Verified, result.Unverified)
+	}
+}
+
 func TestVerify_AgreesUpToTheCut(t *testing.T) {
 	path, _ := simulation{Config: flightlogtest.Config(), Ticks: 600, Every: 100}.run(t)
 	log, err := os.ReadFile(path)

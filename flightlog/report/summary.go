@@ -58,6 +58,8 @@ func verdict(c *collected, b *believed) notice {
 			verified, ticks)}
 	case c.ticks() == 0:
 		return notice{"warn", "The log holds no ticks"}
+	case !r.OK():
+		return notice{"bad", "Not verified: no tick could be compared"}
 	case r.Unverified > 0:
 		return notice{"warn", fmt.Sprintf("%s of %s ticks computed again: every hash, norm and weight agrees. "+
 			"%s could not be compared", verified, ticks, count(r.Unverified))}

@@ -18,9 +18,9 @@ func newReplayCommand() *cobra.Command {
 		Use:   "replay FILE",
 		Short: "Verify a log by computing the belief again, and answer what-if questions",
 		Long: `Compute the belief again from the logged features and labels, with the robot's
-code, and compare every tick. The exit status is 1 if a tick differs. A log that
-is undamaged, agrees and has no labels of a person is marked (FILE.replayed): a run
-may delete it for space.
+code, and compare every tick. The exit status is 1 if a tick differs, or if none
+can be compared. A log that is undamaged, agrees and has no labels of a person
+is marked (FILE.replayed): a run may delete it for space.
 
 ` + damageHelp + `
 

@@ -214,3 +214,11 @@ func TestRelease_MarksLogsOnly(t *testing.T) {
 		t.Errorf("%v; marked: notes %v, log %v", err, flightlog.Replayed(notes), flightlog.Replayed(log))
 	}
 }
+
+func TestReplay_ALogWithoutAComparedTickIsAnError(t *testing.T) {
+	r := flightlog.Result{Unverified: 9, Summary: flightlog.Summary{Counts: flightlog.Counts{Ticks: 9}}}
+	errtest.Is(t, replayError("run.mcap", r), errNotCompared, "replay")
+	if text := verdictText(r); !strings.HasPrefix(text, "NO: ") {
+		t.Errorf("verdict %q", text)
+	}
+}

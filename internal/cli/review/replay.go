@@ -19,6 +19,9 @@ import (
 var ErrDiffers = errors.New("replay: the computed belief differs from the log: " +
 	"the log was changed, or this program or CPU computes differently")
 
+// errNotCompared is returned for a log whose ticks all lie in gaps.
+var errNotCompared = errors.New("replay: no tick could be compared: the log has no snapshot after its missing ticks")
+
 // Options select what Replay prints.
 type Options struct {
 	WhatIf *flightlog.Params // parameters of a what-if question; nil: none
@@ -99,6 +102,9 @@ func replayError(path string, r flightlog.Result) error {
 	}
 	if r.Lacks != nil {
 		err = errors.Join(fmt.Errorf("replay: %w", r.Lacks), err)
+	}
+	if err == nil && !r.OK() {
+		return errNotCompared
 	}
 	return err
 }

@@ -144,6 +144,9 @@ func verdictText(r flightlog.Result) string {
 	case len(r.Damage) > 0:
 		return "NO: the log is damaged; " + all + " that can be read agree"
 	}
+	if !r.OK() {
+		return "NO: no tick could be compared"
+	}
 	return all + ": every hash, norm and weight agrees"
 }
 
