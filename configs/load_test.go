@@ -27,7 +27,7 @@ func TestLoad_ReadsEveryReadyMadeConfiguration(t *testing.T) {
 		"antmaze", "antmaze-human", "cheetah", "cheetah-human", "composite", "g1", "g1-robot", "go2",
 		"go2-sim", "go2-sim-human", "humenv",
 		"quadruped", "quadruped-human", "robot", "rover", "rover-fast", "rover-keyboard",
-		"rover-mcu", "walker", "walker-human",
+		"rover-mcu", "servo-arm", "walker", "walker-human",
 	}
 	for _, name := range names {
 		errtest.Nil(t, errtest.Of(Load(name)), name)

@@ -114,8 +114,16 @@ func TestCheckBounds_EmbeddedConfigurationsAreStrict(t *testing.T) {
 	board, err := mcutest.New(mcutest.Rover())
 	fatal.If(t, err)
 	defer board.Close()
+	var servos []*feetechtest.Servo
+	for id := range byte(6) {
+		servos = append(servos, feetechtest.NewServo(id+1, 0))
+	}
+	chain, err := feetechtest.New(servos...)
+	fatal.If(t, err)
+	defer chain.Close()
 	for name, set := range map[string][]string{
 		"composite": nil, "rover-mcu": {"robot.composite.devices[0].mcu.port.path=" + board.Path},
+		"servo-arm": {"robot.composite.devices[0].feetech.port.path=" + chain.Path},
 	} {
 		file, err := configs.Load(name, set...)
 		fatal.If(t, err)
