@@ -1,10 +1,11 @@
 // Package keyboard is a label source of single key presses at a terminal.
 //
 //	u Backspace  take the newest label back
+//	k            keep the task that seems to have changed
 //	? t          can't tell: closes the request without a label
 //	+ =          good (reward 1)
-//	-            bad (reward -1)
-//	0            neither (reward 0)
+//	-            bad (reward 0)
+//	0            neither (reward 0.5)
 //	1 ... 9      graded, evenly from bad (1) to good (9); 5 is the middle
 //	>            better than a moment ago
 //	<            worse than a moment ago
