@@ -340,5 +340,6 @@ func (m *model) producer(name string) *node { return m.producers[m.original(name
 
 // unexpected is the error for the first unknown node.
 func (n *node) unexpected(want string) error {
-	return fmt.Errorf("node %q (%s) is not part of a known network: want %s", n.name, n.op, want)
+	return fmt.Errorf("node %q (%s) is not part of a known network: want %s; "+
+		"layers other than those of FORMAT.md need a SavedModel (docs/tensorflow.md)", n.name, n.op, want)
 }
