@@ -288,3 +288,9 @@ func exampleOf(t *testing.T, pattern string) (cfg File, path string) {
 	}
 	return cfg, strings.ReplaceAll(pattern, "[]", "[0]")
 }
+
+func TestChoose_NamesTheFixOfAProgramWithoutDrivers(t *testing.T) {
+	if got := choose("composite", nil); !strings.Contains(got, `import _ "optibfm/standard"`) {
+		t.Error(got)
+	}
+}
