@@ -5,7 +5,7 @@
 //	echo -n +1 >/dev/udp/127.0.0.1/9870     # from another terminal, in bash
 //
 // With -demo the program presses the button itself. The loop in run stands for the control loop:
-// give the source to controller.NewAgent (examples/robot).
+// a program with a robot calls optibfm.RegisterSource.
 package main
 
 import (
