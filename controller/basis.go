@@ -255,13 +255,13 @@ func (c Config) Spread(dst []float64, b *posterior.Belief, scale float64) {
 // Expected returns the label that z [d] and an operator's zero predict at φ [d]: zero + (φ - μ)ᵀz,
 // with (φ - μ)ᵀz in the unit of labels. Without a task prior, μ is 0.
 func (c Config) Expected(phi, z []float64, zero float64) float64 {
-	sum, half := zero, c.learntRange().half()
+	sum, unit := zero, c.labelScale().unit
 	basis := c.basis()
 	for i, x := range phi {
 		if basis != nil {
 			x -= basis.mean[i]
 		}
-		sum += half * x * z[i]
+		sum += unit * x * z[i]
 	}
 	return sum
 }
@@ -269,7 +269,7 @@ func (c Config) Expected(phi, z []float64, zero float64) float64 {
 // Zero returns the mean of the operator's zero under a belief b of this configuration, in the unit
 // of labels.
 func (c Config) Zero(b *posterior.Belief) float64 {
-	return c.learntRange().label(float64(c.Offset * b.FirstNuisance()))
+	return c.labelScale().label(float64(c.Offset * b.FirstNuisance()))
 }
 
 // basisJSON is a Basis in a log. A number is a float64, little-endian.

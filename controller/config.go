@@ -60,10 +60,11 @@ type Config struct {
 	// Hypotheses weighs the examples of the task prior by the labels, while there are at most 300
 	// labels. It affects thompson and ẑ.
 	Hypotheses bool `yaml:"hypotheses"`
-	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. Above 0, the belief
-	// learns labels on the scale from -1 (bad_value) to 1 (good_value): offset, sigma and noise.floor
-	// are on this scale. 0: the zero is 0, and sigma and noise.floor have the unit of labels.
+	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. Above 0, it, sigma
+	// and noise.floor are on the scale labels. 0: the zero is 0, and labels are learnt as they are.
 	Offset float64 `yaml:"offset" rule:"[0, 1e6]"`
+	// Labels is the scale on which the belief learns labels, with an offset.
+	Labels LabelsConfig `yaml:"labels"`
 
 	Sigma        float64 `yaml:"sigma" rule:"[1e-6, 1e6]"` // σ of a label's noise, in [1e-6, 1e6]: labels weigh w/σ²
 	Rho          float64 `yaml:"rho" rule:"(0, 1]"`        // forgetting: weight of a label after one period, in (0, 1]
@@ -252,6 +253,7 @@ func DefaultConfig() Config {
 		Prior:    Isotropic,
 		Sigma:    1,
 		Lambda:   1,
+		Labels:   LabelsConfig{Bad: 0, Good: 1},
 		Rho:      1,
 		Draw:     DrawConfig{Scale: 1, Ticks: 1},
 		Gradient: GradientConfig{Steps: 8, LearningRate: 0.01},
@@ -282,6 +284,7 @@ func (c Config) Validate(d int) error {
 	c.checkPlanning(&v, d)
 	c.checkBelief(&v, d)
 	c.LabelRange.check(&v)
+	c.Labels.check(&v, c.LabelRange)
 	c.Gate.check(&v)
 	c.Credit.check(&v)
 	c.Explore.check(&v, d)
@@ -459,14 +462,14 @@ func (c Config) priorPrecision() float64 {
 // Deviation returns the standard deviation of the expected label, see [Config.Expected], at features
 // with ‖φ‖²_{V⁻¹} = normSq, for a present σ, see [Learner.Sigma].
 func (c Config) Deviation(normSq, sigma float64) float64 {
-	return c.learntRange().half() * c.Scale(sigma) * math.Sqrt(normSq)
+	return c.labelScale().unit * c.Scale(sigma) * math.Sqrt(normSq)
 }
 
 // Scale returns the standard deviation of z in units of R⁻¹ for a present σ, see [Learner.Sigma] and
 // [Learner.Scale].
 func (c Config) Scale(sigma float64) float64 {
 	if c.Noise.Estimate {
-		return sigma / c.learntRange().half()
+		return sigma / c.labelScale().unit
 	}
 	return 1
 }

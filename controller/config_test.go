@@ -44,11 +44,15 @@ func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 		},
 		"fixed_z[0]":         {func(c *Config) { c.FixedZ = slices.Repeat([]float64{nan}, 50) }},
 		"max_plan_age_ticks": {func(c *Config) { c.MaxPlanAge = 0 }},
-		"labels": {
+		"label_range": {
 			func(c *Config) { c.LabelRange = LabelRange{1, 1} },
 			func(c *Config) { c.LabelRange = LabelRange{1, 0} },
 			func(c *Config) { c.LabelRange = LabelRange{nan, 1} },
 			func(c *Config) { c.LabelRange = LabelRange{0, inf} },
+		},
+		"labels.good": {
+			func(c *Config) { c.Labels = LabelsConfig{0.5, 0.75} },
+			func(c *Config) { c.Labels, c.LabelRange = LabelsConfig{}, LabelRange{-1, 1} },
 		},
 
 		"gate.kappa":               gates(func(g *GateConfig, x float64) { g.Kappa = x }, -1, nan, inf),

@@ -2,56 +2,75 @@ package controller
 
 import "optibfm/rewardsrc"
 
-// LabelRange is the range of the operator's labels: those of the bad and the good button. With the
-// zero value, the belief learns labels as they are.
-//
-// Otherwise, and with Config.Offset, it learns them on the scale from -1 (bad) to 1 (good). All its
-// settings and estimates then have the same meaning for every range: a reward z spans 2, Offset,
-// Sigma and Noise.Floor are shares of half the range, and a saved task fits a run with other
-// buttons. Without Offset the zero of labels is 0, as in the paper, and the range has no effect.
+// LabelRange is a range of labels: those of the bad and the good button.
 type LabelRange struct{ Bad, Good float64 }
 
 func (r LabelRange) check(v *mistakes) {
-	if half := r.half(); !(half > 0) || !finite(half) {
-		v.add("labels", r, "use finite numbers, good above bad")
+	if width := r.Good - r.Bad; r != (LabelRange{}) && (!(width > 0) || !finite(width)) {
+		v.add("label_range", r, "use finite numbers, good above bad")
 	}
 }
 
 // Middle returns the label in the middle of the range.
 func (r LabelRange) Middle() float64 { return r.Bad/2 + r.Good/2 }
 
-// half returns half the width of the range: the factor from the scale of the belief to labels.
-func (r LabelRange) half() float64 {
-	if r == (LabelRange{}) {
-		return 1
-	}
-	return r.Good/2 - r.Bad/2
+// LabelsConfig is what the belief learns for the labels bad and good of the operator's device, so
+// that all ranges of devices teach alike. On a wider scale labels weigh more against the prior,
+// Config.Sigma and NoiseConfig.Floor.
+type LabelsConfig struct {
+	Bad  float64 `yaml:"bad" rule:"[-1, 0.5]"` // in [-1, 0.5], at most good - 0.5
+	Good float64 `yaml:"good" rule:"[0, 1]"`   // in [0, 1]
 }
 
-// learnt returns a label on the scale of the belief. Only a value has a zero: the others are
-// differences.
-func (r LabelRange) learnt(kind rewardsrc.Kind, label float64) float64 {
-	if kind == rewardsrc.Value {
-		label -= r.Middle()
+// leastLabels is the least difference of LabelsConfig.Good and Bad.
+const leastLabels = 0.5
+
+// check accepts the configuration of an earlier program, which has no scale and no range.
+func (l LabelsConfig) check(v *mistakes, r LabelRange) {
+	if (l != LabelsConfig{} || r != LabelRange{}) && !(l.Good-l.Bad >= leastLabels) {
+		v.add("labels.good", l.Good, "use at least labels.bad + 0.5")
 	}
-	return label / r.half()
+}
+
+// LearntScale returns the range of the labels as the belief learns them, zero if it learns them as
+// they are: without Config.Offset, whose zero of labels is 0 as in the paper, or without a range.
+func (c Config) LearntScale() LabelRange {
+	if c.Offset == 0 || c.LabelRange == (LabelRange{}) {
+		return LabelRange{}
+	}
+	return LabelRange(c.Labels)
+}
+
+// labelScale maps labels to what the belief learns: zero + (label - bad)/unit.
+type labelScale struct{ bad, zero, unit float64 }
+
+// asTheyAre is the scale of labels that the belief learns as they are.
+var asTheyAre = labelScale{unit: 1}
+
+func (c Config) labelScale() labelScale {
+	from, to := c.LabelRange, c.LearntScale()
+	if to == (LabelRange{}) || to == from {
+		return asTheyAre
+	}
+	return labelScale{from.Bad, to.Bad, (from.Good - from.Bad) / (to.Good - to.Bad)}
+}
+
+// learnt returns what the belief learns for a label. Only a value has a zero: the others are
+// differences.
+func (s labelScale) learnt(kind rewardsrc.Kind, label float64) float64 {
+	switch {
+	case s == asTheyAre:
+		return label
+	case kind == rewardsrc.Value:
+		return s.zero + float64((label-s.bad)/s.unit)
+	}
+	return label / s.unit
 }
 
 // label returns the label that the belief learns as x.
-func (r LabelRange) label(x float64) float64 {
-	if r == (LabelRange{}) {
-		return x // -0 too
+func (s labelScale) label(x float64) float64 {
+	if s == asTheyAre {
+		return x
 	}
-	return r.Middle() + float64(x*r.half())
-}
-
-// ScalesLabels reports whether the belief learns labels on the scale from -1 to 1, not as they are.
-func (c Config) ScalesLabels() bool { return c.Offset > 0 && c.LabelRange != (LabelRange{}) }
-
-// learntRange returns the range whose scale the belief learns.
-func (c Config) learntRange() LabelRange {
-	if c.ScalesLabels() {
-		return c.LabelRange
-	}
-	return LabelRange{}
+	return s.bad + float64((x-s.zero)*s.unit)
 }

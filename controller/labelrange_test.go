@@ -13,9 +13,9 @@ import (
 	"optibfm/tflite"
 )
 
-// ranged runs an agent whose operator's labels have a range, and returns its ticks. From the middle
-// on the task is another one.
-func ranged(t *testing.T, labels LabelRange, change func(*Config)) (run []*Tick) {
+// ranged runs an agent whose operator's labels have a range, known to the agent or not, and returns
+// its ticks. From the middle on the task is another one.
+func ranged(t *testing.T, labels LabelRange, known bool, change func(*Config)) (run []*Tick) {
 	t.Helper()
 	r := newRig(t, func(c *Config) {
 		*c = PersonConfig()
@@ -30,7 +30,9 @@ func ranged(t *testing.T, labels LabelRange, change func(*Config)) (run []*Tick)
 		fatal.If(t, err)
 		c.Gate.StopWhenLearnt, c.Gate.RequestsPerMinute, c.Gate.Kappa, c.Candidates = true, 0, 0.05, 8
 		change(c)
-		c.LabelRange = labels
+		if known {
+			c.LabelRange = labels
+		}
 	})
 	r.model.act = func(dst, obs []float32, z []float64) error {
 		for i := range dst {
@@ -50,9 +52,9 @@ func ranged(t *testing.T, labels LabelRange, change func(*Config)) (run []*Tick)
 	grade := func(t *Tick) float64 { return math.Round(4+4*math.Tanh(3*sign*float64(t.Obs[0]))) / 8 }
 	give := func(l rewardsrc.Label, share float64) { // of the range
 		id++
-		l.ID, l.Value = id, 2*share*labels.half()
+		l.ID, l.Value = id, share*(labels.Good-labels.Bad)
 		if l.Kind == rewardsrc.Value {
-			l.Value += labels.Middle() - labels.half()
+			l.Value += labels.Bad
 		}
 		r.source.give(l)
 	}
@@ -91,26 +93,35 @@ func ranged(t *testing.T, labels LabelRange, change func(*Config)) (run []*Tick)
 func TestAgent_DecidesAlikeForEveryRangeOfLabels(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"thompson":      func(*Config) {},
+		"wider scale":   func(c *Config) { c.Labels.Bad = -1 },
 		"ucb":           func(c *Config) { c.Strategy = UCB },
 		"fixed noise":   func(c *Config) { c.Noise = NoiseConfig{} },
 		"no hypotheses": func(c *Config) { c.Hypotheses = false },
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, undone := Flags(0), 0
-			asTheyAre, labels := ranged(t, LabelRange{}, change), ranged(t, LabelRange{2, 10}, change)
+			cfg := PersonConfig()
+			change(&cfg)
+			scale, bad := LabelRange(cfg.Labels), 2.0
+			unit := (10 - bad) / (scale.Good - scale.Bad)
+			label := func(x float64) float64 { return bad + unit*(x-scale.Bad) }
+			unscaled, labels := ranged(t, scale, false, change), ranged(t, LabelRange{bad, 10}, true, change)
 			for i, got := range labels {
-				want := asTheyAre[i]
+				want := unscaled[i]
 				for k := range want.Labels[:want.NumLabels] {
 					l := &want.Labels[k]
 					if l.Kind == rewardsrc.Undo && l.Outcome == Applied {
 						undone++
 					}
-					if l.Value *= 4; l.Kind == rewardsrc.Value || l.Kind == rewardsrc.Undo {
-						l.Value += 6
+					if l.Kind == rewardsrc.Value || l.Kind == rewardsrc.Undo {
+						l.Value = label(l.Value)
+					} else {
+						l.Value *= unit
 					}
 				}
-				if !nearly(got.Sigma, 4*want.Sigma) || !nearly(got.Zero, 4*want.Zero+6) {
-					t.Fatalf("tick %d: σ %g, zero %g, want 4 · %g, 4 · %g + 6", i, got.Sigma, got.Zero, want.Sigma, want.Zero)
+				if !nearly(got.Sigma, unit*want.Sigma) || !nearly(got.Zero, label(want.Zero)) {
+					t.Fatalf("tick %d: σ %g, zero %g, want %g, %g",
+						i, got.Sigma, got.Zero, unit*want.Sigma, label(want.Zero))
 				}
 				want.Sigma, want.Zero = got.Sigma, got.Zero
 				if *got.Header != *want.Header || !slices.Equal(got.Z, want.Z) || !slices.Equal(got.Action, want.Action) {
@@ -149,14 +160,14 @@ func TestConfig_ExpectedIsInTheUnitOfLabels(t *testing.T) {
 		fatal.If(t, err)
 		phi, z := []float64{1, -2}, []float64{0.25, 0.125}
 		l.Observe(1, 0, phi, nil)
-		l.Apply(value(1, 1, labels.label(0.75)), 0)
+		l.Apply(value(1, 1, cfg.labelScale().label(0.75)), 0)
 		if l.Zero() != cfg.Zero(l.Belief()) || cfg.Scale(l.Sigma()) != l.Scale() {
 			t.Errorf("%v: zero %g, scale %g, want %g, %g",
 				labels, cfg.Zero(l.Belief()), cfg.Scale(l.Sigma()), l.Zero(), l.Scale())
 		}
 		expected[i], deviation[i] = cfg.Expected(phi, z, l.Zero()), cfg.Deviation(4, l.Sigma())
 	}
-	if !nearly(expected[1], 4*expected[0]+6) || !nearly(deviation[1], 4*deviation[0]) {
+	if !nearly(expected[1], 8*expected[0]+2) || !nearly(deviation[1], 8*deviation[0]) {
 		t.Errorf("expected %v ± %v", expected, deviation)
 	}
 }
@@ -168,7 +179,7 @@ func TestLearner_WarmStartHasTheRangeOfLabels(t *testing.T) {
 		cfg.LabelRange = labels
 		l, err := NewLearner(cfg, 2, testPeriod)
 		fatal.If(t, err)
-		fatal.If(t, l.WarmStart([]float64{1, 2, 3, 4}, []float64{labels.label(0.5), labels.label(0.25)}))
+		fatal.If(t, l.WarmStart([]float64{1, 2, 3, 4}, []float64{cfg.labelScale().label(0.5), cfg.labelScale().label(0.25)}))
 		hashes[i] = l.Belief().Hash()
 	}
 	if hashes[0] != hashes[1] {

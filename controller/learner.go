@@ -38,7 +38,7 @@ type Learner struct {
 	belief      *posterior.Belief
 	basis       *Basis  // of the belief; nil: that of z
 	offset      float64 // the constant feature of the offset; 0: none
-	labels      LabelRange
+	labels      labelScale
 	lambda      float64
 	noise       noiseModel
 	predicts    bool // count predicted labels
@@ -126,7 +126,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 		belief:      belief,
 		basis:       cfg.basis(),
 		offset:      cfg.Offset,
-		labels:      cfg.learntRange(),
+		labels:      cfg.labelScale(),
 		lambda:      cfg.Lambda,
 		noise:       newNoiseModel(cfg),
 		predicts:    cfg.Gate.Predicts(),
@@ -267,7 +267,7 @@ func (l *Learner) WriteBelief(s *State) {
 }
 
 // Sigma returns the present σ of a label's noise, in the unit of labels.
-func (l *Learner) Sigma() float64 { return float64(l.noise.sigma() * l.labels.half()) }
+func (l *Learner) Sigma() float64 { return float64(l.noise.sigma() * l.labels.unit) }
 
 // Scale returns the standard deviation of z in units of R⁻¹: the σ of the belief's labels if it is
 // estimated, else 1.

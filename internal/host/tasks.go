@@ -155,7 +155,7 @@ func (r taskTemplate) task(name string, b *posterior.Belief, n controller.NoiseS
 	k := r.file.Controller
 	saved := taskstore.SavedBelief{
 		Belief: b, Basis: k.BasisHash(), Offset: k.Offset, Sigma: k.Sigma, Estimate: k.Noise.Estimate,
-		Scaled: k.ScalesLabels(), Noise: n, SavedAt: time.Now().UTC(), Sessions: r.labels.sessions(until),
+		LearntScale: k.LearntScale(), Noise: n, SavedAt: time.Now().UTC(), Sessions: r.labels.sessions(until),
 	}
 	return taskstore.Task{
 		Name: name, ModelHash: r.model, Z: setup.MeanZ(k, saved), Belief: &saved,

@@ -24,7 +24,7 @@ func NewTask(t *testing.T, s *setup.Session, name string) taskstore.Task {
 	fatal.If(t, l.WarmStart(phi, []float64{1, -1, 0.5}))
 	saved := taskstore.SavedBelief{
 		Belief: l.Belief(), Basis: k.BasisHash(), Offset: k.Offset, Sigma: k.Sigma, Estimate: k.Noise.Estimate,
-		Scaled: k.ScalesLabels(), Noise: l.Noise(), SavedAt: time.Unix(1e9, 0),
+		LearntScale: k.LearntScale(), Noise: l.Noise(), SavedAt: time.Unix(1e9, 0),
 		Sessions: []taskstore.Session{{ID: "earlier-0", Until: 9}},
 	}
 	return taskstore.Task{

@@ -187,9 +187,9 @@ func checkBelief(t taskstore.Task, where string, k controller.Config, m Model) e
 	return nil
 }
 
-// otherScale reports whether a belief has labels that an earlier version learnt on another scale.
+// otherScale reports whether a belief has labels on another scale.
 func otherScale(b taskstore.SavedBelief, k controller.Config) bool {
-	return b.Offset > 0 && !b.Scaled && k.ScalesLabels() && b.Belief.Weight() > 0
+	return b.Offset > 0 && b.LearntScale != k.LearntScale() && b.Belief.Weight() > 0
 }
 
 // CheckBasis refuses a belief in other coordinates or of another noise model.
@@ -205,7 +205,7 @@ func CheckBasis(where string, b taskstore.SavedBelief, k controller.Config) erro
 			where, b.Basis, found)
 	}
 	if otherScale(b, k) {
-		return fmt.Errorf("%s was taught by an earlier version, which learnt labels on another scale; "+
+		return fmt.Errorf("%s has labels on another scale, of an earlier version or of other controller.labels; "+
 			"teach the task again, or start a run from it with --strategy fixed", where)
 	}
 	if b.Estimate != k.Noise.Estimate {

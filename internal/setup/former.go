@@ -52,7 +52,7 @@ func within(b, of *taskstore.SavedBelief) bool {
 // labels, counts as a z without one.
 func formerTask(k controller.Config, t taskstore.Task) []float64 {
 	b := t.Belief
-	if b == nil || b.Basis != k.BasisHash() || b.Scaled != k.ScalesLabels() {
+	if b == nil || b.Basis != k.BasisHash() || b.LearntScale != k.LearntScale() {
 		return k.FormerTask(t.Z, nil, 0)
 	}
 	k.Offset, k.Sigma, k.Noise.Estimate = b.Offset, b.Sigma, b.Estimate

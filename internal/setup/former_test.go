@@ -74,7 +74,7 @@ func TestSetFormerTasks_TakesTheDirectionOfATaskOfAnotherScale(t *testing.T) {
 	fatal.If(t, err)
 	s := recalled(t, file, false)
 	task := rigtest.NewTask(t, s, "old")
-	task.Belief.Scaled = false
+	task.Belief.LearntScale = controller.LabelRange{}
 	fatal.If(t, taskstore.Store{Dir: file.Run.TaskDir}.Save(task, false))
 	want := s.File.Controller.FormerTask(task.Z, nil, 0)
 	if got := recalled(t, file, false).File.Controller.FormerTasks; len(got) != 1 || !slices.Equal(got[0], want) {

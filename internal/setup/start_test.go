@@ -97,7 +97,7 @@ func TestLoadStart_RefusesATaskThatDoesNotFit(t *testing.T) {
 		"another scale": {func(f *configs.File) {
 			f.Run.StartTask, f.Controller.Offset = "unscaled", 0.7
 			f.Controller.LabelRange = f.Operator.LabelRange()
-		}, "an earlier version, which learnt labels on another scale"},
+		}, "labels on another scale, of an earlier version or of other controller.labels"},
 		"goal": {func(f *configs.File) { f.Run.StartTask = "goal" }, "use --strategy fixed"},
 		"two z": {func(f *configs.File) {
 			f.Controller.Strategy, f.Controller.FixedZ = controller.Fixed, []float64{1}

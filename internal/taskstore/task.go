@@ -62,15 +62,15 @@ type Origin struct {
 
 // SavedBelief is a belief with the settings of its controller.
 type SavedBelief struct {
-	Belief   *posterior.Belief     `json:"-"`               // with its λ, its ρ and the age of its labels
-	Basis    string                `json:"basis,omitempty"` // controller.Basis.Hash of its coordinates; "" for those of z
-	Offset   float64               `json:"offset,omitempty"`
-	Sigma    float64               `json:"sigma"`              // σ: a label has the weight 1/σ²
-	Estimate bool                  `json:"estimate,omitempty"` // Sigma is the first guess: a label has the weight 1
-	Scaled   bool                  `json:"scaled,omitempty"`   // see controller.Config.ScalesLabels
-	Noise    controller.NoiseState `json:"noise"`
-	SavedAt  time.Time             `json:"saved_at"`           // wall clock
-	Sessions []Session             `json:"sessions,omitempty"` // whose labels it has; nil: unknown
+	Belief      *posterior.Belief     `json:"-"`               // with its λ, its ρ and the age of its labels
+	Basis       string                `json:"basis,omitempty"` // controller.Basis.Hash of its coordinates; "" for those of z
+	Offset      float64               `json:"offset,omitempty"`
+	Sigma       float64               `json:"sigma"`                 // σ: a label has the weight 1/σ²
+	Estimate    bool                  `json:"estimate,omitempty"`    // Sigma is the first guess: a label has the weight 1
+	LearntScale controller.LabelRange `json:"learnt_scale,omitzero"` // see controller.Config.LearntScale
+	Noise       controller.NoiseState `json:"noise"`
+	SavedAt     time.Time             `json:"saved_at"`           // wall clock
+	Sessions    []Session             `json:"sessions,omitempty"` // whose labels it has; nil: unknown
 }
 
 // Labels returns the number of labels in the belief.

@@ -76,7 +76,6 @@ func (r *trialRun) controllerConfig() (controller.Config, error) {
 		return c, err
 	}
 	c.Strategy, c.Seed = m.strategy, r.trial.Seed
-	c.LabelRange.Bad, c.LabelRange.Good = r.trial.rewardRange()
 	c.Replan = uint64(s.ReplanEvery[0])
 	if m.everyEp {
 		c.Replan = 0
@@ -117,6 +116,10 @@ func (r *trialRun) beliefConfig() (c controller.Config, err error) {
 	}
 	replace(&c.Prior, s.Prior)
 	replace(&c.Offset, s.Offset)
+	if len(s.LabelsBad) > 0 {
+		c.Labels.Bad = s.LabelsBad[0]
+		c.LabelRange.Bad, c.LabelRange.Good = r.trial.rewardRange()
+	}
 	replace(&c.Sigma, s.Sigma)
 	replace(&c.Noise.Freedom, s.Freedom)
 	replace(&c.Draw.Scale, s.DrawScale)

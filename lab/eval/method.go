@@ -25,7 +25,7 @@ type method struct {
 
 var (
 	beliefSettings = []string{
-		"preset", "prior", "hypotheses", "residuals", "offset", "noise_model", "freedom", "floor",
+		"preset", "prior", "hypotheses", "residuals", "offset", "labels_bad", "noise_model", "freedom", "floor",
 		"sigma", "lambda", "rho", "warm_start", "draw", "plan_age",
 	}
 	labelSettings = []string{

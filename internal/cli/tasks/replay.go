@@ -71,7 +71,7 @@ func followLog(path string, visit func(t *controller.Tick)) (end logEnd, err err
 		Belief: &taskstore.SavedBelief{
 			Belief: result.Learner.Belief(), Basis: m.Control.BasisHash(), Offset: m.Control.Offset,
 			Sigma: m.Control.Sigma, Estimate: m.Control.Noise.Estimate,
-			Scaled: m.Control.ScalesLabels(), Noise: result.Noise,
+			LearntScale: m.Control.LearntScale(), Noise: result.Noise,
 			SavedAt: time.Unix(0, m.Clock.Wall(last)).UTC(), Sessions: lineage.Sessions(0, until),
 		},
 	}
