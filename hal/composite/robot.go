@@ -333,7 +333,7 @@ func (r *Robot) Act(action []float32) error {
 		r.command(i, min(max(v, r.last[i]-a.step), r.last[i]+a.step))
 	}
 	for _, d := range r.devices {
-		if err := d.write(d.outputs); err != nil {
+		if err := r.checkCut(d.write(d.outputs)); err != nil {
 			return err
 		}
 	}
@@ -380,7 +380,7 @@ func (r *Robot) Arm() error {
 // checkCut returns err, or an error if HaltBeside was called.
 func (r *Robot) checkCut(err error) error {
 	if err == nil && r.cut.Load() {
-		return fmt.Errorf("composite: arm: %w", hal.ErrHalted)
+		return fmt.Errorf("composite: %w beside the control thread", hal.ErrHalted)
 	}
 	return err
 }

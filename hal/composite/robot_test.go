@@ -25,7 +25,7 @@ type fakeDevice struct {
 	written                            []float64
 	deadman                            time.Duration
 	reads                              int
-	onArm                              func()
+	onArm, onWrite                     func()
 }
 
 func (d *fakeDevice) Inputs() []hal.Signal   { return d.inputs }
@@ -40,6 +40,9 @@ func (d *fakeDevice) Read(dst []float64) (int64, error) {
 
 func (d *fakeDevice) Write(outputs []float64) error {
 	d.note("write")
+	if d.onWrite != nil {
+		d.onWrite()
+	}
 	copy(d.written, outputs)
 	return d.writeErr
 }
@@ -508,6 +511,13 @@ func TestRobot_ArmFailsWhenWatchdogHaltsMeanwhile(t *testing.T) {
 	if slices.Contains(b.log, "base arm") {
 		t.Errorf("the next device enabled its outputs again: %q", b.log)
 	}
+}
+
+func TestRobot_ActCommandsNoFurtherDeviceAfterTheWatchdogHalts(t *testing.T) {
+	b := newBench().open(t)
+	fatal.If(t, b.robot.Arm())
+	b.base.onWrite = func() { b.robot.HaltBeside() }
+	errtest.Is(t, b.robot.Act([]float32{0, 0}), hal.ErrHalted, "act")
 }
 
 func TestRobot_NamesTheDeviceOfTheCallInProgress(t *testing.T) {

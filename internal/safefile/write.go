@@ -3,6 +3,7 @@ package safefile
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,8 +12,11 @@ import (
 
 // Replace calls write with a new file in the folder of path, which then replaces the file at path.
 // If Replace returns nil, the new file is on disk. If write returns an error, the old file is
-// unchanged.
+// unchanged. It refuses to replace anything but a file, such as /dev/null.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file; give the name of one", path)
+	}
 	return place(path, mode, write, os.Rename)
 }
 

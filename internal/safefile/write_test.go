@@ -46,3 +46,15 @@ func TestReplace_KeepsTheOldFileAfterAnError(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 }
+
+func TestReplace_RefusesWhatIsNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "device")
+	if err := os.Symlink("/dev/null", path); err != nil {
+		t.Fatal(err)
+	}
+	err := safefile.Replace(path, 0o640, func(io.Writer) error { return nil })
+	errtest.Contains(t, err, "is not a file", "device")
+	if _, err := os.Readlink(path); err != nil {
+		t.Error(err)
+	}
+}

@@ -16,7 +16,8 @@ WORDS = {"beta": "β = {}", "kappa": "κ = {}", "rho": "ρ = {}", "sigma": "σ =
          "nonlinearity": "α = {}", "plan_age": "age of z {}", "labels_per_minute": "{} labels/min",
          "labels": "{} labels", "delay_s": "{} s late", "warm_start": "{} labels in advance",
          "gradient_steps": "gradient steps = {}", "replan_every": "{} steps per z",
-         "bundle": "{}", "silence": "away {}", "mistakes": "mistaken {}", "levels": "{} buttons", "by": "by {}"}
+         "bundle": "{}", "silence": "away {}", "mistakes": "mistaken {}", "levels": "{} buttons",
+         "labels_bad": "bad = {}", "by": "by {}"}
 SECTION_KEYS = {"id", "title", "question", "experiments", "methods", "apart", "tables", "figure", "always"}
 VIEW_KEYS = {"head", "rows", "columns", "across", "measure", "episodes", "steps", "methods"}
 
