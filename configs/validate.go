@@ -290,9 +290,8 @@ func (c *checker) checkLabelRange(f File) {
 		{f.Controller.Gate.Relearn, "controller.gate.relearn"},
 	} {
 		c.addConflict(x.used, []string{x.key, "controller.offset", "operator"},
-			" is true, but with controller.offset 0 its constants are for labels between -1 and 1 that differ by %g "+
-				"or more, not from %g to %g (operator.source: %s); set it to false, or controller.offset above 0",
-			narrowest, bad, good, f.Operator.Source)
+			" needs labels between -1 and 1 that differ by at least %g (found %g to %g, operator.source: %s); "+
+				"set it to false, or controller.offset above 0", narrowest, bad, good, f.Operator.Source)
 	}
 }
 

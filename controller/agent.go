@@ -27,8 +27,8 @@ type Parts struct {
 	Assembler *Assembler
 	// Stage receives the agent's Stage if it is not nil. Other threads may read it.
 	Stage *atomic.Uint64
-	// Stuck is set by another thread that has halted the robot beside this one, which returned too
-	// late: the agent acts no more. It may be nil.
+	// Stuck is set by another thread before it halts the robot, because a tick did not end. The agent
+	// then no longer calls Act. It may be nil.
 	Stuck *atomic.Pointer[FaultError]
 }
 

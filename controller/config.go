@@ -60,8 +60,9 @@ type Config struct {
 	// Hypotheses weighs the examples of the task prior by the labels, while there are at most 300
 	// labels. It affects thompson and ẑ.
 	Hypotheses bool `yaml:"hypotheses"`
-	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. Above 0, it, sigma
-	// and noise.floor are on the scale labels. 0: the zero is 0, and labels are learnt as they are.
+	// Offset is the prior standard deviation of the operator's zero, in [0, 1e6]. Above 0, offset,
+	// sigma and noise.floor are on the scale of controller.labels. With 0, the zero is 0, and labels
+	// are learnt as they are.
 	Offset float64 `yaml:"offset" rule:"[0, 1e6]"`
 	// Labels is the scale on which the belief learns labels, with an offset.
 	Labels LabelsConfig `yaml:"labels"`

@@ -44,7 +44,7 @@ func TestConfig_ValidateNamesKeyOfMistake(t *testing.T) {
 		},
 		"fixed_z[0]":         {func(c *Config) { c.FixedZ = slices.Repeat([]float64{nan}, 50) }},
 		"max_plan_age_ticks": {func(c *Config) { c.MaxPlanAge = 0 }},
-		"label_range": {
+		"operator: labels": {
 			func(c *Config) { c.LabelRange = LabelRange{1, 1} },
 			func(c *Config) { c.LabelRange = LabelRange{1, 0} },
 			func(c *Config) { c.LabelRange = LabelRange{nan, 1} },

@@ -7,7 +7,7 @@ type LabelRange struct{ Bad, Good float64 }
 
 func (r LabelRange) check(v *mistakes) {
 	if width := r.Good - r.Bad; r != (LabelRange{}) && (!(width > 0) || !finite(width)) {
-		v.add("label_range", r, "use finite numbers, good above bad")
+		v.add("operator: labels", r, "use finite numbers, good above bad")
 	}
 }
 
@@ -41,8 +41,8 @@ func (c Config) LearntScale() LabelRange {
 	return LabelRange(c.Labels)
 }
 
-// labelScale maps labels to what the belief learns: zero + (label - bad)/unit.
-type labelScale struct{ bad, zero, unit float64 }
+// labelScale maps labels to what the belief learns: learntBad + (label - bad)/unit.
+type labelScale struct{ bad, learntBad, unit float64 }
 
 // asTheyAre is the scale of labels that the belief learns as they are.
 var asTheyAre = labelScale{unit: 1}
@@ -62,7 +62,7 @@ func (s labelScale) learnt(kind rewardsrc.Kind, label float64) float64 {
 	case s == asTheyAre:
 		return label
 	case kind == rewardsrc.Value:
-		return s.zero + float64((label-s.bad)/s.unit)
+		return s.learntBad + float64((label-s.bad)/s.unit)
 	}
 	return label / s.unit
 }
@@ -72,5 +72,5 @@ func (s labelScale) label(x float64) float64 {
 	if s == asTheyAre {
 		return x
 	}
-	return s.bad + float64((x-s.zero)*s.unit)
+	return s.bad + float64((x-s.learntBad)*s.unit)
 }

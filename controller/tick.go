@@ -116,7 +116,7 @@ func (o Outcome) String() string {
 	case UnknownRequest:
 		return "unknown request"
 	case NothingToUndo:
-		return "nothing to take back"
+		return "nothing to undo or keep"
 	case BadLabel:
 		return "bad label"
 	case Duplicate:

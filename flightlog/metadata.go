@@ -23,7 +23,7 @@ import (
 //	9  labels have no share of their weight
 //	10 each further label of one state is less evidence of a changed task
 //	11 a changed task needs more evidence, the more labels there were
-//	12 with an offset, the belief learns labels on the scale labels
+//	12 with controller.offset, the belief learns labels on the scale controller.labels
 const FormatVersion = 12
 
 // oldestFormat is the first version that a reader accepts.

@@ -658,8 +658,9 @@ func (c *comparison) bits(field string, logged, computed float64) {
 }
 
 func (c *comparison) near(field string, logged, computed float64) {
-	size := max(1, min(math.Abs(logged), math.Abs(computed))) // finite if only one of the two is infinite
-	if logged == computed || math.Abs(logged-computed) <= tolerance*size || math.IsNaN(logged) && math.IsNaN(computed) {
+	equal := logged == computed || math.IsNaN(logged) && math.IsNaN(computed)
+	infinite := math.IsInf(logged, 0) || math.IsInf(computed, 0) // equal only to itself
+	if equal || !infinite && math.Abs(logged-computed) <= tolerance*max(1, math.Abs(logged)) {
 		return
 	}
 	c.note(field, fmt.Sprintf("%.17g", logged), fmt.Sprintf("%.17g", computed))

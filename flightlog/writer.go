@@ -478,7 +478,7 @@ func (w *Writer) commit(durable bool) error {
 	return nil
 }
 
-// append writes out at the end of the file. It empties out, also after an error.
+// append appends w.out to the file, and empties w.out, also after an error.
 func (w *Writer) append() error {
 	defer w.out.buf.Reset()
 	if err := w.intact(); err != nil {

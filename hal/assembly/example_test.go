@@ -19,7 +19,7 @@ func (boardConfig) Validate() error       { return nil }
 func (boardConfig) Inputs() []hal.Signal  { return []hal.Signal{{Name: "left_speed", Unit: "m/s"}} }
 func (boardConfig) Outputs() []hal.Signal { return []hal.Signal{{Name: "left", Unit: "m/s"}} }
 func (boardConfig) Bounds(time.Duration) hal.Bounds {
-	const call = 2 * time.Millisecond // the time-out of the port
+	const call = 2 * time.Millisecond // the timeout of the port
 	return hal.Bounds{Sense: call, Act: call, Arm: call, Halt: call}
 }
 
@@ -46,7 +46,7 @@ func (b *board) Arm() error                    { b.armed = true; return nil }
 func (b *board) Halt(failsafe []float64) error { b.armed, b.speed = false, failsafe[0]; return nil }
 func (b *board) Close() error                  { return nil }
 
-// A program with a motor board of its own beside the devices of the repository, such as an IMU.
+// A program with its own driver of a motor board and the drivers of the repository.
 func ExampleAddDevice() {
 	assembly.Register() // the driver composite; import _ "optibfm/standard" has it and every device
 	assembly.AddDevice("myboard", "Myboard drives a motor.",

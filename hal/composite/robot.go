@@ -380,7 +380,7 @@ func (r *Robot) Arm() error {
 // checkCut returns err, or an error if HaltBeside was called.
 func (r *Robot) checkCut(err error) error {
 	if err == nil && r.cut.Load() {
-		return fmt.Errorf("composite: %w beside the control thread", hal.ErrHalted)
+		return fmt.Errorf("composite: the watchdog halted the robot: %w", hal.ErrHalted)
 	}
 	return err
 }

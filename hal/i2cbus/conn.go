@@ -78,7 +78,7 @@ func (c *Conn) Write(reg byte, data ...byte) error {
 	return c.transact(c.out[:1+n], nil)
 }
 
-// Setting is a register and its required value. Ignore has its reserved bits, which may have any.
+// Setting is a register and its required value. Ignore masks bits that may have any value.
 type Setting struct{ Reg, Value, Ignore byte }
 
 // Verify reads settings back. Another value is a fault of the kind hal.ErrDevice.

@@ -216,8 +216,9 @@ func (d *Device) tryRegister(m *motor, how, number byte, value uint32) (uint32, 
 	}
 }
 
-// isRegister reports whether an answer is about a register: one that is late, or for another program,
-// must not count as the motor's state. A state of these bytes is at the ends of two ranges.
+// isRegister reports whether an answer is about a register, such as a late one or one for another
+// program: it must not count as the motor's state. A state has these bytes only in the lowest 0.2 %
+// of the range of positions and the lowest third of that of speeds.
 func (m *motor) isRegister(f *can.Frame) bool {
 	about := f.Data[2] == readRegister || f.Data[2] == writeRegister
 	return f.Len == registerFrame && [2]byte(f.Data[:2]) == [2]byte{byte(m.ID), byte(m.ID >> 8)} && about &&
@@ -228,7 +229,7 @@ func (m *motor) isRegister(f *can.Frame) bool {
 // answer again. With Config.HaltExit the command has no torque, and the motors leave motor
 // mode.
 func (d *Device) Halt(failsafe []float64) error {
-	if !d.config.HaltExit { // the answers to the latest Write have the positions of hal.Hold
+	if !d.config.HaltExit { // receive the newest positions, which hal.Hold needs
 		_ = d.await(monotonic.After(d.timeout), nil)
 	}
 	err := d.setLatest(failsafe, true)

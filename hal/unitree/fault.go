@@ -57,8 +57,8 @@ var faultErrors = [faultCount]error{
 		"restart the robot", hal.ErrDevice},
 	FaultModeMachine: &kindError{"unitree: mode_machine is not that of robot.unitree.mode_machine, or it changed; " +
 		"check robot.unitree.model and robot.unitree.mode_machine", hal.ErrProtocol},
-	FaultForeign: &kindError{"unitree: another program writes rt/lowcmd; end it, run `optibfm doctor` for the " +
-		"robot's own controller, or set robot.unitree.other_writers", hal.ErrProtocol},
+	FaultForeign: &kindError{"unitree: another program writes rt/lowcmd; end it (`optibfm doctor` tells how to " +
+		"release the robot's own controller), or set robot.unitree.other_writers", hal.ErrProtocol},
 	FaultNoReader: &kindError{"unitree: nothing reads rt/lowcmd; start the robot, or check robot.unitree.model",
 		hal.ErrProtocol},
 	FaultWrite: &kindError{"unitree: the writer cannot send commands", hal.ErrBus},

@@ -68,7 +68,7 @@ type controlProcess struct {
 
 	index      atomic.Uint64                          // of the tick in progress
 	heldStop   atomic.Pointer[controller.FaultError]  // newest stop that did not end the run
-	stuck      *atomic.Pointer[controller.FaultError] // the control thread hung and the robot was halted beside it
+	stuck      *atomic.Pointer[controller.FaultError] // the control thread hung; set before the robot is halted beside it
 	unhalted   atomic.Pointer[controller.FaultError]  // the loop's last Halt failed
 	abandoned  chan struct{}                          // closed some time after stuck was set, see stuckGrace
 	threadLost bool                                   // the control thread may still be inside the driver

@@ -78,8 +78,8 @@ func (c *controlProcess) halt(cause error) {
 	c.stage.Store(uint64(controller.StageBetweenTicks))
 }
 
-// repeatHalt repeats a failed last Halt until it succeeds or end is called: the host may take long to
-// finish, and the robot may have no deadman.
+// repeatHalt repeats a failed last Halt until it succeeds or end is called. The host may take long
+// to finish, and the robot may have no deadman.
 func (c *controlProcess) repeatHalt() (end func()) {
 	if c.threadLost || c.unhalted.Load() == nil {
 		return func() {}
@@ -170,7 +170,8 @@ func (c *controlProcess) haltStuck(stall rtloop.Stall) {
 	}
 }
 
-// reportEvery is how often the control process checks for a held stop to report.
+// reportEvery is how often the control process looks for a held stop to report, and repeats a failed
+// last Halt.
 const reportEvery = 50 * time.Millisecond
 
 // warnEvery and warnBurst limit the warnings in the log: a value near its threshold changes often.

@@ -12,10 +12,10 @@ import (
 
 // Replace calls write with a new file in the folder of path, which then replaces the file at path.
 // If Replace returns nil, the new file is on disk. If write returns an error, the old file is
-// unchanged. It refuses to replace anything but a file, such as /dev/null.
+// unchanged. It refuses to replace what is not a regular file, such as a device.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a file; give the name of one", path)
+		return fmt.Errorf("%s is not a regular file; give another name", path)
 	}
 	return place(path, mode, write, os.Rename)
 }

@@ -53,7 +53,7 @@ func TestReplace_RefusesWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := safefile.Replace(path, 0o640, func(io.Writer) error { return nil })
-	errtest.Contains(t, err, "is not a file", "device")
+	errtest.Contains(t, err, "is not a regular file", "device")
 	if _, err := os.Readlink(path); err != nil {
 		t.Error(err)
 	}

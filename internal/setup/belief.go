@@ -192,7 +192,7 @@ func otherScale(b taskstore.SavedBelief, k controller.Config) bool {
 	return b.Offset > 0 && b.LearntScale != k.LearntScale() && b.Belief.Weight() > 0
 }
 
-// CheckBasis refuses a belief in other coordinates or of another noise model.
+// CheckBasis refuses a belief with other coordinates, another scale of labels or another noise model.
 func CheckBasis(where string, b taskstore.SavedBelief, k controller.Config) error {
 	switch found := k.BasisHash(); {
 	case b.Basis == found:

@@ -25,8 +25,8 @@ type Settings struct {
 	Prior []string `yaml:"prior,omitempty" rule:"isotropic|task"`
 	// Offset is the prior standard deviation of the operator's zero; 0: the zero is 0.
 	Offset []float64 `yaml:"offset,omitempty" as:"offset"`
-	// LabelsBad is what the belief learns for the lowest reward of a task; 1 for the highest. Default:
-	// it learns rewards as they are.
+	// LabelsBad is the learnt value of the lowest reward; that of the highest is 1. It needs an offset.
+	// Default: rewards are learnt as they are.
 	LabelsBad []float64 `yaml:"labels_bad,omitempty" as:"labels.bad"`
 	// NoiseModel of the labels is fixed (sigma) or estimated.
 	NoiseModel []string `yaml:"noise_model,omitempty" rule:"fixed|estimated"`

@@ -1,7 +1,7 @@
 // Package keyboard is a label source of single key presses at a terminal.
 //
 //	u Backspace  take the newest label back
-//	k            keep the task that seems to have changed
+//	k            keep the former task: reverts an announced change of the task
 //	? t          can't tell: closes the request without a label
 //	+ =          good (reward 1)
 //	-            bad (reward 0)

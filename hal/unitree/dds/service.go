@@ -107,7 +107,7 @@ func (c *Client) Call(ctx context.Context, api int64, parameter string) (code in
 			return code, data, err
 		}
 		if ctx.Err() != nil {
-			return 0, "", fmt.Errorf("dds: service %s: no response, or busy: %w", c.name, context.Cause(ctx))
+			return 0, "", fmt.Errorf("dds: service %s: no response, or only that it is busy: %w", c.name, context.Cause(ctx))
 		}
 		if answered {
 			time.Sleep(releaseEvery)
@@ -115,8 +115,8 @@ func (c *Client) Call(ctx context.Context, api int64, parameter string) (code in
 	}
 }
 
-// try sends a request once and waits a while for a response to it, or to one since before: the
-// service may be slow.
+// try sends a request once and waits up to repeatAfter for a response to it, or to an earlier
+// repetition (the IDs above before).
 func (c *Client) try(
 	ctx context.Context, before, api int64, parameter string,
 ) (answered bool, code int, data string, err error) {

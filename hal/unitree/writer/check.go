@@ -96,10 +96,10 @@ func checkWriters(r probe.Report, c unitree.Config, b bus) probe.Report {
 	case err != nil:
 		return r.Bad("", "%v", err)
 	case n > 0 && (sent || c.OtherWriters == unitree.Refuse):
-		return r.Bad("end it, or "+releaseAdvice(c)+"; see robot.unitree.other_writers",
+		return r.Bad("end it; if it is the robot's own controller: "+releaseAdvice(c)+"; see robot.unitree.other_writers",
 			"another program %s rt/lowcmd (%d found)", verb, n)
 	}
-	return r.OK("no other program writes rt/lowcmd (%d silent)", n)
+	return r.OK("no other program writes rt/lowcmd (tolerated silent ones: %d)", n)
 }
 
 // checkController looks for the robot's own controller.

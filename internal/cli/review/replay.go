@@ -19,8 +19,8 @@ import (
 var ErrDiffers = errors.New("replay: the computed belief differs from the log: " +
 	"the log was changed, or this program or CPU computes differently")
 
-// errNotCompared is returned for a log whose ticks all lie in gaps.
-var errNotCompared = errors.New("replay: no tick could be compared: the log has no snapshot after its missing ticks")
+// errNotCompared is the error for a log without a compared tick.
+var errNotCompared = errors.New("replay: no tick could be compared: no snapshot of the belief precedes one")
 
 // Options select what Replay prints.
 type Options struct {

@@ -61,11 +61,11 @@ type labelled struct {
 	value float64
 }
 
-// scale is the meaning of the labels + and - about a log: those of its operator.
+// scale has the values of the labels + and - of a log's operator.
 type scale struct{ good, bad float64 }
 
 // scaleOf returns the values of the good and the bad button of the device of a log's operator. The
-// logs of earlier programs have them in the configuration alone.
+// logs of earlier programs have them only in their configuration.
 func scaleOf(log flightlog.Metadata, o configs.Operator) scale {
 	labels := log.Control.LabelRange
 	if labels == (controller.LabelRange{}) {
