@@ -61,7 +61,8 @@ func TestVerify_NamesTheFirstDifference(t *testing.T) {
 }
 
 func TestVerify_AnInfiniteNumberDiffers(t *testing.T) {
-	run := simulation{Config: flightlogtest.Config(), Ticks: 3, Change: func(t *controller.Tick) { t.LogDet = math.Inf(1) }}
+	change := func(t *controller.Tick) { t.LogDet = math.Inf(1) }
+	run := simulation{Config: flightlogtest.Config(), Ticks: 3, Change: change}
 	path, _ := run.run(t)
 	if result := verify(t, path); result.OK() || result.First.Field != "logdet" {
 		t.Fatalf("got %v", result.First)

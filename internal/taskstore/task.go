@@ -63,7 +63,7 @@ type Origin struct {
 // SavedBelief is a belief with the settings of its controller.
 type SavedBelief struct {
 	Belief      *posterior.Belief     `json:"-"`               // with its λ, its ρ and the age of its labels
-	Basis       string                `json:"basis,omitempty"` // controller.Basis.Hash of its coordinates; "" for those of z
+	Basis       string                `json:"basis,omitempty"` // controller.Basis.Hash; "" for coordinates of z
 	Offset      float64               `json:"offset,omitempty"`
 	Sigma       float64               `json:"sigma"`                 // σ: a label has the weight 1/σ²
 	Estimate    bool                  `json:"estimate,omitempty"`    // Sigma is the first guess: a label has the weight 1

@@ -87,8 +87,8 @@ func parseChannels(words []string) []tflite.Channel {
 
 func (o ImportOptions) importCheckpoint(out io.Writer, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, tflite.CheckpointFileName)); err != nil {
-		return fmt.Errorf("model import: %w; give a checkpoint (a folder with %s), a SavedModel (one with %s) or POLICY.onnx; "+
-			"a bundle needs no import", err, tflite.CheckpointFileName, tflite.SavedModelFileName)
+		return fmt.Errorf("model import: %w; give a checkpoint (a folder with %s), a SavedModel (one with %s) "+
+			"or POLICY.onnx; a bundle needs no import", err, tflite.CheckpointFileName, tflite.SavedModelFileName)
 	}
 	if o.Observations == "" {
 		return errors.New("model import: --observations is missing; give an .npz file with obs [n, O], " +
