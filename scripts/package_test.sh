@@ -87,12 +87,12 @@ done
 
 step "the program"
 inside optibfm version
-inside optibfm version | grep -q "linux/$arch" || fail "another architecture"
+inside optibfm version | grep "linux/$arch" >/dev/null || fail "another architecture"
 inside optibfm config validate /etc/optibfm/robot.yaml
 inside bash -c 'source /usr/share/bash-completion/completions/optibfm && complete -p optibfm'
 inside optibfm __complete config val 2>/dev/null | grep ^validate || fail "completion"
 as_user() { inside setpriv --reuid=optibfm --regid=optibfm --init-groups --no-new-privs "$@"; }
-if inside optibfm doctor --help 2>/dev/null | grep -q doctor; then
+if inside optibfm doctor --help 2>/dev/null | grep doctor >/dev/null; then
   as_user optibfm doctor --config /etc/optibfm/robot.yaml || echo "doctor: exit $?, as expected without devices and rights"
 fi
 inside optibfm run --config /etc/optibfm/robot.yaml --plain --operator scripted \
