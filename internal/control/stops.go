@@ -70,7 +70,7 @@ func (c *controlProcess) halt(cause error) {
 		fault = found.Fault
 	}
 	if err := c.agent.Halt(fault); err != nil {
-		err = latch(fmt.Errorf("Halt failed: %w; check that the robot does not move", err))
+		err = latch(fmt.Errorf("the last Halt failed: %w; check that the robot does not move", err))
 		c.unhalted.Store(&controller.FaultError{Fault: controller.FaultAct, Tick: c.index.Load(), Err: err})
 		c.noteStop(c.unhalted.Load())
 	}
