@@ -92,7 +92,7 @@
 // their own coefficients g. With Config.Hypotheses the planner weighs random rewards and
 // saved tasks by the labels and draws z around them, while there are few labels. With Config.Offset
 // an additional constant feature models the operator's zero, and the belief learns labels on
-// the scale Config.Labels, whatever the range of the buttons. With Config.Noise the belief holds
+// the scale Config.Labels for every range of the buttons. With Config.Noise the belief holds
 // labels of unit noise, σ is estimated from their residuals, and Student's t gives a label that
 // contradicts the others less weight. [Learner.Settle] revises the weights of the newest labels, at
 // most one in a tick ([Revision]). Configuration and log keep z: [Config.Mean] and [Config.Spread]

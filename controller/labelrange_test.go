@@ -179,7 +179,8 @@ func TestLearner_WarmStartHasTheRangeOfLabels(t *testing.T) {
 		cfg.LabelRange = labels
 		l, err := NewLearner(cfg, 2, testPeriod)
 		fatal.If(t, err)
-		fatal.If(t, l.WarmStart([]float64{1, 2, 3, 4}, []float64{cfg.labelScale().label(0.5), cfg.labelScale().label(0.25)}))
+		scale := cfg.labelScale()
+		fatal.If(t, l.WarmStart([]float64{1, 2, 3, 4}, []float64{scale.label(0.5), scale.label(0.25)}))
 		hashes[i] = l.Belief().Hash()
 	}
 	if hashes[0] != hashes[1] {

@@ -85,8 +85,8 @@ func (c Config) Validate() error {
 		names[m.Name], answers[from] = true, true
 		for _, other := range c.Motors {
 			if other.ID == m.ReplyID && other.ID != m.ID {
-				return fmt.Errorf("mit: motors[%d] %q: reply_id is the id of %q, which would take the answers for commands "+
-					"(%d); set another in the motor", i, m.Name, other.Name, m.ReplyID)
+				return fmt.Errorf("mit: motors[%d] %q: reply_id is the id of %q (%d), which would take the "+
+					"answers for commands; set another in the motor", i, m.Name, other.Name, m.ReplyID)
 			}
 		}
 	}

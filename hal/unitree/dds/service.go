@@ -107,7 +107,7 @@ func (c *Client) Call(ctx context.Context, api int64, parameter string) (code in
 			return code, data, err
 		}
 		if ctx.Err() != nil {
-			return 0, "", fmt.Errorf("dds: service %s: no response, or only that it is busy: %w", c.name, context.Cause(ctx))
+			return 0, "", fmt.Errorf("dds: service %s: no response, or busy: %w", c.name, context.Cause(ctx))
 		}
 		if answered {
 			time.Sleep(releaseEvery)
