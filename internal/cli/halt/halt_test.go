@@ -93,7 +93,9 @@ func TestHalt_HaltsABoardThatDoesNotAnswer(t *testing.T) {
 	const board = "robot.composite.devices[1].mcu."
 	slow := append(w.Set, board+"deadman_ms=60000", board+"start_timeout_ms=300", patientNeck)
 	file := load(t, rigtest.WagonFile, slow...)
-	base, err := mcu.Open(t.Context(), sections.Get[mcu.Config](rigtest.DevicesOf(file)[1].Sections))
+	patient := sections.Get[mcu.Config](rigtest.DevicesOf(file)[1].Sections)
+	patient.StartTimeoutMs = 10_000 // for a busy computer
+	base, err := mcu.Open(t.Context(), patient)
 	fatal.If(t, err)
 	fatal.If(t, errors.Join(base.Arm(), base.Write([]float64{5, 5}), base.Close()))
 	w.Base.Mute(true)
