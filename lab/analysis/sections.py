@@ -17,7 +17,7 @@ WORDS = {"beta": "β = {}", "kappa": "κ = {}", "rho": "ρ = {}", "sigma": "σ =
          "labels": "{} labels", "delay_s": "{} s late", "warm_start": "{} labels in advance",
          "gradient_steps": "gradient steps = {}", "replan_every": "{} steps per z",
          "bundle": "{}", "silence": "away {}", "mistakes": "mistaken {}", "levels": "{} buttons",
-         "labels_bad": "bad = {}", "by": "by {}"}
+         "labels_bad": "bad = {}", "action_std": "actions ± {}", "by": "by {}"}
 SECTION_KEYS = {"id", "title", "question", "experiments", "methods", "apart", "tables", "figure", "always"}
 VIEW_KEYS = {"head", "rows", "columns", "across", "measure", "episodes", "steps", "methods"}
 

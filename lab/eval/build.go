@@ -18,6 +18,7 @@ import (
 const (
 	statesStream    = 0x737461746573
 	errorStream     = 0x6572726f72
+	actionStream    = 0x616374696f6e
 	searchStream    = 0x7365617263
 	collectStream   = 0x636f6c6c656374
 	directionStream = 0x646972656374
@@ -220,8 +221,14 @@ func (r *trialRun) plannerModel(bundle *tflite.Bundle) (tflite.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if alpha := r.trial.settings.Inaccuracy[0]; alpha > 0 {
-		return newInaccurate(network, alpha, r.trial.settings.Error[0], r.trial.random(errorStream)), nil
+	var evaluator tflite.Evaluator = network
+	s := r.trial.settings
+	alpha, std := s.Inaccuracy[0], s.ActionStd[0]
+	if std > 0 {
+		evaluator = sampled{network, std, r.trial.random(actionStream)}
+	}
+	if alpha > 0 || std > 0 {
+		return newInaccurate(evaluator, alpha, s.Error[0], r.trial.random(errorStream)), nil
 	}
 	return network, nil
 }

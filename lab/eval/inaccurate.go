@@ -44,6 +44,25 @@ func newInaccurate(m tflite.Evaluator, alpha float64, network string, random *ra
 	}
 }
 
+// sampled is a model whose actions are samples about the policy's mean: N(π_z(s), std²) within
+// [-1, 1].
+type sampled struct {
+	tflite.Evaluator
+	std    float64
+	random *rand.Rand
+}
+
+// Act implements tflite.Model.
+func (m sampled) Act(dst, obs []float32, z []float64) error {
+	if err := m.Evaluator.Act(dst, obs, z); err != nil {
+		return err
+	}
+	for i, x := range dst {
+		dst[i] = float32(max(-1, min(float64(x)+m.std*m.random.NormFloat64(), 1)))
+	}
+	return nil
+}
+
 func gaussian(n int, std float64, random *rand.Rand) []float64 {
 	x := make([]float64, n)
 	for i := range x {
@@ -126,7 +145,7 @@ func bound(psi []float64, belief tflite.Belief) float64 {
 	for i, x := range psi {
 		mean += x * float64(belief.Mean[i])
 		y := 0.0
-		for k := range i + 1 { // R⁻¹ is upper triangular
+		for k := range d { // R⁻¹ is triangular only without a task prior
 			y += float64(belief.InvR[k*d+i]) * psi[k]
 		}
 		square += y * y

@@ -44,9 +44,9 @@ func learning(strategy string, everyEp bool, own ...string) method {
 }
 
 var methods = map[string]method{
-	UCB:       learning(controller.UCB, false, "beta", "candidates", "sampler", "inaccuracy", "error"),
-	UCBEp:     learning(controller.UCB, true, "beta", "candidates", "sampler", "inaccuracy", "error"),
-	UCBSphere: learning(controller.UCBSphere, false, "beta", "candidates", "inaccuracy", "error"),
+	UCB:       learning(controller.UCB, false, "beta", "candidates", "sampler", "inaccuracy", "error", "action_std"),
+	UCBEp:     learning(controller.UCB, true, "beta", "candidates", "sampler", "inaccuracy", "error", "action_std"),
+	UCBSphere: learning(controller.UCBSphere, false, "beta", "candidates", "inaccuracy", "error", "action_std"),
 	UCBGradient: learning(controller.UCBGradient, false,
 		"beta", "gradient_steps", "gradient_rate", "gradient_scale", "moments"),
 	Thompson:   learning(controller.Thompson, false, "draw_scale", "held", "hold", "dither", "sampler"),

@@ -116,6 +116,32 @@ func TestInaccurate_EqualsTheNetworkWithoutError(t *testing.T) {
 	}
 }
 
+func TestSampled_ActionsHaveThePolicysMeanAndStayWithinTheLimits(t *testing.T) {
+	network, err := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 5, Ensemble: 2}, 1).NewNetwork()
+	fatal.If(t, err)
+	random := rand.New(rand.NewPCG(5, 6))
+	obs, z := narrowed(gaussian(3, 0.1, random)), gaussian(5, 1, random)
+	mean, action := make([]float32, 2), make([]float32, 2)
+	fatal.If(t, network.Act(mean, obs, z))
+	for _, std := range []float64{0.02, 2} {
+		const n = 10_000
+		model := sampled{network, std, random}
+		var first, sum, squares float64
+		for range n {
+			fatal.If(t, model.Act(action, obs, z))
+			first = max(first, math.Abs(float64(action[0])))
+			sum += float64(action[0])
+			squares += math.Pow(float64(action[0]-mean[0]), 2)
+		}
+		if first > 1 {
+			t.Errorf("std %g: an action of %g", std, first)
+		}
+		if std < 0.1 && (math.Abs(sum/n-float64(mean[0])) > 5*std/100 || math.Abs(math.Sqrt(squares/n)/std-1) > 0.05) {
+			t.Errorf("std %g: mean %g, std %g, the policy's mean %g", std, sum/n, math.Sqrt(squares/n), mean[0])
+		}
+	}
+}
+
 func TestInaccurate_PapersErrorHasTheNormOne(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	network, err := tflitetest.Bundle(tflite.Dims{Obs: 3, Action: 2, Latent: 5, Ensemble: 2}, 1).NewNetwork()

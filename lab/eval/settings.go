@@ -126,6 +126,10 @@ type Settings struct {
 	// whose output has a norm of about √d·0.6.
 	Error []string `yaml:"error,omitempty" rule:"relu|tanh"`
 
+	// ActionStd is the standard deviation with which ucb, ucb_ep and ucb_sphere sample the actions of
+	// candidates about the policy's mean, in [-1, 1]; default 0, the mean, as in the paper's program.
+	ActionStd []float64 `yaml:"action_std,omitempty" rule:"[0, 2]"`
+
 	// Methods oracle and collected.
 
 	// Labels is the number of labels from which z is inferred; default 50,000.
@@ -200,7 +204,7 @@ func defaultSettings() Settings {
 		Ridge:           []float64{1},
 		LabelsPerMinute: []float64{0}, Operator: []string{OperatorSimple}, MaxLabels: []int{0},
 		Noise: []float64{0}, Delay: []float64{0}, Mistakes: []float64{0},
-		Silence: []float64{0}, Bias: []float64{0}, Levels: []int{0}, Inaccuracy: []float64{0},
+		Silence: []float64{0}, Bias: []float64{0}, Levels: []int{0}, Inaccuracy: []float64{0}, ActionStd: []float64{0},
 		Labels: []int{50_000}, By: []string{UCB},
 		LearningRate: []float64{0.1}, Std: []float64{0.1}, Horizon: []int{100}, Replay: []int{1000},
 	}
