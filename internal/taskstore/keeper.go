@@ -83,19 +83,19 @@ func (k *Keeper) Save(t Task) (err error) {
 }
 
 // beginSwitch renames the file of Last. Until there is another one, find returns the renamed file.
-// A belief without labels does not replace Previous, which may be the only copy of many labels.
+// A belief without labels does not replace Previous, which may be the only copy of many labels, nor
+// does a file that cannot be read: it stays beside the others.
 func (s Store) beginSwitch() error {
 	if err := s.finishSwitch(); err != nil {
 		return err
 	}
-	if last, err := s.Load(Last); err == nil && last.Unlabelled() {
+	switch last, err := s.Load(Last); {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && last.Unlabelled():
 		return nil
+	case err != nil:
+		return rename(s.Path(Last), s.Path(Last)+".unreadable")
 	}
-	err := rename(s.Path(Last), s.switching())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return rename(s.Path(Last), s.switching())
 }
 
 // finishSwitch makes the file of a begun switch Previous, or again Last if there is no other one.

@@ -220,6 +220,26 @@ func TestKeeper_AFailedSwitchKeepsTheLastTask(t *testing.T) {
 	errtest.Is(t, errtest.Of(store.Load(Last)), fs.ErrNotExist, "after its removal")
 }
 
+func TestKeeper_ADamagedTaskDoesNotReplacePrevious(t *testing.T) {
+	store := newState(t)
+	keeper, err := store.Lock()
+	fatal.If(t, err)
+	defer keeper.Close()
+	good, err := os.ReadFile(store.Path(Last))
+	fatal.If(t, err)
+	fatal.If(t, os.WriteFile(store.Path(Previous), good, 0o600))
+	damaged := []byte("damaged")
+	fatal.If(t, os.WriteFile(store.Path(Last), damaged, 0o600))
+	keeper.Switch()
+	fatal.If(t, keeper.Save(newTask(t, Last, true)))
+	if got, err := store.Load(Previous); err != nil || got.Note != "one" {
+		t.Errorf("the previous task: %q, %v", got.Note, err)
+	}
+	if got, err := os.ReadFile(store.Path(Last) + ".unreadable"); err != nil || !bytes.Equal(got, damaged) {
+		t.Errorf("the damaged file: %q, %v", got, err)
+	}
+}
+
 func TestKeeper_KeepsPreviousForABeliefWithoutLabels(t *testing.T) {
 	store := Store{State: t.TempDir()}
 	keeper, err := store.Lock()
