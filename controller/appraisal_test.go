@@ -179,44 +179,60 @@ func TestPredictions_CountTheNewestLabels(t *testing.T) {
 func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
 	const lasts = 15 * 50 // ticks of 20 ms
 	good := Predicted{Labels: 7, Of: 10, Last: 1}
-	tick := func(known, skill float64, predicted Predicted) *Tick {
+	tick := func(known, skill, satisfaction float64, predicted Predicted) *Tick {
 		return &Tick{Header: &Header{
 			Elapsed: 1, Known: Interval{known, 1, 1}, Predicted: predicted,
-			Evidence: Evidence{Skill: skill, SkillError: 0.2},
+			Evidence: Evidence{Skill: skill, SkillError: 0.2, Satisfaction: satisfaction},
 		}}
 	}
+	cfg := Config{LabelRange: LabelRange{-1, 1}}
+	cfg.Gate.StopWhenLearnt = true
 	for name, c := range map[string]struct {
-		known, skill float64
-		predicted    Predicted
-		periods      int
-		want         bool
+		known, skill, satisfaction float64
+		predicted                  Predicted
+		periods                    int
+		want                       bool
 	}{
-		"all":              {0.7, 0.21, good, lasts, true},
-		"too short":        {0.7, 0.21, good, lasts - 1, false},
-		"too little known": {0.69, 0.21, good, lasts, false},
-		"as a constant":    {1, 0.2, good, lasts, false},
-		"few predicted":    {1, 1, Predicted{Labels: 6, Of: 10, Last: 1}, lasts, false},
-		"few labels":       {1, 1, Predicted{Labels: 9, Of: 9, Last: 1}, lasts, false},
-		"not a number":     {nan, 1, good, lasts, false},
+		"all":              {0.7, 0.21, 0.5, good, lasts, true},
+		"too short":        {0.7, 0.21, 0.5, good, lasts - 1, false},
+		"too little known": {0.69, 0.21, 0.5, good, lasts, false},
+		"as a constant":    {1, 0.2, 0.5, good, lasts, false},
+		"mostly bad":       {1, 1, 0.49, good, lasts, false},
+		"few predicted":    {1, 1, 1, Predicted{Labels: 6, Of: 10, Last: 1}, lasts, false},
+		"few labels":       {1, 1, 1, Predicted{Labels: 9, Of: 9, Last: 1}, lasts, false},
+		"not a number":     {nan, 1, 1, good, lasts, false},
+		"none is expected": {1, 1, nan, good, lasts, false},
 	} {
-		p := NewProficiency(GateConfig{StopWhenLearnt: true}, testPeriod)
+		p := NewProficiency(cfg, testPeriod)
 		for range c.periods {
-			p.Advance(tick(c.known, c.skill, c.predicted))
+			p.Advance(tick(c.known, c.skill, c.satisfaction, c.predicted))
 		}
 		if p.Learnt() != c.want {
 			t.Errorf("%s: learnt is %v", name, p.Learnt())
 		}
 	}
-	p := NewProficiency(GateConfig{StopWhenLearnt: true}, testPeriod)
-	long := tick(1, 1, good)
+	unknownRange := cfg
+	unknownRange.LabelRange = LabelRange{}
+	p := NewProficiency(unknownRange, testPeriod)
+	long := tick(1, 1, 0, good)
+	long.Elapsed = lasts
+	if !p.Advance(long) {
+		t.Error("without a range of labels, a task is never learnt")
+	}
+	p = NewProficiency(cfg, testPeriod)
+	p.Resume(true)
+	if !p.Advance(tick(0, 0, 0.25, good)) || p.Advance(tick(1, 1, 0.24, good)) {
+		t.Error("a learnt task must remain so until bad labels are expected")
+	}
+	long = tick(1, 1, 1, good)
 	long.Elapsed = lasts - 1
 	p.Advance(long)
-	p.Advance(tick(0.5, 1, good))
+	p.Advance(tick(0.5, 1, 1, good))
 	if p.Advance(long) {
 		t.Error("an interruption does not restart the time")
 	}
 	long.Elapsed = 10 * lasts
-	if off := NewProficiency(GateConfig{}, testPeriod); off.Advance(long) {
+	if off := NewProficiency(Config{}, testPeriod); off.Advance(long) {
 		t.Error("off, but learnt")
 	}
 }

@@ -119,13 +119,13 @@
 // FlagUnreachable).
 //
 // With stop_when_learnt, the planner estimates which share of the attainable value ẑ attains
-// ([Plan].Known), the learner counts the labels that the belief predicted and compares it with a
-// constant ([Evidence]), and [Proficiency] decides from these whether the task is learnt
-// (FlagLearnt). For a learnt task the agent asks only while the newest label was not predicted, and
-// thompson follows ẑ. With relearn, evidence of a changed task (FlagChanged) makes the next tick
-// begin again with the labels since ([Learner.Relearn]). For a minute (FlagKeepable) a
-// [rewardsrc.Keep] takes that back. [Agent.SwitchTask] replaces the belief by that of a saved task
-// (FlagSwitched).
+// ([Plan].Known), the learner counts the labels that the belief predicted, compares it with a
+// constant and averages the labels that it expects ([Evidence]), and [Proficiency] decides from these
+// whether the task is learnt (FlagLearnt). For a learnt task the agent asks only while the newest
+// label was not predicted, and thompson follows ẑ. With relearn, evidence of a changed task
+// (FlagChanged) makes the next tick begin again with the labels since ([Learner.Relearn]). For a
+// minute (FlagKeepable) a [rewardsrc.Keep] takes that back. [Agent.SwitchTask] replaces the belief by
+// that of a saved task (FlagSwitched).
 //
 // The source is notified of opened and closed requests. Requests also expire
 // while sensing fails. Only an armed robot asks.

@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
@@ -46,6 +47,9 @@ type Evidence struct {
 	// it, plus the share of those below, minus 1: 0 for each constant, 1 for a belief that is never
 	// wrong. SkillError is its standard error.
 	Skill, SkillError float64
+	// Satisfaction is the label that the belief expects for what the robot did in the last 30 s, on
+	// average: 0 is the label bad, 1 is good, in [0, 1]. It is 0 without Config.LabelRange.
+	Satisfaction float64
 }
 
 const (
@@ -55,6 +59,11 @@ const (
 	// unknown is the standard error from which on the skill has no meaning. While all labels are of
 	// one kind, the error is at least √⅛, which is larger.
 	unknown = 0.35
+	// satisfied is the least satisfaction with which a task counts as learnt, dissatisfied that below
+	// which it does so no longer.
+	satisfied, dissatisfied = 0.5, 0.25
+	// satisfactionS is the time constant of the satisfaction.
+	satisfactionS = 30
 )
 
 // least is Skill less its standard error.
@@ -82,12 +91,16 @@ func (e Evidence) Words() string {
 }
 
 // Judgement is Words with the bounds of the share of the attainable value, where they are known and
-// mean something.
+// mean something, and whether that is too bad for a learnt task.
 func (e Evidence) Judgement(known Interval) string {
 	if !known.Known() || !e.BeatsGuessing() {
 		return e.Words()
 	}
-	return fmt.Sprintf("%s, reaches %.0f–%.0f %%", e.Words(), 100*known.Low, 100*known.High)
+	words := fmt.Sprintf("%s, reaches %.0f–%.0f %%", e.Words(), 100*known.Low, 100*known.High)
+	if e.Satisfaction > 0 && e.Satisfaction < satisfied {
+		words += ", mostly bad by your labels"
+	}
+	return words
 }
 
 // evidence computes Evidence. It is a cumulative sum test (Page, "Continuous Inspection Schemes",
@@ -105,6 +118,8 @@ type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
 	alike       bool              // each label is as much evidence: logs before format 10
 	steady      bool              // the limit does not grow: logs before format 11
+	satisfying  LabelRange        // the range of labels as the belief learns them; zero: unknown
+	averaged    float64           // ticks of satisfactionS
 
 	open  bool   // a change is suspected
 	first uint64 // order of the first of these labels
@@ -137,11 +152,13 @@ func (h *hits) rate() (rate, variance float64) {
 }
 
 // newEvidence returns nil for a configuration that does not need it.
-func newEvidence(cfg Config, d int) (*evidence, error) {
+func newEvidence(cfg Config, d int, period time.Duration) (*evidence, error) {
 	if !cfg.Gate.Predicts() {
 		return nil, nil
 	}
-	e := &evidence{}
+	e := &evidence{
+		satisfying: cfg.LabelRange.learnt(cfg.labelScale()), averaged: float64(ticks(satisfactionS, period, 1)),
+	}
 	e.restart(changedAt)
 	if !cfg.Gate.Relearn {
 		return e, nil
@@ -156,7 +173,19 @@ func newEvidence(cfg Config, d int) (*evidence, error) {
 
 // restart forgets all labels.
 func (e *evidence) restart(limit float64) {
-	*e = evidence{fresh: e.fresh, kept: e.kept, alike: e.alike, steady: e.steady, limit: limit, variance: 0.25}
+	*e = evidence{
+		fresh: e.fresh, kept: e.kept, alike: e.alike, steady: e.steady, satisfying: e.satisfying, averaged: e.averaged,
+		limit: limit, variance: 0.25,
+	}
+}
+
+// see averages the label that the belief expects for the features of a tick.
+func (e *evidence) see(b *posterior.Belief, phi []float64) {
+	if e == nil || e.satisfying == (LabelRange{}) {
+		return
+	}
+	share := (b.Predict(phi) - e.satisfying.Bad) / (e.satisfying.Good - e.satisfying.Bad)
+	e.out.Satisfaction += (min(1, max(0, share)) - e.out.Satisfaction) / e.averaged
 }
 
 // changed reports whether the task has changed. If the belief is right, a suspicion that begins at

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"optibfm/rewardsrc"
 )
@@ -358,6 +359,36 @@ func TestEvidence_LabelsOfOneKindTellNothing(t *testing.T) {
 	}
 	if got := e.out.Words(); got != "predicts you well" {
 		t.Errorf("after 4 good labels: %s", got)
+	}
+}
+
+func TestEvidence_SatisfactionAveragesExpectedLabels(t *testing.T) {
+	labels := LabelRange{2, 10}
+	l, _ := newTestLearner(t, func(c *Config) { c.Gate.StopWhenLearnt, c.LabelRange, c.Sigma = true, labels, 0.1 })
+	l.Observe(0, 0, []float64{1, 0, 0, 0}, nil)
+	l.Apply(value(1, 0, 9), 0)
+	random, want, averaged := rand.New(rand.NewPCG(1, 2)), 0.0, float64(30*time.Second/testPeriod)
+	for tick := uint64(1); tick < 3000; tick++ {
+		phi := []float64{random.NormFloat64(), 0, 0, 0}
+		l.Observe(tick, int64(tick)*int64(testPeriod), phi, nil)
+		expected := (l.Belief().Predict(phi) - labels.Bad) / (labels.Good - labels.Bad)
+		want += (max(0, min(expected, 1)) - want) / averaged
+	}
+	if got := l.Evidence().Satisfaction; !(got > 0.1) || math.Abs(got-want) > 1e-12 {
+		t.Errorf("satisfaction %g, want %g", got, want)
+	}
+}
+
+func TestEvidence_Judgement(t *testing.T) {
+	known := Interval{0.8, 0.9, 1}
+	for want, e := range map[string]Evidence{
+		"too early to tell":                                              {},
+		"predicts you well, reaches 80–100 %":                            {Skill: 0.6, SkillError: 0.15},
+		"predicts you well, reaches 80–100 %, mostly bad by your labels": {Skill: 0.6, SkillError: 0.15, Satisfaction: 0.4},
+	} {
+		if got := e.Judgement(known); got != want {
+			t.Errorf("%+v: %s, want %s", e, got, want)
+		}
 	}
 }
 

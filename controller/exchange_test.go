@@ -119,7 +119,7 @@ func TestTick_CopyFromCopiesEverything(t *testing.T) {
 // LayoutVersion, then set the sizes here.
 func TestLayoutVersion_MatchesSizes(t *testing.T) {
 	got := [...]int{LayoutVersion, headerSize, int(unsafe.Sizeof(AppliedLabel{})), stateHeaderSize, planHeaderSize}
-	if want := [...]int{11, 1088, 96, 80, 64}; got != want {
+	if want := [...]int{12, 1096, 96, 80, 64}; got != want {
 		t.Errorf("version, header, label, state, plan: %v, want %v", got, want)
 	}
 }

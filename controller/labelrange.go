@@ -67,6 +67,14 @@ func (s labelScale) learnt(kind rewardsrc.Kind, label float64) float64 {
 	return label / s.unit
 }
 
+// learnt returns what the belief learns for the range of labels, zero for none.
+func (r LabelRange) learnt(s labelScale) LabelRange {
+	if r == (LabelRange{}) {
+		return r
+	}
+	return LabelRange{s.learnt(rewardsrc.Value, r.Bad), s.learnt(rewardsrc.Value, r.Good)}
+}
+
 // label returns the label that the belief learns as x.
 func (s labelScale) label(x float64) float64 {
 	if s == asTheyAre {

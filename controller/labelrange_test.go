@@ -13,9 +13,9 @@ import (
 	"optibfm/tflite"
 )
 
-// ranged runs an agent whose operator's labels have a range, known to the agent or not, and returns
+// ranged runs an agent whose operator's labels have a range, and returns
 // its ticks. From the middle on the task is another one.
-func ranged(t *testing.T, labels LabelRange, known bool, change func(*Config)) (run []*Tick) {
+func ranged(t *testing.T, labels LabelRange, change func(*Config)) (run []*Tick) {
 	t.Helper()
 	r := newRig(t, func(c *Config) {
 		*c = PersonConfig()
@@ -30,9 +30,7 @@ func ranged(t *testing.T, labels LabelRange, known bool, change func(*Config)) (
 		fatal.If(t, err)
 		c.Gate.StopWhenLearnt, c.Gate.RequestsPerMinute, c.Gate.Kappa, c.Candidates = true, 0, 0.05, 8
 		change(c)
-		if known {
-			c.LabelRange = labels
-		}
+		c.LabelRange = labels
 	})
 	r.model.act = func(dst, obs []float32, z []float64) error {
 		for i := range dst {
@@ -105,7 +103,7 @@ func TestAgent_DecidesAlikeForEveryRangeOfLabels(t *testing.T) {
 			scale, bad := LabelRange(cfg.Labels), 2.0
 			unit := (10 - bad) / (scale.Good - scale.Bad)
 			label := func(x float64) float64 { return bad + unit*(x-scale.Bad) }
-			unscaled, labels := ranged(t, scale, false, change), ranged(t, LabelRange{bad, 10}, true, change)
+			unscaled, labels := ranged(t, scale, change), ranged(t, LabelRange{bad, 10}, change)
 			for i, got := range labels {
 				want := unscaled[i]
 				for k := range want.Labels[:want.NumLabels] {

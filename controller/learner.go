@@ -114,7 +114,7 @@ func NewLearner(cfg Config, d int, period time.Duration) (*Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	labelEvidence, err := newEvidence(cfg, d)
+	labelEvidence, err := newEvidence(cfg, d, period)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -217,7 +217,10 @@ func (l *Learner) Observe(tick uint64, at int64, phi []float64, obs []float32) {
 }
 
 // observe stores the features in l.phi, where Gain leaves them.
-func (l *Learner) observe(tick uint64, at int64) { l.history.add(tick, at, l.clock, l.phi) }
+func (l *Learner) observe(tick uint64, at int64) {
+	l.history.add(tick, at, l.clock, l.phi)
+	l.evidence.see(l.belief, l.phi)
+}
 
 // Gain returns the information that a label at φ [d] and an observation [O] would give about the
 // task: the D-gap is log(1 + LabelWeight·Gain). See posterior.Belief.Gain.

@@ -254,7 +254,7 @@ func (f Fault) String() string {
 func FaultNamed(name string) Fault { return Fault(max(0, slices.Index(faultNames[:], name))) }
 
 // LayoutVersion is the version of the memory layout of Tick, State and Plan.
-const LayoutVersion = 11
+const LayoutVersion = 12
 
 // Shape determines the size of a Tick, a State and a Plan.
 type Shape struct {

@@ -117,9 +117,10 @@ func (r *trialRun) beliefConfig() (c controller.Config, err error) {
 	}
 	replace(&c.Prior, s.Prior)
 	replace(&c.Offset, s.Offset)
+	c.LabelRange.Bad, c.LabelRange.Good = r.trial.rewardRange()
+	c.Labels = controller.LabelsConfig(c.LabelRange) // as they are
 	if len(s.LabelsBad) > 0 {
 		c.Labels.Bad = s.LabelsBad[0]
-		c.LabelRange.Bad, c.LabelRange.Good = r.trial.rewardRange()
 	}
 	replace(&c.Sigma, s.Sigma)
 	replace(&c.Noise.Freedom, s.Freedom)
