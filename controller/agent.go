@@ -144,7 +144,7 @@ func NewAgent(cfg Config, parts Parts) (*Agent, error) {
 		tick:        NewTick(shape),
 		learner:     learner,
 		gate:        NewGate(cfg.Gate, learner.LabelWeight(), spec.Period),
-		proficiency: NewProficiency(cfg, spec.Period),
+		proficiency: NewProficiency(cfg.Gate, spec.Period),
 		stopHistory: NewStopHistory(cfg.Credit),
 		guard:       newGuard(cfg.Guard, spec, isDisarmer),
 		hold:        hold,

@@ -179,60 +179,51 @@ func TestPredictions_CountTheNewestLabels(t *testing.T) {
 func TestProficiency_NeedsTimeLabelsAndPredictions(t *testing.T) {
 	const lasts = 15 * 50 // ticks of 20 ms
 	good := Predicted{Labels: 7, Of: 10, Last: 1}
-	tick := func(known, skill, satisfaction float64, predicted Predicted) *Tick {
+	tick := func(known, skill, shortfall float64, predicted Predicted) *Tick {
 		return &Tick{Header: &Header{
 			Elapsed: 1, Known: Interval{known, 1, 1}, Predicted: predicted,
-			Evidence: Evidence{Skill: skill, SkillError: 0.2, Satisfaction: satisfaction},
+			Evidence: Evidence{Skill: skill, SkillError: 0.2, Shortfall: shortfall},
 		}}
 	}
-	cfg := Config{LabelRange: LabelRange{-1, 1}}
-	cfg.Gate.StopWhenLearnt = true
+	cfg := GateConfig{StopWhenLearnt: true}
 	for name, c := range map[string]struct {
-		known, skill, satisfaction float64
-		predicted                  Predicted
-		periods                    int
-		want                       bool
+		known, skill, shortfall float64
+		predicted               Predicted
+		periods                 int
+		want                    bool
 	}{
-		"all":              {0.7, 0.21, 0.5, good, lasts, true},
-		"too short":        {0.7, 0.21, 0.5, good, lasts - 1, false},
-		"too little known": {0.69, 0.21, 0.5, good, lasts, false},
-		"as a constant":    {1, 0.2, 0.5, good, lasts, false},
-		"mostly bad":       {1, 1, 0.49, good, lasts, false},
-		"few predicted":    {1, 1, 1, Predicted{Labels: 6, Of: 10, Last: 1}, lasts, false},
-		"few labels":       {1, 1, 1, Predicted{Labels: 9, Of: 9, Last: 1}, lasts, false},
-		"not a number":     {nan, 1, 1, good, lasts, false},
-		"none is expected": {1, 1, nan, good, lasts, false},
+		"all":                    {0.7, 0.21, 0.5, good, lasts, true},
+		"too short":              {0.7, 0.21, 0.5, good, lasts - 1, false},
+		"too little known":       {0.69, 0.21, 0.5, good, lasts, false},
+		"as a constant":          {1, 0.2, 0.5, good, lasts, false},
+		"mostly bad":             {1, 1, 0.51, good, lasts, false},
+		"few predicted":          {1, 1, 0, Predicted{Labels: 6, Of: 10, Last: 1}, lasts, false},
+		"few labels":             {1, 1, 0, Predicted{Labels: 9, Of: 9, Last: 1}, lasts, false},
+		"no number of known":     {nan, 1, 0, good, lasts, false},
+		"no number of shortfall": {1, 1, nan, good, lasts, false},
 	} {
 		p := NewProficiency(cfg, testPeriod)
 		for range c.periods {
-			p.Advance(tick(c.known, c.skill, c.satisfaction, c.predicted))
+			p.Advance(tick(c.known, c.skill, c.shortfall, c.predicted))
 		}
 		if p.Learnt() != c.want {
 			t.Errorf("%s: learnt is %v", name, p.Learnt())
 		}
 	}
-	unknownRange := cfg
-	unknownRange.LabelRange = LabelRange{}
-	p := NewProficiency(unknownRange, testPeriod)
-	long := tick(1, 1, 0, good)
-	long.Elapsed = lasts
-	if !p.Advance(long) {
-		t.Error("without a range of labels, a task is never learnt")
-	}
-	p = NewProficiency(cfg, testPeriod)
+	p := NewProficiency(cfg, testPeriod)
 	p.Resume(true)
-	if !p.Advance(tick(0, 0, 0.25, good)) || p.Advance(tick(1, 1, 0.24, good)) {
+	if !p.Advance(tick(0, 0, 0.75, good)) || p.Advance(tick(1, 1, 0.76, good)) {
 		t.Error("a learnt task must remain so until bad labels are expected")
 	}
-	long = tick(1, 1, 1, good)
+	long := tick(1, 1, 0, good)
 	long.Elapsed = lasts - 1
 	p.Advance(long)
-	p.Advance(tick(0.5, 1, 1, good))
+	p.Advance(tick(0.5, 1, 0, good))
 	if p.Advance(long) {
 		t.Error("an interruption does not restart the time")
 	}
 	long.Elapsed = 10 * lasts
-	if off := NewProficiency(Config{}, testPeriod); off.Advance(long) {
+	if off := NewProficiency(GateConfig{}, testPeriod); off.Advance(long) {
 		t.Error("off, but learnt")
 	}
 }
@@ -277,6 +268,36 @@ func TestAgent_StopsAskingUntilLabelsContradict(t *testing.T) {
 	}
 	if r.tick.Flags.Has(FlagLearnt) || id == asked {
 		t.Errorf("still learnt: %+v after %d requests", r.tick.Predicted, id-asked)
+	}
+}
+
+// A robot that lies where the operator put it does nothing that the labels are about.
+func TestAgent_RestIsNoShortfall(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Gate.StopWhenLearnt, c.LabelRange, c.Sigma = true, LabelRange{-1, 1}, 0.1
+	})
+	lies, observe := false, r.robot.Observe
+	r.robot.Observe = func(n int, obs []float32) error {
+		err := observe(n, obs)
+		obs[0] = 0.5
+		if lies {
+			obs[0] = -1
+		}
+		return err
+	}
+	r.steps(1)
+	r.source.give(value(1, r.tick.Index, 1))
+	r.steps(500)
+	moving := r.tick.Evidence.Shortfall
+	fatal.If(t, r.agent.Disarm())
+	lies = true
+	r.steps(3000)
+	if at := r.tick.Evidence.Shortfall; at != moving || !(moving > 0 && moving < 0.5) {
+		t.Errorf("shortfall %g, after a rest %g", moving, at)
+	}
+	r.arm()
+	if r.steps(3000); !(r.tick.Evidence.Shortfall > 0.7) {
+		t.Errorf("of a robot that moves in a bad state: %g", r.tick.Evidence.Shortfall)
 	}
 }
 

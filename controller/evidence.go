@@ -47,9 +47,10 @@ type Evidence struct {
 	// it, plus the share of those below, minus 1: 0 for each constant, 1 for a belief that is never
 	// wrong. SkillError is its standard error.
 	Skill, SkillError float64
-	// Satisfaction is the label that the belief expects for what the robot did in the last 30 s, on
-	// average: 0 is the label bad, 1 is good, in [0, 1]. It is 0 without Config.LabelRange.
-	Satisfaction float64
+	// Shortfall is how far the labels that the belief expects for the states of the moving robot are
+	// below the label good, averaged with a time constant of 30 s: from 0 (good) to 1 (bad). It is 0
+	// without Config.LabelRange.
+	Shortfall float64
 }
 
 const (
@@ -59,11 +60,10 @@ const (
 	// unknown is the standard error from which on the skill has no meaning. While all labels are of
 	// one kind, the error is at least √⅛, which is larger.
 	unknown = 0.35
-	// satisfied is the least satisfaction with which a task counts as learnt, dissatisfied that below
-	// which it does so no longer.
-	satisfied, dissatisfied = 0.5, 0.25
-	// satisfactionS is the time constant of the satisfaction.
-	satisfactionS = 30
+	// A task can become learnt up to the shortfall learntShortfall. A learnt task ends above
+	// lostShortfall.
+	learntShortfall, lostShortfall = 0.5, 0.75
+	shortfallS                     = 30 // time constant
 )
 
 // least is Skill less its standard error.
@@ -90,15 +90,18 @@ func (e Evidence) Words() string {
 	return "predicts you well"
 }
 
+// Poor reports whether the expected labels are too low for a task to remain learnt.
+func (e Evidence) Poor() bool { return !(e.Shortfall <= lostShortfall) }
+
 // Judgement is Words with the bounds of the share of the attainable value, where they are known and
-// mean something, and whether that is too bad for a learnt task.
+// mean something. It adds a warning while the expected labels are too low for a learnt task.
 func (e Evidence) Judgement(known Interval) string {
 	if !known.Known() || !e.BeatsGuessing() {
 		return e.Words()
 	}
 	words := fmt.Sprintf("%s, reaches %.0f–%.0f %%", e.Words(), 100*known.Low, 100*known.High)
-	if e.Satisfaction > 0 && e.Satisfaction < satisfied {
-		words += ", mostly bad by your labels"
+	if e.Shortfall > learntShortfall {
+		words += ", expects mostly bad labels"
 	}
 	return words
 }
@@ -118,8 +121,9 @@ type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
 	alike       bool              // each label is as much evidence: logs before format 10
 	steady      bool              // the limit does not grow: logs before format 11
-	satisfying  LabelRange        // the range of labels as the belief learns them; zero: unknown
-	averaged    float64           // ticks of satisfactionS
+	labelRange  LabelRange        // as the belief learns labels; zero: unknown
+	averaged    float64           // periods that Shortfall is about, at most most
+	most        float64           // periods of shortfallS
 
 	open  bool   // a change is suspected
 	first uint64 // order of the first of these labels
@@ -157,7 +161,7 @@ func newEvidence(cfg Config, d int, period time.Duration) (*evidence, error) {
 		return nil, nil
 	}
 	e := &evidence{
-		satisfying: cfg.LabelRange.learnt(cfg.labelScale()), averaged: float64(ticks(satisfactionS, period, 1)),
+		labelRange: cfg.LabelRange.learnt(cfg.labelScale()), most: float64(ticks(shortfallS, period, 1)),
 	}
 	e.restart(changedAt)
 	if !cfg.Gate.Relearn {
@@ -174,18 +178,23 @@ func newEvidence(cfg Config, d int, period time.Duration) (*evidence, error) {
 // restart forgets all labels.
 func (e *evidence) restart(limit float64) {
 	*e = evidence{
-		fresh: e.fresh, kept: e.kept, alike: e.alike, steady: e.steady, satisfying: e.satisfying, averaged: e.averaged,
+		fresh: e.fresh, kept: e.kept, alike: e.alike, steady: e.steady, labelRange: e.labelRange, most: e.most,
 		limit: limit, variance: 0.25,
 	}
 }
 
-// see averages the label that the belief expects for the features of a tick.
-func (e *evidence) see(b *posterior.Belief, phi []float64) {
-	if e == nil || e.satisfying == (LabelRange{}) {
+// averageExpected adds the label that a belief expects at features, which the robot had for a number
+// of periods, to Shortfall.
+func (e *evidence) averageExpected(b *posterior.Belief, phi []float64, periods uint64) {
+	if e == nil || periods == 0 || e.labelRange == (LabelRange{}) {
 		return
 	}
-	share := (b.Predict(phi) - e.satisfying.Bad) / (e.satisfying.Good - e.satisfying.Bad)
-	e.out.Satisfaction += (min(1, max(0, share)) - e.out.Satisfaction) / e.averaged
+	below := (e.labelRange.Good - b.Predict(phi)) / (e.labelRange.Good - e.labelRange.Bad)
+	if !finite(below) {
+		return
+	}
+	e.averaged = min(e.averaged+float64(periods), e.most)
+	e.out.Shortfall += (max(0, min(below, 1)) - e.out.Shortfall) * min(1, float64(periods)/e.averaged)
 }
 
 // changed reports whether the task has changed. If the belief is right, a suspicion that begins at

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"optibfm/rewardsrc"
 )
@@ -362,20 +361,40 @@ func TestEvidence_LabelsOfOneKindTellNothing(t *testing.T) {
 	}
 }
 
-func TestEvidence_SatisfactionAveragesExpectedLabels(t *testing.T) {
+func TestEvidence_ShortfallAveragesExpectedLabels(t *testing.T) {
 	labels := LabelRange{2, 10}
 	l, _ := newTestLearner(t, func(c *Config) { c.Gate.StopWhenLearnt, c.LabelRange, c.Sigma = true, labels, 0.1 })
 	l.Observe(0, 0, []float64{1, 0, 0, 0}, nil)
 	l.Apply(value(1, 0, 9), 0)
-	random, want, averaged := rand.New(rand.NewPCG(1, 2)), 0.0, float64(30*time.Second/testPeriod)
-	for tick := uint64(1); tick < 3000; tick++ {
-		phi := []float64{random.NormFloat64(), 0, 0, 0}
-		l.Observe(tick, int64(tick)*int64(testPeriod), phi, nil)
-		expected := (l.Belief().Predict(phi) - labels.Bad) / (labels.Good - labels.Bad)
-		want += (max(0, min(expected, 1)) - want) / averaged
+	tick := uint64(0)
+	observe := func(x float64, periods uint64) {
+		tick += periods
+		l.Advance(periods)
+		l.Observe(tick, int64(tick)*int64(testPeriod), []float64{x, 0, 0, 0}, nil)
 	}
-	if got := l.Evidence().Satisfaction; !(got > 0.1) || math.Abs(got-want) > 1e-12 {
-		t.Errorf("satisfaction %g, want %g", got, want)
+	below := (labels.Good - l.Belief().Predict([]float64{1, 0, 0, 0})) / 8
+	for range 3 {
+		observe(1, 10)
+		if got := l.Evidence().Shortfall; math.Abs(got-below) > 1e-12 || !(below > 0.1 && below < 0.2) {
+			t.Fatalf("of one state: %g, want %g", got, below)
+		}
+	}
+	observe(-1, 30) // beyond bad
+	if got, want := l.Evidence().Shortfall, (below+1)/2; math.Abs(got-want) > 1e-12 {
+		t.Errorf("of two states: %g, want their mean %g", got, want)
+	}
+	for range 30 * 50 {
+		observe(1, 1)
+	}
+	// After the 1,440 ticks of the plain mean that are left and 60 of the moving one:
+	want := below + (1-below)*30/1500*math.Pow(1-1/1500., 60)
+	if got := l.Evidence().Shortfall; math.Abs(got-want) > 1e-9 {
+		t.Errorf("after 30 s: %g, want %g", got, want)
+	}
+	l.Observe(tick+1, int64(tick+1)*int64(testPeriod), []float64{-1, 0, 0, 0}, nil) // disarmed
+	observe(math.Inf(1), 1)
+	if got := l.Evidence().Shortfall; math.Abs(got-want) > 1e-9 {
+		t.Errorf("after a tick of a disarmed robot and one without a number: %g, want %g", got, want)
 	}
 }
 
@@ -384,7 +403,7 @@ func TestEvidence_Judgement(t *testing.T) {
 	for want, e := range map[string]Evidence{
 		"too early to tell":                                              {},
 		"predicts you well, reaches 80–100 %":                            {Skill: 0.6, SkillError: 0.15},
-		"predicts you well, reaches 80–100 %, mostly bad by your labels": {Skill: 0.6, SkillError: 0.15, Satisfaction: 0.4},
+		"predicts you well, reaches 80–100 %, expects mostly bad labels": {Skill: 0.6, SkillError: 0.15, Shortfall: 0.6},
 	} {
 		if got := e.Judgement(known); got != want {
 			t.Errorf("%+v: %s, want %s", e, got, want)

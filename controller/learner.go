@@ -50,6 +50,7 @@ type Learner struct {
 	unsettled   int // ticks until Settle has checked all labels
 	history     *history
 	clock       uint64  // armed periods: the time of forgetting
+	moved       uint64  // of these, the periods of the present tick
 	labelWeight float64 // 1/σ², the weight of a label of confidence 1
 	rho         float64
 	windows     windows   // for labels without a tick
@@ -198,6 +199,7 @@ func (l *Learner) LabelWeight() float64 { return l.labelWeight }
 func (l *Learner) Advance(periods uint64) {
 	periods = min(periods, maxAdvance)
 	l.clock += periods
+	l.moved = periods
 	if l.rho == 1 {
 		return
 	}
@@ -219,7 +221,8 @@ func (l *Learner) Observe(tick uint64, at int64, phi []float64, obs []float32) {
 // observe stores the features in l.phi, where Gain leaves them.
 func (l *Learner) observe(tick uint64, at int64) {
 	l.history.add(tick, at, l.clock, l.phi)
-	l.evidence.see(l.belief, l.phi)
+	l.evidence.averageExpected(l.belief, l.phi, l.moved)
+	l.moved = 0
 }
 
 // Gain returns the information that a label at φ [d] and an observation [O] would give about the

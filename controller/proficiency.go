@@ -52,27 +52,27 @@ func (p *predictions) add(deviations float64) {
 	p.count = min(p.count+1, recentLabels)
 }
 
-// Proficiency decides whether a task is learnt: for 15 s of an armed robot, the lower bound of the
-// planner's appraisal (Plan.Known) is at least 0.7, the belief predicted 7 of the last 10 labels,
-// it predicts labels better than a constant does (Evidence), and it expects labels above the middle
-// of their range (Evidence.Satisfaction): no appraisal by the belief shows a better behaviour that
-// the robot never tried, but an operator who calls most of what it does bad wants another. A learnt
-// task remains so until the belief predicted 4 of the last 10 labels at most, or expects labels in
-// the lowest quarter of their range: then the robot asks again.
+// Proficiency decides whether a task is learnt. It is after 15 s of an armed robot in which
+//
+//   - the lower bound of the planner's appraisal (Plan.Known) is at least 0.7,
+//   - the belief predicted 7 of the last 10 labels,
+//   - it predicts labels better than a constant does (Evidence), and
+//   - it expects labels above the middle of their range (Evidence.Shortfall). The appraisal cannot
+//     show a behaviour that the robot never tried; low expected labels show that the operator wants
+//     another one.
+//
+// A learnt task remains so until the belief predicted 4 of the last 10 labels at most, or expects
+// labels in the lowest quarter of their range: then the robot asks again.
 type Proficiency struct {
 	on     bool
-	ranged bool   // the range of labels is known
 	lasts  uint64 // ticks
 	held   uint64 // for which the conditions were met
 	learnt bool
 }
 
-// NewProficiency returns the decision for a configuration. Without stop_when_learnt no task is
-// learnt. Without a range of labels, as before format 13 of the log, satisfaction does not count.
-func NewProficiency(cfg Config, period time.Duration) *Proficiency {
-	return &Proficiency{
-		on: cfg.Gate.StopWhenLearnt, ranged: cfg.LabelRange != LabelRange{}, lasts: ticks(learntS, period, 1),
-	}
+// NewProficiency returns the decision for a gate. Without stop_when_learnt no task is learnt.
+func NewProficiency(cfg GateConfig, period time.Duration) *Proficiency {
+	return &Proficiency{on: cfg.StopWhenLearnt, lasts: ticks(learntS, period, 1)}
 }
 
 // Advance counts a tick of an armed robot and returns whether the task is learnt. It reads Known,
@@ -83,11 +83,11 @@ func (p *Proficiency) Advance(t *Tick) (learnt bool) {
 		return p.learnt
 	}
 	if p.learnt {
-		p.learnt = predicted.Labels > contradictedPredicted && p.satisfies(t, dissatisfied)
+		p.learnt = predicted.Labels > contradictedPredicted && !t.Evidence.Poor()
 		return p.learnt
 	}
 	if !(t.Known.Low >= learntShare) || predicted.Labels < learntPredicted || !t.Evidence.BeatsGuessing() ||
-		!p.satisfies(t, satisfied) {
+		!(t.Evidence.Shortfall <= learntShortfall) {
 		p.held = 0
 		return false
 	}
@@ -96,10 +96,6 @@ func (p *Proficiency) Advance(t *Tick) (learnt bool) {
 		p.learnt, p.held = true, 0
 	}
 	return p.learnt
-}
-
-func (p *Proficiency) satisfies(t *Tick, least float64) bool {
-	return !p.ranged || t.Evidence.Satisfaction >= least
 }
 
 // Learnt returns the newest decision.

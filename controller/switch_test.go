@@ -28,10 +28,11 @@ func TestAgent_SwitchesToTheBeliefOfASavedTask(t *testing.T) {
 	for _, armed := range []bool{true, false} {
 		r := newRig(t, func(c *Config) {
 			c.Gate.Kappa, c.Gate.RequestsPerMinute, c.Gate.StopWhenLearnt = 0, 0, true
-			c.Noise.Estimate = true
+			c.Noise.Estimate, c.LabelRange = true, LabelRange{-1, 1}
 		})
 		plans := r.stubPlanner()
 		r.steps(5)
+		r.agent.learner.evidence.out.Shortfall = 0.25
 		r.source.give(value(1, 2, 1), value(2, 3, -1))
 		r.steps(1)
 		request := r.tick.Request
@@ -44,8 +45,8 @@ func TestAgent_SwitchesToTheBeliefOfASavedTask(t *testing.T) {
 		r.agent.proficiency.Resume(true)
 		task, want := savedTask(t, r.cfg)
 		fatal.If(t, r.agent.SwitchTask(want, task.Noise()))
-		if r.agent.proficiency.Learnt() {
-			t.Error("still learnt")
+		if r.agent.proficiency.Learnt() || r.agent.learner.Evidence().Shortfall != 0 {
+			t.Error("still learnt, or the shortfall is of the former task")
 		}
 		var offered []float64
 		confirm := plans.onOffer

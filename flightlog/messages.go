@@ -161,7 +161,7 @@ func tickMessage(p *flightlogpb.Tick, t *controller.Tick) {
 	if e := t.Evidence; e != (controller.Evidence{}) {
 		p.Evidence = &flightlogpb.Evidence{
 			Change: e.Change, Labels: e.Labels, Skill: e.Skill, SkillError: e.SkillError,
-			Satisfaction: e.Satisfaction,
+			Shortfall: e.Shortfall,
 		}
 	}
 	if n := t.Predicted; n.Of > 0 {
@@ -229,7 +229,7 @@ func decodeTick(t *controller.Tick, p *flightlogpb.Tick) error {
 		Evidence: controller.Evidence{
 			Change: p.Evidence.GetChange(), Labels: p.Evidence.GetLabels(),
 			Skill: p.Evidence.GetSkill(), SkillError: p.Evidence.GetSkillError(),
-			Satisfaction: p.Evidence.GetSatisfaction(),
+			Shortfall: p.Evidence.GetShortfall(),
 		},
 	}
 	for i, a := range p.Labels {

@@ -24,7 +24,7 @@ import (
 //	10 each further label of one state is less evidence of a changed task
 //	11 a changed task needs more evidence, the more labels there were
 //	12 with controller.offset, the belief learns labels on the scale controller.labels
-//	13 for a learnt task, the belief expects labels above the middle of their range
+//	13 a learnt task also needs expected labels above the middle of their range
 const FormatVersion = 13
 
 // oldestFormat is the first version that a reader accepts.
@@ -42,8 +42,9 @@ const formatWithNews = 10
 // formatWithGrowth is the first version in which the limit of the evidence grows with the number of labels.
 const formatWithGrowth = 11
 
-// formatWithSatisfaction is the first version in which the satisfaction decides whether a task is learnt.
-const formatWithSatisfaction = 13
+// formatWithShortfall is the first version whose ticks have the shortfall of expected labels. In
+// earlier ones it is 0 and does not prevent a learnt task.
+const formatWithShortfall = 13
 
 // maxDim is the largest dimension in a log.
 const maxDim = 1 << 16

@@ -199,20 +199,11 @@ func newReplay(r *Reader) (*replay, error) {
 		reader: r, learner: learner, explore: newExploration(&r.meta), motion: newMotion(r.meta.Robot),
 		snapshots: snapshots, switches: switches,
 	}
-	p.progress = controller.NewProficiency(r.ruleOfLearnt(), r.meta.Robot.Period)
+	p.progress = controller.NewProficiency(r.meta.Control.Gate, r.meta.Robot.Period)
 	if gate := r.meta.Control.Gate; gate.LabelsPerMinute > 0 {
 		p.pace = controller.NewPace(gate, r.meta.Robot.Period)
 	}
 	return p, nil
-}
-
-// ruleOfLearnt returns the configuration by which the program that wrote the log called tasks learnt.
-func (r *Reader) ruleOfLearnt() controller.Config {
-	cfg := r.meta.Control
-	if r.meta.Format < formatWithSatisfaction {
-		cfg.LabelRange = controller.LabelRange{}
-	}
-	return cfg
 }
 
 // noSnapshot returns ErrNoSnapshot with the damage that may be its cause.
@@ -311,6 +302,7 @@ func (p *replay) tick(t *controller.Tick) error {
 		return err
 	}
 	if !p.started && !p.synced && len(p.result.Gaps) == 0 {
+		p.missing = append(p.missing, span{to: t.Index - min(t.Index, 1)})
 		p.lose(t.Index, 0, "no snapshot before the first tick")
 	}
 	p.started, p.last = true, t.Index
@@ -439,8 +431,8 @@ func (p *replay) weigh(t *controller.Tick, c *comparison) {
 	c.same("labels of that evidence", t.Evidence.Labels, own.Labels)
 	c.near("skill", t.Evidence.Skill, own.Skill)
 	c.near("error of the skill", t.Evidence.SkillError, own.SkillError)
-	if p.reader.meta.Format >= formatWithSatisfaction {
-		c.near("satisfaction", t.Evidence.Satisfaction, own.Satisfaction)
+	if p.reader.meta.Format >= formatWithShortfall {
+		c.near("shortfall", t.Evidence.Shortfall, own.Shortfall)
 	}
 	running := t.Flags.Has(controller.FlagArmed) && !t.Flags.Has(controller.FlagStopped)
 	if changed := running && p.learner.Changed(); changed != t.Flags.Has(controller.FlagChanged) {

@@ -124,7 +124,7 @@ func TestVerify_FindsABeliefThatChangedAtASnapshot(t *testing.T) {
 
 func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
 	cfg := flightlogtest.Config()
-	cfg.Gate.StopWhenLearnt, cfg.Sigma = true, 0.3
+	cfg.Gate.StopWhenLearnt, cfg.Sigma, cfg.LabelRange = true, 0.3, controller.LabelRange{Bad: -4, Good: 1}
 	run := simulation{Config: cfg, Ticks: 3000, Every: 300, Turn: 2000, Keep: true, Labels: func(i uint64) bool {
 		return i%10 == 0
 	}}
@@ -138,6 +138,11 @@ func TestVerify_DecidesAgainWhetherTheTaskIsLearnt(t *testing.T) {
 		"learnt": func(t *controller.Tick) {
 			if t.Index >= 900 && t.Index < 904 {
 				t.Flags ^= controller.FlagLearnt
+			}
+		},
+		"shortfall": func(t *controller.Tick) {
+			if t.Index >= 900 && t.Index < 904 {
+				t.Evidence.Shortfall += 1e-3
 			}
 		},
 		"predicted": func(t *controller.Tick) {

@@ -519,7 +519,7 @@ type Evidence struct {
 	Labels        uint64                 `protobuf:"varint,2,opt,name=labels,proto3" json:"labels,omitempty"`                            // since the suspected change
 	Skill         float64                `protobuf:"fixed64,3,opt,name=skill,proto3" json:"skill,omitempty"`                             // 0: as a constant; 1: always right
 	SkillError    float64                `protobuf:"fixed64,4,opt,name=skill_error,json=skillError,proto3" json:"skill_error,omitempty"` // its standard error
-	Satisfaction  float64                `protobuf:"fixed64,5,opt,name=satisfaction,proto3" json:"satisfaction,omitempty"`               // 0: it expects the label bad for what the robot does; 1: good
+	Shortfall     float64                `protobuf:"fixed64,5,opt,name=shortfall,proto3" json:"shortfall,omitempty"`                     // of the expected labels: 0: good; 1: bad
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -582,9 +582,9 @@ func (x *Evidence) GetSkillError() float64 {
 	return 0
 }
 
-func (x *Evidence) GetSatisfaction() float64 {
+func (x *Evidence) GetShortfall() float64 {
 	if x != nil {
-		return x.Satisfaction
+		return x.Shortfall
 	}
 	return 0
 }
@@ -1484,14 +1484,14 @@ const file_flightlog_proto_rawDesc = "" +
 	"\bevidence\x18  \x01(\v2\x15.optibfm.log.EvidenceR\bevidence\x12!\n" +
 	"\fknown_middle\x18! \x01(\x01R\vknownMiddle\x12\x1d\n" +
 	"\n" +
-	"known_high\x18\" \x01(\x01R\tknownHigh\"\x95\x01\n" +
+	"known_high\x18\" \x01(\x01R\tknownHigh\"\x8f\x01\n" +
 	"\bEvidence\x12\x16\n" +
 	"\x06change\x18\x01 \x01(\x01R\x06change\x12\x16\n" +
 	"\x06labels\x18\x02 \x01(\x04R\x06labels\x12\x14\n" +
 	"\x05skill\x18\x03 \x01(\x01R\x05skill\x12\x1f\n" +
 	"\vskill_error\x18\x04 \x01(\x01R\n" +
-	"skillError\x12\"\n" +
-	"\fsatisfaction\x18\x05 \x01(\x01R\fsatisfaction\"G\n" +
+	"skillError\x12\x1c\n" +
+	"\tshortfall\x18\x05 \x01(\x01R\tshortfall\"G\n" +
 	"\tPredicted\x12\x16\n" +
 	"\x06labels\x18\x01 \x01(\rR\x06labels\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\rR\x02of\x12\x12\n" +

@@ -62,7 +62,7 @@ func (s Run) Write(t testing.TB, log Log, tick func(index uint64) *controller.Ti
 	fatal.If(t, err)
 	r := run{
 		Run: s, t: t, log: log, learner: learner,
-		learnt: controller.NewProficiency(s.Config, s.Period),
+		learnt: controller.NewProficiency(s.Config.Gate, s.Period),
 		gate:   controller.NewGate(s.Config.Gate, learner.LabelWeight(), s.Period),
 		rng:    rand.New(rand.NewPCG(3, 5)), nextID: 1,
 	}

@@ -83,17 +83,18 @@ func (k *Keeper) Save(t Task) (err error) {
 }
 
 // beginSwitch renames the file of Last. Until there is another one, find returns the renamed file.
-// A belief without labels does not replace Previous, which may be the only copy of many labels, nor
-// does a file that cannot be read: it stays beside the others.
+// A belief without labels does not replace Previous, which may be the only copy of many labels. Nor
+// does a damaged file, which is renamed to last.task.damaged.
 func (s Store) beginSwitch() error {
 	if err := s.finishSwitch(); err != nil {
 		return err
 	}
-	switch last, err := s.Load(Last); {
+	last, err := s.Load(Last)
+	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && last.Unlabelled():
 		return nil
-	case err != nil:
-		return rename(s.Path(Last), s.Path(Last)+".unreadable")
+	case errors.Is(err, ErrDamaged):
+		return rename(s.Path(Last), s.Path(Last)+".damaged")
 	}
 	return rename(s.Path(Last), s.switching())
 }

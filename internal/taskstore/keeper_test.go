@@ -235,7 +235,7 @@ func TestKeeper_ADamagedTaskDoesNotReplacePrevious(t *testing.T) {
 	if got, err := store.Load(Previous); err != nil || got.Note != "one" {
 		t.Errorf("the previous task: %q, %v", got.Note, err)
 	}
-	if got, err := os.ReadFile(store.Path(Last) + ".unreadable"); err != nil || !bytes.Equal(got, damaged) {
+	if got, err := os.ReadFile(store.Path(Last) + ".damaged"); err != nil || !bytes.Equal(got, damaged) {
 		t.Errorf("the damaged file: %q, %v", got, err)
 	}
 }
