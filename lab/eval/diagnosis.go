@@ -67,8 +67,7 @@ func (g *diagnosis) Search(obs, candidates []float32, belief tflite.Belief) (bes
 	return best, score, nil
 }
 
-// lengthInV returns ‖z - ẑ‖_V, V⁻¹ = MMᵀ: the length of M⁻¹(z - ẑ). M is belief.InvR, which is
-// triangular only without a task prior.
+// lengthInV returns ‖z - ẑ‖_V, V⁻¹ = MMᵀ: the length of M⁻¹(z - ẑ), with M = belief.InvR.
 func lengthInV(z []float32, belief tflite.Belief) (float64, error) {
 	d := len(z)
 	factor, diff := mat.NewDense(d, d, nil), mat.NewVecDense(d, nil)

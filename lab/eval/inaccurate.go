@@ -145,7 +145,7 @@ func bound(psi []float64, belief tflite.Belief) float64 {
 	for i, x := range psi {
 		mean += x * float64(belief.Mean[i])
 		y := 0.0
-		for k := range d { // R⁻¹ is triangular only without a task prior
+		for k := range i + 1 { // R⁻¹ is upper triangular
 			y += float64(belief.InvR[k*d+i]) * psi[k]
 		}
 		square += y * y
