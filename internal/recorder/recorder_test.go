@@ -23,12 +23,15 @@ func TestRecorder_AnnouncesALearntTaskOnce(t *testing.T) {
 	display := &eventsOnly{}
 	r := Recorder{Statistics: NewStatistics(shape), Display: display}
 	tick := controller.NewTick(shape)
-	for i, learnt := range []bool{false, true, true, true, false, false, true} {
+	for i, learnt := range []bool{false, true, true, true, false, false, true, false} {
 		tick.Index, tick.Elapsed, tick.Flags = uint64(i), 1, 0
 		tick.Known = controller.Interval{Low: 0.75, Middle: 0.8, High: 0.95}
 		tick.Predicted = controller.Predicted{Labels: 9, Of: 10}
 		if learnt {
 			tick.Flags = controller.FlagLearnt
+		}
+		if i == 7 {
+			tick.Evidence.Shortfall = 0.8
 		}
 		r.Tick(tick)
 	}
@@ -36,6 +39,7 @@ func TestRecorder_AnnouncesALearntTaskOnce(t *testing.T) {
 		"it seems to have learnt the task: watch it; 75 to 95% of the attainable reward, 9 of the last 10",
 		"no longer learnt: 1 of the last 10",
 		"it seems to have learnt the task: watch it",
+		"no longer learnt: it expects bad labels",
 	}
 	if !slices.EqualFunc(display.texts, starts, strings.HasPrefix) {
 		t.Errorf("events %q", display.texts)
