@@ -50,6 +50,23 @@ func place(path string, mode fs.FileMode, write func(io.Writer) error, name func
 	return SyncDir(dir)
 }
 
+// WriteNew writes a file that must not exist, or none, also on a file system without hard links. If
+// one exists, the error wraps fs.ErrExist. If it returns nil, the file is on disk.
+func WriteNew(path string, mode fs.FileMode, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
 // SyncDir makes the names in a folder durable.
 func SyncDir(path string) error {
 	d, err := os.Open(path)

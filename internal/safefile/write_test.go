@@ -5,8 +5,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"optibfm/internal/errtest"
 	"optibfm/internal/safefile"
@@ -56,5 +59,24 @@ func TestReplace_RefusesWhatIsNoFile(t *testing.T) {
 	errtest.Contains(t, err, "is not a regular file", "device")
 	if _, err := os.Readlink(path); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWriteNew_LeavesNoPartOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	errtest.Nil(t, safefile.WriteNew(path, 0o640, []byte("one")))
+	errtest.Is(t, safefile.WriteNew(path, 0o640, []byte("two")), fs.ErrExist, "again")
+	if content, err := os.ReadFile(path); err != nil || string(content) != "one" {
+		t.Errorf("found %q, %v", content, err)
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	var before unix.Rlimit
+	errtest.Nil(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
+	errtest.Nil(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 10, Max: before.Max}))
+	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &before)
+	full := path + "-full"
+	errtest.Is(t, safefile.WriteNew(full, 0o640, make([]byte, 100)), unix.EFBIG, "full")
+	if _, err := os.Stat(full); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a part remains: %v", err)
 	}
 }

@@ -42,22 +42,8 @@ func rename(from, to string) error {
 	return safefile.SyncDir(filepath.Dir(to))
 }
 
-func writeDurably(path string, data []byte) error { return writeFile(path, data, os.O_TRUNC) }
-
-// createDurably writes a file that must not exist, or none.
-func createDurably(path string, data []byte) error {
-	err := writeFile(path, data, os.O_EXCL)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		_ = os.Remove(path) // incomplete
-	}
-	if err != nil {
-		return err
-	}
-	return safefile.SyncDir(filepath.Dir(path))
-}
-
-func writeFile(path string, data []byte, how int) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|how, 0o640)
+func writeDurably(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o640)
 	if err != nil {
 		return err
 	}

@@ -225,7 +225,7 @@ func Export(path string, t Task) error {
 		err = errNoDirection
 	}
 	if err == nil {
-		err = createDurably(path, data)
+		err = safefile.WriteNew(path, 0o640, data)
 	}
 	if err != nil {
 		return fmt.Errorf("taskstore: %s: %w", path, err)

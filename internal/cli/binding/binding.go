@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"optibfm/internal/plaintext"
+	"optibfm/internal/safefile"
 	"optibfm/rewardsrc/evdev"
 	"optibfm/rewardsrc/panel"
 )
@@ -48,15 +48,11 @@ func Run(ctx context.Context, o Options, out, prompts io.Writer) error {
 
 // writeNew writes a file that must not exist.
 func writeNew(path, text string, prompts io.Writer) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err := safefile.WriteNew(path, 0o644, []byte(text))
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("label bind: %s: the file exists; choose another name, or move it away", path)
 	}
 	if err != nil {
-		return fmt.Errorf("label bind: %w", err)
-	}
-	_, err = file.WriteString(text)
-	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("label bind: %w", err)
 	}
 	fmt.Fprintf(prompts, "%s: written; put it into your configuration\n", path)

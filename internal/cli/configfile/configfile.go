@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"optibfm/configs"
+	"optibfm/internal/safefile"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
 )
@@ -40,15 +40,11 @@ func Init(w io.Writer, name, path string) error {
 		_, err := w.Write(text)
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err = safefile.WriteNew(path, 0o644, text)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("config init: %s: the file exists; choose another name, or move it away", path)
 	}
 	if err != nil {
-		return fmt.Errorf("config init: %w", err)
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("config init: %w", err)
 	}
 	start := shell.ThisProgram().Command("run", "--config", shell.Operand(path))

@@ -1,13 +1,13 @@
 package tasks
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"optibfm/controller"
+	"optibfm/internal/safefile"
 	"optibfm/internal/shell"
 	"optibfm/posterior"
 	"optibfm/rewardsrc"
@@ -73,11 +73,11 @@ func findCandidates(path string) (logEnd, []moment, error) {
 
 // createMoments writes a new file: an existing one may hold labels.
 func createMoments(path string, moments []moment) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
-	if err != nil {
+	var text bytes.Buffer
+	if err := writeMoments(&text, moments); err != nil {
 		return err
 	}
-	return errors.Join(writeMoments(f, moments), f.Close())
+	return safefile.WriteNew(path, 0o640, text.Bytes())
 }
 
 // candidates collects every stride-th tick that a label can be about.
