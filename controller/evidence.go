@@ -63,7 +63,7 @@ const (
 	// A task can become learnt up to the shortfall learntShortfall. A learnt task ends above
 	// lostShortfall.
 	learntShortfall, lostShortfall = 0.5, 0.75
-	shortfallS                     = 30 // time constant
+	shortfallS                     = 30 // of averaging, s
 )
 
 // least is Skill less its standard error.
@@ -94,7 +94,7 @@ func (e Evidence) Words() string {
 func (e Evidence) Poor() bool { return !(e.Shortfall <= lostShortfall) }
 
 // Judgement is Words with the bounds of the share of the attainable value, where they are known and
-// mean something. It adds a warning while the expected labels are too low for a learnt task.
+// mean something. It warns while the expected labels are too low for a task to become learnt.
 func (e Evidence) Judgement(known Interval) string {
 	if !known.Known() || !e.BeatsGuessing() {
 		return e.Words()

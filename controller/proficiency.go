@@ -52,7 +52,7 @@ func (p *predictions) add(deviations float64) {
 	p.count = min(p.count+1, recentLabels)
 }
 
-// Proficiency decides whether a task is learnt. It is after 15 s of an armed robot in which
+// Proficiency decides whether a task is learnt. It is after 15 s of motion in which
 //
 //   - the lower bound of the planner's appraisal (Plan.Known) is at least 0.7,
 //   - the belief predicted 7 of the last 10 labels,
@@ -61,7 +61,7 @@ func (p *predictions) add(deviations float64) {
 //     show a behaviour that the robot never tried; low expected labels show that the operator wants
 //     another one.
 //
-// A learnt task remains so until the belief predicted 4 of the last 10 labels at most, or expects
+// A learnt task remains so until the belief predicted at most 4 of the last 10 labels, or expects
 // labels in the lowest quarter of their range: then the robot asks again.
 type Proficiency struct {
 	on     bool

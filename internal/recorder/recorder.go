@@ -83,7 +83,7 @@ func (r *Recorder) announceChange(t *controller.Tick) (another bool) {
 	return another
 }
 
-// announce records and shows that the task is learnt, or why it is so no longer.
+// announce records and shows that the task is learnt, or why not any longer.
 func (r *Recorder) announce(t *controller.Tick) {
 	another := r.announceChange(t)
 	learnt := t.Flags.Has(controller.FlagLearnt)
@@ -101,7 +101,7 @@ func (r *Recorder) announce(t *controller.Tick) {
 		e.Text = fmt.Sprintf("no longer learnt: %d of the last %d labels contradict it; "+
 			"is the task a new one? Continue to label it", t.Predicted.Of-t.Predicted.Labels, t.Predicted.Of)
 		if t.Evidence.Poor() {
-			e.Text = "no longer learnt: it expects bad labels for what it does; continue to label it"
+			e.Text = "no longer learnt: it expects bad labels; continue to label it"
 		}
 	}
 	r.Event(e)

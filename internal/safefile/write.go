@@ -50,8 +50,8 @@ func place(path string, mode fs.FileMode, write func(io.Writer) error, name func
 	return SyncDir(dir)
 }
 
-// WriteNew writes a file that must not exist, or none, also on a file system without hard links. If
-// one exists, the error wraps fs.ErrExist. If it returns nil, the file is on disk.
+// WriteNew creates a file without hard links. It removes the file if writing fails. If a file exists,
+// the error wraps fs.ErrExist. If it returns nil, the file is on disk.
 func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

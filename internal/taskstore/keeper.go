@@ -83,8 +83,8 @@ func (k *Keeper) Save(t Task) (err error) {
 }
 
 // beginSwitch renames the file of Last. Until there is another one, find returns the renamed file.
-// A belief without labels does not replace Previous, which may be the only copy of many labels. Nor
-// does a damaged file, which is renamed to last.task.damaged.
+// A belief without labels does not replace Previous, which may be the only copy of many labels. A
+// damaged file becomes last.task.damaged instead.
 func (s Store) beginSwitch() error {
 	if err := s.finishSwitch(); err != nil {
 		return err

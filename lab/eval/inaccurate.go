@@ -44,8 +44,8 @@ func newInaccurate(m tflite.Evaluator, alpha float64, network string, random *ra
 	}
 }
 
-// sampled is a model whose actions are samples about the policy's mean: N(π_z(s), std²) within
-// [-1, 1].
+// sampled is a model whose actions are samples about the policy's mean: N(π_z(s), std²), clipped
+// to [-1, 1].
 type sampled struct {
 	tflite.Evaluator
 	std    float64

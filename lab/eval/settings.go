@@ -127,7 +127,7 @@ type Settings struct {
 	Error []string `yaml:"error,omitempty" rule:"relu|tanh"`
 
 	// ActionStd is the standard deviation with which ucb, ucb_ep and ucb_sphere sample the actions of
-	// candidates about the policy's mean, in [-1, 1]; default 0, the mean, as in the paper's program.
+	// candidates about the policy's mean, clipped to ±1; default 0, the mean, as in the paper's program.
 	ActionStd []float64 `yaml:"action_std,omitempty" rule:"[0, 2]"`
 
 	// Methods oracle and collected.
