@@ -53,7 +53,8 @@ def write(experiments: Path, out: Path, paths: list[Path]) -> None:
                           for name in section.get("experiments", [section["id"]])] for section in shown}
     announced, changed = of["learnt"], list(chain(*of["relearn"]))
     if rows := list(chain(*(learnt.announcements(trials) for trials in announced))):
-        other["learnt"] = page.grid(rows, learnt.HEAD_LEARNT)
+        other["learnt"] = page.grid(rows, learnt.HEAD_LEARNT) + "\n" + page.grid(
+            list(chain(*(learnt.announcements_of_tasks(trials) for trials in announced))), learnt.HEAD_TASKS)
         if svg := learnt.draw(announced[0]):
             pictures["learnt"] = svg
     if changed:

@@ -51,20 +51,43 @@ def announcements(trials: list[Trial]) -> list[list[str]]:
     """Returns a row of texts for each robot and combination of settings: see HEAD_LEARNT."""
     shares, rows = Shares(trials), []
     for robot, settings, of in _by_robot(trials):
-        reached = {id(t): shares.of(t)[-(len(t.curves["return"]) // 4 or 1):].mean() >= LEARNT for t in of}
-        announced = [(t, x) for t in of for x, value in t.curves.get("learnt", []) if value == 1]
-        found = {id(t) for t, _ in announced}
-        later = [share for t, x in announced if (share := shares.after(t, x)) is not None]
-        first = {id(t): (t, x) for t, x in reversed(announced)}
-        rows.append([
-            robot, len(of[0].curves["return"]), settings, len(of), sum(reached.values()),
-            sum(reached[key] for key in found), len(later), sum(share < LEARNT for share in later),
-            f"{np.median([_labels(t, x) for t, x in first.values()]):.0f}" if first else "–"])
+        first = {id(t): _labels(t, x) for t, x in reversed(_announced(of))}
+        rows.append([robot, len(of[0].curves["return"]), settings, *_right_and_wrong(shares, of),
+                     f"{np.median(list(first.values())):.0f}" if first else "–"])
     return rows
 
 
-HEAD_LEARNT = ["robot", "episodes", "labels", "runs", f"runs that reach {LEARNT}", "of these announced",
-               "announcements", "of these wrong", "labels at the first (median)"]
+COUNTS = ["runs", f"runs that reach {LEARNT}", "of these announced", "announcements", "of these wrong"]
+HEAD_LEARNT = ["robot", "episodes", "labels", *COUNTS, "labels at the first (median)"]
+
+
+def announcements_of_tasks(trials: list[Trial]) -> list[list[str]]:
+    """Returns a row of texts for each task of a robot, of all its networks and settings: see HEAD_TASKS."""
+    shares, groups = Shares(trials), defaultdict(list)
+    for t in trials:
+        groups[t.env, t.task].append(t)
+    rows = []
+    for (robot, task), of in sorted(groups.items()):
+        reward = np.mean([np.mean(_values(t, "return")) / _steps(t) for t in of if t.method == "oracle"])
+        rows.append([robot, task, f"{reward:.2f}", *_right_and_wrong(shares, [t for t in of if t.method != "oracle"])])
+    return rows
+
+
+HEAD_TASKS = ["robot", "task", "oracle's mean reward", *COUNTS]
+
+
+def _announced(trials: list[Trial]) -> list[tuple[Trial, float]]:
+    """Returns trial and step of each announcement."""
+    return [(t, x) for t in trials for x, value in t.curves.get("learnt", []) if value == 1]
+
+
+def _right_and_wrong(shares: Shares, of: list[Trial]) -> list[int]:
+    """Returns COUNTS."""
+    reached = {id(t): shares.of(t)[-(len(t.curves["return"]) // 4 or 1):].mean() >= LEARNT for t in of}
+    announced = _announced(of)
+    later = [share for t, x in announced if (share := shares.after(t, x)) is not None]
+    return [len(of), sum(reached.values()), sum(reached[key] for key in {id(t) for t, _ in announced}), len(later),
+            sum(share < LEARNT for share in later)]
 
 
 def changes(trials: list[Trial], oracles: list[Trial], becomes: dict[str, str]) -> list[list[str]]:

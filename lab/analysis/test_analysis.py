@@ -602,8 +602,10 @@ class TestLearnt(Folder):
         wrong = self.trial(1, [9, 9, 9, 9, 2, 2, 2, 2], learnt=[(25, 1), (45, 0)])
         silent = self.trial(2, [9] * 8)
         late = self.trial(3, [9] * 8, learnt=[(79, 1)])  # no episode follows
-        (found,) = learnt.announcements(self.read(oracle, right, wrong, silent, late))
+        trials = self.read(oracle, right, wrong, silent, late)
+        (found,) = learnt.announcements(trials)
         self.assertEqual(found, ["rover", 8, "", 4, 3, 2, 2, 1, "15"])  # labels at steps 35, 25, 79: 15, 10, 35
+        self.assertEqual(learnt.announcements_of_tasks(trials), [["rover", "spin", "1.00", 4, 3, 2, 2, 1]])
 
     def test_later_episodes_are_compared_with_the_oracle_from_the_same_starts(self):
         trials = self.read(self.trial(0, [10, 10, 10, 10, 1, 1, 10, 10], "oracle"), self.trial(1, [10] * 8, "oracle"),
