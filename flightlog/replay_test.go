@@ -355,10 +355,17 @@ func TestVerify_NeedsASnapshot(t *testing.T) {
 	if _, err := Verify(open(t, path)); !errors.Is(err, ErrNoSnapshot) {
 		t.Fatalf("got %v", err)
 	}
-	path, _ = simulation{Config: flightlogtest.Config(), Ticks: 200, NoStart: true, Every: 10}.run(t)
-	result := verify(t, path)
-	if !result.OK() || len(result.Gaps) == 0 || result.Gaps[0].Tick != 0 || result.Verified == 0 {
-		t.Fatalf("a late snapshot: %v, gaps %+v, %d verified", result.First, result.Gaps, result.Verified)
+	learning := flightlogtest.Config()
+	learning.Gate.StopWhenLearnt, learning.LabelRange = true, controller.LabelRange{Bad: -4, Good: 1}
+	for _, run := range []simulation{
+		{Config: flightlogtest.Config(), Ticks: 200, NoStart: true, Every: 10},
+		{Config: learning, Ticks: 900, NoStart: true, Every: 300, Warm: true, Labels: func(uint64) bool { return false }},
+	} {
+		path, _ = run.run(t)
+		result := verify(t, path)
+		if !result.OK() || len(result.Gaps) == 0 || result.Gaps[0].Tick != 0 || result.Verified == 0 {
+			t.Fatalf("a late snapshot: %v, gaps %+v, %d verified", result.First, result.Gaps, result.Verified)
+		}
 	}
 }
 
