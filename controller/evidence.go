@@ -194,7 +194,7 @@ func (e *evidence) averageExpected(b *posterior.Belief, phi []float64, periods u
 		return
 	}
 	e.averaged = min(e.averaged+float64(periods), e.most)
-	e.out.Shortfall += (max(0, min(below, 1)) - e.out.Shortfall) * min(1, float64(periods)/e.averaged)
+	e.out.Shortfall += float64((max(0, min(below, 1)) - e.out.Shortfall) * min(1, float64(periods)/e.averaged))
 }
 
 // changed reports whether the task has changed. If the belief is right, a suspicion that begins at
