@@ -122,8 +122,8 @@ type evidence struct {
 	alike       bool              // each label is as much evidence: logs before format 10
 	steady      bool              // the limit does not grow: logs before format 11
 	labelRange  LabelRange        // as the belief learns labels; zero: unknown
-	averaged    float64           // periods that Shortfall is about, at most most
-	most        float64           // periods of shortfallS
+	averaged    float64           // periods that Shortfall is about, at most window
+	window      float64           // periods of shortfallS
 
 	open  bool   // a change is suspected
 	first uint64 // order of the first of these labels
@@ -161,7 +161,7 @@ func newEvidence(cfg Config, d int, period time.Duration) (*evidence, error) {
 		return nil, nil
 	}
 	e := &evidence{
-		labelRange: cfg.LabelRange.learnt(cfg.labelScale()), most: float64(ticks(shortfallS, period, 1)),
+		labelRange: cfg.LabelRange.learnt(cfg.labelScale()), window: float64(ticks(shortfallS, period, 1)),
 	}
 	e.restart(changedAt)
 	if !cfg.Gate.Relearn {
@@ -178,8 +178,8 @@ func newEvidence(cfg Config, d int, period time.Duration) (*evidence, error) {
 // restart forgets all labels.
 func (e *evidence) restart(limit float64) {
 	*e = evidence{
-		fresh: e.fresh, kept: e.kept, alike: e.alike, steady: e.steady, labelRange: e.labelRange, most: e.most,
-		limit: limit, variance: 0.25,
+		fresh: e.fresh, kept: e.kept, alike: e.alike, steady: e.steady, labelRange: e.labelRange,
+		window: e.window, limit: limit, variance: 0.25,
 	}
 }
 
@@ -193,7 +193,7 @@ func (e *evidence) averageExpected(b *posterior.Belief, phi []float64, periods u
 	if !finite(below) {
 		return
 	}
-	e.averaged = min(e.averaged+float64(periods), e.most)
+	e.averaged = min(e.averaged+float64(periods), e.window)
 	e.out.Shortfall += float64((max(0, min(below, 1)) - e.out.Shortfall) * min(1, float64(periods)/e.averaged))
 }
 

@@ -401,9 +401,11 @@ func TestEvidence_ShortfallAveragesExpectedLabels(t *testing.T) {
 func TestEvidence_Judgement(t *testing.T) {
 	known := Interval{0.8, 0.9, 1}
 	for want, e := range map[string]Evidence{
-		"too early to tell":                                              {},
-		"predicts you well, reaches 80–100 %":                            {Skill: 0.6, SkillError: 0.15},
-		"predicts you well, reaches 80–100 %, expects mostly bad labels": {Skill: 0.6, SkillError: 0.15, Shortfall: 0.6},
+		"too early to tell":                   {},
+		"predicts you well, reaches 80–100 %": {Skill: 0.6, SkillError: 0.15},
+		"predicts you well, reaches 80–100 %, expects mostly bad labels": {
+			Skill: 0.6, SkillError: 0.15, Shortfall: 0.6,
+		},
 	} {
 		if got := e.Judgement(known); got != want {
 			t.Errorf("%+v: %s, want %s", e, got, want)

@@ -50,8 +50,9 @@ func place(path string, mode fs.FileMode, write func(io.Writer) error, name func
 	return SyncDir(dir)
 }
 
-// WriteNew creates a file without hard links. It removes the file if writing fails. If a file exists,
-// the error wraps fs.ErrExist. If it returns nil, the file is on disk.
+// WriteNew writes a new file, and removes it if that fails. Unlike Create it needs no hard links, but
+// readers may see a part of the file. If one exists, the error wraps fs.ErrExist. If WriteNew returns
+// nil, the file is on disk.
 func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

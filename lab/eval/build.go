@@ -228,7 +228,7 @@ func (r *trialRun) plannerModel(bundle *tflite.Bundle) (tflite.Model, error) {
 	if std > 0 {
 		evaluator = sampled{network, std, r.trial.random(actionStream)}
 	}
-	if alpha > 0 || std > 0 {
+	if alpha > 0 || std > 0 { // its Search calls Act, also without an error
 		return newInaccurate(evaluator, alpha, s.Error[0], r.trial.random(errorStream)), nil
 	}
 	return network, nil
