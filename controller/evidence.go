@@ -26,6 +26,10 @@ const (
 	// weight of a label's hit after the next label of its kind.
 	remembered = 100
 	hitKeep    = 0.985
+	// surpriseKeep is the weight of a surprise after the next one, fewSurprises the number of
+	// uncorrelated surprises with which the estimate of their correlation begins, mostAlike its
+	// largest value.
+	surpriseKeep, fewSurprises, mostAlike = 0.99, 10, 0.9
 	// firstJudged is the number of labels before which no change is suspected. Each kind, above and
 	// below the best constant, has at least kindJudged. betterThanGuessing is the smallest skill.
 	firstJudged        = 15
@@ -115,27 +119,40 @@ func (e Evidence) Judgement(known Interval) string {
 // surpass the former one with less weight, which fits as closely and begins from the former task. A
 // state of a new kind has a wide prediction under all of them and is not evidence. After a real
 // change, an empty belief predicts better than one that begins from the former task. A robot that
-// stays where the belief is wrong, with a label at every step, repeats one mistake. Therefore a
-// label counts less, the more labels of its state the new belief has.
+// stays where the belief is wrong, with a label at every step, repeats one surprise. Therefore a label
+// counts less, the more labels of its state the new belief has, and the more alike successive
+// surprises were before the suspicion.
 type evidence struct {
 	fresh, kept *posterior.Belief // of the suspected change; nil: Config.Gate has no Relearn
-	alike       bool              // each label is as much evidence: logs before format 10
-	steady      bool              // the limit does not grow: logs before format 11
-	labelRange  LabelRange        // as the belief learns labels; zero: unknown
-	averaged    float64           // periods that Shortfall is about, at most window
-	window      float64           // periods of shortfallS
+	former      FormerRules
+	labelRange  LabelRange // as the belief learns labels; zero: unknown
+	window      float64    // periods of shortfallS
+	evidenceState
+}
 
+// evidenceState is what evidence of another task does not need.
+type evidenceState struct {
 	open  bool   // a change is suspected
 	first uint64 // order of the first of these labels
 	scale float64
+	each  float64    // evidence of each label, see independent
 	noise NoiseState // before it
 	logs  [4]float64 // log densities: fresh, present, often mistaken, kept
 	limit float64
 	out   Evidence
 
+	averaged                   float64 // periods that Shortfall is about, at most window
 	constant, variance, labels float64 // of the newest labels with a value
 	kinds                      [2]hits // below and above the constant
-	count, seen                uint64  // labels that were scored, all labels
+	surprises                  correlation
+	count, seen                uint64 // labels that were scored, all labels
+}
+
+// FormerRules are rules of the evidence of former programs, by which their logs replay.
+type FormerRules struct {
+	Alike      bool // a label counts as much, however many its state has
+	Steady     bool // the limit does not grow with the number of labels
+	Correlated bool // a label counts as much, however alike successive surprises are
 }
 
 // hits counts predictions of a kind of labels, older ones with less weight.
@@ -153,6 +170,25 @@ func (h *hits) add(right bool) {
 func (h *hits) rate() (rate, variance float64) {
 	rate = (h.right + 1) / (h.all + 2)
 	return rate, rate * (1 - rate) / (h.all + 2)
+}
+
+// correlation measures how alike successive surprises are, older ones with less weight.
+type correlation struct{ last, products, squares float64 }
+
+// add counts the difference of a label from its prediction.
+func (c *correlation) add(surprise float64) {
+	c.products = float64(c.products*surpriseKeep) + float64(c.last*surprise)
+	c.squares = float64(c.squares*surpriseKeep) + float64(surprise*surprise)
+	c.last = surprise
+}
+
+// independent returns how many independent surprises each of a long series is worth: (1-r)/(1+r) for
+// a correlation r of successive ones. The estimate of r begins with fewSurprises uncorrelated
+// surprises of the variance of the labels.
+func (c *correlation) independent(variance float64) float64 {
+	r := c.products / (c.squares + float64(fewSurprises*max(variance, 0.01)))
+	r = max(0, min(r, mostAlike))
+	return (1 - r) / (1 + r)
 }
 
 // newEvidence returns nil for a configuration that does not need it.
@@ -177,10 +213,7 @@ func newEvidence(cfg Config, d int, period time.Duration) (*evidence, error) {
 
 // restart forgets all labels.
 func (e *evidence) restart(limit float64) {
-	*e = evidence{
-		fresh: e.fresh, kept: e.kept, alike: e.alike, steady: e.steady, labelRange: e.labelRange,
-		window: e.window, limit: limit, variance: 0.25,
-	}
+	e.evidenceState = evidenceState{limit: limit, variance: 0.25}
 }
 
 // averageExpected adds the label that a belief expects at features, which the robot had for a number
@@ -207,7 +240,7 @@ func (e *evidence) changed() bool {
 		return false
 	}
 	limit := e.limit
-	if !e.steady {
+	if !e.former.Steady {
 		limit += 2 * math.Log(max(1, float64(e.count)/changedIn))
 	}
 	return e.out.Change >= limit
@@ -259,11 +292,15 @@ func (e *evidence) suspect(l *Learner) {
 	e.kept.Discount(e.share(l))
 	scale := l.Scale()
 	e.open, e.first, e.scale, e.noise, e.logs = true, l.ledger.added, scale*scale, l.noise.state, [4]float64{}
+	e.each = 1
+	if !e.former.Correlated {
+		e.each = e.surprises.independent(e.variance)
+	}
 }
 
 // share is the factor of the former belief's weight.
 func (e *evidence) share(l *Learner) float64 {
-	if e.alike {
+	if e.former.Alike {
 		return discounted
 	}
 	each := float64(e.seen) / float64(e.count) // labels of half a second
@@ -290,9 +327,9 @@ func (e *evidence) compare(l *Learner, a *AppliedLabel) {
 	present := density(l.belief, now*now)
 	noise, doubt := e.scale/a.Weight, e.fresh.NormSq(l.phi) // variances of the label and of the prediction
 	fresh := studentDensity(a.Value-e.fresh.Predict(l.phi), noise+doubt)
-	news := 1.0
-	if !e.alike {
-		news = doubt / (doubt + noise/repeated)
+	news := e.each
+	if !e.former.Alike {
+		news *= doubt / (doubt + noise/repeated)
 	}
 	e.logs[0] += float64(news * logMixture(fresh, mistake, mistaken))
 	e.logs[1] += float64(news * logMixture(present, mistake, mistaken))
@@ -305,6 +342,7 @@ func (e *evidence) compare(l *Learner, a *AppliedLabel) {
 // score notes whether the belief predicted on which side of the best constant a label is, and
 // updates the constant.
 func (e *evidence) score(predicted, value float64) {
+	e.surprises.add(value - predicted)
 	kind := 0
 	if value > e.constant {
 		kind = 1

@@ -156,10 +156,36 @@ func stay(s *labelling) {
 // TestEvidence_CountsAlikeForOldLogs is about logs before format 10.
 func TestEvidence_CountsAlikeForOldLogs(t *testing.T) {
 	s := newLabelling(t, nil)
-	s.learner.CountAlike()
+	s.learner.UseFormerRules(FormerRules{Alike: true, Correlated: true})
 	s.labels(600, along(0, 1))
 	if stay(s); s.changed == 0 {
 		t.Error("a label of the same state counts less")
+	}
+}
+
+// TestEvidence_CountsCorrelatedSurprisesLess adds something slow, which the features do not express,
+// to the labels.
+func TestEvidence_CountsCorrelatedSurprisesLess(t *testing.T) {
+	calls := func(correlated bool) (runs int) {
+		for seed := range uint64(20) {
+			s := newLabelling(t, nil)
+			s.learner.UseFormerRules(FormerRules{Correlated: correlated})
+			s.random = rand.New(rand.NewPCG(seed, 0))
+			slow := 0.0
+			for range 1000 {
+				phi := gaussian(s.random, rigLatent)
+				phi[1] = 1
+				slow = 0.9*slow + 0.3*s.random.NormFloat64()
+				s.label(phi, phi[0]+slow)
+			}
+			if s.changed > 0 {
+				runs++
+			}
+		}
+		return runs
+	}
+	if former, now := calls(true), calls(false); former < 15 || now > former/2 {
+		t.Errorf("%d of 20 runs call a change, %d by the rule of old logs", now, former)
 	}
 }
 
@@ -168,7 +194,7 @@ func TestEvidence_CallsAChangeAfterManyLabelsOnMoreEvidence(t *testing.T) {
 	call := func(n int, former bool) float64 {
 		s := newLabelling(t, nil)
 		if former {
-			s.learner.KeepLimit()
+			s.learner.UseFormerRules(FormerRules{Steady: true, Correlated: true})
 		}
 		for s.labels(n, along(0, 1)); n < 5000 && s.changed == 0; n++ {
 			s.labels(1, along(0, -1))

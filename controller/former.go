@@ -40,18 +40,10 @@ func (l *Learner) Evidence() Evidence {
 	return l.evidence.out
 }
 
-// CountAlike gives every label the same weight as evidence, the rule of logs before format 10.
-func (l *Learner) CountAlike() {
+// UseFormerRules weighs evidence by rules of former programs. It is called before the first label.
+func (l *Learner) UseFormerRules(rules FormerRules) {
 	if l.evidence != nil {
-		l.evidence.alike = true
-	}
-}
-
-// KeepLimit calls a change at the same evidence after few and many labels, the rule of logs before
-// format 11.
-func (l *Learner) KeepLimit() {
-	if l.evidence != nil {
-		l.evidence.steady = true
+		l.evidence.former = rules
 	}
 }
 

@@ -25,7 +25,8 @@ import (
 //	11 a changed task needs more evidence, the more labels there were
 //	12 with controller.offset, the belief learns labels on the scale controller.labels
 //	13 a learnt task also needs expected labels above the middle of their range
-const FormatVersion = 13
+//	14 a label is less evidence of a changed task, the more alike successive surprises are
+const FormatVersion = 14
 
 // oldestFormat is the first version that a reader accepts.
 const oldestFormat = 5
@@ -45,6 +46,9 @@ const formatWithGrowth = 11
 // formatWithShortfall is the first version whose ticks have the shortfall of expected labels. In
 // earlier ones it is 0 and does not prevent a learnt task.
 const formatWithShortfall = 13
+
+// formatWithCorrelation is the first version in which labels with correlated surprises are less evidence.
+const formatWithCorrelation = 14
 
 // maxDim is the largest dimension in a log.
 const maxDim = 1 << 16

@@ -228,12 +228,11 @@ func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) 
 	if err != nil {
 		return nil, err
 	}
-	if r.meta.Format < formatWithNews {
-		learner.CountAlike()
-	}
-	if r.meta.Format < formatWithGrowth {
-		learner.KeepLimit()
-	}
+	learner.UseFormerRules(controller.FormerRules{
+		Alike:      r.meta.Format < formatWithNews,
+		Steady:     r.meta.Format < formatWithGrowth,
+		Correlated: r.meta.Format < formatWithCorrelation,
+	})
 	return learner, nil
 }
 

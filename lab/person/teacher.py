@@ -47,15 +47,14 @@ def walks(stands: float, pace: float) -> float:
     return stands * (0.25 + 0.75 * pace)
 
 
-def walker_walks(pose: sight.Sight, speed: float) -> float:
-    """The walker is up and goes forwards at about a metre a second: it does not run."""
-    stands = min(ramp(pose.height, 0.4, 0.8), ramp(pose.upright, 0, 0.5))
-    return walks(stands, min(ramp(speed, 0, 1), ramp(-speed, -3, -2)))
-
-
-def walker_stands(pose: sight.Sight, _: float) -> float:
+def walker_stands(pose: sight.Sight, _: float = 0) -> float:
     """The walker stands."""
     return min(ramp(pose.height, 0.3, 0.95), ramp(pose.upright, -0.2, 0.65))
+
+
+def walker_walks(pose: sight.Sight, speed: float) -> float:
+    """The walker is up and goes forwards at about a metre a second: it does not run."""
+    return walks(walker_stands(pose), min(ramp(speed, 0, 1), ramp(-speed, -3, -2)))
 
 
 def quadruped_stands(pose: sight.Sight, _: float) -> float:
