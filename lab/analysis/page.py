@@ -74,7 +74,7 @@ def _networks(results: Results, section: dict) -> str:
 
 
 def _kind(bundle: str) -> str:
-    """Returns what data a network was trained on (docs/training.md)."""
+    """Returns what data a network was trained on (docs/shipped-models.md)."""
     name = bundle.removeprefix("models/")
     if name.endswith("-uncommanded"):
         return "trained without commands"

@@ -52,7 +52,7 @@ func (l *library) model(bundle string) (*tflite.Bundle, error) {
 		}
 		b, err := tflite.LoadDir(bundle)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("eval: model: %w; docs/training.md lists the models that are only in the history", err)
+			return nil, fmt.Errorf("eval: model: %w; docs/shipped-models.md lists the models that are only in the history", err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("eval: model: %w", err)
