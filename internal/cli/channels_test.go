@@ -126,7 +126,7 @@ func TestRun_ComparesChannelsBeforeItOpensADevice(t *testing.T) {
 	errtest.Contains(t, err, want)
 }
 
-func TestConfig_ValidateComparesChannels(t *testing.T) {
+func TestConfig_ValidateComparesModelAndRobot(t *testing.T) {
 	const renamed = "robot.composite.observation[4].name=velocity"
 	reversed := rigtest.RoverBundle(t, rigtest.MismatchedModels["reversed action"].Change)
 	unnamed := rigtest.RoverBundle(t, rigtest.RemoveChannelNames)
@@ -136,9 +136,12 @@ func TestConfig_ValidateComparesChannels(t *testing.T) {
 		want string // of the output; "" for ErrMismatch
 	}{
 		{"rover", []string{"model.bundle=" + reversed}, ""},
-		{"rover", []string{"model.bundle=" + unnamed}, "valid; warning: model.bundle"},
+		{"rover", []string{"model.bundle=" + unnamed}, "valid\nwarning: model.bundle"},
 		{"composite", []string{renamed}, ""},
 		{"composite", []string{renamed, "model.bundle=" + filepath.Join(t.TempDir(), "missing")}, "valid"},
+		{"servo-arm", nil, "warning: loop.posture strict refuses to run: safety.external_deadman"},
+		{"servo-arm", []string{"loop.period_ms=5", "loop.posture=warn"}, "warning: loop.period_ms: found 5ms"},
+		{"servo-arm", []string{"loop.period_ms=5", "run.shadow=true"}, "servo-arm: valid\n"},
 	} {
 		args := []string{"config", "validate", c.name}
 		for _, s := range c.set {

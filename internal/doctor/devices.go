@@ -13,7 +13,6 @@ import (
 
 	"github.com/warthog618/go-gpiocdev"
 
-	"optibfm/hal"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/registry"
 	"optibfm/internal/setup"
@@ -77,14 +76,7 @@ func (d *doctor) checkStart() finding {
 // checkBounds compares the longest durations of the robot's calls with the loop, as a run does
 // before it arms.
 func (d *doctor) checkBounds() finding {
-	var shares []hal.Share
-	if p, ok := d.file.Robot.Chosen().(registry.Parted); ok {
-		shares = p.Shares()
-	}
-	var b hal.Bounds
-	for _, s := range shares {
-		b = b.Plus(s.Bounds)
-	}
+	b, shares := setup.BoundsOfFile(d.file)
 	loop := d.file.Loop
 	values := map[string]float64{
 		"sense_ms": ms(b.Sense), "act_ms": ms(b.Act), "arm_ms": ms(b.Arm), "halt_ms": ms(b.Halt),
@@ -93,14 +85,12 @@ func (d *doctor) checkBounds() finding {
 	text := fmt.Sprintf("longest Sense %v, Act %v%s, Arm %v, Halt %v; period %v ms, watchdog %v ms",
 		b.Sense, b.Act, setup.FormatShares(shares, setup.TickBound), b.Arm, b.Halt, loop.PeriodMS, loop.WatchdogMS)
 	f := pass("%s", text)
-	if !d.file.Run.Shadow {
-		wrong, fatal := setup.CompareBounds(b, shares, d.file)
-		switch {
-		case fatal != nil:
-			f = fail(setup.TimeoutAdvice+", or raise loop.watchdog_ms", "%s: %v", text, fatal)
-		case wrong != nil:
-			f = warnStrict(setup.TimeoutAdvice+", or raise the named key", "%s: %v", text, errors.Join(wrong...))
-		}
+	wrong, fatal := setup.CompareBounds(b, shares, d.file)
+	switch {
+	case fatal != nil:
+		f = fail(setup.TimeoutAdvice+", or raise loop.watchdog_ms", "%s: %v", text, fatal)
+	case wrong != nil:
+		f = warnStrict(setup.TimeoutAdvice+", or raise the named key", "%s: %v", text, errors.Join(wrong...))
 	}
 	return f.with(values)
 }

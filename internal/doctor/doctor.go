@@ -65,7 +65,8 @@ func newDoctor(o Options, m machine) (*doctor, error) {
 // the computer.
 func (d *doctor) checks() []check {
 	list := []check{
-		single("config.file", d.checkConfig), single("system.user", d.checkUser), single("system.host", d.checkHost),
+		single("config.file", d.checkConfig), single("config.guards", d.checkGuards),
+		single("system.user", d.checkUser), single("system.host", d.checkHost),
 	}
 	host := d.file.Run.HostUser
 	ofHost := host != "" && d.user.Name == host
@@ -129,6 +130,17 @@ func (d *doctor) checkConfig() finding {
 	}
 	loop := d.file.Loop
 	return pass("%s: robot %s, posture %s, period %v ms", d.name, d.file.Robot.Driver, loop.Posture, loop.PeriodMS)
+}
+
+// checkGuards checks who arms the robot, and what stops it when this computer dies.
+func (d *doctor) checkGuards() finding {
+	if !d.configured || setup.Simulated(d.file.Robot) || d.file.Run.Shadow {
+		return skip("no robot that moves")
+	}
+	if err := errors.Join(setup.MissingGuards(d.file)...); err != nil {
+		return warnStrict("correct the named key", "%v", err)
+	}
+	return pass("a person arms the robot, and no device is known to lack a deadman")
 }
 
 // checkUser compares the user with the one that a service uses: rights apply to this user only.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"optibfm/configs"
 	"optibfm/internal/errtest"
 	"optibfm/internal/fatal"
 	"optibfm/internal/rigtest"
@@ -67,7 +68,7 @@ func (r report) idsWith(status string) (ids []string) {
 func TestDoctor_PassesGoodBoard(t *testing.T) {
 	board := goodBoard()
 	board.user = identity{Name: "root"}
-	r, _ := jsonReport(t, board, "run.host_user=optibfm-host")
+	r, _ := jsonReport(t, board, "run.host_user=optibfm-host", "safety.external_deadman=relay")
 	if len(r.Findings) == 0 || len(r.Findings) != r.OK+r.Warned+r.Failed+r.Skipped {
 		t.Errorf("%+v", r)
 	}
@@ -78,7 +79,7 @@ func TestDoctor_PassesGoodBoard(t *testing.T) {
 }
 
 func TestDoctor_StrictPostureTurnsWarningsIntoFailures(t *testing.T) {
-	privileges := []string{"system.host", "rt.posture", "rt.kernel"}
+	privileges := []string{"config.guards", "system.host", "rt.posture", "rt.kernel"}
 	devices := []string{"device.i2c", "device.gpio"}
 	strict, _ := jsonReport(t, badComputer())
 	if got, want := strict.idsWith(statusFail), slices.Concat(privileges, devices); !slices.Equal(got, want) {
@@ -116,7 +117,7 @@ func TestDoctor_JSONKeysAndIDsAreStable(t *testing.T) {
 			t.Errorf("%s has no group", f.ID)
 		}
 	}
-	want = "config.file system.user system.host rt.posture rt.kernel rt.latency clock.source clock.wall " +
+	want = "config.file config.guards system.user system.host rt.posture rt.kernel rt.latency clock.source clock.wall " +
 		"device.i2c device.gpio device.bounds device.start operator.device " +
 		"model.bundle model.fit model.check model.backend disk.log_dir disk.fsync disk.space"
 	if got := strings.Join(slices.Compact(ids), " "); got != want {
@@ -203,6 +204,18 @@ func TestDoctor_ReportsASharedUser(t *testing.T) {
 			t.Errorf("%q: %+v", host, f)
 		}
 	}
+}
+
+func TestDoctor_ReportsMissingGuards(t *testing.T) {
+	expect(t, "simulator", doctorFor(t, fakeMachine(tree()), "rover").checkGuards(), statusSkip, "no robot that moves")
+	d := doctorFor(t, fakeMachine(tree()), "servo-arm")
+	d.file.Safety.Arm = configs.ArmAutomatic
+	f := d.checkGuards()
+	if expect(t, "no guards", f, statusWarn, "safety.arm: automatic", "no deadman of arm"); !f.Strict {
+		t.Error("posture strict accepts it")
+	}
+	d.file.Safety.Arm, d.file.Safety.ExternalDeadman = configs.ArmOperator, "relay K2"
+	expect(t, "guarded", d.checkGuards(), statusOK, "a person arms the robot")
 }
 
 func TestPrinter_GroupsAndAlignsFindings(t *testing.T) {

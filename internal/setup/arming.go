@@ -33,16 +33,7 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 	if SimulatedOrShadow(robot, file) {
 		return nil
 	}
-	var wrong []error
-	if file.Safety.Arm == configs.ArmAutomatic {
-		wrong = append(wrong, errors.New("safety.arm: automatic arms this robot, not a simulator, "+
-			"at the first plan; set safety.arm to operator"))
-	}
-	if parts := withoutDeadman(robot, file); parts != "" && file.Safety.ExternalDeadman == "" {
-		wrong = append(wrong, fmt.Errorf("safety.external_deadman: found no deadman of %s: "+
-			"it keeps moving when this computer dies; set deadman_ms if the driver has it, "+
-			"or cut supply or enable line with an external watchdog and name that here", parts))
-	}
+	wrong := missingGuards(file, withoutDeadman(robot, file))
 	if err := file.Rules(false).CheckStart(robot.Spec().Action); err != nil {
 		wrong = append(wrong, fmt.Errorf("safety.start: this robot cannot be armed: %w", err))
 	}
@@ -53,6 +44,33 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 		fmt.Fprint(out, plaintext.Wrap("warning: "+err.Error()))
 	}
 	return nil
+}
+
+// MissingGuards returns what CheckArming finds about safety.arm and the deadman, as far as it is
+// known before the robot is opened.
+func MissingGuards(file configs.File) []error {
+	if Simulated(file.Robot) || file.Run.Shadow {
+		return nil
+	}
+	unguarded := ""
+	if p, ok := file.Robot.Chosen().(registry.Parted); ok {
+		unguarded = strings.Join(p.Unguarded(file.Loop.Period()), ", ")
+	}
+	return missingGuards(file, unguarded)
+}
+
+// missingGuards returns the findings for a robot with parts without a deadman.
+func missingGuards(file configs.File, unguarded string) (wrong []error) {
+	if file.Safety.Arm == configs.ArmAutomatic {
+		wrong = append(wrong, errors.New("safety.arm: automatic arms this robot, not a simulator, "+
+			"at the first plan; set safety.arm to operator"))
+	}
+	if unguarded != "" && file.Safety.ExternalDeadman == "" {
+		wrong = append(wrong, fmt.Errorf("safety.external_deadman: found no deadman of %s: "+
+			"it keeps moving when this computer dies; set deadman_ms if the driver has it, "+
+			"or cut supply or enable line with an external watchdog and name that here", unguarded))
+	}
+	return wrong
 }
 
 // CheckStart checks safety.start and safety.rest of a configuration without opening the robot, if

@@ -10,6 +10,7 @@ import (
 	"optibfm/configs"
 	"optibfm/hal"
 	"optibfm/internal/plaintext"
+	"optibfm/internal/registry"
 	"optibfm/rtloop"
 )
 
@@ -33,8 +34,11 @@ func CheckBounds(out io.Writer, robot hal.Robot, file configs.File) error {
 	return nil
 }
 
-// CompareBounds returns the errors of posture strict, and those of any posture.
+// CompareBounds returns the errors of posture strict, and that of any posture. A shadow run has none.
 func CompareBounds(b hal.Bounds, shares []hal.Share, file configs.File) (wrong []error, fatal error) {
+	if file.Run.Shadow {
+		return nil, nil
+	}
 	period, watchdog := file.Loop.Period(), time.Duration(file.Loop.WatchdogMS*float64(time.Millisecond))
 	tick := b.Sense + b.Act
 	if watchdog > 0 && tick > watchdog {
@@ -62,6 +66,20 @@ func CompareBounds(b hal.Bounds, shares []hal.Share, file configs.File) (wrong [
 		}
 	}
 	return wrong, nil
+}
+
+// BoundsOfFile returns the bounds of a robot, as far as they are known before it is opened, and its
+// devices' shares of them.
+func BoundsOfFile(file configs.File) (b hal.Bounds, shares []hal.Share) {
+	p, ok := file.Robot.Chosen().(registry.Parted)
+	if !ok {
+		return b, nil
+	}
+	shares = p.Shares()
+	for _, s := range shares {
+		b = b.Plus(s.Bounds)
+	}
+	return b, shares
 }
 
 // TimeoutAdvice is the fix for calls that may take too long.

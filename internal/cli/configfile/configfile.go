@@ -10,9 +10,11 @@ import (
 	"text/tabwriter"
 
 	"optibfm/configs"
+	"optibfm/internal/plaintext"
 	"optibfm/internal/safefile"
 	"optibfm/internal/setup"
 	"optibfm/internal/shell"
+	"optibfm/rtloop"
 )
 
 // List prints the names of the ready-made configurations, each with a sentence.
@@ -68,29 +70,25 @@ func toChange(text []byte) string {
 	return strings.Join(numbers, ", ")
 }
 
-// Validate checks all files with the overrides in set, so that one call reports all
-// mistakes.
+// Validate checks all files with the overrides in set, so that one call reports all mistakes. A run
+// may still refuse a valid file: Validate warns of what is known before the robot is opened.
 func Validate(w io.Writer, paths, set []string) error {
 	var wrong []error
 	for _, path := range paths {
 		file, err := configs.Load(path, set...)
-		verdict := "valid"
+		var warnings []error
 		if err == nil {
-			var warning string
-			if warning, err = setup.CheckChannelsOfFile(file); warning != "" {
-				verdict += "; warning: " + warning
-			}
-			impossible, cannotArm := setup.CheckStart(file)
-			if cannotArm != nil {
-				verdict += "; warning: this robot cannot be armed: " + strings.ReplaceAll(cannotArm.Error(), "\n", "\n  ")
-			}
-			err = errors.Join(err, impossible)
+			warnings, err = compare(file)
 		}
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%s: %s\n", path, verdict); err != nil {
+		verdict := path + ": valid\n"
+		for _, warning := range warnings {
+			verdict += plaintext.Wrap("warning: " + warning.Error())
+		}
+		if _, err := io.WriteString(w, verdict); err != nil {
 			return err
 		}
 	}
@@ -98,6 +96,27 @@ func Validate(w io.Writer, paths, set []string) error {
 		return nil
 	}
 	return fmt.Errorf("config validate:\n%w", errors.Join(wrong...))
+}
+
+// compare compares a configuration with its model and robot.
+func compare(file configs.File) (warnings []error, err error) {
+	warning, wrong := setup.CheckChannelsOfFile(file)
+	if warning != "" {
+		warnings = append(warnings, errors.New(warning))
+	}
+	impossible, cannotArm := setup.CheckStart(file)
+	if cannotArm != nil {
+		warnings = append(warnings, fmt.Errorf("this robot cannot be armed: %w", cannotArm))
+	}
+	bounds, shares := setup.BoundsOfFile(file)
+	late, fatal := setup.CompareBounds(bounds, shares, file)
+	for _, refused := range append(setup.MissingGuards(file), late...) {
+		if file.Loop.Posture == rtloop.Strict {
+			refused = fmt.Errorf("loop.posture strict refuses to run: %w", refused)
+		}
+		warnings = append(warnings, refused)
+	}
+	return warnings, errors.Join(wrong, impossible, fatal)
 }
 
 // Show prints a configuration in full, with defaults and the overrides in set. Secrets of addresses
