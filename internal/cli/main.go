@@ -96,8 +96,8 @@ informative.`,
 	group("label", "Label", newLabelCommand(), newTaskCommand())
 	group("review", "Review", newReplayCommand(), newLogCommand())
 	group("models", "Models", newModelCommand(), newInferCommand())
-	setup := []*cobra.Command{newNewRobotCommand(), newConfigCommand(), newDoctorCommand(), newJitterCommand(),
-		newConsoleCommand()}
+	setup := []*cobra.Command{newNewRobotCommand(), newConfigCommand(), newSenseCommand(), newDoctorCommand(),
+		newJitterCommand(), newConsoleCommand()}
 	for _, command := range added {
 		setup = append(setup, command())
 	}

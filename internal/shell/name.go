@@ -17,7 +17,7 @@ func Name() string {
 
 // advised are the commands that texts advise: the commands of the program optibfm.
 var advised = regexp.MustCompile(`(^|[^\w/.-])optibfm (arm|config|console|disarm|doctor|halt|infer|jitter|label|log|` +
-	`model|new-robot|replay|reset|run|status|stop|task|version)\b`)
+	`model|new-robot|replay|reset|run|sense|status|stop|task|version)\b`)
 
 // Renamed returns a text whose commands begin with this invocation: programs of other names have
 // the same commands.
