@@ -130,7 +130,7 @@ type evidence struct {
 	evidenceState
 }
 
-// evidenceState is what evidence of another task does not need.
+// evidenceState is what restart resets.
 type evidenceState struct {
 	open  bool   // a change is suspected
 	first uint64 // order of the first of these labels
@@ -150,9 +150,9 @@ type evidenceState struct {
 
 // FormerRules are rules of the evidence of former programs, by which their logs replay.
 type FormerRules struct {
-	Alike      bool // a label counts as much, however many its state has
-	Steady     bool // the limit does not grow with the number of labels
-	Correlated bool // a label counts as much, however alike successive surprises are
+	EqualWeights      bool // labels of a state count as much, however many it has
+	ConstantLimit     bool // the limit does not grow with the number of labels
+	IgnoreCorrelation bool // labels count as much, however alike successive surprises are
 }
 
 // hits counts predictions of a kind of labels, older ones with less weight.
@@ -240,7 +240,7 @@ func (e *evidence) changed() bool {
 		return false
 	}
 	limit := e.limit
-	if !e.former.Steady {
+	if !e.former.ConstantLimit {
 		limit += 2 * math.Log(max(1, float64(e.count)/changedIn))
 	}
 	return e.out.Change >= limit
@@ -293,14 +293,14 @@ func (e *evidence) suspect(l *Learner) {
 	scale := l.Scale()
 	e.open, e.first, e.scale, e.noise, e.logs = true, l.ledger.added, scale*scale, l.noise.state, [4]float64{}
 	e.each = 1
-	if !e.former.Correlated {
+	if !e.former.IgnoreCorrelation {
 		e.each = e.surprises.independent(e.variance)
 	}
 }
 
 // share is the factor of the former belief's weight.
 func (e *evidence) share(l *Learner) float64 {
-	if e.former.Alike {
+	if e.former.EqualWeights {
 		return discounted
 	}
 	each := float64(e.seen) / float64(e.count) // labels of half a second
@@ -328,7 +328,7 @@ func (e *evidence) compare(l *Learner, a *AppliedLabel) {
 	noise, doubt := e.scale/a.Weight, e.fresh.NormSq(l.phi) // variances of the label and of the prediction
 	fresh := studentDensity(a.Value-e.fresh.Predict(l.phi), noise+doubt)
 	news := e.each
-	if !e.former.Alike {
+	if !e.former.EqualWeights {
 		news *= doubt / (doubt + noise/repeated)
 	}
 	e.logs[0] += float64(news * logMixture(fresh, mistake, mistaken))

@@ -156,7 +156,7 @@ func stay(s *labelling) {
 // TestEvidence_CountsAlikeForOldLogs is about logs before format 10.
 func TestEvidence_CountsAlikeForOldLogs(t *testing.T) {
 	s := newLabelling(t, nil)
-	s.learner.UseFormerRules(FormerRules{Alike: true, Correlated: true})
+	s.learner.UseFormerRules(FormerRules{EqualWeights: true, IgnoreCorrelation: true})
 	s.labels(600, along(0, 1))
 	if stay(s); s.changed == 0 {
 		t.Error("a label of the same state counts less")
@@ -166,26 +166,34 @@ func TestEvidence_CountsAlikeForOldLogs(t *testing.T) {
 // TestEvidence_CountsCorrelatedSurprisesLess adds something slow, which the features do not express,
 // to the labels.
 func TestEvidence_CountsCorrelatedSurprisesLess(t *testing.T) {
-	calls := func(correlated bool) (runs int) {
+	// calls counts the runs of 20 that call a change of an unchanged task, and of a changed one.
+	calls := func(former bool, slowness float64) (wrong, right int) {
 		for seed := range uint64(20) {
 			s := newLabelling(t, nil)
-			s.learner.UseFormerRules(FormerRules{Correlated: correlated})
+			s.learner.UseFormerRules(FormerRules{IgnoreCorrelation: former})
 			s.random = rand.New(rand.NewPCG(seed, 0))
 			slow := 0.0
-			for range 1000 {
-				phi := gaussian(s.random, rigLatent)
-				phi[1] = 1
-				slow = 0.9*slow + 0.3*s.random.NormFloat64()
-				s.label(phi, phi[0]+slow)
+			run := func(n int, sign float64) (called int) {
+				s.changed = 0
+				for range n {
+					phi := gaussian(s.random, rigLatent)
+					phi[1] = 1
+					slow = 0.9*slow + slowness*s.random.NormFloat64()
+					s.label(phi, sign*phi[0]+slow)
+				}
+				return min(s.changed, 1)
 			}
-			if s.changed > 0 {
-				runs++
-			}
+			wrong += run(1000, 1)
+			right += run(100, -1)
 		}
-		return runs
+		return wrong, right
 	}
-	if former, now := calls(true), calls(false); former < 15 || now > former/2 {
+	former, _ := calls(true, 0.3)
+	if now, _ := calls(false, 0.3); former < 15 || now > former/2 {
 		t.Errorf("%d of 20 runs call a change, %d by the rule of old logs", now, former)
+	}
+	if _, right := calls(false, 0.1); right < 18 {
+		t.Errorf("%d of 20 runs call a change of a changed task", right)
 	}
 }
 
@@ -194,7 +202,7 @@ func TestEvidence_CallsAChangeAfterManyLabelsOnMoreEvidence(t *testing.T) {
 	call := func(n int, former bool) float64 {
 		s := newLabelling(t, nil)
 		if former {
-			s.learner.UseFormerRules(FormerRules{Steady: true, Correlated: true})
+			s.learner.UseFormerRules(FormerRules{ConstantLimit: true, IgnoreCorrelation: true})
 		}
 		for s.labels(n, along(0, 1)); n < 5000 && s.changed == 0; n++ {
 			s.labels(1, along(0, -1))

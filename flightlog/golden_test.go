@@ -14,7 +14,8 @@ import (
 // TestReplay_ReadsStableFormatsBitForBit replays runs of the rover that earlier programs recorded:
 // with the presets paper (ucb, lockstep) and person (lockstep), with every kind of label while the
 // robot holds still, with a stop, a reset and a disarmament, with start and rest poses (all three
-// in real time), and with the appraisal of the task (thompson, lockstep).
+// in real time), with the appraisal of the task (thompson, lockstep), and with evidence of a changed
+// task that counts correlated labels fully (thompson, lockstep).
 func TestReplay_ReadsStableFormatsBitForBit(t *testing.T) {
 	for _, log := range []struct {
 		name          string
@@ -29,6 +30,7 @@ func TestReplay_ReadsStableFormatsBitForBit(t *testing.T) {
 		{name: "format5-stop", ticks: 80, labels: 5, digest: 0x6fa4325c3f288072},
 		{name: "format6-start", ticks: 80, labels: 2, moving: 24, digest: 0xf83122416dc6402c},
 		{name: "format8-appraisal", ticks: 126, labels: 126, digest: 0x9dee355e5c4be80},
+		{name: "format13-evidence", ticks: 100, labels: 48, digest: 0xc1a15b2cdf6e1e81},
 	} {
 		t.Run(log.name, func(t *testing.T) {
 			r := open(t, filepath.Join("testdata", "golden", log.name+".mcap"))

@@ -229,9 +229,9 @@ func (r *Reader) newLearner(cfg controller.Config) (*controller.Learner, error) 
 		return nil, err
 	}
 	learner.UseFormerRules(controller.FormerRules{
-		Alike:      r.meta.Format < formatWithNews,
-		Steady:     r.meta.Format < formatWithGrowth,
-		Correlated: r.meta.Format < formatWithCorrelation,
+		EqualWeights:      r.meta.Format < formatWithNews,
+		ConstantLimit:     r.meta.Format < formatWithGrowth,
+		IgnoreCorrelation: r.meta.Format < formatWithCorrelation,
 	})
 	return learner, nil
 }

@@ -43,12 +43,15 @@ func rename(cmd *cobra.Command, name shell.Invocation) {
 	}
 }
 
-// cleanOutput removes control characters from what the commands print. The display of a run needs
-// the terminal itself, and cleans its texts.
+// cleanOutput removes control characters from what the commands print. The displays of run and sense
+// need the terminal itself, and clean their texts.
 func cleanOutput(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "run", "host":
+			continue
+		case "sense":
+			c.SetErr(plaintext.NewWriter(os.Stderr))
 			continue
 		case "halt": // the journal reads its warnings
 		default:

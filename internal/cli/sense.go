@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
 
 	"optibfm/internal/cli/sensing"
+	"optibfm/internal/ipc"
 )
 
 func newSenseCommand() *cobra.Command {
@@ -21,15 +18,16 @@ each channel, until Ctrl-C. It needs no model and never arms the robot: move the
 joints by hand through their ranges, choose the limits of observation and action
 from the values, and check units and signs.
 
-A run must not be active. Opening the robot changes no output. At the end the
-robot is halted: a servo with torque keeps holding its position, other outputs
-get their failsafe value.`,
+A run must not be active. Servos on a bus that are limp stay limp. Other drivers
+may switch outputs off when they open the robot, and at the end a halt gives
+outputs their failsafe value, at which a hobby servo jumps (docs/safety.md): cut
+the power of such actuators.`,
 		Example: `  optibfm sense --config myarm.yaml
   optibfm sense --config myarm.yaml > ranges.txt     # the last table only`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := ipc.UntilSignal(cmd.Context(), ipc.StopSignals...)
 			defer stop()
-			return sensing.Run(ctx, config, set, cmd.OutOrStdout())
+			return sensing.Run(ctx, config, set, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVarP(&config, "config", "c", "", "the robot's `CONFIG`: a file, or a name (optibfm config list)")

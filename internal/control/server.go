@@ -117,6 +117,24 @@ func Listen(s configs.Safety) (_ *Server, err error) {
 	return server, nil
 }
 
+// Hold takes the lock of the robot, and release gives it back: no run can start meanwhile. Without
+// safety.socket, or without its folder, which a run needs, it takes none. The error wraps
+// ErrSocketInUse if another process has the lock.
+func Hold(s configs.Safety) (release func() error, err error) {
+	release = func() error { return nil }
+	if s.Socket == "" {
+		return release, nil
+	}
+	lock, err := takeLock(lockPath(s.Socket))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return release, nil
+	case err != nil:
+		return nil, fmt.Errorf("safety.socket: %s: %w", s.Socket, err)
+	}
+	return lock.Close, nil
+}
+
 // ErrSocketInUse means that another process holds the robot.
 var ErrSocketInUse = errors.New("another process holds this robot; end it, or set safety.socket to another path")
 

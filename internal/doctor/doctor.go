@@ -134,11 +134,15 @@ func (d *doctor) checkConfig() finding {
 
 // checkGuards checks who arms the robot, and what stops it when this computer dies.
 func (d *doctor) checkGuards() finding {
-	if !d.configured || setup.Simulated(d.file.Robot) || d.file.Run.Shadow {
-		return skip("no robot that moves")
+	if !d.configured {
+		return skip("no configuration (--config)")
 	}
-	if err := errors.Join(setup.MissingGuards(d.file)...); err != nil {
-		return warnStrict("correct the named key", "%v", err)
+	wrong, known := setup.MissingGuards(d.file)
+	switch {
+	case !known:
+		return skip("nothing moves, or only the run knows whether (a bridge)")
+	case wrong != nil:
+		return warnStrict("correct the named key", "%v", errors.Join(wrong...))
 	}
 	return pass("a person arms the robot, and no device is known to lack a deadman")
 }

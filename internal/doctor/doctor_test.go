@@ -207,7 +207,7 @@ func TestDoctor_ReportsASharedUser(t *testing.T) {
 }
 
 func TestDoctor_ReportsMissingGuards(t *testing.T) {
-	expect(t, "simulator", doctorFor(t, fakeMachine(tree()), "rover").checkGuards(), statusSkip, "no robot that moves")
+	expect(t, "simulator", doctorFor(t, fakeMachine(tree()), "rover").checkGuards(), statusSkip, "nothing moves")
 	d := doctorFor(t, fakeMachine(tree()), "servo-arm")
 	d.file.Safety.Arm = configs.ArmAutomatic
 	f := d.checkGuards()

@@ -47,16 +47,18 @@ func CheckArming(out io.Writer, robot hal.Robot, file configs.File) error {
 }
 
 // MissingGuards returns what CheckArming finds about safety.arm and the deadman, as far as it is
-// known before the robot is opened.
-func MissingGuards(file configs.File) []error {
-	if Simulated(file.Robot) || file.Run.Shadow {
-		return nil
+// known before the robot is opened. known is false for a robot that moves nothing, and for a bridge,
+// which may be a simulator.
+func MissingGuards(file configs.File) (wrong []error, known bool) {
+	_, described := file.Robot.Chosen().(registry.Describer)
+	if !described || Simulated(file.Robot) || file.Run.Shadow {
+		return nil, false
 	}
 	unguarded := ""
 	if p, ok := file.Robot.Chosen().(registry.Parted); ok {
 		unguarded = strings.Join(p.Unguarded(file.Loop.Period()), ", ")
 	}
-	return missingGuards(file, unguarded)
+	return missingGuards(file, unguarded), true
 }
 
 // missingGuards returns the findings for a robot with parts without a deadman.

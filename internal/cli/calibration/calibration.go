@@ -38,14 +38,11 @@ func Run(ctx context.Context, o Options, h assembly.Hardware, out io.Writer) (er
 	if err != nil {
 		return err
 	}
-	cfg.Safety.Group = "" // the socket answers no caller
-	held, err := control.Listen(cfg.Safety)
-	if errors.Is(err, control.ErrSocketInUse) {
+	release, err := control.Hold(cfg.Safety)
+	if err != nil {
 		return fmt.Errorf("calibrate: %w", err)
 	}
-	if err == nil { // else no run could start with this configuration
-		defer func() { err = errors.Join(err, held.Close()) }()
-	}
+	defer func() { err = errors.Join(err, release()) }()
 	file, err := os.OpenFile(o.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return fmt.Errorf("calibrate: %w; give a file that does not exist", err)

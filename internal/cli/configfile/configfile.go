@@ -71,7 +71,7 @@ func toChange(text []byte) string {
 }
 
 // Validate checks all files with the overrides in set, so that one call reports all mistakes. A run
-// may still refuse a valid file: Validate warns of what is known before the robot is opened.
+// may refuse a valid file: Validate warns of a missing deadman, automatic arming and long calls.
 func Validate(w io.Writer, paths, set []string) error {
 	var wrong []error
 	for _, path := range paths {
@@ -110,7 +110,8 @@ func compare(file configs.File) (warnings []error, err error) {
 	}
 	bounds, shares := setup.BoundsOfFile(file)
 	late, fatal := setup.CompareBounds(bounds, shares, file)
-	for _, refused := range append(setup.MissingGuards(file), late...) {
+	refusals, _ := setup.MissingGuards(file)
+	for _, refused := range append(refusals, late...) {
 		if file.Loop.Posture == rtloop.Strict {
 			refused = fmt.Errorf("loop.posture strict refuses to run: %w", refused)
 		}

@@ -16,30 +16,35 @@ import (
 	"optibfm/configs"
 	"optibfm/hal"
 	"optibfm/internal/control"
+	"optibfm/internal/ipc"
 	"optibfm/internal/plaintext"
 	"optibfm/internal/setup"
 	"optibfm/rtloop"
 )
 
 // Run opens the robot of a configuration, reads its sensors until ctx ends, and closes it. It never
-// arms the robot.
-func Run(ctx context.Context, config string, set []string, out io.Writer) (err error) {
+// arms the robot. It draws on out if that is a terminal.
+func Run(ctx context.Context, config string, set []string, out, warnings io.Writer) (err error) {
 	file, err := configs.Load(config, set...)
 	if err != nil {
 		return err
 	}
-	if setup.Simulated(file.Robot) {
-		return errors.New("sense: this robot is simulated: nobody can move it by hand")
+	if reason := unsuitable(file); reason != "" {
+		return fmt.Errorf("sense: %s", reason)
 	}
-	file.Safety.Group = "" // the socket answers no caller
-	held, err := control.Listen(file.Safety)
-	if errors.Is(err, control.ErrSocketInUse) {
+	if file.Safety.Socket == "" {
+		fmt.Fprint(warnings, plaintext.Wrap("warning: safety.socket is empty, so a run that uses the robot "+
+			"is not detected; make sure that none is active"))
+	}
+	release, err := control.Hold(file.Safety)
+	if err != nil {
 		return fmt.Errorf("sense: %w", err)
 	}
-	if err == nil { // else no run could start with this configuration
-		defer func() { err = errors.Join(err, held.Close()) }()
-	}
+	defer func() { err = errors.Join(err, release()) }()
 	robot, err := setup.OpenDriver(ctx, file, rtloop.Now)
+	if err != nil && ctx.Err() != nil {
+		return ipc.ErrInterrupted
+	}
 	if err != nil {
 		return err
 	}
@@ -47,11 +52,22 @@ func Run(ctx context.Context, config string, set []string, out io.Writer) (err e
 	return watch(ctx, robot, out)
 }
 
+// unsuitable returns why a person cannot move this robot by hand, "" otherwise.
+func unsuitable(file configs.File) string {
+	switch {
+	case setup.Simulated(file.Robot):
+		return "robot.driver is " + file.Robot.Driver + ": this robot is simulated; use a physical one"
+	case file.Run.Shadow:
+		return "run.shadow is true: another program moves the robot; end it and set the key to false"
+	}
+	return ""
+}
+
 // redrawS is the time between two tables on a terminal.
 const redrawS = 0.2
 
-// watch reads a robot once a period until ctx ends. On a terminal it draws the table again and again,
-// as much of it as fits, elsewhere once at the end.
+// watch reads a robot once a period until ctx ends. It draws the readings on a terminal, and prints
+// a table of all at the end.
 func watch(ctx context.Context, robot hal.Robot, out io.Writer) error {
 	terminal, live := out.(*os.File)
 	live = live && term.IsTerminal(int(terminal.Fd()))
@@ -66,11 +82,12 @@ func watch(ctx context.Context, robot hal.Robot, out io.Writer) error {
 		}
 		select {
 		case <-ctx.Done():
+			table := r.table()
 			if live {
-				_, _ = io.WriteString(out, clearScreen)
+				table = clearScreen + table
 			}
-			_, _ = io.WriteString(out, r.table())
-			return r.result()
+			_, err := io.WriteString(out, table)
+			return errors.Join(err, r.result())
 		case <-ticker.C:
 		}
 	}
@@ -79,28 +96,33 @@ func watch(ctx context.Context, robot hal.Robot, out io.Writer) error {
 // ranges are the readings of a robot's sensors.
 type ranges struct {
 	spec              hal.Spec
-	now               []float32
-	least, most       []float64
+	now, next         []float32 // next: of a read that may fail
+	least, most       []float64 // of finite readings
 	samples, failures int
 	err               error // of the newest failure
 }
 
 func newRanges(spec hal.Spec) *ranges {
-	r := &ranges{spec: spec, now: make([]float32, len(spec.Obs))}
-	for range spec.Obs {
-		r.least, r.most = append(r.least, math.Inf(1)), append(r.most, math.Inf(-1))
+	n := len(spec.Obs)
+	r := &ranges{
+		spec: spec, now: make([]float32, n), next: make([]float32, n),
+		least: make([]float64, n), most: make([]float64, n),
+	}
+	for i := range n {
+		r.least[i], r.most[i] = math.Inf(1), math.Inf(-1)
 	}
 	return r
 }
 
 func (r *ranges) read(robot hal.Robot) {
-	if _, err := robot.Sense(r.now); err != nil {
+	if _, err := robot.Sense(r.next); err != nil {
 		r.failures, r.err = r.failures+1, err
 		return
 	}
 	r.samples++
+	copy(r.now, r.next)
 	for i, x := range r.now {
-		if x := float64(x); !math.IsNaN(x) {
+		if x := float64(x); !math.IsInf(x, 0) && !math.IsNaN(x) {
 			r.least[i], r.most[i] = min(r.least[i], x), max(r.most[i], x)
 		}
 	}
@@ -134,8 +156,12 @@ func (r *ranges) table() string {
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "channel\tunit\tnow\tleast\tgreatest\tlimits")
 	for i, c := range r.spec.Obs {
-		fmt.Fprintf(table, "%s\t%s\t%.4g\t%.4g\t%.4g\t%s\n",
-			plaintext.Clean(c.Name), plaintext.Clean(c.Unit), r.now[i], r.least[i], r.most[i], r.limits(i))
+		name, unit := plaintext.Clean(c.Name), plaintext.Clean(c.Unit)
+		if r.samples == 0 {
+			fmt.Fprintf(table, "%s\t%s\t-\t-\t-\t%s\n", name, unit, r.limits(i))
+			continue
+		}
+		fmt.Fprintf(table, "%s\t%s\t%.4g\t%.4g\t%.4g\t%s\n", name, unit, r.now[i], r.least[i], r.most[i], r.limits(i))
 	}
 	_ = table.Flush() // a Builder accepts all
 	fmt.Fprintf(&text, "%d samples, %d failed reads", r.samples, r.failures)
@@ -152,7 +178,7 @@ func (r *ranges) limits(i int) string {
 		return "none"
 	}
 	text := fmt.Sprintf("%g to %g", c.Min, c.Max)
-	if r.least[i] < c.Min || r.most[i] > c.Max {
+	if r.samples > 0 && (r.least[i] < c.Min || r.most[i] > c.Max) {
 		text += " (exceeded)"
 	}
 	return text

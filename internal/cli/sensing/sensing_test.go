@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -100,9 +101,11 @@ func TestRun_LeavesLimpServosLimp(t *testing.T) {
 	defer cancel()
 	var out bytes.Buffer
 	set := []string{device + "port.path=" + chain.Path, "safety.socket="}
-	if err := Run(ctx, rigtest.GripperFile, set, &out); err != nil {
+	var warnings bytes.Buffer
+	if err := Run(ctx, rigtest.GripperFile, set, &out, &warnings); err != nil {
 		t.Fatal(err)
 	}
+	rigtest.Contains(t, warnings.String(), "safety.socket is empty")
 	if !strings.Contains(out.String(), "1.571") {
 		t.Errorf("no quarter of a turn in\n%s", &out)
 	}
@@ -117,13 +120,22 @@ func TestRun_LeavesLimpServosLimp(t *testing.T) {
 }
 
 func TestRun_Refuses(t *testing.T) {
-	errtest.Contains(t, Run(t.Context(), "rover", nil, &bytes.Buffer{}), "simulated", "a simulator")
-	errtest.Contains(t, Run(t.Context(), "absent.yaml", nil, &bytes.Buffer{}), "absent.yaml", "a missing file")
-	socket := "safety.socket=" + t.TempDir() + "/s"
+	socket := "safety.socket=" + filepath.Join(t.TempDir(), "s")
 	file, err := configs.Load("servo-arm", socket)
 	fatal.If(t, err)
 	held, err := control.Listen(file.Safety)
 	fatal.If(t, err)
 	defer func() { _ = held.Close() }()
-	errtest.Is(t, Run(t.Context(), "servo-arm", []string{socket}, &bytes.Buffer{}), control.ErrSocketInUse)
+	for _, c := range []struct {
+		config, set, want string
+	}{
+		{"rover", "run.seed=1", "simulated"},
+		{"servo-arm", "run.shadow=true", "run.shadow"},
+		{"servo-arm", socket, control.ErrSocketInUse.Error()},
+		{"servo-arm", "safety.socket=" + filepath.Join(os.DevNull, "s"), "not a directory"},
+		{"absent.yaml", "run.seed=1", "absent.yaml"},
+	} {
+		err := Run(t.Context(), c.config, []string{c.set}, io.Discard, io.Discard)
+		errtest.Contains(t, err, c.want)
+	}
 }
