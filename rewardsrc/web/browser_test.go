@@ -407,6 +407,24 @@ func TestPage_ShowsLostConnection(t *testing.T) {
 	d.next(t)
 }
 
+// Another operator may have reset and armed a robot that the page saw stopped.
+func TestPage_DoesNotSayStoppedWithoutConnection(t *testing.T) {
+	d, stopped := openForBrowser(t, nil)
+	p := openConsole(t, d, phone)
+	d.stops("operator stop")
+	p.UntilText("banner", "The robot is stopped")
+	d.setClosing(true)
+	for _, conn := range d.connections() {
+		_ = conn.transport.(socket).conn.CloseNow()
+	}
+	p.UntilText("banner", "Connection lost")
+	p.UntilText("armed", "unknown")
+	p.UntilText("stop-text", "^STOP$")
+	p.Tap("stop")
+	p.UntilText("banner", "STOP is NOT confirmed")
+	receive(t, stopped) // on its second path
+}
+
 // Safari refuses the WebSocket of a page whose certificate it does not trust.
 func TestPage_UsesAnEventStreamWhereTheSocketIsRefused(t *testing.T) {
 	pictures := newAlbum()
@@ -833,6 +851,18 @@ func TestPage_SpaceIsStop(t *testing.T) {
 	p.Until("document.getElementById('presses').children.length", "^0$") // Good labelled nothing
 	press("menu")                                                        // another button
 	p.Until("document.getElementById('settings').open", "true")
+}
+
+func TestPage_SpaceIsStopAtTheSlider(t *testing.T) {
+	d, stopped := openForBrowser(t, func(c *Config, o *Options) { o.Mode, c.SampleMS = Continuous, 100 })
+	p := openConsole(t, d, phone)
+	p.Eval("document.getElementById('slider').focus()")
+	p.Key(" ")
+	receive(t, stopped)
+	p.Key("u")
+	if l := d.next(t); l.Kind != rewardsrc.Undo {
+		t.Errorf("label %+v of the key u at the slider, want an undo", l)
+	}
 }
 
 // contrast is the contrast ratio of the text of an element and its background (WCAG 2).

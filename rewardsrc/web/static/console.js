@@ -87,6 +87,8 @@ function send(message, atOnce) {
 }
 
 const connected = () => Boolean(link?.open && hello && state);
+/** Whether `state` is the robot's present one: without a connection another operator may arm it. An ended run stays so. */
+const current = () => Boolean(state?.ended || connected() && performance.now() - stateAt <= staleAfter);
 
 function receive(m) {
   switch (m.type) {
@@ -184,7 +186,7 @@ function renderMoment() {
     asked = asked?.id === r.id ? asked : { id: r.id, at };
     shown = now - asked.at > c.clip_ms && clip.show(asked.at - c.clip_ms, asked.at + c.clip_ms, asked.at);
     note = `Label this: ${seconds(now - asked.at)} ago`;
-  } else if (p && c && !p.request && p.status !== 'undone' && ['good', 'bad', 'value'].includes(p.kind) && hello.mode !== 'continuous' && now - p.at < 3000) {
+  } else if (p && c && !p.request && !['undone', 'refused', 'lost'].includes(p.status) && ['good', 'bad', 'value'].includes(p.kind) && hello.mode !== 'continuous' && now - p.at < 3000) {
     const to = p.at - c.delay_ms;
     shown = clip.show(to - c.width_ms, to, to - c.width_ms / 2);
     note = `${named(p)} counts for this, ${seconds(c.delay_ms)} to ${seconds(c.delay_ms + c.width_ms)} before the press`;
@@ -337,7 +339,7 @@ button('keep-task', 'keep');
 button('undo', 'undo');
 
 document.addEventListener('keydown', (e) => {
-  if (e.repeat || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || e.target.tagName === 'INPUT') return;
+  if (e.repeat || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]') || e.target.matches?.('input:not([type=range])')) return;
   if (state?.view?.waiting && canLabel() && starts(e)) return presses.make('good', moment(e));
   const kind = {
     '+': 'good', '=': 'good', '-': 'bad', '>': 'better', '<': 'worse', g: 'goal', '?': 'cant_tell', t: 'cant_tell', u: 'undo', k: 'keep',
@@ -396,7 +398,7 @@ for (const b of document.querySelectorAll('.stop')) {
 // The space bar is STOP, as on the terminal, also with a label button in focus: Enter presses that.
 for (const event of ['keydown', 'keyup']) {
   document.addEventListener(event, (e) => {
-    const other = e.target.closest?.('input, summary, dialog, button:not(.pad, .stop)');
+    const other = e.target.closest?.('input:not([type=range]), summary, dialog, button:not(.pad, .stop)');
     if (e.key !== ' ' || other || document.body.dataset.view !== 'console' || !hello?.can_stop) return;
     e.preventDefault(); // of the click
     if (event === 'keydown' && !e.repeat) stop();
@@ -586,15 +588,15 @@ function render() {
 function renderBanner() {
   const now = performance.now(), stale = connected() && now - stateAt > staleAfter;
   document.body.dataset.stale = !connected() || stale;
-  if (stopSent && !state?.stopped && !state?.ended && now - stopSent > 900 && now - stopSent < 60000) {
+  if (stopSent && !(state?.stopped && stateAt > stopSent) && !state?.ended && now - stopSent > 900 && now - stopSent < 60000) {
     return banner.set('STOP is NOT confirmed: use the emergency stop now.', 'bad');
   }
-  if (state?.view?.fault) return banner.set(`The robot is stopped: ${state.view.fault}.`, 'bad');
+  if (current() && state.view?.fault) return banner.set(`The robot is stopped: ${state.view.fault}.`, 'bad');
   if (state?.ended) return banner.set(`The run is over: ${state.ended}.`, state.failed ? 'bad' : 'calm');
   if (stoppedAt && now - stoppedAt > 2000) {
     return banner.set('STOP was pressed, but the halt is NOT confirmed: use the emergency stop now.', 'bad');
   }
-  if (state?.stopped) return banner.set(`STOP was pressed on ${state.stopped}.`, 'bad');
+  if (current() && state.stopped) return banner.set(`STOP was pressed on ${state.stopped}.`, 'bad');
   if (hello && !connected()) {
     const moved = now - stateAt > movedAfter ? ' If the robot’s address changed, open the one on its terminal.' : '';
     return banner.set(`Connection lost: trying again. Presses made now are lost, and STOP may not reach the robot.${moved}`, 'bad');
@@ -680,6 +682,7 @@ function renderLearning() {
 /** What the robot does, in words. */
 function doing(v) {
   if (state.ended) return 'the run is over';
+  if (!current()) return 'is out of contact';
   if (v.fault || state.stopped) return 'is stopped';
   if (v.waiting) return 'waits for your first press';
   if (v.mode === 'starting') return 'moves to its start pose';
@@ -704,9 +707,9 @@ function renderSeat() {
 }
 
 function renderStop() {
-  const stopped = Boolean(state.stopped || state.ended);
-  $('stop').dataset.state = stopped ? 'stopped' : '';
-  $('stop-text').textContent = state.ended ? 'The run is over' : state.stopped ? (state.view?.fault ? 'Stopped' : 'Halting…') : stopSent && performance.now() - stopSent < 900 ? 'STOP…' : 'STOP';
+  const halted = current() && state.stopped;
+  $('stop').dataset.state = halted || state.ended ? 'stopped' : '';
+  $('stop-text').textContent = state.ended ? 'The run is over' : halted ? (state.view?.fault ? 'Stopped' : 'Halting…') : stopSent && performance.now() - stopSent < 900 ? 'STOP…' : 'STOP';
 }
 
 function renderView() {
@@ -752,9 +755,9 @@ function renderView() {
 
 // Without a connection the state of the robot is unknown.
 function renderArmed(v) {
-  if (v.fault) chip('armed', 'stopped', 'bad');
+  if (!current()) chip('armed', 'unknown', 'idle');
+  else if (v.fault) chip('armed', 'stopped', 'bad');
   else if (state.ended) chip('armed', state.failed ? 'check it' : 'ended', state.failed ? 'bad' : 'idle');
-  else if (!connected()) chip('armed', 'unknown', 'idle');
   else chip('armed', v.mode, moving.includes(v.mode) ? 'warn' : 'idle');
 }
 

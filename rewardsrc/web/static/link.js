@@ -1,8 +1,10 @@
 // Connections to the robot's computer: a WebSocket or, where the browser refuses it, an event stream and POST.
 // A connection has a name, open, send(text, atOnce) and close(). Messages that are not to be sent at once arrive in order.
 
+const patience = 5000; // ms for an answer: packets of an attempt may be lost, and the next attempt waits for its end
+
 export async function post(path, body) {
-  return fetch(path, { method: 'POST', body, keepalive: true, credentials: 'same-origin' });
+  return fetch(path, { method: 'POST', body, keepalive: true, credentials: 'same-origin', signal: AbortSignal.timeout(patience) });
 }
 
 /** Opens a connection of JSON messages; null if there is none. */
@@ -25,6 +27,7 @@ function openSocket(path, received, closed) {
       close: () => socket.close(),
     };
     let opened = false;
+    setTimeout(() => { if (!opened) socket.close(); }, patience);
     socket.binaryType = 'arraybuffer';
     socket.onopen = () => { opened = true; resolve(link); };
     socket.onmessage = (e) => received(e.data);
@@ -82,6 +85,7 @@ function openFrames(received, closed) {
 /** Reads the endless answer to a POST. */
 async function openStream(path, chunk, closed) {
   const end = new AbortController();
+  const late = setTimeout(() => end.abort(), patience);
   try {
     const answer = await fetch(path, { method: 'POST', credentials: 'same-origin', cache: 'no-store', signal: end.signal });
     if (!answer.ok) return null;
@@ -90,6 +94,8 @@ async function openStream(path, chunk, closed) {
     return link;
   } catch {
     return null;
+  } finally {
+    clearTimeout(late);
   }
 }
 
