@@ -102,6 +102,7 @@ func (r *reaction) restart(belief *posterior.Belief) {
 	}
 	for _, b := range r.beliefs {
 		b.CopyFrom(belief)
+		b.StopForgetting() // as in newReaction
 	}
 }
 

@@ -487,10 +487,10 @@ func (p *replay) forgetTask(t *controller.Tick) {
 
 // reapply applies a label again.
 func (p *replay) reapply(t *controller.Tick, logged *controller.AppliedLabel, c *comparison) {
-	own, err := p.learner.Reapply(*logged)
-	if err == nil && p.spansMissing(logged) {
-		err = fmt.Errorf("label %d is about ticks %d to %d, and some of them are missing",
-			logged.ID, logged.From, logged.To)
+	var own controller.AppliedLabel
+	err := p.checkSpan(logged)
+	if err == nil {
+		own, err = p.learner.Reapply(*logged)
 	}
 	if err == nil && keeps(logged) && len(p.missing) > 0 {
 		err = fmt.Errorf("label %d restores the former task, whose labels in the missing ticks are unknown",
@@ -525,14 +525,17 @@ func (p *replay) followReaction(t *controller.Tick, c *comparison) {
 	}
 }
 
-// spansMissing reports whether a label was credited to a missing tick. Its mean φ is
-// then unknown.
-func (p *replay) spansMissing(a *controller.AppliedLabel) bool {
+// checkSpan returns an error if a label was credited to a missing tick. Its mean φ is then unknown,
+// and the learner must not keep the mean of the other ticks.
+func (p *replay) checkSpan(a *controller.AppliedLabel) error {
 	if a.Outcome != controller.Applied || !a.Kind.Teaches() {
-		return false
+		return nil
 	}
 	first := p.learner.FirstTick(a)
-	return slices.ContainsFunc(p.missing, func(m span) bool { return first <= m.to && m.from <= a.To })
+	if slices.ContainsFunc(p.missing, func(m span) bool { return first <= m.to && m.from <= a.To }) {
+		return fmt.Errorf("label %d is about ticks %d to %d, and some of them are missing", a.ID, a.From, a.To)
+	}
+	return nil
 }
 
 // comparable reports whether the age of a label is known: the log has every record since

@@ -294,7 +294,12 @@ func TestVerify_FindsAChangedFeatureOrWeight(t *testing.T) {
 
 func TestVerify_ReplaysTheEstimatedMomentsOfPresses(t *testing.T) {
 	cfg := flightlogtest.Config()
-	cfg.Rho, cfg.Credit.Answers = 1, controller.Estimated
+	cfg.Rho, cfg.Credit.Answers = 0.999, controller.Estimated
+	path, _ := simulation{Config: cfg, Ticks: 300, Every: 100}.run(t)
+	if result := verify(t, path); !result.OK() || len(result.Gaps) != 0 {
+		t.Errorf("with forgetting: first difference %v; gaps %v", result.First, result.Gaps)
+	}
+	cfg.Rho = 1
 	path, z := simulation{Config: cfg, Ticks: 1000, Every: 300, Another: 500}.run(t)
 	result := verify(t, path)
 	if !result.OK() || len(result.Gaps) != 0 || result.Verified != 1000 {

@@ -227,6 +227,9 @@ func (b *Belief) CopyFrom(other *Belief) {
 	b.meanKnown = other.meanKnown
 }
 
+// StopForgetting sets ρ = 1: Forget does nothing from now on, and TrackPrior keeps the prior.
+func (b *Belief) StopForgetting() { b.rho, b.rootRho, b.exact = 1, 1, false }
+
 // Clone returns a copy that shares nothing with b.
 func (b *Belief) Clone() *Belief {
 	c := new(Belief)
