@@ -29,6 +29,9 @@ func (c *controlProcess) runCommands() error {
 	c.ranCommand = true
 	was := c.agent.Mode()
 	refusal := c.runCommand(a)
+	if refusal != nil {
+		refusal = latch(refusal) // other goroutines format it, and drivers reuse their errors
+	}
 	c.mailbox.publishMode(c.agent)
 	c.mailbox.reply(number, refusal)
 	if was != controller.Stopped && c.agent.Mode() == controller.Stopped { // Disarm failed

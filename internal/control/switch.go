@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -34,14 +35,15 @@ var (
 	errTooSoon      = errors.New("too many switches of the task; try again in a second")
 )
 
-// taskSwitch changes the task of a run. It is for one goroutine.
+// taskSwitch changes the task of a run.
 type taskSwitch struct {
 	session *setup.Session // read only
 	mailbox *commandMailbox
 	timeout time.Duration // of the control thread
 	pause   time.Duration // of the host, between two requests
 	limit   *rate.Limiter // of the callers of the control socket
-	file    []byte        // scratch
+	busy    sync.Mutex
+	file    []byte // scratch, of the caller that holds busy
 }
 
 // execute runs the line of a switch or of a new task. It checks the task and passes it to the
@@ -142,6 +144,8 @@ func (s *taskSwitch) readTask(announced string, file io.Reader) (t taskstore.Tas
 	if err != nil || n < 1 || n > most {
 		return t, fmt.Errorf("the task %s has %.20q bytes, want 1 to %d; use a task of the run's model", name, size, most)
 	}
+	s.busy.Lock()
+	defer s.busy.Unlock()
 	if s.file == nil {
 		s.file = make([]byte, most)
 	}
