@@ -155,7 +155,10 @@ func (l *library) keep(e Environment, t Trial) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(t.keptFile(), append(text, '\n'), 0o644)
+	return safefile.Replace(t.keptFile(), 0o644, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
 }
 
 func (k *keptOracles) set(o keptOracle) {
