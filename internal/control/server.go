@@ -136,7 +136,7 @@ func Hold(s configs.Safety) (release func() error, err error) {
 }
 
 // ErrSocketInUse means that another process holds the robot.
-var ErrSocketInUse = errors.New("another process holds this robot; end it, or set safety.socket to another path")
+var ErrSocketInUse = errors.New("another process holds this robot; end it (another robot needs another safety.socket)")
 
 // takeLock locks a file until the process ends. Any user who can reach the file may lock it: a run
 // of the service and a run of root exclude each other, whichever created the file.
